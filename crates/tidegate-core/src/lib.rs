@@ -1,1 +1,55 @@
-//! tidegate-core
+//! The meaning of every limiter, and nothing else.
+//!
+//! This crate is pure: it reads no clock, does no IO, holds no floating-point number, allocates only
+//! for states that grow, and contains no unsafe code. Time is an argument ([`Timestamp`], integer
+//! microseconds); a limiter is a checked figure ([`Rule`], built from a [`Spec`]) and a state that is
+//! moved by a handful of verbs ([`Room`]).
+//!
+//! Every store of the project (memory, shared, replay) runs these same verbs, so a decision is the
+//! same wherever it is taken.
+//!
+//! ```
+//! use tidegate_core::{Algorithm, Held, Micros, Room, Rule, Spec, Timestamp, Verdict, Visitor};
+//!
+//! /// Decides three requests of one unit each, at 0, 1 and 2 ms.
+//! struct Three;
+//! impl Visitor for Three {
+//!     type Out = Vec<Verdict>;
+//!     fn visit<R: Room>(self, room: &R) -> Self::Out {
+//!         let mut slot = None;
+//!         (0..3)
+//!             .map(|ms| Held::new(room, &mut slot, 1).ask(Timestamp::from_micros(ms * 1_000)))
+//!             .collect()
+//!     }
+//! }
+//!
+//! let rule = Rule::new(Spec::new(Algorithm::SlidingLog, 2, Micros::from_secs(1)))?;
+//! let verdicts = rule.visit(Three).unwrap_or_default();
+//! assert_eq!(verdicts, [Verdict::Allow, Verdict::Allow, Verdict::Deny]);
+//! # Ok::<(), tidegate_core::RuleErrors>(())
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+extern crate alloc;
+
+mod algorithm;
+mod algorithms;
+mod decision;
+mod error;
+mod level;
+mod rule;
+mod time;
+
+pub use algorithm::{Held, Room, Verbs, decide_all};
+pub use algorithms::{
+    Algorithm, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
+    TokenBucket, guides,
+};
+pub use decision::{Decision, Outcome, Verdict};
+pub use error::{RuleError, RuleErrors};
+pub use rule::{
+    Anchor, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Rule, Spec, Visitor, Word,
+};
+pub use time::{Micros, Timestamp};

@@ -1,0 +1,147 @@
+//! THE LIST of algorithms. Everything that knows them all (configuration, stores, replay, plots,
+//! benchmarks, guides) iterates this list; a new algorithm is its folder and one line here.
+
+use core::fmt;
+
+use crate::algorithm::Room;
+use crate::error::RuleErrors;
+use crate::rule::{Spec, Visitor, Word};
+use crate::time::Micros;
+
+mod closed;
+mod fixed_window;
+mod leaky_queue;
+mod sliding_counter;
+mod sliding_log;
+mod sliding_window;
+mod token_bucket;
+
+pub use closed::Closed;
+pub use fixed_window::FixedWindow;
+pub use leaky_queue::LeakyQueue;
+pub use sliding_counter::SlidingCounter;
+pub use sliding_log::SlidingLog;
+pub use sliding_window::SlidingWindow;
+pub use token_bucket::TokenBucket;
+
+/// A text kept in an algorithm's folder, under the algorithm's name.
+macro_rules! beside {
+    ($folder:ident, $name:ident, $kind:literal) => {
+        concat!(
+            "algorithms/",
+            stringify!($folder),
+            "/",
+            stringify!($name),
+            $kind
+        )
+    };
+}
+
+macro_rules! algorithms {
+    ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$room:ident, $says:literal;)+) => {
+        /// The algorithms, by the names the field knows them by.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Algorithm {
+            $(#[doc = $says] $variant,)+
+        }
+
+        impl Algorithm {
+            /// Every algorithm, in the order of the list.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name as it is written in a configuration.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($name),)+ }
+            }
+
+            /// What it is, in one line.
+            #[must_use]
+            pub const fn says(self) -> &'static str {
+                match self { $(Self::$variant => $says,)+ }
+            }
+
+            /// The algorithm of a name or an alias; `None` for any other text.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                $(if name == stringify!($name) $(|| name == $alias)? { return Some(Self::$variant); })+
+                None
+            }
+
+            /// The table of worked examples, as text, that every store is held to.
+            #[must_use]
+            pub const fn cases(self) -> &'static str {
+                match self { $(Self::$variant => include_str!(beside!($folder, $name, ".txt")),)+ }
+            }
+
+            /// Its guide, in Markdown: when to choose it, its state, its bound, its memory, its cost.
+            #[must_use]
+            pub const fn guide(self) -> &'static str {
+                match self { $(Self::$variant => include_str!(beside!($folder, $name, ".md")),)+ }
+            }
+
+            /// The optional words it understands.
+            #[must_use]
+            pub const fn words(self) -> &'static [Word] {
+                match self { $(Self::$variant => $folder::$room::WORDS,)+ }
+            }
+        }
+
+        /// A room of any algorithm, or the one that is always closed.
+        #[derive(Clone, Debug, PartialEq)]
+        pub(crate) enum AnyRoom {
+            Closed(Closed),
+            $($variant($folder::$room),)+
+        }
+
+        impl AnyRoom {
+            pub(crate) fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
+                Ok(match spec.algorithm {
+                    $(Algorithm::$variant => Self::$variant($folder::$room::build(spec, limit, window)?),)+
+                })
+            }
+
+            pub(crate) fn visit<V: Visitor>(&self, visitor: V) -> V::Out {
+                match self {
+                    Self::Closed(room) => visitor.visit(room),
+                    $(Self::$variant(room) => visitor.visit(room),)+
+                }
+            }
+        }
+
+        /// The guide of each algorithm: when to choose it, its state, its bound, memory and cost.
+        pub mod guides {
+            $(#[doc = include_str!(beside!($folder, $name, ".md"))] pub mod $name {})+
+        }
+    };
+}
+
+algorithms! {
+    FixedWindow = fixed_window in fixed_window::FixedWindow,
+        "Counts units in windows that follow one another.";
+    SlidingWindow = sliding_window in sliding_window::SlidingWindow,
+        "Counts units in the last buckets of a window cut into equal ones.";
+    SlidingCounter = sliding_counter in sliding_counter::SlidingCounter,
+        "Counts this window and the share of the previous one that is still inside.";
+    SlidingLog = sliding_log in sliding_log::SlidingLog,
+        "Remembers when each unit was admitted: never more than N in any window.";
+    TokenBucket = token_bucket or "gcra" in token_bucket::TokenBucket,
+        "Spends tokens that flow in at N per window, up to a capacity.";
+    LeakyBucket = leaky_bucket in token_bucket::TokenBucket,
+        "Fills a bucket that leaks N per window, up to a capacity.";
+    LeakyQueue = leaky_queue in leaky_queue::LeakyQueue,
+        "Admits work into a queue that leaves at an even pace, W/N apart.";
+}
+
+impl AnyRoom {
+    pub(crate) const fn closed() -> Self {
+        Self::Closed(Closed)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

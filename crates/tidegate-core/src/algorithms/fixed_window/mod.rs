@@ -1,0 +1,138 @@
+//! Fixed window: one counter, begun anew when the window ends.
+
+use crate::algorithm::Room;
+use crate::decision::Verdict;
+use crate::error::RuleErrors;
+use crate::rule::{Anchor, Spec, Word};
+use crate::time::{Micros, Timestamp};
+
+/// N units per window; windows follow the epoch, or begin at the first unit after the last ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedWindow {
+    limit: u64,
+    window: Micros,
+    anchor: Anchor,
+}
+
+/// The window that the last unit fell into, and the units in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    start: Timestamp,
+    count: u64,
+    last: Timestamp,
+}
+
+impl FixedWindow {
+    /// Where a window that holds `at` begins if none is running.
+    const fn start(&self, at: Timestamp) -> Timestamp {
+        match self.anchor {
+            Anchor::Epoch => at.minus(Micros::from_micros(
+                at.as_micros() % self.window.as_micros(),
+            )),
+            Anchor::FirstRequest => at,
+        }
+    }
+
+    /// Time until the running window ends; zero when it has ended.
+    fn left(&self, state: &State, at: Timestamp) -> Micros {
+        let passed = at.since(state.start).as_micros();
+        Micros::from_micros(self.window.as_micros().saturating_sub(passed))
+    }
+
+    /// Units in the window that holds `at`.
+    fn count(&self, state: &State, at: Timestamp) -> u64 {
+        if self.left(state, at).is_zero() {
+            0
+        } else {
+            state.count
+        }
+    }
+}
+
+impl Room for FixedWindow {
+    type State = State;
+    const WORDS: &'static [Word] = &[Word::Anchor];
+
+    fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
+        Ok(Self {
+            limit,
+            window,
+            anchor: spec.anchor.unwrap_or_default(),
+        })
+    }
+
+    fn fresh(&self, now: Timestamp) -> State {
+        State {
+            start: self.start(now),
+            count: 0,
+            last: now,
+        }
+    }
+
+    fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
+        if cost > self.limit {
+            Verdict::Never
+        } else if self.count(state, at) <= self.limit - cost {
+            Verdict::Allow
+        } else {
+            Verdict::Deny
+        }
+    }
+
+    fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
+        let count = self.count(state, at);
+        if count == 0 {
+            state.start = self.start(at);
+        }
+        state.count = count.saturating_add(cost);
+        state.last = at;
+    }
+
+    fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
+        state.count = self.count(state, at).saturating_sub(units);
+    }
+
+    fn window(&self) -> Micros {
+        self.window
+    }
+
+    fn last(&self, state: &State) -> Timestamp {
+        state.last
+    }
+
+    fn rewind(&self, state: &mut State, to: Timestamp) {
+        state.start = match self.anchor {
+            Anchor::Epoch => self.start(to),
+            Anchor::FirstRequest => state.start.minus(state.last.since(to)),
+        };
+        state.last = to;
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn remaining(&self, state: &State, at: Timestamp) -> u64 {
+        self.limit.saturating_sub(self.count(state, at))
+    }
+
+    fn retry_after(&self, state: &State, at: Timestamp, _cost: u64) -> Micros {
+        self.left(state, at)
+    }
+
+    fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
+        if state.count == 0 {
+            Micros::ZERO
+        } else {
+            self.left(state, at)
+        }
+    }
+
+    fn used(&self, state: &State, at: Timestamp) -> u64 {
+        self.count(state, at)
+    }
+
+    fn same_shape(&self, old: &Self) -> bool {
+        (self.window, self.anchor) == (old.window, old.anchor)
+    }
+}

@@ -1,0 +1,113 @@
+//! Leaky queue: admitted work leaves in order, each unit W/N after the one before.
+
+use crate::algorithm::Room;
+use crate::decision::Verdict;
+use crate::error::RuleErrors;
+use crate::level::{Level, Rate};
+use crate::rule::{Spec, Word};
+use crate::time::{Micros, Timestamp};
+
+/// A queue of `capacity` places that serves one unit every W/N.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeakyQueue {
+    capacity: u64,
+    window: Micros,
+    rate: Rate,
+}
+
+impl LeakyQueue {
+    /// What an arrival at `at` would wait, in grains.
+    fn wait(&self, state: &Level, at: Timestamp) -> u128 {
+        state.left(self.rate, at)
+    }
+}
+
+impl Room for LeakyQueue {
+    type State = Level;
+    const WORDS: &'static [Word] = &[Word::Capacity];
+
+    fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
+        let rate = Rate::new(limit, window);
+        let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
+        Ok(Self {
+            capacity,
+            window,
+            rate,
+        })
+    }
+
+    fn fresh(&self, now: Timestamp) -> Level {
+        Level::new(self.rate, now, 0)
+    }
+
+    /// The last unit of the request may wait as long as a full queue takes to leave.
+    fn decide(&self, state: &Level, at: Timestamp, cost: u64) -> Verdict {
+        if cost > self.limit() {
+            Verdict::Never
+        } else if self.wait(state, at) <= self.rate.grains(self.limit() - cost) {
+            Verdict::Allow
+        } else {
+            Verdict::Deny
+        }
+    }
+
+    fn take(&self, state: &mut Level, at: Timestamp, cost: u64) {
+        state.add(self.rate, at, cost);
+    }
+
+    fn give_back(&self, state: &mut Level, at: Timestamp, units: u64) {
+        state.remove(self.rate, at, units);
+    }
+
+    fn window(&self) -> Micros {
+        self.window
+    }
+
+    fn last(&self, state: &Level) -> Timestamp {
+        state.last()
+    }
+
+    fn rewind(&self, state: &mut Level, to: Timestamp) {
+        state.rewind(self.rate, to);
+    }
+
+    /// One request is served at once, `capacity` wait.
+    fn limit(&self) -> u64 {
+        self.capacity + 1
+    }
+
+    fn remaining(&self, state: &Level, at: Timestamp) -> u64 {
+        let wait = self.wait(state, at);
+        match self.rate.grains(self.capacity).checked_sub(wait) {
+            Some(slack) => self.rate.units_floor(slack) + 1,
+            None => 0,
+        }
+    }
+
+    fn retry_after(&self, state: &Level, at: Timestamp, cost: u64) -> Micros {
+        let longest = self.rate.grains(self.limit().saturating_sub(cost));
+        self.rate.wait(self.wait(state, at).saturating_sub(longest))
+    }
+
+    fn reset_after(&self, state: &Level, at: Timestamp) -> Micros {
+        self.rate.wait(self.wait(state, at))
+    }
+
+    /// The request leaves when everything before it has: what is queued now, less its own cost.
+    fn delay(&self, state: &Level, at: Timestamp, cost: u64) -> Micros {
+        self.rate
+            .wait(self.wait(state, at).saturating_sub(self.rate.grains(cost)))
+    }
+
+    fn used(&self, state: &Level, at: Timestamp) -> u64 {
+        self.rate.units_ceil(self.wait(state, at))
+    }
+
+    fn same_shape(&self, old: &Self) -> bool {
+        self.window == old.window
+    }
+
+    fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
+        state.convert(self.rate, old.rate, at);
+    }
+}

@@ -1,0 +1,184 @@
+//! Sliding counter: this window's count, and the previous one weighted by how much of it is inside.
+
+use crate::algorithm::Room;
+use crate::decision::Verdict;
+use crate::error::RuleErrors;
+use crate::rule::{Spec, Word};
+use crate::time::{Micros, Timestamp};
+
+/// previous x (share of the previous window still inside) + current + cost <= N, compared exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlidingCounter {
+    limit: u64,
+    window: Micros,
+}
+
+/// The number of the window the last unit fell into, its count, and the count of the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    window: u64,
+    current: u64,
+    previous: u64,
+    last: Timestamp,
+}
+
+/// The two counts as they stand at an instant, and how much of the previous window is inside.
+struct View {
+    current: u64,
+    previous: u64,
+    overlap_us: u64,
+}
+
+impl SlidingCounter {
+    const fn number(&self, at: Timestamp) -> u64 {
+        at.as_micros() / self.window.as_micros()
+    }
+
+    fn view(&self, state: &State, at: Timestamp) -> View {
+        let (current, previous) = match self.number(at).saturating_sub(state.window) {
+            0 => (state.current, state.previous),
+            1 => (0, state.current),
+            _ => (0, 0),
+        };
+        let elapsed = at.as_micros() % self.window.as_micros();
+        View {
+            current,
+            previous,
+            overlap_us: self.window.as_micros() - elapsed,
+        }
+    }
+
+    /// The previous window's units that are still inside, rounded up.
+    fn inside(&self, view: &View) -> u64 {
+        let weighted = u128::from(view.previous) * u128::from(view.overlap_us);
+        u64::try_from(weighted.div_ceil(u128::from(self.window.as_micros()))).unwrap_or(u64::MAX)
+    }
+
+    /// The longest overlap with which `counted` units of the previous window leave room for `free`.
+    fn overlap_for(&self, counted: u64, free: u64) -> u64 {
+        if counted <= free {
+            return self.window.as_micros();
+        }
+        let overlap = u128::from(free) * u128::from(self.window.as_micros()) / u128::from(counted);
+        u64::try_from(overlap).unwrap_or(u64::MAX)
+    }
+}
+
+impl Room for SlidingCounter {
+    type State = State;
+    const WORDS: &'static [Word] = &[];
+
+    fn build(_spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
+        Ok(Self { limit, window })
+    }
+
+    fn fresh(&self, now: Timestamp) -> State {
+        State {
+            window: self.number(now),
+            current: 0,
+            previous: 0,
+            last: now,
+        }
+    }
+
+    fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
+        if cost > self.limit {
+            return Verdict::Never;
+        }
+        let view = self.view(state, at);
+        let Some(free) = (self.limit - cost).checked_sub(view.current) else {
+            return Verdict::Deny;
+        };
+        let weighted = u128::from(view.previous) * u128::from(view.overlap_us);
+        if weighted <= u128::from(free) * u128::from(self.window.as_micros()) {
+            Verdict::Allow
+        } else {
+            Verdict::Deny
+        }
+    }
+
+    fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
+        let View {
+            current, previous, ..
+        } = self.view(state, at);
+        let current = current.saturating_add(cost);
+        *state = State {
+            window: self.number(at),
+            current,
+            previous,
+            last: at,
+        };
+    }
+
+    fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
+        let View {
+            current, previous, ..
+        } = self.view(state, at);
+        let earlier = units.saturating_sub(current);
+        state.window = self.number(at);
+        state.current = current.saturating_sub(units);
+        state.previous = previous.saturating_sub(earlier);
+    }
+
+    fn window(&self) -> Micros {
+        self.window
+    }
+
+    fn last(&self, state: &State) -> Timestamp {
+        state.last
+    }
+
+    fn rewind(&self, state: &mut State, to: Timestamp) {
+        state.window = state
+            .window
+            .saturating_sub(self.number(state.last) - self.number(to));
+        state.last = to;
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn remaining(&self, state: &State, at: Timestamp) -> u64 {
+        let view = self.view(state, at);
+        self.limit
+            .saturating_sub(view.current)
+            .saturating_sub(self.inside(&view))
+    }
+
+    /// Without arrivals the estimate only falls: while this window lasts as the previous one slides
+    /// out, then as this one does.
+    fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
+        let view = self.view(state, at);
+        let free = self.limit.saturating_sub(cost);
+        let wait = match free.checked_sub(view.current) {
+            Some(free) => view
+                .overlap_us
+                .saturating_sub(self.overlap_for(view.previous, free)),
+            None => {
+                let slid_out = self.window.as_micros() - self.overlap_for(view.current, free);
+                view.overlap_us + slid_out
+            }
+        };
+        Micros::from_micros(wait)
+    }
+
+    fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
+        let view = self.view(state, at);
+        let wait = match (view.current, view.previous) {
+            (0, 0) => 0,
+            (0, _) => view.overlap_us,
+            _ => view.overlap_us + self.window.as_micros(),
+        };
+        Micros::from_micros(wait)
+    }
+
+    fn used(&self, state: &State, at: Timestamp) -> u64 {
+        let view = self.view(state, at);
+        view.current.saturating_add(self.inside(&view))
+    }
+
+    fn same_shape(&self, old: &Self) -> bool {
+        self.window == old.window
+    }
+}

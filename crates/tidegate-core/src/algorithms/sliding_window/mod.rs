@@ -1,0 +1,214 @@
+//! Sliding window in buckets: a ring of counters, each for one part of the window.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::mem;
+use core::ops::Range;
+
+use crate::algorithm::Room;
+use crate::decision::Verdict;
+use crate::error::{RuleError, RuleErrors};
+use crate::rule::{Spec, Word};
+use crate::time::{Micros, Timestamp};
+
+const DEFAULT_BUCKETS: u64 = 10;
+
+/// N units in the current bucket and the B-1 before it; strict: the B before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlidingWindow {
+    limit: u64,
+    window: Micros,
+    width_us: u64,
+    span: u64,
+}
+
+/// One counter for each bucket that may count. Bucket k lives in slot k modulo their number; all of
+/// them belong to the `span` buckets that end with `newest`, and `total` is their sum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    slots: Box<[u32]>,
+    total: u64,
+    newest: u64,
+    last: Timestamp,
+}
+
+impl SlidingWindow {
+    const fn bucket(&self, at: Timestamp) -> u64 {
+        at.as_micros() / self.width_us
+    }
+
+    /// The slot of the bucket `age` buckets before `newest`; `age` is less than the span.
+    const fn slot(&self, newest: u64, age: u64) -> usize {
+        ((newest % self.span + self.span - age) % self.span) as usize
+    }
+
+    /// Units of the bucket `age` buckets before the newest.
+    fn aged(&self, state: &State, age: u64) -> u64 {
+        state
+            .slots
+            .get(self.slot(state.newest, age))
+            .copied()
+            .map_or(0, u64::from)
+    }
+
+    /// The ages of the buckets that have left the window by `at`.
+    fn gone(&self, state: &State, at: Timestamp) -> Range<u64> {
+        let passed = self.bucket(at).saturating_sub(state.newest).min(self.span);
+        self.span - passed..self.span
+    }
+
+    /// Units that count at `at`.
+    fn count(&self, state: &State, at: Timestamp) -> u64 {
+        let gone: u64 = self.gone(state, at).map(|age| self.aged(state, age)).sum();
+        state.total - gone
+    }
+
+    /// Resets, in place, the slots of the buckets that have left, so that the newest is that of `at`.
+    fn roll(&self, state: &mut State, at: Timestamp) {
+        for age in self.gone(state, at) {
+            let slot = self.slot(state.newest, age);
+            state.total -= u64::from(mem::take(&mut state.slots[slot]));
+        }
+        state.newest = self.bucket(at);
+    }
+
+    /// The first instant at which the bucket `age` before the newest counts no more.
+    fn leaves(&self, state: &State, age: u64) -> Timestamp {
+        Timestamp::from_micros((state.newest + self.span - age).saturating_mul(self.width_us))
+    }
+}
+
+impl Room for SlidingWindow {
+    type State = State;
+    const WORDS: &'static [Word] = &[Word::Buckets, Word::Strict];
+
+    fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
+        let buckets = spec.buckets.unwrap_or(DEFAULT_BUCKETS);
+        if !divides(buckets, window) {
+            return Err(RuleError::Indivisible {
+                buckets,
+                window,
+                nearest: nearest(buckets, window),
+            }
+            .into());
+        }
+        let span = if spec.strict.unwrap_or_default() {
+            buckets + 1
+        } else {
+            buckets
+        };
+        Ok(Self {
+            limit,
+            window,
+            width_us: window.as_micros() / buckets,
+            span,
+        })
+    }
+
+    fn fresh(&self, now: Timestamp) -> State {
+        let slots = vec![0; self.span as usize].into_boxed_slice();
+        State {
+            slots,
+            total: 0,
+            newest: self.bucket(now),
+            last: now,
+        }
+    }
+
+    fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
+        if cost > self.limit {
+            Verdict::Never
+        } else if self.count(state, at) <= self.limit - cost {
+            Verdict::Allow
+        } else {
+            Verdict::Deny
+        }
+    }
+
+    fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
+        self.roll(state, at);
+        let slot = &mut state.slots[self.slot(state.newest, 0)];
+        let before = *slot;
+        *slot = before.saturating_add(u32::try_from(cost).unwrap_or(u32::MAX));
+        state.total += u64::from(*slot - before);
+        state.last = at;
+    }
+
+    fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
+        let mut owed = units;
+        for age in (0..self.gone(state, at).start).rev() {
+            let slot = &mut state.slots[self.slot(state.newest, age)];
+            let given = u32::try_from(owed).unwrap_or(u32::MAX).min(*slot);
+            *slot -= given;
+            state.total -= u64::from(given);
+            owed -= u64::from(given);
+        }
+    }
+
+    fn window(&self) -> Micros {
+        self.window
+    }
+
+    fn last(&self, state: &State) -> Timestamp {
+        state.last
+    }
+
+    fn rewind(&self, state: &mut State, to: Timestamp) {
+        let newest = self.bucket(to);
+        let turn = (state.newest % self.span + self.span - newest % self.span) % self.span;
+        state.slots.rotate_left(turn as usize);
+        state.newest = newest;
+        state.last = to;
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn remaining(&self, state: &State, at: Timestamp) -> u64 {
+        self.limit.saturating_sub(self.count(state, at))
+    }
+
+    fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
+        let mut excess = (self.count(state, at) + cost).saturating_sub(self.limit);
+        for age in (0..self.gone(state, at).start).rev() {
+            excess = excess.saturating_sub(self.aged(state, age));
+            if excess == 0 {
+                return self.leaves(state, age).since(at);
+            }
+        }
+        Micros::ZERO
+    }
+
+    fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
+        (0..self.gone(state, at).start)
+            .find(|age| self.aged(state, *age) > 0)
+            .map_or(Micros::ZERO, |age| self.leaves(state, age).since(at))
+    }
+
+    fn used(&self, state: &State, at: Timestamp) -> u64 {
+        self.count(state, at)
+    }
+
+    fn same_shape(&self, old: &Self) -> bool {
+        (self.window, self.width_us, self.span) == (old.window, old.width_us, old.span)
+    }
+
+    fn most_heap_bytes(&self) -> u64 {
+        self.span * size_of::<u32>() as u64
+    }
+}
+
+const fn divides(buckets: u64, window: Micros) -> bool {
+    window.as_micros().is_multiple_of(buckets)
+}
+
+/// The number of buckets nearest to `buckets` that divides the window; 1 always does.
+fn nearest(buckets: u64, window: Micros) -> u64 {
+    let below = (1..=buckets)
+        .rev()
+        .find(|n| divides(*n, window))
+        .unwrap_or(1);
+    let above = (buckets..=2 * buckets - below).find(|n| divides(*n, window));
+    above.unwrap_or(below)
+}

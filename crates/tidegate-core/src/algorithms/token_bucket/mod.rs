@@ -1,0 +1,120 @@
+//! Token bucket and leaky bucket: one level seen from its two ends.
+//!
+//! Tokens missing from the one are water in the other, so both are a [`Level`] that drains at N/W.
+//! `gcra` is a third name for it: the moment the level will be empty is the theoretical arrival time
+//! of the generic cell rate algorithm (ITU-T I.371), whose tolerance is capacity - 1 units.
+
+use crate::algorithm::Room;
+use crate::decision::Verdict;
+use crate::error::RuleErrors;
+use crate::level::{Level, Rate};
+use crate::rule::{Spec, Word, out_of_range};
+use crate::time::{Micros, Timestamp};
+
+/// Spends up to `capacity` tokens that flow back at N per window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenBucket {
+    capacity: u64,
+    missing_at_start: u64,
+    window: Micros,
+    rate: Rate,
+}
+
+impl TokenBucket {
+    fn missing(&self, state: &Level, at: Timestamp) -> u128 {
+        state.left(self.rate, at)
+    }
+}
+
+impl Room for TokenBucket {
+    type State = Level;
+    const WORDS: &'static [Word] = &[Word::Capacity, Word::Initial];
+
+    fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
+        let rate = Rate::new(limit, window);
+        let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
+        let initial = spec.initial.unwrap_or(capacity);
+        if initial > capacity {
+            return Err(out_of_range(Word::Initial, initial).into());
+        }
+        Ok(Self {
+            capacity,
+            missing_at_start: capacity - initial,
+            window,
+            rate,
+        })
+    }
+
+    fn fresh(&self, now: Timestamp) -> Level {
+        Level::new(self.rate, now, self.rate.grains(self.missing_at_start))
+    }
+
+    fn decide(&self, state: &Level, at: Timestamp, cost: u64) -> Verdict {
+        if cost > self.capacity {
+            Verdict::Never
+        } else if self.missing(state, at) <= self.rate.grains(self.capacity - cost) {
+            Verdict::Allow
+        } else {
+            Verdict::Deny
+        }
+    }
+
+    fn take(&self, state: &mut Level, at: Timestamp, cost: u64) {
+        state.add(self.rate, at, cost);
+    }
+
+    fn give_back(&self, state: &mut Level, at: Timestamp, units: u64) {
+        state.remove(self.rate, at, units);
+    }
+
+    fn window(&self) -> Micros {
+        self.window
+    }
+
+    fn last(&self, state: &Level) -> Timestamp {
+        state.last()
+    }
+
+    fn rewind(&self, state: &mut Level, to: Timestamp) {
+        state.rewind(self.rate, to);
+    }
+
+    fn limit(&self) -> u64 {
+        self.capacity
+    }
+
+    fn remaining(&self, state: &Level, at: Timestamp) -> u64 {
+        let held = self
+            .rate
+            .grains(self.capacity)
+            .saturating_sub(self.missing(state, at));
+        self.rate.units_floor(held)
+    }
+
+    fn retry_after(&self, state: &Level, at: Timestamp, cost: u64) -> Micros {
+        let room_needed = self.rate.grains(self.capacity.saturating_sub(cost));
+        self.rate
+            .wait(self.missing(state, at).saturating_sub(room_needed))
+    }
+
+    fn reset_after(&self, state: &Level, at: Timestamp) -> Micros {
+        self.rate.wait(self.missing(state, at))
+    }
+
+    fn used(&self, state: &Level, at: Timestamp) -> u64 {
+        self.rate.units_ceil(self.missing(state, at))
+    }
+
+    fn same_shape(&self, old: &Self) -> bool {
+        self.window == old.window
+    }
+
+    fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
+        state.convert(self.rate, old.rate, at);
+    }
+
+    /// A bucket that began with fewer tokens must not begin again, so it is never forgotten.
+    fn is_as_good_as_new(&self, state: &Level, at: Timestamp) -> bool {
+        self.missing_at_start == 0 && self.missing(state, at) == 0
+    }
+}

@@ -1,0 +1,89 @@
+//! What a limiter answers: yes, no, or never; and the figures that go with it.
+
+use crate::time::Micros;
+
+/// The bare answer to one request; the figures of a [`Decision`] are worked out only when asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The request may go on; its cost has been (or may be) taken.
+    Allow,
+    /// Not now. The same cost fits at some later time.
+    Deny,
+    /// The cost can not ever fit: it is larger than the limiter could hold when new.
+    Never,
+}
+
+impl Verdict {
+    /// True for [`Verdict::Allow`].
+    #[must_use]
+    pub const fn is_allowed(self) -> bool {
+        matches!(self, Self::Allow)
+    }
+}
+
+/// A verdict together with the one wait that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The request may go on, after being held for `delay` (zero except for a shaping queue).
+    Allow {
+        /// How long the admitted request must be held before it runs.
+        delay: Micros,
+    },
+    /// Not now.
+    Deny {
+        /// Least wait after which the same cost would be admitted if nothing else arrived.
+        retry_after: Micros,
+    },
+    /// The cost can not ever fit.
+    Never,
+}
+
+/// One answer with its figures, as of the instant it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Decision {
+    /// Yes with its delay, no with its wait, or never.
+    pub outcome: Outcome,
+    /// The limit N; the capacity of a bucket; capacity + 1 for a queue.
+    pub limit: u64,
+    /// Unit-cost requests that would be admitted at this instant, after this decision.
+    pub remaining: u64,
+    /// Least wait after which the limiter is as good as new if nothing else arrived.
+    pub reset_after: Micros,
+}
+
+impl Decision {
+    /// The bare answer.
+    #[must_use]
+    pub const fn verdict(&self) -> Verdict {
+        match self.outcome {
+            Outcome::Allow { .. } => Verdict::Allow,
+            Outcome::Deny { .. } => Verdict::Deny,
+            Outcome::Never => Verdict::Never,
+        }
+    }
+
+    /// True when the request may go on.
+    #[must_use]
+    pub const fn is_allowed(&self) -> bool {
+        self.verdict().is_allowed()
+    }
+
+    /// The wait before the same cost fits: zero when allowed, `None` when it never does.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Micros> {
+        match self.outcome {
+            Outcome::Allow { .. } => Some(Micros::ZERO),
+            Outcome::Deny { retry_after } => Some(retry_after),
+            Outcome::Never => None,
+        }
+    }
+
+    /// How long an admitted request must be held; zero when it was not admitted.
+    #[must_use]
+    pub const fn delay(&self) -> Micros {
+        match self.outcome {
+            Outcome::Allow { delay } => delay,
+            Outcome::Deny { .. } | Outcome::Never => Micros::ZERO,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Why a rule is refused: every mistake of it at once, each with what was expected.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::algorithms::Algorithm;
+use crate::rule::Word;
+use crate::time::Micros;
+
+/// One mistake in the words of a rule. Its text says what was expected and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// A word that this rule can not do without was not given.
+    Missing {
+        /// The word.
+        word: Word,
+    },
+    /// A number or length outside what the word allows.
+    OutOfRange {
+        /// The word.
+        word: Word,
+        /// What was given, as text.
+        given: String,
+        /// What is allowed, as text.
+        expected: String,
+    },
+    /// A word that the algorithm of the rule does not have.
+    Meaningless {
+        /// The word.
+        word: Word,
+        /// The algorithm it was given to.
+        algorithm: Algorithm,
+    },
+    /// The buckets do not divide the window into whole microseconds.
+    Indivisible {
+        /// Number of buckets given.
+        buckets: u64,
+        /// The window.
+        window: Micros,
+        /// The nearest number of buckets that does divide it.
+        nearest: u64,
+    },
+    /// The bucket would take more than 2^53 microseconds (285 years) to fill.
+    TooSlow {
+        /// The capacity of the rule.
+        capacity: u64,
+        /// The largest capacity that fills in time at this rate.
+        most: u64,
+    },
+    /// One key's state could grow past the memory allowed for it.
+    TooLarge {
+        /// Most bytes the state could hold.
+        bytes: u64,
+        /// The cap, in bytes.
+        max_memory: u64,
+        /// A resolution with which it would fit.
+        resolution: Micros,
+    },
+}
+
+impl RuleError {
+    /// The word the mistake is about, so that a reader of a file can be sent to its line.
+    #[must_use]
+    pub const fn word(&self) -> Word {
+        match self {
+            Self::Missing { word }
+            | Self::OutOfRange { word, .. }
+            | Self::Meaningless { word, .. } => *word,
+            Self::Indivisible { .. } => Word::Buckets,
+            Self::TooSlow { .. } => Word::Capacity,
+            Self::TooLarge { .. } => Word::Resolution,
+        }
+    }
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { word } => write!(f, "`{word}` is missing: expected {}", word.expects()),
+            Self::OutOfRange {
+                word,
+                given,
+                expected,
+            } => {
+                write!(f, "`{word}` is {given}: expected {expected}")
+            }
+            Self::Meaningless { word, algorithm } => {
+                write!(f, "`{word}` means nothing to `{algorithm}`: only ")?;
+                let having = Algorithm::ALL.iter().filter(|a| a.words().contains(word));
+                for (i, algorithm) in having.enumerate() {
+                    write!(f, "{}`{algorithm}`", if i == 0 { "" } else { ", " })?;
+                }
+                write!(f, " can have it; remove it or change the algorithm")
+            }
+            Self::Indivisible {
+                buckets,
+                window,
+                nearest,
+            } => write!(
+                f,
+                "{buckets} `buckets` do not divide a window of {window} into whole microseconds: \
+                 the nearest number that does is {nearest}"
+            ),
+            Self::TooSlow { capacity, most } => write!(
+                f,
+                "a `capacity` of {capacity} would take more than 285 years to fill at this rate: \
+                 expected at most {most}, or a higher rate"
+            ),
+            Self::TooLarge {
+                bytes,
+                max_memory,
+                resolution,
+            } => write!(
+                f,
+                "the state of one key could grow to {bytes} bytes, over `max_memory` = {max_memory}: \
+                 set `resolution = \"{resolution}\"` or coarser, or raise `max_memory`"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for RuleError {}
+
+/// All the mistakes of one rule; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleErrors(Vec<RuleError>);
+
+impl RuleErrors {
+    /// `Ok` when there are none.
+    pub(crate) fn none(errors: Vec<RuleError>) -> Result<(), Self> {
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Self(errors))
+        }
+    }
+
+    /// The mistakes, in the order of the rule's words.
+    pub fn iter(&self) -> impl Iterator<Item = &RuleError> {
+        self.0.iter()
+    }
+}
+
+impl From<RuleError> for RuleErrors {
+    fn from(error: RuleError) -> Self {
+        Self(alloc::vec![error])
+    }
+}
+
+impl fmt::Display for RuleErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if i == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for RuleErrors {}

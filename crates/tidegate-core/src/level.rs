@@ -1,0 +1,131 @@
+//! A level that drains at N/W, kept as the moment it will be empty.
+//!
+//! The token bucket's missing tokens, the leaky bucket's water and the queue's waiting work are the
+//! same thing. With N/W reduced to n/w, one unit takes w/n microseconds to drain; in *grains* of
+//! 1/n microsecond every moment that can occur is a whole number, so nothing is ever rounded. A
+//! grain count fits 128 bits for every rule that is not refused (2^53 us x 10^9 < 2^83), with room
+//! for debts.
+
+use crate::error::RuleError;
+use crate::time::{Micros, Timestamp};
+
+/// A bucket may take at most this long to fill: 2^53 microseconds.
+const LONGEST_FILL_US: u64 = 1 << 53;
+
+/// The rate N/W in lowest terms: n units per w microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    n: u64,
+    w: u64,
+}
+
+/// When the level will be empty, in grains since the epoch, and when a unit was last added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    empty_at: u128,
+    last: Timestamp,
+}
+
+impl Rate {
+    pub(crate) const fn new(limit: u64, window: Micros) -> Self {
+        let common = greatest_common_divisor(limit, window.as_micros());
+        Self {
+            n: limit / common,
+            w: window.as_micros() / common,
+        }
+    }
+
+    /// Grains that `units` take to drain.
+    pub(crate) const fn grains(self, units: u64) -> u128 {
+        units as u128 * self.w as u128
+    }
+
+    /// Whole microseconds that `grains` take to drain, rounded up.
+    pub(crate) fn wait(self, grains: u128) -> Micros {
+        Micros::saturating_from(grains.div_ceil(self.n as u128))
+    }
+
+    /// A capacity whose time to fill can be told, or the mistake.
+    pub(crate) fn check_capacity(self, capacity: u64) -> Result<u64, RuleError> {
+        let most = LONGEST_FILL_US as u128 * self.n as u128 / self.w as u128;
+        let most = u64::try_from(most).unwrap_or(u64::MAX);
+        if capacity <= most {
+            Ok(capacity)
+        } else {
+            Err(RuleError::TooSlow { capacity, most })
+        }
+    }
+
+    /// Units that are still (partly) there when `grains` are left to drain.
+    pub(crate) fn units_ceil(self, grains: u128) -> u64 {
+        u64::try_from(grains.div_ceil(self.w as u128)).unwrap_or(u64::MAX)
+    }
+
+    /// Whole units that fit into `grains`.
+    pub(crate) fn units_floor(self, grains: u128) -> u64 {
+        u64::try_from(grains / self.w as u128).unwrap_or(u64::MAX)
+    }
+
+    const fn instant(self, at: Timestamp) -> u128 {
+        at.as_micros() as u128 * self.n as u128
+    }
+
+    /// The same units under another rate, never fewer: `grains` of `old` in grains of this rate.
+    fn convert(self, old: Self, grains: u128) -> u128 {
+        let (whole, part) = (grains / old.w as u128, grains % old.w as u128);
+        let part = (part * self.w as u128).div_ceil(old.w as u128);
+        whole.saturating_mul(self.w as u128).saturating_add(part)
+    }
+}
+
+impl Level {
+    /// A level that holds `grains` at `now`.
+    pub(crate) const fn new(rate: Rate, now: Timestamp, grains: u128) -> Self {
+        Self {
+            empty_at: rate.instant(now) + grains,
+            last: now,
+        }
+    }
+
+    pub(crate) const fn last(&self) -> Timestamp {
+        self.last
+    }
+
+    /// Grains still to drain at `at`.
+    pub(crate) const fn left(&self, rate: Rate, at: Timestamp) -> u128 {
+        self.empty_at.saturating_sub(rate.instant(at))
+    }
+
+    /// Adds what `units` take to drain.
+    pub(crate) fn add(&mut self, rate: Rate, at: Timestamp, units: u64) {
+        let from = self.empty_at.max(rate.instant(at));
+        self.empty_at = from.saturating_add(rate.grains(units));
+        self.last = at;
+    }
+
+    /// Takes `units` away again, down to empty.
+    pub(crate) fn remove(&mut self, rate: Rate, at: Timestamp, units: u64) {
+        let left = self.left(rate, at).saturating_sub(rate.grains(units));
+        self.empty_at = rate.instant(at) + left;
+    }
+
+    /// Moves the level back in time so that its last unit was added at `to`.
+    pub(crate) const fn rewind(&mut self, rate: Rate, to: Timestamp) {
+        let step = self.last.since(to).as_micros() as u128 * rate.n as u128;
+        self.empty_at = self.empty_at.saturating_sub(step);
+        self.last = to;
+    }
+
+    /// Keeps the units, drains them at `rate` from now on.
+    pub(crate) fn convert(&mut self, rate: Rate, old: Rate, at: Timestamp) {
+        let left = rate.convert(old, self.left(old, at));
+        self.empty_at = rate.instant(at).saturating_add(left);
+    }
+}
+
+const fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

@@ -1,0 +1,303 @@
+//! The few words a rule is written in, and the checked rule they become.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::algorithm::Room;
+use crate::algorithms::{Algorithm, AnyRoom};
+use crate::error::{RuleError, RuleErrors};
+use crate::time::Micros;
+
+/// The largest limit, capacity or initial level: 10^9 units.
+pub const MAX_LIMIT: u64 = 1_000_000_000;
+/// The largest cost a caller is expected to ask for; larger ones are answered [`Never`](crate::Verdict::Never).
+pub const MAX_COST: u64 = MAX_LIMIT;
+/// The shortest window: one millisecond.
+pub const MIN_WINDOW: Micros = Micros::from_millis(1);
+/// The longest window: 366 days.
+pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 86_400);
+/// The most buckets a sliding window may be cut into.
+const MAX_BUCKETS: u64 = 1_000;
+/// What one key's state may grow to unless the rule says otherwise: 64 MiB.
+pub(crate) const DEFAULT_MAX_MEMORY: u64 = 64 << 20;
+const MAX_MAX_MEMORY: u64 = 1 << 40;
+
+/// How many units a rule allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Everything is admitted and nothing is counted; written -1.
+    Unlimited,
+    /// So many units per window; 0 denies every cost of one or more, for ever.
+    Units(u64),
+}
+
+/// Where a fixed window begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Anchor {
+    /// At multiples of the window since the Unix epoch.
+    #[default]
+    Epoch,
+    /// At the first unit admitted after the last window ended.
+    FirstRequest,
+}
+
+/// A word of a rule that carries a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Word {
+    /// N: units per window.
+    Limit,
+    /// W: the length of the window.
+    Window,
+    /// How many buckets a sliding window is cut into.
+    Buckets,
+    /// Whether a sliding window counts the bucket that is only partly out as well.
+    Strict,
+    /// Where a fixed window begins.
+    Anchor,
+    /// Most units a bucket or queue holds.
+    Capacity,
+    /// Tokens a bucket starts with.
+    Initial,
+    /// How coarsely a log keeps times.
+    Resolution,
+    /// Most bytes the state of one key may grow to.
+    MaxMemory,
+}
+
+impl Word {
+    /// Every word that carries a figure.
+    pub const ALL: [Self; 9] = [
+        Self::Limit,
+        Self::Window,
+        Self::Buckets,
+        Self::Strict,
+        Self::Anchor,
+        Self::Capacity,
+        Self::Initial,
+        Self::Resolution,
+        Self::MaxMemory,
+    ];
+
+    /// The word as it is written in a configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Limit => "limit",
+            Self::Window => "window",
+            Self::Buckets => "buckets",
+            Self::Strict => "strict",
+            Self::Anchor => "anchor",
+            Self::Capacity => "capacity",
+            Self::Initial => "initial",
+            Self::Resolution => "resolution",
+            Self::MaxMemory => "max_memory",
+        }
+    }
+
+    /// What may be written after it.
+    #[must_use]
+    pub const fn expects(self) -> &'static str {
+        match self {
+            Self::Limit => "a whole number from 0 to 1000000000, or -1 for unlimited",
+            Self::Window => "a length from \"1ms\" to \"366d\"",
+            Self::Buckets => "a whole number from 1 to 1000 that divides the window",
+            Self::Strict => "true or false",
+            Self::Anchor => "\"epoch\" or \"first_request\"",
+            Self::Capacity => "a whole number from 1 to 1000000000",
+            Self::Initial => "a whole number from 0 to the capacity",
+            Self::Resolution => "a length from \"1us\" to the window",
+            Self::MaxMemory => "a number of bytes from 1024 to 2^40",
+        }
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A rule as it is written: an algorithm, a limit, a window, and what else the algorithm understands.
+///
+/// Words left at `None` take the algorithm's default. Nothing is checked until [`Rule::new`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Spec {
+    /// Which algorithm decides.
+    pub algorithm: Algorithm,
+    /// N, units per window.
+    pub limit: Limit,
+    /// W. May be left out only where the limit is unlimited or 0.
+    pub window: Option<Micros>,
+    /// `sliding_window`: into how many buckets the window is cut (default 10).
+    pub buckets: Option<u64>,
+    /// `sliding_window`: count the bucket that is only partly out as well (default false).
+    pub strict: Option<bool>,
+    /// `fixed_window`: where a window begins (default the Unix epoch).
+    pub anchor: Option<Anchor>,
+    /// Buckets and queue: most units held at once (default the limit).
+    pub capacity: Option<u64>,
+    /// `token_bucket`: tokens at the start (default the capacity).
+    pub initial: Option<u64>,
+    /// `sliding_log`: how coarsely times are kept (default one microsecond).
+    pub resolution: Option<Micros>,
+    /// `sliding_log`: most bytes one key's state may grow to (default 64 MiB).
+    pub max_memory: Option<u64>,
+}
+
+impl Spec {
+    /// `limit` units per `window`, every other word at its default.
+    #[must_use]
+    pub const fn new(algorithm: Algorithm, limit: u64, window: Micros) -> Self {
+        Self::bare(algorithm, Limit::Units(limit), Some(window))
+    }
+
+    /// A rule that admits everything and counts nothing.
+    #[must_use]
+    pub const fn unlimited(algorithm: Algorithm) -> Self {
+        Self::bare(algorithm, Limit::Unlimited, None)
+    }
+
+    const fn bare(algorithm: Algorithm, limit: Limit, window: Option<Micros>) -> Self {
+        Self {
+            algorithm,
+            limit,
+            window,
+            buckets: None,
+            strict: None,
+            anchor: None,
+            capacity: None,
+            initial: None,
+            resolution: None,
+            max_memory: None,
+        }
+    }
+
+    /// The optional words that were given.
+    fn given(&self) -> impl Iterator<Item = Word> {
+        [
+            self.buckets.map(|_| Word::Buckets),
+            self.strict.map(|_| Word::Strict),
+            self.anchor.map(|_| Word::Anchor),
+            self.capacity.map(|_| Word::Capacity),
+            self.initial.map(|_| Word::Initial),
+            self.resolution.map(|_| Word::Resolution),
+            self.max_memory.map(|_| Word::MaxMemory),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// Mistakes that can be told word by word, whatever the algorithm.
+    fn mistakes(&self) -> Vec<RuleError> {
+        let mut found = Vec::new();
+        let mut check = |word: Word, given: Option<u64>, least: u64, most: u64| {
+            if let Some(given) = given.filter(|given| !(least..=most).contains(given)) {
+                found.push(out_of_range(word, given));
+            }
+        };
+        if let Limit::Units(limit) = self.limit {
+            check(Word::Limit, Some(limit), 0, MAX_LIMIT);
+        }
+        check(Word::Buckets, self.buckets, 1, MAX_BUCKETS);
+        check(Word::Capacity, self.capacity, 1, MAX_LIMIT);
+        check(Word::Initial, self.initial, 0, MAX_LIMIT);
+        check(Word::MaxMemory, self.max_memory, 1024, MAX_MAX_MEMORY);
+        match self.window {
+            Some(window) if !(MIN_WINDOW..=MAX_WINDOW).contains(&window) => {
+                found.push(out_of_range(Word::Window, window));
+            }
+            None if !matches!(self.limit, Limit::Unlimited | Limit::Units(0)) => {
+                found.push(RuleError::Missing { word: Word::Window });
+            }
+            _ => {}
+        }
+        let finest = Micros::from_micros(1);
+        let coarsest = self.window.unwrap_or(MAX_WINDOW);
+        if let Some(resolution) = self.resolution.filter(|r| !(finest..=coarsest).contains(r)) {
+            found.push(out_of_range(Word::Resolution, resolution));
+        }
+        let known = self.algorithm.words();
+        found.extend(
+            self.given()
+                .filter(|word| !known.contains(word))
+                .map(|word| RuleError::Meaningless {
+                    word,
+                    algorithm: self.algorithm,
+                }),
+        );
+        found
+    }
+}
+
+/// The mistake of a figure that lies outside what its word allows.
+pub(crate) fn out_of_range(word: Word, given: impl fmt::Display) -> RuleError {
+    RuleError::OutOfRange {
+        word,
+        given: format!("{given}"),
+        expected: word.expects().to_string(),
+    }
+}
+
+/// A checked rule: what it says is possible, and every product of its figures fits.
+///
+/// ```
+/// use tidegate_core::{Algorithm, Micros, Rule, Spec};
+///
+/// let rule = Rule::new(Spec::new(Algorithm::TokenBucket, 100, Micros::from_secs(1)))?;
+/// assert!(!rule.is_unlimited());
+///
+/// let mut spec = Spec::new(Algorithm::SlidingWindow, 100, Micros::from_secs(1));
+/// spec.buckets = Some(7);
+/// assert!(Rule::new(spec).is_err(), "7 buckets do not divide one second");
+/// # Ok::<(), tidegate_core::RuleErrors>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    spec: Spec,
+    room: Option<AnyRoom>,
+}
+
+impl Rule {
+    /// Checks the words of a rule.
+    ///
+    /// # Errors
+    /// All that is wrong with it, each mistake with what was expected.
+    pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
+        RuleErrors::none(spec.mistakes())?;
+        let room = match (spec.limit, spec.window) {
+            (Limit::Unlimited, _) => None,
+            (Limit::Units(0), _) | (_, None) => Some(AnyRoom::closed()),
+            (Limit::Units(limit), Some(window)) => Some(AnyRoom::build(&spec, limit, window)?),
+        };
+        Ok(Self { spec, room })
+    }
+
+    /// The words it was built from.
+    #[must_use]
+    pub const fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// True when the rule admits everything and counts nothing.
+    #[must_use]
+    pub const fn is_unlimited(&self) -> bool {
+        self.room.is_none()
+    }
+
+    /// Hands the rule's room, with its type, to `visitor`; `None` when the rule is unlimited.
+    pub fn visit<V: Visitor>(&self, visitor: V) -> Option<V::Out> {
+        self.room.as_ref().map(|room| room.visit(visitor))
+    }
+}
+
+/// Something to be done with a room whose type is only known to the rule.
+pub trait Visitor {
+    /// What comes of it.
+    type Out;
+
+    /// Does it.
+    fn visit<R: Room>(self, room: &R) -> Self::Out;
+}
