@@ -1,1 +1,50 @@
-//! tidegate
+//! Tidegate, a rate limiter: *given a key and a cost, decide now, exactly, and say when to come back.*
+//!
+//! A [`Policy`] is a list of rules; a [`Gate`] holds a policy, the limiters of every key, and a clock.
+//! A [`Request`] is a domain and one or more descriptors; all rules that match it must admit it, else
+//! none is charged, under any concurrency.
+//!
+//! ```
+//! use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+//!
+//! let per_channel = RuleSpec::new("pay-channel", Spec::new(Algorithm::SlidingLog, 2, Micros::from_secs(1)))
+//!     .in_domain("pay")
+//!     .when("biz_type", "transfer")
+//!     .key(["channel"]);
+//! let gate = Gate::new(Policy::new(vec![per_channel])?);
+//!
+//! let entries = [("biz_type", "transfer"), ("channel", "alipay")];
+//! let descriptors = [Descriptor::new(&entries)];
+//! let request = Request::new("pay", &descriptors);
+//!
+//! assert!(gate.check(&request).is_allowed());
+//! assert!(gate.check(&request).is_allowed());
+//! let refused = gate.check(&request);
+//! assert!(!refused.is_allowed());
+//! assert!(refused.retry_after().is_some_and(|wait| wait <= Micros::from_secs(1)));
+//! # Ok::<(), tidegate::PolicyErrors>(())
+//! ```
+
+mod answer;
+mod clock;
+#[cfg(feature = "config")]
+pub mod config;
+mod gate;
+#[cfg(feature = "headers")]
+pub mod headers;
+mod key;
+mod request;
+mod rules;
+mod store;
+
+pub use answer::{Answer, Matched};
+pub use clock::{Clock, SystemClock};
+pub use gate::Gate;
+#[cfg(feature = "serde")]
+pub use request::OrderedEntries;
+pub use request::{Descriptor, Request};
+pub use rules::{Mode, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, Problem, PolicyRule, RuleSpec};
+pub use tidegate_core::{
+    Algorithm, Anchor, Decision, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Micros, Outcome,
+    Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,
+};

@@ -1,0 +1,134 @@
+//! What the gate answers: the decision of every rule that matched, and the one that is reported.
+
+use std::cmp::Reverse;
+
+use tidegate_core::{Decision, Micros, Timestamp};
+
+use crate::rules::{Mode, PolicyRule};
+
+/// One rule's part in an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Matched<'g> {
+    pub(crate) rule: &'g PolicyRule,
+    pub(crate) variant: usize,
+    pub(crate) decision: Decision,
+}
+
+impl<'g> Matched<'g> {
+    /// The rule.
+    #[must_use]
+    pub const fn rule(&self) -> &'g PolicyRule {
+        self.rule
+    }
+
+    /// Which of the rule's figures hold for the key: 0 its own, else 1 + the number of the override.
+    #[must_use]
+    pub const fn variant(&self) -> usize {
+        self.variant
+    }
+
+    /// What its limiter decided, with the figures.
+    #[must_use]
+    pub const fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// False for a rule in shadow mode, whose decision refuses nothing.
+    #[must_use]
+    pub fn is_enforced(&self) -> bool {
+        self.rule.mode() == Mode::Enforce
+    }
+}
+
+/// The answer to one request. A refusal is an answer, not an error.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Answer<'g> {
+    pub(crate) allowed: bool,
+    pub(crate) at: Timestamp,
+    pub(crate) matched: Vec<Matched<'g>>,
+}
+
+impl<'g> Answer<'g> {
+    /// Whether the request goes on.
+    #[must_use]
+    pub const fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// When it was given.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// True when no rule with a limit was enforced: the figures are absent.
+    #[must_use]
+    pub fn is_unlimited(&self) -> bool {
+        self.enforced().next().is_none()
+    }
+
+    /// True when the request is refused and the same cost can not ever fit.
+    #[must_use]
+    pub fn is_never(&self) -> bool {
+        !self.allowed && self.retry_after().is_none()
+    }
+
+    /// Every rule that matched and counts, shadow rules included, in file order (for several
+    /// descriptors: those of the first, then what the others add).
+    #[must_use]
+    pub fn matched(&self) -> &[Matched<'g>] {
+        &self.matched
+    }
+
+    /// The rules that can refuse.
+    pub fn enforced(&self) -> impl Iterator<Item = &Matched<'g>> {
+        self.matched.iter().filter(|matched| matched.is_enforced())
+    }
+
+    /// The rule whose figures are told: when denied, the denying one with the longest `retry_after`
+    /// (never is longest), else the one with least `remaining`; the earlier on a tie.
+    #[must_use]
+    pub fn reported(&self) -> Option<&Matched<'g>> {
+        if self.allowed {
+            self.enforced()
+                .min_by_key(|matched| matched.decision.remaining)
+        } else {
+            let denying = self
+                .enforced()
+                .filter(|matched| !matched.decision.is_allowed());
+            denying.min_by_key(|matched| Reverse(wait(&matched.decision)))
+        }
+    }
+
+    /// Least wait after which the same cost would fit: zero when allowed, `None` when it never does.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Micros> {
+        self.reported()
+            .map_or(Some(Micros::ZERO), |matched| matched.decision.retry_after())
+    }
+
+    /// How long an admitted request must be held: the longest of all rules.
+    #[must_use]
+    pub fn delay(&self) -> Micros {
+        let longest = self
+            .enforced()
+            .map(|matched| matched.decision.delay())
+            .max();
+        longest.filter(|_| self.allowed).unwrap_or_default()
+    }
+
+    /// Least wait until all limiters are as good as new: the longest of all rules.
+    #[must_use]
+    pub fn reset_after(&self) -> Micros {
+        self.enforced()
+            .map(|matched| matched.decision.reset_after)
+            .max()
+            .unwrap_or_default()
+    }
+}
+
+/// A wait to compare: never is the longest.
+fn wait(decision: &Decision) -> Micros {
+    decision.retry_after().unwrap_or(Micros::MAX)
+}

@@ -1,0 +1,157 @@
+//! The one door to every decision: which limiters a request meets, one atomic step over them, an answer.
+
+use tidegate_core::{Decision, Timestamp};
+
+use crate::answer::{Answer, Matched};
+use crate::clock::{Clock, SystemClock};
+use crate::key::Key;
+use crate::request::Request;
+use crate::rules::{Mode, Policy, PolicyRule};
+use crate::store::memory::{MemoryStore, Step};
+
+/// A limiter that a request meets.
+#[derive(Clone, Debug)]
+pub(crate) struct Met {
+    /// The number of the rule in the policy.
+    pub(crate) rule: usize,
+    /// Which of the rule's figures hold for the key.
+    pub(crate) variant: usize,
+    pub(crate) key: Key,
+    pub(crate) cost: u64,
+    pub(crate) enforced: bool,
+}
+
+/// A policy in force, the limiters of every key, and a clock.
+///
+/// Share it by reference (or in an `Arc`): every verb takes `&self` and is exact under any concurrency.
+#[derive(Debug)]
+pub struct Gate<C = SystemClock> {
+    policy: Policy,
+    memory: MemoryStore,
+    clock: C,
+}
+
+impl Gate {
+    /// A gate that reads the system's clock.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self::with_clock(policy, SystemClock::new())
+    }
+}
+
+impl<C: Clock> Gate<C> {
+    /// A gate that reads `clock`; a [`Timestamp`] will do where every request brings its own time.
+    #[must_use]
+    pub fn with_clock(policy: Policy, clock: C) -> Self {
+        let memory = MemoryStore::new(&policy);
+        Self {
+            policy,
+            memory,
+            clock,
+        }
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The time the gate's clock reads.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Decides a request and, when every rule admits it, takes its cost from all of them.
+    pub fn check(&self, request: &Request<'_>) -> Answer<'_> {
+        self.step(request, &self.clock, Step::Ask)
+    }
+
+    /// Decides and takes like [`Gate::check`], working out no figures: only whether the request goes on.
+    #[must_use]
+    pub fn admits(&self, request: &Request<'_>) -> bool {
+        self.step(request, &self.clock, Step::Decide).is_allowed()
+    }
+
+    /// The same as [`Gate::check`] for a request that came at `at`, as in a recorded trace.
+    pub fn check_at(&self, request: &Request<'_>, at: Timestamp) -> Answer<'_> {
+        self.step(request, &at, Step::Ask)
+    }
+
+    /// What [`Gate::check`] would answer, taking nothing.
+    pub fn peek(&self, request: &Request<'_>) -> Answer<'_> {
+        self.step(request, &self.clock, Step::Peek)
+    }
+
+    /// Gives the request's cost back to every limiter it meets, to no fewer than none used; the
+    /// answer tells how they stand then.
+    pub fn refund(&self, request: &Request<'_>) -> Answer<'_> {
+        self.step(request, &self.clock, Step::Refund)
+    }
+
+    /// Makes every limiter the request meets as good as new; answers how many there were.
+    pub fn reset(&self, request: &Request<'_>) -> usize {
+        let met = self.met(request);
+        self.memory.forget(&met);
+        met.len()
+    }
+
+    fn step<'g>(&'g self, request: &Request<'_>, clock: &dyn Clock, step: Step) -> Answer<'g> {
+        let met = self.met(request);
+        let done = self.memory.step(&met, clock, step);
+        let decided = met.iter().zip(done.decisions);
+        let matched = decided
+            .filter_map(|(met, decision)| self.matched(met, decision))
+            .collect();
+        Answer {
+            allowed: done.allowed,
+            at: done.at,
+            matched,
+        }
+    }
+
+    fn matched(&self, met: &Met, decision: Decision) -> Option<Matched<'_>> {
+        let rule = self.policy.rules().get(met.rule)?;
+        Some(Matched {
+            rule,
+            variant: met.variant,
+            decision,
+        })
+    }
+
+    /// The limiters a request meets, each once: the same limiter met twice sums its costs.
+    fn met(&self, request: &Request<'_>) -> Vec<Met> {
+        let mut all: Vec<Met> = Vec::new();
+        for descriptor in request.descriptors() {
+            for (number, rule) in self.policy.in_domain(request.domain()) {
+                if !counts(rule) || !rule.matches(descriptor) {
+                    continue;
+                }
+                let variant = rule.variant_for(descriptor);
+                if rule.variant(variant).is_unlimited() {
+                    continue;
+                }
+                let key = rule.key(descriptor);
+                match all
+                    .iter_mut()
+                    .find(|met| met.rule == number && met.key == key)
+                {
+                    Some(met) => met.cost = met.cost.saturating_add(descriptor.units()),
+                    None => all.push(Met {
+                        rule: number,
+                        variant,
+                        key,
+                        cost: descriptor.units(),
+                        enforced: rule.mode() == Mode::Enforce,
+                    }),
+                }
+            }
+        }
+        all
+    }
+}
+
+fn counts(rule: &PolicyRule) -> bool {
+    rule.mode() != Mode::Off
+}

@@ -1,0 +1,12 @@
+//! Rules: which limiters a request meets.
+
+mod check;
+mod error;
+mod policy;
+mod rule;
+mod spec;
+
+pub use error::{Place, PolicyError, PolicyErrors, Problem};
+pub use policy::Policy;
+pub use rule::PolicyRule;
+pub use spec::{Mode, OverrideSpec, RuleSpec};

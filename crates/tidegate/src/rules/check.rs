@@ -1,0 +1,162 @@
+//! What is checked of a rule before a policy will have it.
+
+use std::collections::{HashMap, HashSet};
+
+use tidegate_core::{Rule, RuleErrors};
+
+use super::error::{Place, PolicyError, PolicyErrors, Problem};
+use super::rule::{Override, Pattern, PolicyRule};
+use super::spec::{OverrideSpec, RuleSpec};
+
+const LONGEST_NAME: usize = 64;
+
+/// Checks all rules, and tells all mistakes.
+pub(super) fn check(specs: Vec<RuleSpec>) -> Result<Vec<PolicyRule>, PolicyErrors> {
+    let mut errors = Vec::new();
+    let mut names = HashMap::new();
+    let mut rules = Vec::with_capacity(specs.len());
+    for (number, spec) in specs.into_iter().enumerate() {
+        let mut mistakes = Mistakes {
+            rule: number,
+            name: spec.name.clone(),
+            errors: &mut errors,
+        };
+        let earlier = *names
+            .entry((spec.domain.clone(), spec.name.clone()))
+            .or_insert(number);
+        if earlier != number {
+            mistakes.add(Place::Rule, Problem::SameName(earlier));
+        }
+        rules.extend(checked(spec, &mut mistakes));
+    }
+    if errors.is_empty() {
+        Ok(rules)
+    } else {
+        Err(PolicyErrors(errors))
+    }
+}
+
+/// The mistakes found so far, and the rule that is being looked at.
+struct Mistakes<'a> {
+    rule: usize,
+    name: String,
+    errors: &'a mut Vec<PolicyError>,
+}
+
+impl Mistakes<'_> {
+    fn add(&mut self, place: Place, problem: Problem) {
+        self.errors.push(PolicyError {
+            rule: self.rule,
+            name: self.name.clone(),
+            place,
+            problem,
+        });
+    }
+
+    /// The checked figures; or nothing, the mistakes noted.
+    fn figures(&mut self, place: Place, result: Result<Rule, RuleErrors>) -> Option<Rule> {
+        result
+            .map_err(|errors| {
+                errors
+                    .iter()
+                    .for_each(|error| self.add(place, Problem::Figure(error.clone())));
+            })
+            .ok()
+    }
+}
+
+fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
+    check_identity(&spec, mistakes);
+    check_entries(&spec, mistakes);
+    let when = patterns(&spec, mistakes);
+    let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
+    let overrides = checked_overrides(&spec, base.is_some(), mistakes);
+    Some(PolicyRule {
+        when,
+        base: base?,
+        overrides,
+        spec,
+    })
+}
+
+fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
+    let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
+    if !(1..=LONGEST_NAME).contains(&spec.name.len()) || !spec.name.chars().all(known) {
+        mistakes.add(Place::Rule, Problem::Name(spec.name.clone()));
+    }
+    if spec.domain.is_empty() {
+        mistakes.add(Place::Rule, Problem::EmptyDomain);
+    }
+    if spec.spec.initial.is_some() && !spec.key.is_empty() {
+        mistakes.add(Place::Rule, Problem::InitialWithKey);
+    }
+}
+
+fn check_entries(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
+    let mut once = |names: &mut dyn Iterator<Item = &String>| {
+        let mut seen = HashSet::new();
+        for name in names {
+            if name.is_empty() || !seen.insert(name) {
+                mistakes.add(Place::Rule, Problem::EntryTwice(name.clone()));
+            }
+        }
+    };
+    once(&mut spec.when.iter().map(|(name, _)| name));
+    once(&mut spec.key.iter());
+}
+
+fn patterns(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<(String, Pattern)> {
+    let mut patterns = Vec::with_capacity(spec.when.len());
+    for (name, value) in &spec.when {
+        match Pattern::parse(value) {
+            Some(pattern) => patterns.push((name.clone(), pattern)),
+            None => mistakes.add(Place::Rule, Problem::StarInside(value.clone())),
+        }
+    }
+    patterns
+}
+
+fn checked_overrides(
+    spec: &RuleSpec,
+    base_is_sound: bool,
+    mistakes: &mut Mistakes<'_>,
+) -> Vec<Override> {
+    let mut sound = Vec::new();
+    for (number, other) in spec.overrides.iter().enumerate() {
+        let place = Place::Override(number);
+        check_match(spec, number, other, mistakes);
+        // The mistakes of the rule itself would only be told again.
+        let figures = base_is_sound.then(|| Rule::new(other.applied_to(&spec.spec)));
+        let rule = figures.and_then(|figures| mistakes.figures(place, figures));
+        sound.extend(rule.map(|rule| Override {
+            entries: other.entries.clone(),
+            rule,
+        }));
+    }
+    sound
+}
+
+fn check_match(spec: &RuleSpec, number: usize, other: &OverrideSpec, mistakes: &mut Mistakes<'_>) {
+    let place = Place::Override(number);
+    if other.entries.is_empty() {
+        mistakes.add(place, Problem::MatchesNothing);
+        return;
+    }
+    for (name, _) in other
+        .entries
+        .iter()
+        .filter(|(name, _)| !spec.key.contains(name))
+    {
+        mistakes.add(place, Problem::NotInKey(name.clone()));
+    }
+    let covers = |earlier: &OverrideSpec| {
+        !earlier.entries.is_empty()
+            && earlier
+                .entries
+                .iter()
+                .all(|entry| other.entries.contains(entry))
+    };
+    if let Some(earlier) = spec.overrides.iter().take(number).position(covers) {
+        mistakes.add(place, Problem::Unreachable(earlier));
+    }
+}

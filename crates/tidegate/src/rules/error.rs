@@ -1,0 +1,132 @@
+//! Why a policy is refused: all of its mistakes at once, each with its place.
+
+use std::fmt;
+
+use tidegate_core::RuleError;
+
+/// Where in a rule a mistake lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the words of the rule itself.
+    Rule,
+    /// In its override of this number, counted from 0.
+    Override(usize),
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The name is not `[a-z0-9._-]{1,64}`.
+    Name(String),
+    /// The domain is empty.
+    EmptyDomain,
+    /// An earlier rule of the domain has the same name; its number, counted from 0.
+    SameName(usize),
+    /// `key` or `when` names an entry twice, or an entry without a name.
+    EntryTwice(String),
+    /// A `*` that is not at the end of a `when` value.
+    StarInside(String),
+    /// An override matches on an entry that is not in `key`.
+    NotInKey(String),
+    /// An override matches on nothing.
+    MatchesNothing,
+    /// An override is never reached: an earlier one matches all that it does.
+    Unreachable(usize),
+    /// `initial` on a rule that has a key.
+    InitialWithKey,
+    /// A figure of the limiter.
+    Figure(RuleError),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(
+                f,
+                "`name` is {name:?}: expected 1 to 64 of the characters a-z, 0-9, `.`, `_` and `-`"
+            ),
+            Self::EmptyDomain => {
+                f.write_str("`domain` is empty: expected a name, or no `domain` at all")
+            }
+            Self::SameName(_) => f.write_str(
+                "an earlier rule of this domain has the same `name`: expected names that differ, \
+                 for the name is the identity of the state",
+            ),
+            Self::EntryTwice(name) if name.is_empty() => {
+                f.write_str("an entry has an empty name: expected a name")
+            }
+            Self::EntryTwice(name) => write!(f, "entry `{name}` is named twice: expected it once"),
+            Self::StarInside(value) => write!(
+                f,
+                "{value:?} has a `*` that is not its last character: expected a whole value, or a \
+                 prefix with one `*` at the end"
+            ),
+            Self::NotInKey(name) => write!(
+                f,
+                "override on `{name}`, which is not in `key`: expected an entry of `key`"
+            ),
+            Self::MatchesNothing => {
+                f.write_str("`match` is empty: expected at least one entry of `key` with its value")
+            }
+            Self::Unreachable(earlier) => write!(
+                f,
+                "override {} comes first and matches everything this one does, so this one would \
+                 never hold: expected it to come earlier, or to go",
+                earlier + 1
+            ),
+            Self::InitialWithKey => f.write_str(
+                "`initial` on a rule with a `key`: expected `key = []`, for a key's state may be \
+                 forgotten when it is full and would then begin with fewer tokens again",
+            ),
+            Self::Figure(error) => error.fmt(f),
+        }
+    }
+}
+
+/// One mistake of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    /// The number of the rule, counted from 0.
+    pub rule: usize,
+    /// The name of the rule as written.
+    pub name: String,
+    /// Where in the rule.
+    pub place: Place,
+    /// What is wrong, what was expected.
+    pub problem: Problem,
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rule {} (`{}`)", self.rule + 1, self.name)?;
+        if let Place::Override(number) = self.place {
+            write!(f, ", override {}", number + 1)?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// All the mistakes of a policy, in the order of its rules; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyErrors(pub(crate) Vec<PolicyError>);
+
+impl PolicyErrors {
+    /// The mistakes.
+    pub fn iter(&self) -> impl Iterator<Item = &PolicyError> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for PolicyErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if i == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PolicyErrors {}

@@ -1,0 +1,149 @@
+//! A checked rule: which descriptors it matches, and which figures hold for a key.
+
+use tidegate_core::Rule;
+
+use super::spec::{Mode, RuleSpec};
+use crate::key::Key;
+use crate::request::Descriptor;
+
+/// A value that a `when` entry must have: a whole text, or a prefix written with a `*` at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pattern {
+    Whole(String),
+    Prefix(String),
+}
+
+impl Pattern {
+    /// The pattern of a text; `None` when a `*` stands anywhere but at its end.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (body, prefix) = match text.strip_suffix('*') {
+            Some(body) => (body, true),
+            None => (text, false),
+        };
+        let pattern = if prefix { Self::Prefix } else { Self::Whole };
+        (!body.contains('*')).then(|| pattern(body.to_owned()))
+    }
+
+    fn matches(&self, value: &str) -> bool {
+        match self {
+            Self::Whole(whole) => value == whole,
+            Self::Prefix(prefix) => value.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+/// Figures for the keys that have these values.
+#[derive(Clone, Debug)]
+pub(super) struct Override {
+    pub(super) entries: Vec<(String, String)>,
+    pub(super) rule: Rule,
+}
+
+/// A rule of a policy, checked.
+#[derive(Clone, Debug)]
+pub struct PolicyRule {
+    pub(super) spec: RuleSpec,
+    pub(super) when: Vec<(String, Pattern)>,
+    pub(super) base: Rule,
+    pub(super) overrides: Vec<Override>,
+}
+
+impl PolicyRule {
+    /// Its name, unique in its domain.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// Its domain.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.spec.domain
+    }
+
+    /// Enforce, shadow or off.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.spec.mode
+    }
+
+    /// The rule as it was written.
+    #[must_use]
+    pub const fn spec(&self) -> &RuleSpec {
+        &self.spec
+    }
+
+    /// The checked figures: variant 0 is the rule's own, then one for each override.
+    #[must_use]
+    pub fn variant(&self, number: usize) -> &Rule {
+        number
+            .checked_sub(1)
+            .and_then(|i| self.overrides.get(i))
+            .map_or(&self.base, |o| &o.rule)
+    }
+
+    /// How many variants of its figures there are: 1 + the number of overrides.
+    #[must_use]
+    pub fn variants(&self) -> usize {
+        1 + self.overrides.len()
+    }
+
+    /// Whether a descriptor has all that the rule asks for.
+    pub(crate) fn matches(&self, descriptor: &Descriptor<'_>) -> bool {
+        if self.spec.exact {
+            return self.matches_exactly(descriptor);
+        }
+        let has = |name: &str, pattern: Option<&Pattern>| {
+            descriptor.entries().iter().any(|(entry, value)| {
+                *entry == name && pattern.is_none_or(|pattern| pattern.matches(value))
+            })
+        };
+        self.when
+            .iter()
+            .all(|(name, pattern)| has(name, Some(pattern)))
+            && self.spec.key.iter().all(|name| has(name, None))
+    }
+
+    /// The descriptor's entries are those of `when`, then those of `key` that `when` does not name.
+    fn matches_exactly(&self, descriptor: &Descriptor<'_>) -> bool {
+        let when = self
+            .when
+            .iter()
+            .map(|(name, pattern)| (name, Some(pattern)));
+        let named = |name: &String| self.when.iter().any(|(when, _)| when == name);
+        let key = self
+            .spec
+            .key
+            .iter()
+            .filter(|name| !named(name))
+            .map(|name| (name, None));
+        let mut entries = descriptor.entries().iter();
+        let all = when.chain(key).all(|(name, pattern)| {
+            entries.next().is_some_and(|(entry, value)| {
+                *entry == name && pattern.is_none_or(|pattern| pattern.matches(value))
+            })
+        });
+        all && entries.next().is_none()
+    }
+
+    /// The key of the limiter that a matching descriptor meets.
+    pub(crate) fn key(&self, descriptor: &Descriptor<'_>) -> Key {
+        Key::of(
+            self.spec
+                .key
+                .iter()
+                .map(|name| descriptor.value(name).unwrap_or_default()),
+        )
+    }
+
+    /// The number of the variant that holds for a matching descriptor.
+    pub(crate) fn variant_for(&self, descriptor: &Descriptor<'_>) -> usize {
+        let holds = |other: &Override| {
+            other
+                .entries
+                .iter()
+                .all(|(name, value)| descriptor.value(name) == Some(value))
+        };
+        self.overrides.iter().position(holds).map_or(0, |i| i + 1)
+    }
+}

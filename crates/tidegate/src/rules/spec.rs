@@ -1,0 +1,133 @@
+//! A rule as it is written; nothing is checked until a policy is built from it.
+
+use tidegate_core::{Limit, Micros, Spec};
+
+use crate::request::Request;
+
+/// What a rule's decision does to a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// It refuses what does not fit.
+    #[default]
+    Enforce,
+    /// It decides and counts, and never refuses: for trying a rule beside the live ones.
+    Shadow,
+    /// It is not looked at.
+    Off,
+}
+
+/// One rule: what it matches, what it keeps a limiter for, and how that limiter decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuleSpec {
+    /// `[a-z0-9._-]{1,64}`, unique in its domain. With the domain it is the identity of the state, so
+    /// renaming a rule begins anew.
+    pub name: String,
+    /// The domain it belongs to.
+    pub domain: String,
+    /// Entries a descriptor must have; a value may end in `*`.
+    pub when: Vec<(String, String)>,
+    /// Entries whose values make up the key: one limiter for each combination; none, one for all.
+    pub key: Vec<String>,
+    /// Whether a descriptor must have no other entries, and these in the order `when`, then `key`.
+    pub exact: bool,
+    /// Enforce, shadow or off.
+    pub mode: Mode,
+    /// How its limiters decide.
+    pub spec: Spec,
+    /// Other figures for some keys; the first that matches holds.
+    pub overrides: Vec<OverrideSpec>,
+}
+
+impl RuleSpec {
+    /// A rule of the default domain that matches every descriptor and keeps one limiter for all.
+    #[must_use]
+    pub fn new(name: impl Into<String>, spec: Spec) -> Self {
+        Self {
+            name: name.into(),
+            domain: Request::DEFAULT_DOMAIN.to_owned(),
+            when: Vec::new(),
+            key: Vec::new(),
+            exact: false,
+            mode: Mode::Enforce,
+            spec,
+            overrides: Vec::new(),
+        }
+    }
+
+    /// Puts it into another domain.
+    #[must_use]
+    pub fn in_domain(mut self, domain: impl Into<String>) -> Self {
+        self.domain = domain.into();
+        self
+    }
+
+    /// Requires an entry; `"api/*"` matches every value that begins with `api/`.
+    #[must_use]
+    pub fn when(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.when.push((name.into(), value.into()));
+        self
+    }
+
+    /// Keeps one limiter for each combination of these entries' values.
+    #[must_use]
+    pub fn key<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.key = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Matches only descriptors that have no other entries, in the order `when`, then `key`.
+    #[must_use]
+    pub const fn exact(mut self) -> Self {
+        self.exact = true;
+        self
+    }
+
+    /// Sets the mode.
+    #[must_use]
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Adds an override behind those it has.
+    #[must_use]
+    pub fn with_override(mut self, other: OverrideSpec) -> Self {
+        self.overrides.push(other);
+        self
+    }
+}
+
+/// Other figures for the keys that have these values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OverrideSpec {
+    /// Entries, all of them in the rule's key, whose values must be equal.
+    pub entries: Vec<(String, String)>,
+    /// Another limit.
+    pub limit: Option<Limit>,
+    /// Another window.
+    pub window: Option<Micros>,
+    /// Another capacity.
+    pub capacity: Option<u64>,
+}
+
+impl OverrideSpec {
+    /// An override for keys whose entry `name` is `value`.
+    #[must_use]
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self {
+            entries: vec![(name.into(), value.into())],
+            ..Self::default()
+        }
+    }
+
+    /// The words of `base`, with those that this override changes.
+    pub(crate) fn applied_to(&self, base: &Spec) -> Spec {
+        let mut spec = *base;
+        spec.limit = self.limit.unwrap_or(base.limit);
+        spec.window = self.window.or(base.window);
+        spec.capacity = self.capacity.or(base.capacity);
+        spec
+    }
+}

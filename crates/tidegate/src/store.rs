@@ -1,0 +1,3 @@
+//! Where the limiters of the keys live.
+
+pub(crate) mod memory;
