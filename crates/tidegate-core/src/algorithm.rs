@@ -5,6 +5,7 @@
 //! one request are: advance all, decide all, then take all. Whoever runs a step holds the states of
 //! all its rules from its beginning to its end; that is the store's part.
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use crate::decision::{Decision, Outcome, Verdict};
@@ -80,6 +81,10 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     fn is_as_good_as_new(&self, state: &Self::State, at: Timestamp) -> bool {
         self.reset_after(state, at).is_zero()
     }
+
+    /// The most units that any interval of length W can admit (for a queue: can see leave), however
+    /// the requests come, when none costs more than `largest_cost`.
+    fn bound(&self, largest_cost: u64) -> u64;
 
     /// Most bytes the state of one key can hold on the heap, beside `size_of::<State>()`.
     fn most_heap_bytes(&self) -> u64 {
@@ -182,13 +187,9 @@ impl<'a, R: Room> Held<'a, R> {
         decision
     }
 
-    /// Gives `units` back, to no fewer than none used.
-    pub fn refund(&mut self, now: Timestamp, units: u64) {
-        if units > 0 && self.slot.is_some() {
-            let room = self.room;
-            let (state, at) = self.advanced(now);
-            room.give_back(state, at, units);
-        }
+    /// Gives the cost back, to no fewer than none used.
+    pub fn refund(&mut self, now: Timestamp) {
+        self.give_back_units(now, self.cost);
     }
 
     /// Ends a reservation of `reserved` units that turned out to cost `actual`: gives the difference
@@ -199,7 +200,7 @@ impl<'a, R: Room> Held<'a, R> {
             let (state, at) = self.advanced(now);
             room.take(state, at, actual - reserved);
         } else {
-            self.refund(now, reserved - actual);
+            self.give_back_units(now, reserved - actual);
         }
     }
 
@@ -232,6 +233,14 @@ impl<'a, R: Room> Held<'a, R> {
             .is_none_or(|state| self.room.is_as_good_as_new(state, self.at))
     }
 
+    fn give_back_units(&mut self, now: Timestamp, units: u64) {
+        if units > 0 && self.slot.is_some() {
+            let room = self.room;
+            let (state, at) = self.advanced(now);
+            room.give_back(state, at, units);
+        }
+    }
+
     fn charge_as_new(&mut self, at: Timestamp, used: u64) {
         let mut state = self.room.fresh(at);
         if used > 0 {
@@ -257,6 +266,8 @@ pub trait Verbs {
     fn verdict(&self) -> Verdict;
     /// Takes the cost that was admitted.
     fn take(&mut self);
+    /// Gives the cost back, to no fewer than none used.
+    fn give_back(&mut self);
     /// The figures, as of the end of the step.
     fn report(&self) -> Decision;
     /// False for a rule in shadow mode.
@@ -286,6 +297,12 @@ impl<R: Room> Verbs for Held<'_, R> {
         }
     }
 
+    fn give_back(&mut self) {
+        if let (Some(state), 1..) = (&mut *self.slot, self.cost) {
+            self.room.give_back(state, self.at, self.cost);
+        }
+    }
+
     fn report(&self) -> Decision {
         match &*self.slot {
             Some(state) => self.room.report(state, self.at, self.cost, self.verdict),
@@ -300,20 +317,26 @@ impl<R: Room> Verbs for Held<'_, R> {
     }
 }
 
+/// Looks at several limiters at `now` and touches none: whether all that are enforced would admit.
+///
+/// A shadow rule never refuses.
+pub fn look_at_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
+    held.iter_mut().for_each(|one| one.advance(now));
+    held.iter_mut().fold(true, |all, one| {
+        all & (one.decide().is_allowed() | !one.is_enforced())
+    })
+}
+
 /// One atomic step over several limiters: all that are enforced must admit, else none is charged.
 ///
 /// A shadow rule never refuses; it is charged, like the others, when the request goes on and it
 /// would have admitted it itself. Answers whether the request goes on.
-pub fn decide_all<V: Verbs>(held: &mut [V], now: Timestamp) -> bool {
-    held.iter_mut().for_each(|one| one.advance(now));
-    let mut goes_on = true;
-    for one in &mut *held {
-        goes_on &= one.decide().is_allowed() | !one.is_enforced();
-    }
+pub fn decide_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
+    let goes_on = look_at_all(held, now);
     if goes_on {
         held.iter_mut()
             .filter(|one| one.verdict().is_allowed())
-            .for_each(Verbs::take);
+            .for_each(|one| one.take());
     }
     goes_on
 }

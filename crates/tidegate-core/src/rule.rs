@@ -287,6 +287,13 @@ impl Rule {
         self.room.is_none()
     }
 
+    /// The most units that any interval of length W can admit (for a queue: can see leave) when no
+    /// request costs more than `largest_cost`; `None` when the rule is unlimited.
+    #[must_use]
+    pub fn bound(&self, largest_cost: u64) -> Option<u64> {
+        self.visit(Bound { largest_cost })
+    }
+
     /// Hands the rule's room, with its type, to `visitor`; `None` when the rule is unlimited.
     pub fn visit<V: Visitor>(&self, visitor: V) -> Option<V::Out> {
         self.room.as_ref().map(|room| room.visit(visitor))
@@ -300,4 +307,16 @@ pub trait Visitor {
 
     /// Does it.
     fn visit<R: Room>(self, room: &R) -> Self::Out;
+}
+
+struct Bound {
+    largest_cost: u64,
+}
+
+impl Visitor for Bound {
+    type Out = u64;
+
+    fn visit<R: Room>(self, room: &R) -> u64 {
+        room.bound(self.largest_cost)
+    }
 }

@@ -54,6 +54,10 @@ impl Room for Closed {
         Micros::ZERO
     }
 
+    fn bound(&self, _largest_cost: u64) -> u64 {
+        0
+    }
+
     fn used(&self, _state: &(), _at: Timestamp) -> u64 {
         0
     }

@@ -128,6 +128,11 @@ impl Room for FixedWindow {
         }
     }
 
+    /// All of one window at its end, all of the next at its beginning.
+    fn bound(&self, _largest_cost: u64) -> u64 {
+        2 * self.limit
+    }
+
     fn used(&self, state: &State, at: Timestamp) -> u64 {
         self.count(state, at)
     }

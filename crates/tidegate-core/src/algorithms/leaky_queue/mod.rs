@@ -10,12 +10,18 @@ use crate::time::{Micros, Timestamp};
 /// A queue of `capacity` places that serves one unit every W/N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeakyQueue {
+    limit: u64,
     capacity: u64,
     window: Micros,
     rate: Rate,
 }
 
 impl LeakyQueue {
+    /// One unit is served at once, `capacity` wait.
+    const fn places(&self) -> u64 {
+        self.capacity + 1
+    }
+
     /// What an arrival at `at` would wait, in grains.
     fn wait(&self, state: &Level, at: Timestamp) -> u128 {
         state.left(self.rate, at)
@@ -30,6 +36,7 @@ impl Room for LeakyQueue {
         let rate = Rate::new(limit, window);
         let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
         Ok(Self {
+            limit,
             capacity,
             window,
             rate,
@@ -42,9 +49,9 @@ impl Room for LeakyQueue {
 
     /// The last unit of the request may wait as long as a full queue takes to leave.
     fn decide(&self, state: &Level, at: Timestamp, cost: u64) -> Verdict {
-        if cost > self.limit() {
+        if cost > self.places() {
             Verdict::Never
-        } else if self.wait(state, at) <= self.rate.grains(self.limit() - cost) {
+        } else if self.wait(state, at) <= self.rate.grains(self.places() - cost) {
             Verdict::Allow
         } else {
             Verdict::Deny
@@ -71,9 +78,8 @@ impl Room for LeakyQueue {
         state.rewind(self.rate, to);
     }
 
-    /// One request is served at once, `capacity` wait.
     fn limit(&self) -> u64 {
-        self.capacity + 1
+        self.places()
     }
 
     fn remaining(&self, state: &Level, at: Timestamp) -> u64 {
@@ -85,7 +91,7 @@ impl Room for LeakyQueue {
     }
 
     fn retry_after(&self, state: &Level, at: Timestamp, cost: u64) -> Micros {
-        let longest = self.rate.grains(self.limit().saturating_sub(cost));
+        let longest = self.rate.grains(self.places().saturating_sub(cost));
         self.rate.wait(self.wait(state, at).saturating_sub(longest))
     }
 
@@ -97,6 +103,11 @@ impl Room for LeakyQueue {
     fn delay(&self, state: &Level, at: Timestamp, cost: u64) -> Micros {
         self.rate
             .wait(self.wait(state, at).saturating_sub(self.rate.grains(cost)))
+    }
+
+    /// Slots are W/N apart; the units of one request leave together in the first of its slots.
+    fn bound(&self, largest_cost: u64) -> u64 {
+        self.limit + largest_cost.saturating_sub(1)
     }
 
     fn used(&self, state: &Level, at: Timestamp) -> u64 {

@@ -173,6 +173,10 @@ impl Room for SlidingCounter {
         Micros::from_micros(wait)
     }
 
+    fn bound(&self, _largest_cost: u64) -> u64 {
+        2 * self.limit - 1
+    }
+
     fn used(&self, state: &State, at: Timestamp) -> u64 {
         let view = self.view(state, at);
         view.current.saturating_add(self.inside(&view))

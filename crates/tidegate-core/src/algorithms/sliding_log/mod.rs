@@ -209,6 +209,10 @@ impl Room for SlidingLog {
         self.wait(state.ring.back().map(|newest| newest.at), at)
     }
 
+    fn bound(&self, _largest_cost: u64) -> u64 {
+        self.limit
+    }
+
     fn used(&self, state: &State, at: Timestamp) -> u64 {
         self.count(state, at)
     }

@@ -186,6 +186,15 @@ impl Room for SlidingWindow {
             .map_or(Micros::ZERO, |age| self.leaves(state, age).since(at))
     }
 
+    /// Strict counts every bucket that an interval of length W can touch; else one is left out.
+    fn bound(&self, _largest_cost: u64) -> u64 {
+        if self.span * self.width_us > self.window.as_micros() {
+            self.limit
+        } else {
+            2 * self.limit
+        }
+    }
+
     fn used(&self, state: &State, at: Timestamp) -> u64 {
         self.count(state, at)
     }

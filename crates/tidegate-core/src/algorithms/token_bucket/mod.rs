@@ -14,6 +14,7 @@ use crate::time::{Micros, Timestamp};
 /// Spends up to `capacity` tokens that flow back at N per window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
+    limit: u64,
     capacity: u64,
     missing_at_start: u64,
     window: Micros,
@@ -38,6 +39,7 @@ impl Room for TokenBucket {
             return Err(out_of_range(Word::Initial, initial).into());
         }
         Ok(Self {
+            limit,
             capacity,
             missing_at_start: capacity - initial,
             window,
@@ -99,6 +101,11 @@ impl Room for TokenBucket {
 
     fn reset_after(&self, state: &Level, at: Timestamp) -> Micros {
         self.rate.wait(self.missing(state, at))
+    }
+
+    /// A full bucket, and what flows in meanwhile.
+    fn bound(&self, _largest_cost: u64) -> u64 {
+        self.capacity + self.limit
     }
 
     fn used(&self, state: &Level, at: Timestamp) -> u64 {
