@@ -1,1 +1,19 @@
-//! testkit
+//! What every store of Tidegate is held to: naive models, case tables, seeded traffic.
+//!
+//! - [`model`] decides from the definitions, with the full history and exact arithmetic. It is
+//!   slow on purpose and shares no code with what it judges.
+//! - [`cases`] reads the text tables that stand beside each algorithm.
+//! - [`traffic`] makes random rules and traces; the same seed makes the same traffic for ever.
+//!
+//! ```
+//! use testkit::model::{Algorithm, Model, Policy};
+//!
+//! let mut model = Model::new(Policy::new(Algorithm::SlidingLog, 2, 1_000_000));
+//! assert!(model.step(100_000, 1).allowed);
+//! assert!(model.step(400_000, 1).allowed);
+//! assert_eq!(model.step(500_000, 1).retry_after_us, Some(600_000));
+//! ```
+
+pub mod cases;
+pub mod model;
+pub mod traffic;

@@ -1,0 +1,91 @@
+//! The words of a table's rule, as a policy the models decide by.
+
+use super::Case;
+use super::duration::{parse_count, parse_duration_us};
+use crate::model::{Algorithm, Policy};
+
+impl Case {
+    /// The case's rule.
+    ///
+    /// # Errors
+    /// When a word is unknown or unreadable, when `algorithm`, `limit` or `window` is missing, or
+    /// `capacity` for a queue, and when the words do not go together.
+    pub fn policy(&self) -> Result<Policy, String> {
+        let word = |key: &str| self.rule.iter().find(|(known, _)| known == key);
+        for key in ["algorithm", "limit", "window"] {
+            word(key).ok_or_else(|| format!("the rule has no `{key}`"))?;
+        }
+        let mut policy = Policy::new(Algorithm::FixedWindow, 0, 1);
+        policy.apply_words(&self.rule)?;
+        Ok(policy)
+    }
+}
+
+impl Policy {
+    /// Changes what the words say and leaves the rest; on an error nothing is changed.
+    ///
+    /// # Errors
+    /// When a word is unknown or unreadable, and when the words do not go together.
+    pub fn apply_words(&mut self, words: &[(String, String)]) -> Result<(), String> {
+        let mut changed = self.clone();
+        for (key, value) in words {
+            changed.apply(key, value).map_err(|why| format!("{key}: {why}"))?;
+        }
+        changed.check()?;
+        *self = changed;
+        Ok(())
+    }
+
+    fn apply(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "algorithm" => self.algorithm = parse_algorithm(value)?,
+            "limit" => self.limit = parse_count(value)?,
+            "window" => self.window_us = parse_duration_us(value)?,
+            "buckets" => self.buckets = parse_count(value)?,
+            "strict" => self.strict = parse_one_of(value, ["false", "true"])?,
+            "anchor" => {
+                self.anchor_first_request = parse_one_of(value, ["aligned", "first_request"])?;
+            }
+            "capacity" => self.capacity = Some(parse_count(value)?),
+            "initial" => self.initial = Some(parse_count(value)?),
+            "resolution" => self.resolution_us = parse_duration_us(value)?,
+            _ => return Err("is no word of a rule".into()),
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let sliding = self.algorithm == Algorithm::SlidingWindow;
+        let wrong = [
+            (self.window_us == 0, "window must be above 0"),
+            (self.resolution_us == 0, "resolution must be above 0"),
+            (self.buckets == 0, "buckets must be above 0"),
+            (
+                sliding && !self.window_us.is_multiple_of(self.buckets.max(1)),
+                "buckets must divide window",
+            ),
+            (
+                self.algorithm == Algorithm::LeakyQueue && self.capacity.is_none(),
+                "a leaky_queue needs a capacity",
+            ),
+        ];
+        match wrong.into_iter().find(|(is, _)| *is) {
+            Some((_, why)) => Err(why.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn parse_algorithm(name: &str) -> Result<Algorithm, String> {
+    let names = Algorithm::ALL.map(Algorithm::name).join(", ");
+    Algorithm::named(name).ok_or_else(|| format!("`{name}` is none of {names}"))
+}
+
+/// Whether the word is the second of the two.
+fn parse_one_of(value: &str, [first, second]: [&str; 2]) -> Result<bool, String> {
+    match value {
+        _ if value == first => Ok(false),
+        _ if value == second => Ok(true),
+        _ => Err(format!("`{value}` is neither {first} nor {second}")),
+    }
+}

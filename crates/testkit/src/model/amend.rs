@@ -1,0 +1,48 @@
+//! A rule that changes while its limiter lives: never a credit, never a reset.
+
+use super::{Algorithm, Model, Policy};
+
+impl Model {
+    /// Puts another rule in force at `at_us`.
+    ///
+    /// When only limit, capacity or `initial` differ, what was used stays used exactly. When
+    /// anything else does, the units used, rounded up, count as taken now in a fresh limiter of
+    /// the new rule. A limit of 0 holds nothing: what comes after it begins as new.
+    pub fn amend(&mut self, at_us: u64, policy: Policy) {
+        let t = self.now(at_us);
+        let used = i128::from(self.used(at_us));
+        let old = std::mem::replace(&mut self.policy, policy);
+        let Some(state) = &mut self.state else { return };
+        if self.policy.limit == 0 {
+            self.reset();
+        } else if frame(&old) == frame(&self.policy) {
+            state.amend(t, &self.policy);
+        } else {
+            self.begin_anew(t, used);
+        }
+    }
+
+    /// A fresh limiter, born at `t`, that owes what the old one had used.
+    fn begin_anew(&mut self, t: i128, used: i128) {
+        self.reset();
+        self.born(t);
+        if used > 0 {
+            self.charge(t, used);
+        }
+    }
+}
+
+/// What must be equal for the history of one rule to mean the same under another.
+fn frame(policy: &Policy) -> (Algorithm, [u64; 5]) {
+    let own = |algorithm, word| {
+        if policy.algorithm == algorithm { word } else { 0 }
+    };
+    let words = [
+        policy.window_us,
+        own(Algorithm::SlidingWindow, policy.buckets),
+        own(Algorithm::SlidingWindow, u64::from(policy.strict)),
+        own(Algorithm::FixedWindow, u64::from(policy.anchor_first_request)),
+        own(Algorithm::SlidingLog, policy.resolution_us),
+    ];
+    (policy.algorithm, words)
+}

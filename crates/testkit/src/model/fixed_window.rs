@@ -1,0 +1,83 @@
+//! `fixed_window`: at most N units in each window of length W.
+//!
+//! Windows are aligned to the epoch, or begin at the first unit taken after the last one ended.
+//! A window whose units were all returned is as good as none.
+
+use super::{Policy, history::History, meaning::Meaning};
+
+/// Units by the start of their window.
+#[derive(Clone, Debug)]
+pub(super) struct FixedWindow {
+    limit: i128,
+    window: i128,
+    anchored: bool,
+    history: History,
+}
+
+impl FixedWindow {
+    pub(super) fn fresh(policy: &Policy) -> Self {
+        Self {
+            limit: policy.limit.into(),
+            window: policy.window_us.into(),
+            anchored: policy.anchor_first_request,
+            history: History::default(),
+        }
+    }
+
+    /// Start of the window `t` lies in, or of the one a unit taken at `t` would begin.
+    fn start(&self, t: i128) -> i128 {
+        if !self.anchored {
+            return t - t.rem_euclid(self.window);
+        }
+        self.history.newest().filter(|start| t < start + self.window).unwrap_or(t)
+    }
+
+    fn end(&self, t: i128) -> i128 {
+        self.start(t) + self.window
+    }
+}
+
+impl Meaning for FixedWindow {
+    fn used(&self, t: i128) -> i128 {
+        let start = self.start(t);
+        self.history.sum(|place| place == start)
+    }
+
+    fn admits(&self, t: i128, cost: i128) -> bool {
+        self.used(t) + cost <= self.limit
+    }
+
+    fn remaining(&self, t: i128) -> i128 {
+        self.limit - self.used(t)
+    }
+
+    fn retry_after(&self, t: i128, cost: i128) -> Option<i128> {
+        (cost <= self.limit).then(|| self.end(t) - t)
+    }
+
+    fn reset_after(&self, t: i128) -> i128 {
+        if self.used(t) > 0 { self.end(t) - t } else { 0 }
+    }
+
+    fn charge(&mut self, t: i128, units: i128) {
+        self.history.add(self.start(t), units);
+    }
+
+    fn refund(&mut self, t: i128, units: i128) {
+        let start = self.start(t);
+        self.history.give_back(units, |place| place == start);
+    }
+
+    fn move_back(&mut self, last: i128, t: i128) {
+        let by = if self.anchored { last - t } else { self.start(last) - self.start(t) };
+        self.history.move_back(by);
+    }
+
+    fn amend(&mut self, _t: i128, policy: &Policy) {
+        self.limit = policy.limit.into();
+    }
+
+    fn boxed(&self) -> Box<dyn Meaning> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,83 @@
+//! `leaky_queue`: slots W/N apart; what is admitted leaves at the next free one.
+//!
+//! A request of cost c takes c slots, and is admitted when the last of them is at most
+//! `capacity` slots away. Times here are exact, in n-ths of a microsecond, so slots are w apart.
+
+use super::{Policy, meaning::Meaning, rate::Rate, rate::ceil_div};
+
+/// The next free slot.
+#[derive(Clone, Debug)]
+pub(super) struct LeakyQueue {
+    rate: Rate,
+    capacity: i128,
+    next_free: i128,
+}
+
+impl LeakyQueue {
+    pub(super) fn fresh(policy: &Policy) -> Self {
+        Self { rate: Rate::of(policy), capacity: policy.capacity().into(), next_free: 0 }
+    }
+
+    fn wait(&self, t: i128) -> i128 {
+        (self.next_free - t * self.rate.n).max(0)
+    }
+
+    /// How far beyond the last place the last unit of `cost` would wait.
+    fn excess(&self, t: i128, cost: i128) -> i128 {
+        self.wait(t) + (cost - 1) * self.rate.w - self.capacity * self.rate.w
+    }
+}
+
+impl Meaning for LeakyQueue {
+    fn used(&self, t: i128) -> i128 {
+        ceil_div(self.wait(t), self.rate.w)
+    }
+
+    fn admits(&self, t: i128, cost: i128) -> bool {
+        self.excess(t, cost) <= 0
+    }
+
+    /// The one that leaves next, and one more for each whole slot still free behind it.
+    fn remaining(&self, t: i128) -> i128 {
+        let slack = self.capacity * self.rate.w - self.wait(t);
+        if slack < 0 { 0 } else { slack / self.rate.w + 1 }
+    }
+
+    fn retry_after(&self, t: i128, cost: i128) -> Option<i128> {
+        (cost - 1 <= self.capacity).then(|| self.rate.wait(self.excess(t, cost)))
+    }
+
+    fn reset_after(&self, t: i128) -> i128 {
+        self.rate.wait(self.wait(t))
+    }
+
+    fn delay(&self, t: i128) -> i128 {
+        self.rate.wait(self.wait(t))
+    }
+
+    fn charge(&mut self, t: i128, units: i128) {
+        self.next_free = self.next_free.max(t * self.rate.n) + units * self.rate.w;
+    }
+
+    fn refund(&mut self, t: i128, units: i128) {
+        if self.wait(t) > 0 {
+            self.next_free = (self.next_free - units * self.rate.w).max(t * self.rate.n);
+        }
+    }
+
+    fn move_back(&mut self, last: i128, t: i128) {
+        self.next_free -= (last - t) * self.rate.n;
+    }
+
+    fn amend(&mut self, t: i128, policy: &Policy) {
+        let rate = Rate::of(policy);
+        let wait = self.rate.convert(self.wait(t), rate);
+        self.next_free = if wait > 0 { t * rate.n + wait } else { 0 };
+        self.rate = rate;
+        self.capacity = policy.capacity().into();
+    }
+
+    fn boxed(&self) -> Box<dyn Meaning> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,57 @@
+//! What each algorithm must say of itself, and the list of them.
+
+use super::{Algorithm, Policy};
+use super::{
+    fixed_window::FixedWindow, leaky_bucket::LeakyBucket, leaky_queue::LeakyQueue,
+    sliding_counter::SlidingCounter, sliding_log::SlidingLog, sliding_window::SlidingWindow,
+    token_bucket::TokenBucket,
+};
+use std::fmt::Debug;
+
+/// One algorithm's definition over its own history. Times are microseconds and never before the
+/// last unit taken; costs are 1 or more; the limit is 1 or more.
+pub(super) trait Meaning: Debug {
+    /// Units used at `t`, rounded up.
+    fn used(&self, t: i128) -> i128;
+    /// Whether `cost` is admitted at `t`.
+    fn admits(&self, t: i128, cost: i128) -> bool;
+    /// Unit-cost requests admitted at `t`; below 0 in debt.
+    fn remaining(&self, t: i128) -> i128;
+    /// Least wait until `cost` is admitted, which it is not at `t`; `None` when never.
+    fn retry_after(&self, t: i128, cost: i128) -> Option<i128>;
+    /// Least wait until nothing is used.
+    fn reset_after(&self, t: i128) -> i128;
+    /// How long what is admitted at `t` is held.
+    fn delay(&self, _t: i128) -> i128 {
+        0
+    }
+    /// Takes units, admitted or not.
+    fn charge(&mut self, t: i128, units: i128);
+    /// Gives units back, to no fewer than none used.
+    fn refund(&mut self, t: i128, units: i128);
+    /// Moves every time so that what ended at `last` ends at `t`.
+    fn move_back(&mut self, last: i128, t: i128);
+    /// Takes over another limit, capacity or `initial`; what is used at `t` stays used.
+    fn amend(&mut self, t: i128, policy: &Policy);
+    /// A copy behind a new box.
+    fn boxed(&self) -> Box<dyn Meaning>;
+}
+
+impl Clone for Box<dyn Meaning> {
+    fn clone(&self) -> Self {
+        self.boxed()
+    }
+}
+
+/// A limiter as new at `t`.
+pub(super) fn fresh(policy: &Policy, t: i128) -> Box<dyn Meaning> {
+    match policy.algorithm {
+        Algorithm::FixedWindow => Box::new(FixedWindow::fresh(policy)),
+        Algorithm::SlidingWindow => Box::new(SlidingWindow::fresh(policy)),
+        Algorithm::SlidingCounter => Box::new(SlidingCounter::fresh(policy)),
+        Algorithm::SlidingLog => Box::new(SlidingLog::fresh(policy)),
+        Algorithm::TokenBucket => Box::new(TokenBucket::fresh(policy, t)),
+        Algorithm::LeakyBucket => Box::new(LeakyBucket::fresh(policy)),
+        Algorithm::LeakyQueue => Box::new(LeakyQueue::fresh(policy)),
+    }
+}

@@ -1,0 +1,153 @@
+//! Naive models: one file per algorithm, each deciding from its definition.
+//!
+//! Times and units are `i128`, levels are exact fractions, and nothing is ever forgotten, so a
+//! step costs O(history). Figures are exact while `limit * time` and `capacity * window` stay
+//! below 2^126, and reported figures stop at `u64::MAX`.
+
+mod amend;
+mod expected;
+mod fixed_window;
+mod history;
+mod leaky_bucket;
+mod leaky_queue;
+mod meaning;
+mod policy;
+mod rate;
+mod sliding_counter;
+mod sliding_log;
+mod sliding_window;
+mod token_bucket;
+
+pub use expected::Expected;
+pub use policy::{Algorithm, Policy};
+
+use meaning::{Meaning, fresh};
+
+/// One limiter, decided naively.
+///
+/// Its clock is the `at_us` of each verb. A reading before the last unit taken counts as that
+/// time; one before it by more than the window first moves the whole state back. Every verb does
+/// so, also the ones that only look.
+#[derive(Clone, Debug)]
+pub struct Model {
+    policy: Policy,
+    state: Option<Box<dyn Meaning>>,
+    last: Option<i128>,
+}
+
+impl Model {
+    /// A limiter that does not exist yet: its first [`step`](Self::step) creates it.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, state: None, last: None }
+    }
+
+    /// The rule in force.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// A request: decides and, when allowed, charges `cost` units. Cost 0 is always allowed.
+    ///
+    /// The limiter is born here, whatever the outcome.
+    pub fn step(&mut self, at_us: u64, cost: u64) -> Expected {
+        if self.policy.limit == 0 {
+            return Expected::of_limit_zero(cost);
+        }
+        let t = self.now(at_us);
+        self.born(t);
+        let before = self.look(t, cost);
+        if !before.allowed || cost == 0 {
+            return before;
+        }
+        self.charge(t, i128::from(cost));
+        Expected { delay_us: before.delay_us, ..self.look(t, 0) }
+    }
+
+    /// The answer a request would get, with the figures as they stand now: nothing is taken, so
+    /// `remaining` and `reset_after_us` do not count `cost`.
+    pub fn peek(&mut self, at_us: u64, cost: u64) -> Expected {
+        if self.policy.limit == 0 {
+            return Expected::of_limit_zero(cost);
+        }
+        let t = self.now(at_us);
+        self.look(t, cost)
+    }
+
+    /// Gives `units` back, to no fewer than none used.
+    pub fn refund(&mut self, at_us: u64, units: u64) {
+        let t = self.now(at_us);
+        if let Some(state) = &mut self.state {
+            state.refund(t, i128::from(units));
+        }
+    }
+
+    /// Ends a reservation: returns what was not needed, or takes what was needed beyond it, even
+    /// into debt. Under limit 0 there was nothing to reserve and nothing happens.
+    pub fn settle(&mut self, at_us: u64, reserved: u64, actual: u64) {
+        if actual <= reserved {
+            return self.refund(at_us, reserved - actual);
+        }
+        if self.policy.limit > 0 {
+            let t = self.now(at_us);
+            self.charge(t, i128::from(actual - reserved));
+        }
+    }
+
+    /// Units used at this instant, a part of a unit counting as a whole one.
+    pub fn used(&mut self, at_us: u64) -> u64 {
+        if self.policy.limit == 0 {
+            return 0;
+        }
+        let t = self.now(at_us);
+        expected::figure(self.seen(t).used(t))
+    }
+
+    /// Forgets everything, the last time too: the next step is a first step.
+    pub fn reset(&mut self) {
+        self.state = None;
+        self.last = None;
+    }
+
+    /// The limiter's own time for a reading of the clock: never before the last unit taken,
+    /// unless the clock fell by more than a window, when the state moves to it.
+    fn now(&mut self, at_us: u64) -> i128 {
+        let t = i128::from(at_us);
+        let Some(last) = self.last else { return t };
+        if last - t <= i128::from(self.policy.window_us) {
+            return t.max(last);
+        }
+        if let Some(state) = &mut self.state {
+            state.move_back(last, t);
+        }
+        self.last = Some(t);
+        t
+    }
+
+    /// The state as it would be seen at `t`: as new when there is none.
+    fn seen(&self, t: i128) -> Box<dyn Meaning> {
+        self.state.clone().unwrap_or_else(|| fresh(&self.policy, t))
+    }
+
+    fn look(&self, t: i128, cost: u64) -> Expected {
+        Expected::look(self.seen(t).as_ref(), &self.policy, t, cost)
+    }
+
+    /// The state, created at `t` when there is none. A bucket that starts part full counts as
+    /// used at its birth, so that a clock stepping behind it makes nobody wait for it.
+    fn born(&mut self, t: i128) -> &mut dyn Meaning {
+        let (policy, last) = (&self.policy, &mut self.last);
+        self.state
+            .get_or_insert_with(|| {
+                let state = fresh(policy, t);
+                *last = (state.used(t) > 0).then_some(t);
+                state
+            })
+            .as_mut()
+    }
+
+    /// Takes units without asking.
+    fn charge(&mut self, t: i128, units: i128) {
+        self.born(t).charge(t, units);
+        self.last = Some(t);
+    }
+}

@@ -1,0 +1,112 @@
+//! The rule a model decides by.
+
+/// The algorithms that have a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// `fixed_window`
+    FixedWindow,
+    /// `sliding_window`
+    SlidingWindow,
+    /// `sliding_counter`
+    SlidingCounter,
+    /// `sliding_log`
+    SlidingLog,
+    /// `token_bucket`
+    TokenBucket,
+    /// `leaky_bucket`
+    LeakyBucket,
+    /// `leaky_queue`
+    LeakyQueue,
+}
+
+impl Algorithm {
+    /// Every algorithm, in the order of the definitions.
+    pub const ALL: [Self; 7] = [
+        Self::FixedWindow,
+        Self::SlidingWindow,
+        Self::SlidingCounter,
+        Self::SlidingLog,
+        Self::TokenBucket,
+        Self::LeakyBucket,
+        Self::LeakyQueue,
+    ];
+
+    /// The name a rule gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FixedWindow => "fixed_window",
+            Self::SlidingWindow => "sliding_window",
+            Self::SlidingCounter => "sliding_counter",
+            Self::SlidingLog => "sliding_log",
+            Self::TokenBucket => "token_bucket",
+            Self::LeakyBucket => "leaky_bucket",
+            Self::LeakyQueue => "leaky_queue",
+        }
+    }
+
+    /// The algorithm of that name, if there is one.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    /// Whether its rules have a capacity.
+    pub fn has_capacity(self) -> bool {
+        matches!(self, Self::TokenBucket | Self::LeakyBucket | Self::LeakyQueue)
+    }
+}
+
+/// A rule: `limit` units per `window_us`. Words that are not the algorithm's own are ignored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// What decides.
+    pub algorithm: Algorithm,
+    /// N, units per window; 0 denies everything.
+    pub limit: u64,
+    /// W in microseconds, at least 1.
+    pub window_us: u64,
+    /// B of a sliding window; divides the window.
+    pub buckets: u64,
+    /// A sliding window that also counts the bucket only partly out.
+    pub strict: bool,
+    /// A fixed window that begins at the first unit taken, instead of aligned to the epoch.
+    pub anchor_first_request: bool,
+    /// Room of a bucket, places of a queue; the limit when not given.
+    pub capacity: Option<u64>,
+    /// Tokens a token bucket starts with; full when not given.
+    pub initial: Option<u64>,
+    /// Tick of a sliding log, at least 1.
+    pub resolution_us: u64,
+}
+
+impl Policy {
+    /// A rule with the default of every other word: 10 buckets, not strict, aligned, capacity as
+    /// the limit, starting full, resolution 1 us.
+    pub fn new(algorithm: Algorithm, limit: u64, window_us: u64) -> Self {
+        Self {
+            algorithm,
+            limit,
+            window_us,
+            buckets: 10,
+            strict: false,
+            anchor_first_request: false,
+            capacity: None,
+            initial: None,
+            resolution_us: 1,
+        }
+    }
+
+    /// The capacity in force.
+    pub fn capacity(&self) -> u64 {
+        self.capacity.unwrap_or(self.limit)
+    }
+
+    /// What a decision reports as its limit, which is also the highest cost ever admitted.
+    pub fn limit_figure(&self) -> u64 {
+        match self.algorithm {
+            _ if self.limit == 0 => 0,
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => self.capacity(),
+            Algorithm::LeakyQueue => self.capacity().saturating_add(1),
+            _ => self.limit,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `token_bucket`: a level that grows by N/W up to the capacity; each unit takes one token.
+//!
+//! The level is exact, counted in w-ths of a token, where n/w is N/W reduced. A line through
+//! (`at`, `level`) gives it at every other time, also at one shortly before `at`.
+
+use super::{Policy, meaning::Meaning, rate::Rate, rate::ceil_div};
+
+/// The level at one time.
+#[derive(Clone, Debug)]
+pub(super) struct TokenBucket {
+    rate: Rate,
+    capacity: i128,
+    level: i128,
+    at: i128,
+}
+
+impl TokenBucket {
+    pub(super) fn fresh(policy: &Policy, t: i128) -> Self {
+        let (rate, capacity) = (Rate::of(policy), policy.capacity());
+        let initial = policy.initial.unwrap_or(capacity).min(capacity);
+        Self {
+            rate,
+            capacity: i128::from(capacity),
+            level: i128::from(initial) * rate.w,
+            at: if initial < capacity { t } else { 0 },
+        }
+    }
+
+    fn full(&self) -> i128 {
+        self.capacity * self.rate.w
+    }
+
+    fn level(&self, t: i128) -> i128 {
+        self.full().min(self.level + (t - self.at) * self.rate.n)
+    }
+
+    /// What is missing to a full bucket.
+    fn missing(&self, t: i128) -> i128 {
+        self.full() - self.level(t)
+    }
+}
+
+impl Meaning for TokenBucket {
+    fn used(&self, t: i128) -> i128 {
+        ceil_div(self.missing(t), self.rate.w)
+    }
+
+    fn admits(&self, t: i128, cost: i128) -> bool {
+        self.level(t) >= cost * self.rate.w
+    }
+
+    fn remaining(&self, t: i128) -> i128 {
+        self.level(t).div_euclid(self.rate.w)
+    }
+
+    fn retry_after(&self, t: i128, cost: i128) -> Option<i128> {
+        let lacking = cost * self.rate.w - self.level(t);
+        (cost <= self.capacity).then(|| self.rate.wait(lacking))
+    }
+
+    fn reset_after(&self, t: i128) -> i128 {
+        self.rate.wait(self.missing(t))
+    }
+
+    fn charge(&mut self, t: i128, units: i128) {
+        self.level = self.level(t) - units * self.rate.w;
+        self.at = t;
+    }
+
+    fn refund(&mut self, t: i128, units: i128) {
+        if self.missing(t) > 0 {
+            self.level = self.full().min(self.level(t) + units * self.rate.w);
+            self.at = t;
+        }
+    }
+
+    fn move_back(&mut self, last: i128, t: i128) {
+        self.at -= last - t;
+    }
+
+    fn amend(&mut self, t: i128, policy: &Policy) {
+        let rate = Rate::of(policy);
+        let missing = self.rate.convert(self.missing(t), rate);
+        self.rate = rate;
+        self.capacity = i128::from(policy.capacity());
+        self.level = self.full() - missing;
+        self.at = if missing > 0 { t } else { 0 };
+    }
+
+    fn boxed(&self) -> Box<dyn Meaning> {
+        Box::new(self.clone())
+    }
+}

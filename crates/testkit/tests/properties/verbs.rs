@@ -1,0 +1,39 @@
+//! Giving back, taking more and changing the rule do just that.
+
+use crate::for_many_answers;
+use testkit::model::{Algorithm, Policy};
+use testkit::traffic::{self, Rng};
+
+#[test]
+fn giving_back_and_taking_more_change_what_is_used_by_just_that() {
+    for_many_answers(18, |model, at_us, cost, _| {
+        let Policy { algorithm, limit, .. } = *model.policy();
+        if algorithm == Algorithm::SlidingCounter || limit == 0 {
+            return; // a unit of the window before counts less than a unit
+        }
+        let (mut less, mut more) = (model.clone(), model.clone());
+        let used = less.used(at_us);
+        less.settle(at_us, cost, 0);
+        assert_eq!(less.used(at_us), used.saturating_sub(cost), "{model:?}");
+        more.settle(at_us, 0, cost);
+        assert_eq!(more.used(at_us), used + cost, "{model:?}");
+    });
+}
+
+#[test]
+fn a_changed_rule_changes_nothing_of_what_is_used() {
+    let mut rng = Rng::new(19);
+    for_many_answers(20, |model, at_us, _, _| {
+        let old = model.policy();
+        let algorithm = rng.pick([old.algorithm, rng.clone().pick(Algorithm::ALL)]);
+        let mut new = traffic::policy(&mut rng, algorithm);
+        if rng.chance(50) {
+            new = Policy { limit: new.limit, capacity: new.capacity, ..old.clone() };
+        }
+        new.initial = None; // it would say that a part is missing from the start
+        let (mut amended, kept) = (model.clone(), if new.limit == 0 { 0 } else { 1 });
+        let used = amended.used(at_us);
+        amended.amend(at_us, new);
+        assert_eq!(amended.used(at_us), used * kept, "{model:?} {amended:?}");
+    });
+}
