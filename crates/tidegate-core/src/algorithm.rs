@@ -45,7 +45,8 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// The window W: how far the clock may step back before the state moves with it.
     fn window(&self) -> Micros;
 
-    /// When the last unit was taken (or the limiter began).
+    /// When the last unit was taken: the epoch before the first, the beginning for a limiter that
+    /// began with units in use.
     fn last(&self, state: &Self::State) -> Timestamp;
 
     /// Moves the state's times back so that they end at `to`, which is before [`Room::last`].
@@ -63,8 +64,8 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// Least wait until the limiter is as good as new.
     fn reset_after(&self, state: &Self::State, at: Timestamp) -> Micros;
 
-    /// How long the request that has just taken `cost` must be held.
-    fn delay(&self, _state: &Self::State, _at: Timestamp, _cost: u64) -> Micros {
+    /// How long an admitted request must be held; `taken` units of its own are in the state already.
+    fn delay(&self, _state: &Self::State, _at: Timestamp, _taken: u64) -> Micros {
         Micros::ZERO
     }
 
@@ -108,28 +109,6 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
             now
         }
     }
-
-    /// The figures of a decision, after it was taken.
-    fn report(&self, state: &Self::State, at: Timestamp, cost: u64, verdict: Verdict) -> Decision {
-        let outcome = match verdict {
-            Verdict::Allow if cost == 0 => Outcome::Allow {
-                delay: Micros::ZERO,
-            },
-            Verdict::Allow => Outcome::Allow {
-                delay: self.delay(state, at, cost),
-            },
-            Verdict::Deny => Outcome::Deny {
-                retry_after: self.retry_after(state, at, cost),
-            },
-            Verdict::Never => Outcome::Never,
-        };
-        Decision {
-            outcome,
-            limit: self.limit(),
-            remaining: self.remaining(state, at),
-            reset_after: self.reset_after(state, at),
-        }
-    }
 }
 
 /// One limiter held for the length of one step: a room, the slot of its key, and a cost.
@@ -143,6 +122,7 @@ pub struct Held<'a, R: Room> {
     enforced: bool,
     at: Timestamp,
     verdict: Verdict,
+    taken: bool,
 }
 
 impl<'a, R: Room> Held<'a, R> {
@@ -155,6 +135,7 @@ impl<'a, R: Room> Held<'a, R> {
             enforced: true,
             at: Timestamp::EPOCH,
             verdict: Verdict::Allow,
+            taken: false,
         }
     }
 
@@ -228,13 +209,11 @@ impl<'a, R: Room> Held<'a, R> {
     /// Whether the slot could be emptied without changing a later decision.
     #[must_use]
     pub fn is_as_good_as_new(&self) -> bool {
-        self.slot
-            .as_ref()
-            .is_none_or(|state| self.room.is_as_good_as_new(state, self.at))
+        self.slot.as_ref().is_none_or(|state| self.room.is_as_good_as_new(state, self.at))
     }
 
     fn give_back_units(&mut self, now: Timestamp, units: u64) {
-        if units > 0 && self.slot.is_some() {
+        if self.slot.is_some() {
             let room = self.room;
             let (state, at) = self.advanced(now);
             room.give_back(state, at, units);
@@ -247,6 +226,23 @@ impl<'a, R: Room> Held<'a, R> {
             self.room.take(&mut state, at, used);
         }
         *self.slot = Some(state);
+    }
+
+    fn report_of(&self, state: &R::State) -> Decision {
+        let (room, at) = (self.room, self.at);
+        let taken = if self.taken { self.cost } else { 0 };
+        let outcome = match self.verdict {
+            Verdict::Allow if self.cost == 0 => Outcome::Allow { delay: Micros::ZERO },
+            Verdict::Allow => Outcome::Allow { delay: room.delay(state, at, taken) },
+            Verdict::Deny => Outcome::Deny { retry_after: room.retry_after(state, at, self.cost) },
+            Verdict::Never => Outcome::Never,
+        };
+        Decision {
+            outcome,
+            limit: room.limit(),
+            remaining: room.remaining(state, at),
+            reset_after: room.reset_after(state, at),
+        }
     }
 
     fn advanced(&mut self, now: Timestamp) -> (&mut R::State, Timestamp) {
@@ -294,6 +290,7 @@ impl<R: Room> Verbs for Held<'_, R> {
     fn take(&mut self) {
         if let (Some(state), 1..) = (&mut *self.slot, self.cost) {
             self.room.take(state, self.at, self.cost);
+            self.taken = true;
         }
     }
 
@@ -305,10 +302,8 @@ impl<R: Room> Verbs for Held<'_, R> {
 
     fn report(&self) -> Decision {
         match &*self.slot {
-            Some(state) => self.room.report(state, self.at, self.cost, self.verdict),
-            None => self
-                .room
-                .report(&self.room.fresh(self.at), self.at, self.cost, self.verdict),
+            Some(state) => self.report_of(state),
+            None => self.report_of(&self.room.fresh(self.at)),
         }
     }
 
@@ -322,9 +317,7 @@ impl<R: Room> Verbs for Held<'_, R> {
 /// A shadow rule never refuses.
 pub fn look_at_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
     held.iter_mut().for_each(|one| one.advance(now));
-    held.iter_mut().fold(true, |all, one| {
-        all & (one.decide().is_allowed() | !one.is_enforced())
-    })
+    held.iter_mut().fold(true, |all, one| all & (one.decide().is_allowed() | !one.is_enforced()))
 }
 
 /// One atomic step over several limiters: all that are enforced must admit, else none is charged.
@@ -334,9 +327,7 @@ pub fn look_at_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bo
 pub fn decide_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
     let goes_on = look_at_all(held, now);
     if goes_on {
-        held.iter_mut()
-            .filter(|one| one.verdict().is_allowed())
-            .for_each(|one| one.take());
+        held.iter_mut().filter(|one| one.verdict().is_allowed()).for_each(|one| one.take());
     }
     goes_on
 }

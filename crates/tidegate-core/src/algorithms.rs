@@ -27,13 +27,7 @@ pub use token_bucket::TokenBucket;
 /// A text kept in an algorithm's folder, under the algorithm's name.
 macro_rules! beside {
     ($folder:ident, $name:ident, $kind:literal) => {
-        concat!(
-            "algorithms/",
-            stringify!($folder),
-            "/",
-            stringify!($name),
-            $kind
-        )
+        concat!("algorithms/", stringify!($folder), "/", stringify!($name), $kind)
     };
 }
 
@@ -132,6 +126,13 @@ algorithms! {
         "Fills a bucket that leaks N per window, up to a capacity.";
     LeakyQueue = leaky_queue in leaky_queue::LeakyQueue,
         "Admits work into a queue that leaves at an even pace, W/N apart.";
+}
+
+impl Algorithm {
+    /// A queue without places serves who finds it idle; a bucket without room could hold nothing.
+    pub(crate) fn least_capacity(self) -> u64 {
+        u64::from(self != Self::LeakyQueue)
+    }
 }
 
 impl AnyRoom {

@@ -79,11 +79,7 @@ impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { word } => write!(f, "`{word}` is missing: expected {}", word.expects()),
-            Self::OutOfRange {
-                word,
-                given,
-                expected,
-            } => {
+            Self::OutOfRange { word, given, expected } => {
                 write!(f, "`{word}` is {given}: expected {expected}")
             }
             Self::Meaningless { word, algorithm } => {
@@ -94,11 +90,7 @@ impl fmt::Display for RuleError {
                 }
                 write!(f, " can have it; remove it or change the algorithm")
             }
-            Self::Indivisible {
-                buckets,
-                window,
-                nearest,
-            } => write!(
+            Self::Indivisible { buckets, window, nearest } => write!(
                 f,
                 "{buckets} `buckets` do not divide a window of {window} into whole microseconds: \
                  the nearest number that does is {nearest}"
@@ -108,11 +100,7 @@ impl fmt::Display for RuleError {
                 "a `capacity` of {capacity} would take more than 285 years to fill at this rate: \
                  expected at most {most}, or a higher rate"
             ),
-            Self::TooLarge {
-                bytes,
-                max_memory,
-                resolution,
-            } => write!(
+            Self::TooLarge { bytes, max_memory, resolution } => write!(
                 f,
                 "the state of one key could grow to {bytes} bytes, over `max_memory` = {max_memory}: \
                  set `resolution = \"{resolution}\"` or coarser, or raise `max_memory`"
@@ -130,11 +118,7 @@ pub struct RuleErrors(Vec<RuleError>);
 impl RuleErrors {
     /// `Ok` when there are none.
     pub(crate) fn none(errors: Vec<RuleError>) -> Result<(), Self> {
-        if errors.is_empty() {
-            Ok(())
-        } else {
-            Err(Self(errors))
-        }
+        if errors.is_empty() { Ok(()) } else { Err(Self(errors)) }
     }
 
     /// The mistakes, in the order of the rule's words.

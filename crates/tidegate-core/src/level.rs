@@ -29,10 +29,7 @@ pub struct Level {
 impl Rate {
     pub(crate) const fn new(limit: u64, window: Micros) -> Self {
         let common = greatest_common_divisor(limit, window.as_micros());
-        Self {
-            n: limit / common,
-            w: window.as_micros() / common,
-        }
+        Self { n: limit / common, w: window.as_micros() / common }
     }
 
     /// Grains that `units` take to drain.
@@ -49,11 +46,7 @@ impl Rate {
     pub(crate) fn check_capacity(self, capacity: u64) -> Result<u64, RuleError> {
         let most = LONGEST_FILL_US as u128 * self.n as u128 / self.w as u128;
         let most = u64::try_from(most).unwrap_or(u64::MAX);
-        if capacity <= most {
-            Ok(capacity)
-        } else {
-            Err(RuleError::TooSlow { capacity, most })
-        }
+        if capacity <= most { Ok(capacity) } else { Err(RuleError::TooSlow { capacity, most }) }
     }
 
     /// Units that are still (partly) there when `grains` are left to drain.
@@ -79,13 +72,8 @@ impl Rate {
 }
 
 impl Level {
-    /// A level that holds `grains` at `now`.
-    pub(crate) const fn new(rate: Rate, now: Timestamp, grains: u128) -> Self {
-        Self {
-            empty_at: rate.instant(now) + grains,
-            last: now,
-        }
-    }
+    /// A level that nothing was ever added to.
+    pub(crate) const EMPTY: Self = Self { empty_at: 0, last: Timestamp::EPOCH };
 
     pub(crate) const fn last(&self) -> Timestamp {
         self.last
@@ -105,8 +93,10 @@ impl Level {
 
     /// Takes `units` away again, down to empty.
     pub(crate) fn remove(&mut self, rate: Rate, at: Timestamp, units: u64) {
-        let left = self.left(rate, at).saturating_sub(rate.grains(units));
-        self.empty_at = rate.instant(at) + left;
+        let left = self.left(rate, at);
+        if left > 0 {
+            self.empty_at = rate.instant(at) + left.saturating_sub(rate.grains(units));
+        }
     }
 
     /// Moves the level back in time so that its last unit was added at `to`.
@@ -116,10 +106,11 @@ impl Level {
         self.last = to;
     }
 
-    /// Keeps the units, drains them at `rate` from now on.
+    /// Keeps the units, drains them at `rate` from now on. A level that is empty stays so at any
+    /// reading of the clock.
     pub(crate) fn convert(&mut self, rate: Rate, old: Rate, at: Timestamp) {
         let left = rate.convert(old, self.left(old, at));
-        self.empty_at = rate.instant(at).saturating_add(left);
+        self.empty_at = if left == 0 { 0 } else { rate.instant(at).saturating_add(left) };
     }
 }
 

@@ -105,7 +105,7 @@ impl Word {
             Self::Buckets => "a whole number from 1 to 1000 that divides the window",
             Self::Strict => "true or false",
             Self::Anchor => "\"epoch\" or \"first_request\"",
-            Self::Capacity => "a whole number from 1 to 1000000000",
+            Self::Capacity => "a whole number from 1 (0 for a queue) to 1000000000",
             Self::Initial => "a whole number from 0 to the capacity",
             Self::Resolution => "a length from \"1us\" to the window",
             Self::MaxMemory => "a number of bytes from 1024 to 2^40",
@@ -202,7 +202,7 @@ impl Spec {
             check(Word::Limit, Some(limit), 0, MAX_LIMIT);
         }
         check(Word::Buckets, self.buckets, 1, MAX_BUCKETS);
-        check(Word::Capacity, self.capacity, 1, MAX_LIMIT);
+        check(Word::Capacity, self.capacity, self.algorithm.least_capacity(), MAX_LIMIT);
         check(Word::Initial, self.initial, 0, MAX_LIMIT);
         check(Word::MaxMemory, self.max_memory, 1024, MAX_MAX_MEMORY);
         match self.window {
@@ -223,10 +223,7 @@ impl Spec {
         found.extend(
             self.given()
                 .filter(|word| !known.contains(word))
-                .map(|word| RuleError::Meaningless {
-                    word,
-                    algorithm: self.algorithm,
-                }),
+                .map(|word| RuleError::Meaningless { word, algorithm: self.algorithm }),
         );
         found
     }
@@ -234,11 +231,7 @@ impl Spec {
 
 /// The mistake of a figure that lies outside what its word allows.
 pub(crate) fn out_of_range(word: Word, given: impl fmt::Display) -> RuleError {
-    RuleError::OutOfRange {
-        word,
-        given: format!("{given}"),
-        expected: word.expects().to_string(),
-    }
+    RuleError::OutOfRange { word, given: format!("{given}"), expected: word.expects().to_string() }
 }
 
 /// A checked rule: what it says is possible, and every product of its figures fits.

@@ -18,11 +18,7 @@ impl Timestamp {
     /// The instant `us` microseconds after the epoch; later ones count as [`Timestamp::MAX`].
     #[must_use]
     pub const fn from_micros(us: u64) -> Self {
-        if us < Self::MAX.0 {
-            Self(us)
-        } else {
-            Self::MAX
-        }
+        if us < Self::MAX.0 { Self(us) } else { Self::MAX }
     }
 
     /// Microseconds since the epoch.
@@ -113,9 +109,7 @@ impl fmt::Display for Micros {
             (1_000_000, "s"),
             (1_000, "ms"),
         ];
-        let exact = UNITS
-            .iter()
-            .find(|(us, _)| self.0 != 0 && self.0.is_multiple_of(*us));
+        let exact = UNITS.iter().find(|(us, _)| self.0 != 0 && self.0.is_multiple_of(*us));
         match exact {
             Some((us, unit)) => write!(f, "{}{unit}", self.0 / us),
             None => write!(f, "{}us", self.0),
@@ -138,21 +132,9 @@ mod tests {
 
     #[test]
     fn lengths_are_shown_in_the_largest_exact_unit() {
-        let shown = [
-            0,
-            7,
-            1_500,
-            2_000,
-            1_500_000,
-            60_000_000,
-            90_000_000,
-            86_400_000_000,
-        ];
+        let shown = [0, 7, 1_500, 2_000, 1_500_000, 60_000_000, 90_000_000, 86_400_000_000];
         let shown = shown.map(|us| Micros::from_micros(us).to_string());
-        assert_eq!(
-            shown,
-            ["0us", "7us", "1500us", "2ms", "1500ms", "1m", "90s", "1d"]
-        );
+        assert_eq!(shown, ["0us", "7us", "1500us", "2ms", "1500ms", "1m", "90s", "1d"]);
     }
 
     #[test]

@@ -14,38 +14,32 @@ pub struct FixedWindow {
     anchor: Anchor,
 }
 
-/// The window that the last unit fell into, and the units in it.
+/// The window that the last unit fell into, by its end, and the units in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    start: Timestamp,
+    ends: Timestamp,
     count: u64,
     last: Timestamp,
 }
 
 impl FixedWindow {
-    /// Where a window that holds `at` begins if none is running.
-    const fn start(&self, at: Timestamp) -> Timestamp {
-        match self.anchor {
-            Anchor::Epoch => at.minus(Micros::from_micros(
-                at.as_micros() % self.window.as_micros(),
-            )),
-            Anchor::FirstRequest => at,
-        }
+    /// Where a window that holds `at` ends if none is running.
+    const fn end(&self, at: Timestamp) -> Timestamp {
+        let passed = match self.anchor {
+            Anchor::Epoch => at.as_micros() % self.window.as_micros(),
+            Anchor::FirstRequest => 0,
+        };
+        at.plus(Micros::from_micros(self.window.as_micros() - passed))
     }
 
     /// Time until the running window ends; zero when it has ended.
-    fn left(&self, state: &State, at: Timestamp) -> Micros {
-        let passed = at.since(state.start).as_micros();
-        Micros::from_micros(self.window.as_micros().saturating_sub(passed))
+    const fn left(&self, state: &State, at: Timestamp) -> Micros {
+        state.ends.since(at)
     }
 
     /// Units in the window that holds `at`.
     fn count(&self, state: &State, at: Timestamp) -> u64 {
-        if self.left(state, at).is_zero() {
-            0
-        } else {
-            state.count
-        }
+        if self.left(state, at).is_zero() { 0 } else { state.count }
     }
 }
 
@@ -54,19 +48,11 @@ impl Room for FixedWindow {
     const WORDS: &'static [Word] = &[Word::Anchor];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
-        Ok(Self {
-            limit,
-            window,
-            anchor: spec.anchor.unwrap_or_default(),
-        })
+        Ok(Self { limit, window, anchor: spec.anchor.unwrap_or_default() })
     }
 
     fn fresh(&self, now: Timestamp) -> State {
-        State {
-            start: self.start(now),
-            count: 0,
-            last: now,
-        }
+        State { ends: self.end(now), count: 0, last: Timestamp::EPOCH }
     }
 
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
@@ -82,14 +68,16 @@ impl Room for FixedWindow {
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         let count = self.count(state, at);
         if count == 0 {
-            state.start = self.start(at);
+            state.ends = self.end(at);
         }
         state.count = count.saturating_add(cost);
         state.last = at;
     }
 
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
-        state.count = self.count(state, at).saturating_sub(units);
+        if !self.left(state, at).is_zero() {
+            state.count = state.count.saturating_sub(units);
+        }
     }
 
     fn window(&self) -> Micros {
@@ -101,9 +89,9 @@ impl Room for FixedWindow {
     }
 
     fn rewind(&self, state: &mut State, to: Timestamp) {
-        state.start = match self.anchor {
-            Anchor::Epoch => self.start(to),
-            Anchor::FirstRequest => state.start.minus(state.last.since(to)),
+        state.ends = match self.anchor {
+            Anchor::Epoch => self.end(to),
+            Anchor::FirstRequest => state.ends.minus(state.last.since(to)),
         };
         state.last = to;
     }
@@ -121,11 +109,7 @@ impl Room for FixedWindow {
     }
 
     fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
-        if state.count == 0 {
-            Micros::ZERO
-        } else {
-            self.left(state, at)
-        }
+        if state.count == 0 { Micros::ZERO } else { self.left(state, at) }
     }
 
     /// All of one window at its end, all of the next at its beginning.

@@ -10,7 +10,7 @@ use crate::time::{Micros, Timestamp};
 /// A queue of `capacity` places that serves one unit every W/N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeakyQueue {
-    limit: u64,
+    per_window: u64,
     capacity: u64,
     window: Micros,
     rate: Rate,
@@ -35,16 +35,11 @@ impl Room for LeakyQueue {
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let rate = Rate::new(limit, window);
         let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
-        Ok(Self {
-            limit,
-            capacity,
-            window,
-            rate,
-        })
+        Ok(Self { per_window: limit, capacity, window, rate })
     }
 
-    fn fresh(&self, now: Timestamp) -> Level {
-        Level::new(self.rate, now, 0)
+    fn fresh(&self, _now: Timestamp) -> Level {
+        Level::EMPTY
     }
 
     /// The last unit of the request may wait as long as a full queue takes to leave.
@@ -99,15 +94,15 @@ impl Room for LeakyQueue {
         self.rate.wait(self.wait(state, at))
     }
 
-    /// The request leaves when everything before it has: what is queued now, less its own cost.
-    fn delay(&self, state: &Level, at: Timestamp, cost: u64) -> Micros {
-        self.rate
-            .wait(self.wait(state, at).saturating_sub(self.rate.grains(cost)))
+    /// The request leaves when everything before it has.
+    fn delay(&self, state: &Level, at: Timestamp, taken: u64) -> Micros {
+        let own = self.rate.grains(taken);
+        self.rate.wait(self.wait(state, at).saturating_sub(own))
     }
 
     /// Slots are W/N apart; the units of one request leave together in the first of its slots.
     fn bound(&self, largest_cost: u64) -> u64 {
-        self.limit + largest_cost.saturating_sub(1)
+        self.per_window + largest_cost.saturating_sub(1)
     }
 
     fn used(&self, state: &Level, at: Timestamp) -> u64 {

@@ -41,11 +41,7 @@ impl SlidingCounter {
             _ => (0, 0),
         };
         let elapsed = at.as_micros() % self.window.as_micros();
-        View {
-            current,
-            previous,
-            overlap_us: self.window.as_micros() - elapsed,
-        }
+        View { current, previous, overlap_us: self.window.as_micros() - elapsed }
     }
 
     /// The previous window's units that are still inside, rounded up.
@@ -73,12 +69,7 @@ impl Room for SlidingCounter {
     }
 
     fn fresh(&self, now: Timestamp) -> State {
-        State {
-            window: self.number(now),
-            current: 0,
-            previous: 0,
-            last: now,
-        }
+        State { window: self.number(now), current: 0, previous: 0, last: Timestamp::EPOCH }
     }
 
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
@@ -98,26 +89,22 @@ impl Room for SlidingCounter {
     }
 
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
-        let View {
-            current, previous, ..
-        } = self.view(state, at);
+        let View { current, previous, .. } = self.view(state, at);
         let current = current.saturating_add(cost);
-        *state = State {
-            window: self.number(at),
-            current,
-            previous,
-            last: at,
-        };
+        *state = State { window: self.number(at), current, previous, last: at };
     }
 
+    /// This window's units first: those of the previous one weigh less.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
-        let View {
-            current, previous, ..
-        } = self.view(state, at);
-        let earlier = units.saturating_sub(current);
-        state.window = self.number(at);
-        state.current = current.saturating_sub(units);
-        state.previous = previous.saturating_sub(earlier);
+        match self.number(at).saturating_sub(state.window) {
+            0 => {
+                let earlier = units.saturating_sub(state.current);
+                state.current = state.current.saturating_sub(units);
+                state.previous = state.previous.saturating_sub(earlier);
+            }
+            1 => state.current = state.current.saturating_sub(units),
+            _ => {}
+        }
     }
 
     fn window(&self) -> Micros {
@@ -129,9 +116,7 @@ impl Room for SlidingCounter {
     }
 
     fn rewind(&self, state: &mut State, to: Timestamp) {
-        state.window = state
-            .window
-            .saturating_sub(self.number(state.last) - self.number(to));
+        state.window = state.window.saturating_sub(self.number(state.last) - self.number(to));
         state.last = to;
     }
 
@@ -141,9 +126,7 @@ impl Room for SlidingCounter {
 
     fn remaining(&self, state: &State, at: Timestamp) -> u64 {
         let view = self.view(state, at);
-        self.limit
-            .saturating_sub(view.current)
-            .saturating_sub(self.inside(&view))
+        self.limit.saturating_sub(view.current).saturating_sub(self.inside(&view))
     }
 
     /// Without arrivals the estimate only falls: while this window lasts as the previous one slides
@@ -152,9 +135,7 @@ impl Room for SlidingCounter {
         let view = self.view(state, at);
         let free = self.limit.saturating_sub(cost);
         let wait = match free.checked_sub(view.current) {
-            Some(free) => view
-                .overlap_us
-                .saturating_sub(self.overlap_for(view.previous, free)),
+            Some(free) => view.overlap_us.saturating_sub(self.overlap_for(view.previous, free)),
             None => {
                 let slid_out = self.window.as_micros() - self.overlap_for(view.current, free);
                 view.overlap_us + slid_out

@@ -32,22 +32,27 @@ pub struct State {
 impl State {
     /// Units held: those that count, and some that have left but were not dropped yet.
     fn held(&self) -> u64 {
-        self.ring
-            .back()
-            .map_or(0, |newest| newest.total - self.gone)
+        self.ring.back().map_or(0, |newest| newest.total - self.gone)
     }
 
-    /// When the `nth` oldest unit held was admitted (1 is the oldest). Constant time for the oldest
-    /// entry, which is all that a cost of 1 asks for; a binary search beyond it.
-    fn time_of(&self, nth: u64) -> Option<Timestamp> {
+    /// When the `nth` oldest unit held leaves (1 is the oldest). Constant time for the oldest entry,
+    /// which is all that a cost of 1 asks for; a binary search beyond it.
+    fn leaves(&self, nth: u64) -> Option<Timestamp> {
         let total = self.gone + nth;
         match self.ring.front() {
-            Some(oldest) if total <= oldest.total => Some(oldest.at),
-            _ => self
-                .ring
-                .get(self.ring.first(|entry| entry.total >= total))
-                .map(|entry| entry.at),
+            Some(oldest) if total <= oldest.total => Some(oldest.leaves),
+            _ => {
+                let found = self.ring.first(|entry| entry.total >= total);
+                self.ring.get(found).map(|entry| entry.leaves)
+            }
         }
+    }
+
+    /// Whether all units of the newest entry were given back.
+    fn newest_is_empty(&self) -> bool {
+        let before = self.ring.len().checked_sub(2).and_then(|index| self.ring.get(index));
+        let total = before.map_or(self.gone, |entry| entry.total);
+        self.ring.back().is_some_and(|newest| newest.total == total)
     }
 
     fn drop_oldest(&mut self) {
@@ -59,34 +64,26 @@ impl State {
 
 impl SlidingLog {
     /// A unit counts as of the last microsecond of its tick, so that no window ever exceeds N.
-    fn end_of_tick(&self, at: Timestamp) -> Timestamp {
+    const fn end_of_tick(&self, at: Timestamp) -> Timestamp {
         let into = at.as_micros() % self.tick_us;
         at.plus(Micros::from_micros(self.tick_us - 1 - into))
     }
 
-    /// When units admitted at `at` count no more.
-    const fn leaves(&self, at: Timestamp) -> u64 {
-        at.as_micros() + self.window.as_micros()
+    /// When a unit admitted at `at` counts no more.
+    const fn leaves(&self, at: Timestamp) -> Timestamp {
+        self.end_of_tick(at).plus(self.window)
     }
 
-    const fn has_left(&self, unit: Timestamp, at: Timestamp) -> bool {
-        self.leaves(unit) <= at.as_micros()
-    }
-
-    fn wait(&self, unit: Option<Timestamp>, at: Timestamp) -> Micros {
-        let leaves = unit.map_or(0, |unit| self.leaves(unit));
-        Micros::from_micros(leaves.saturating_sub(at.as_micros()))
+    fn wait(leaves: Option<Timestamp>, at: Timestamp) -> Micros {
+        leaves.map_or(Micros::ZERO, |leaves| leaves.since(at))
     }
 
     /// Units that count at `at`: a binary search, for figures only.
     fn count(&self, state: &State, at: Timestamp) -> u64 {
-        match state.ring.first(|entry| !self.has_left(entry.at, at)) {
+        match state.ring.first(|entry| entry.leaves > at) {
             0 => state.held(),
             counted => {
-                let left = state
-                    .ring
-                    .get(counted - 1)
-                    .map_or(state.gone, |entry| entry.total);
+                let left = state.ring.get(counted - 1).map_or(state.gone, |entry| entry.total);
                 state.held() + state.gone - left
             }
         }
@@ -95,11 +92,7 @@ impl SlidingLog {
     /// Drops the oldest entry if it has left. Twice for each entry added, the ring never holds more
     /// entries than can count at once, and nothing is ever swept.
     fn drop_one_that_left(&self, state: &mut State, at: Timestamp) {
-        if state
-            .ring
-            .front()
-            .is_some_and(|oldest| self.has_left(oldest.at, at))
-        {
+        if state.ring.front().is_some_and(|oldest| oldest.leaves <= at) {
             state.drop_oldest();
         }
     }
@@ -112,35 +105,19 @@ impl Room for SlidingLog {
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let tick_us = spec.resolution.map_or(1, Micros::as_micros);
         let most_entries = limit.min(window.as_micros().div_ceil(tick_us) + 1);
-        let room = Self {
-            limit,
-            window,
-            tick_us,
-            most_entries,
-        };
+        let room = Self { limit, window, tick_us, most_entries };
         let max_memory = spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
         let bytes = room.most_heap_bytes();
         if bytes > max_memory {
-            let entries = (max_memory / Ring::BYTES_PER_ENTRY)
-                .saturating_sub(1)
-                .max(1);
+            let entries = (max_memory / Ring::BYTES_PER_ENTRY).saturating_sub(1).max(1);
             let resolution = round_up(window.as_micros().div_ceil(entries));
-            return Err(RuleError::TooLarge {
-                bytes,
-                max_memory,
-                resolution,
-            }
-            .into());
+            return Err(RuleError::TooLarge { bytes, max_memory, resolution }.into());
         }
         Ok(room)
     }
 
-    fn fresh(&self, now: Timestamp) -> State {
-        State {
-            ring: Ring::for_entries(self.most_entries),
-            gone: 0,
-            last: now,
-        }
+    fn fresh(&self, _now: Timestamp) -> State {
+        State { ring: Ring::for_entries(self.most_entries), gone: 0, last: Timestamp::EPOCH }
     }
 
     /// Admitted when the unit that would have to make room has left: the (held + cost - N)-th oldest.
@@ -149,8 +126,8 @@ impl Room for SlidingLog {
             return Verdict::Never;
         }
         let over = (state.held() + cost).saturating_sub(self.limit);
-        match state.time_of(over) {
-            Some(unit) if over > 0 && !self.has_left(unit, at) => Verdict::Deny,
+        match state.leaves(over) {
+            Some(leaves) if over > 0 && leaves > at => Verdict::Deny,
             _ => Verdict::Allow,
         }
     }
@@ -158,23 +135,33 @@ impl Room for SlidingLog {
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         self.drop_one_that_left(state, at);
         self.drop_one_that_left(state, at);
+        // Entries stay in order also where the clock went back to the middle of a tick.
+        let leaves =
+            state.ring.back().map_or(Timestamp::EPOCH, |newest| newest.leaves).max(self.leaves(at));
         let total = state.gone.saturating_add(state.held()).saturating_add(cost);
-        state.ring.record(Entry {
-            at: self.end_of_tick(at),
-            total,
-        });
+        state.ring.record(Entry { leaves, total });
         state.last = at;
     }
 
+    /// The oldest units that count are given back. Those that have left keep their places, for a
+    /// clock that goes backward a little.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
-        let left = state.held() - self.count(state, at);
-        state.gone += left + units.min(state.held() - left);
-        while state
-            .ring
-            .front()
-            .is_some_and(|oldest| oldest.total <= state.gone)
-        {
-            state.ring.pop_front();
+        let units = units.min(self.count(state, at));
+        let counted = state.ring.first(|entry| entry.leaves > at);
+        state.gone += units;
+        let mut given_back = state.gone;
+        for (index, entry) in state.ring.entries_mut().enumerate() {
+            if index < counted {
+                entry.total += units;
+                given_back = entry.total;
+            } else if entry.total < given_back {
+                entry.total = given_back;
+            } else {
+                break;
+            }
+        }
+        while state.newest_is_empty() {
+            state.ring.pop_back();
         }
     }
 
@@ -187,8 +174,8 @@ impl Room for SlidingLog {
     }
 
     fn rewind(&self, state: &mut State, to: Timestamp) {
-        let step = self.end_of_tick(state.last).since(self.end_of_tick(to));
-        state.ring.each_time(|at| at.minus(step));
+        let step = state.last.since(to);
+        state.ring.entries_mut().for_each(|entry| entry.leaves = entry.leaves.minus(step));
         state.last = to;
     }
 
@@ -202,11 +189,11 @@ impl Room for SlidingLog {
 
     fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
         let over = (state.held() + cost).saturating_sub(self.limit);
-        self.wait(state.time_of(over), at)
+        Self::wait(state.leaves(over), at)
     }
 
     fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
-        self.wait(state.ring.back().map(|newest| newest.at), at)
+        Self::wait(state.ring.back().map(|newest| newest.leaves), at)
     }
 
     fn bound(&self, _largest_cost: u64) -> u64 {
@@ -230,11 +217,7 @@ impl Room for SlidingLog {
 fn round_up(us: u64) -> Micros {
     let mut power = 1_u64;
     loop {
-        if let Some(nice) = [1, 2, 5]
-            .map(|n| n * power)
-            .into_iter()
-            .find(|nice| *nice >= us)
-        {
+        if let Some(nice) = [1, 2, 5].map(|n| n * power).into_iter().find(|nice| *nice >= us) {
             return Micros::from_micros(nice);
         }
         power *= 10;

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use crate::time::Timestamp;
 
-/// All units of one tick: when they count, and how many there ever were up to and including them.
+/// All units of one tick: when they count no more, and how many there ever were up to and including them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) at: Timestamp,
+    pub(super) leaves: Timestamp,
     pub(super) total: u64,
 }
 
@@ -30,18 +30,14 @@ impl Ring {
     /// A ring for at most `most` entries at a time: chunks of a quarter of that, within reason.
     pub(super) fn for_entries(most: u64) -> Self {
         let chunk = (most / 4).clamp(Self::SHORTEST_CHUNK, Self::LONGEST_CHUNK);
-        Self {
-            chunks: VecDeque::new(),
-            skipped: 0,
-            bits: chunk.ilog2(),
-        }
+        Self { chunks: VecDeque::new(), skipped: 0, bits: chunk.ilog2() }
     }
 
     const fn chunk_len(&self) -> usize {
         1 << self.bits
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         let last = self.chunks.back().map_or(0, Vec::len);
         (self.chunks.len().saturating_sub(1) * self.chunk_len() + last).saturating_sub(self.skipped)
     }
@@ -57,9 +53,7 @@ impl Ring {
 
     pub(super) fn get(&self, index: usize) -> Option<&Entry> {
         let place = self.skipped + index;
-        self.chunks
-            .get(place >> self.bits)?
-            .get(place & (self.chunk_len() - 1))
+        self.chunks.get(place >> self.bits)?.get(place & (self.chunk_len() - 1))
     }
 
     /// The index of the first entry for which `holds` is true, given that it stays true from there on;
@@ -79,7 +73,7 @@ impl Ring {
 
     /// Adds an entry, or raises the newest one if it is of the same tick.
     pub(super) fn record(&mut self, entry: Entry) {
-        if self.back().is_some_and(|newest| newest.at == entry.at) {
+        if self.back().is_some_and(|newest| newest.leaves == entry.leaves) {
             if let Some(newest) = self.chunks.back_mut().and_then(|chunk| chunk.last_mut()) {
                 *newest = entry;
             }
@@ -113,11 +107,22 @@ impl Ring {
         Some(entry)
     }
 
-    /// Replaces every entry's time.
-    pub(super) fn each_time(&mut self, change: impl Fn(Timestamp) -> Timestamp) {
-        for entry in self.chunks.iter_mut().flatten() {
-            entry.at = change(entry.at);
+    /// Takes the newest entry out.
+    pub(super) fn pop_back(&mut self) {
+        if self.len() > 0 {
+            let newest = self.chunks.back_mut().map_or(0, |chunk| {
+                chunk.pop();
+                chunk.len()
+            });
+            if newest == 0 && self.chunks.len() > 1 {
+                self.chunks.pop_back();
+            }
         }
+    }
+
+    /// The entries, oldest first, to be changed in place.
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.chunks.iter_mut().flatten().skip(self.skipped)
     }
 }
 

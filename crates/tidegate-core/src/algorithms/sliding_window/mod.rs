@@ -44,11 +44,7 @@ impl SlidingWindow {
 
     /// Units of the bucket `age` buckets before the newest.
     fn aged(&self, state: &State, age: u64) -> u64 {
-        state
-            .slots
-            .get(self.slot(state.newest, age))
-            .copied()
-            .map_or(0, u64::from)
+        state.slots.get(self.slot(state.newest, age)).copied().map_or(0, u64::from)
     }
 
     /// The ages of the buckets that have left the window by `at`.
@@ -92,27 +88,13 @@ impl Room for SlidingWindow {
             }
             .into());
         }
-        let span = if spec.strict.unwrap_or_default() {
-            buckets + 1
-        } else {
-            buckets
-        };
-        Ok(Self {
-            limit,
-            window,
-            width_us: window.as_micros() / buckets,
-            span,
-        })
+        let span = if spec.strict.unwrap_or_default() { buckets + 1 } else { buckets };
+        Ok(Self { limit, window, width_us: window.as_micros() / buckets, span })
     }
 
     fn fresh(&self, now: Timestamp) -> State {
         let slots = vec![0; self.span as usize].into_boxed_slice();
-        State {
-            slots,
-            total: 0,
-            newest: self.bucket(now),
-            last: now,
-        }
+        State { slots, total: 0, newest: self.bucket(now), last: Timestamp::EPOCH }
     }
 
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
@@ -214,10 +196,7 @@ const fn divides(buckets: u64, window: Micros) -> bool {
 
 /// The number of buckets nearest to `buckets` that divides the window; 1 always does.
 fn nearest(buckets: u64, window: Micros) -> u64 {
-    let below = (1..=buckets)
-        .rev()
-        .find(|n| divides(*n, window))
-        .unwrap_or(1);
+    let below = (1..=buckets).rev().find(|n| divides(*n, window)).unwrap_or(1);
     let above = (buckets..=2 * buckets - below).find(|n| divides(*n, window));
     above.unwrap_or(below)
 }

@@ -14,7 +14,7 @@ use crate::time::{Micros, Timestamp};
 /// Spends up to `capacity` tokens that flow back at N per window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
-    limit: u64,
+    per_window: u64,
     capacity: u64,
     missing_at_start: u64,
     window: Micros,
@@ -38,17 +38,15 @@ impl Room for TokenBucket {
         if initial > capacity {
             return Err(out_of_range(Word::Initial, initial).into());
         }
-        Ok(Self {
-            limit,
-            capacity,
-            missing_at_start: capacity - initial,
-            window,
-            rate,
-        })
+        Ok(Self { per_window: limit, capacity, missing_at_start: capacity - initial, window, rate })
     }
 
     fn fresh(&self, now: Timestamp) -> Level {
-        Level::new(self.rate, now, self.rate.grains(self.missing_at_start))
+        let mut level = Level::EMPTY;
+        if self.missing_at_start > 0 {
+            level.add(self.rate, now, self.missing_at_start);
+        }
+        level
     }
 
     fn decide(&self, state: &Level, at: Timestamp, cost: u64) -> Verdict {
@@ -86,17 +84,13 @@ impl Room for TokenBucket {
     }
 
     fn remaining(&self, state: &Level, at: Timestamp) -> u64 {
-        let held = self
-            .rate
-            .grains(self.capacity)
-            .saturating_sub(self.missing(state, at));
+        let held = self.rate.grains(self.capacity).saturating_sub(self.missing(state, at));
         self.rate.units_floor(held)
     }
 
     fn retry_after(&self, state: &Level, at: Timestamp, cost: u64) -> Micros {
         let room_needed = self.rate.grains(self.capacity.saturating_sub(cost));
-        self.rate
-            .wait(self.missing(state, at).saturating_sub(room_needed))
+        self.rate.wait(self.missing(state, at).saturating_sub(room_needed))
     }
 
     fn reset_after(&self, state: &Level, at: Timestamp) -> Micros {
@@ -105,7 +99,7 @@ impl Room for TokenBucket {
 
     /// A full bucket, and what flows in meanwhile.
     fn bound(&self, _largest_cost: u64) -> u64 {
-        self.capacity + self.limit
+        self.capacity + self.per_window
     }
 
     fn used(&self, state: &Level, at: Timestamp) -> u64 {

@@ -1,0 +1,194 @@
+//! A limiter of any algorithm behind the verbs that the models have, so that the two can be compared.
+#![allow(unreachable_pub, dead_code, reason = "each test uses its part")]
+
+use std::any::Any;
+
+use testkit::cases::Verb;
+use testkit::model::{self, Expected, Policy};
+use tidegate_core::{
+    Algorithm, Anchor, Decision, Held, Limit, Micros, Room, Rule, RuleErrors, Spec, Timestamp,
+    Verbs, Visitor,
+};
+
+/// What a test does to a limiter, whatever its algorithm.
+pub trait Limiter {
+    fn step(&mut self, at_us: u64, cost: u64) -> Expected;
+    fn peek(&mut self, at_us: u64, cost: u64) -> Expected;
+    fn refund(&mut self, at_us: u64, units: u64);
+    fn settle(&mut self, at_us: u64, reserved: u64, actual: u64);
+    fn amend(self: Box<Self>, at_us: u64, policy: &Policy) -> Box<dyn Limiter>;
+    fn reset(&mut self);
+    /// Forgets the state if that may change nothing; answers whether it did.
+    fn forget_if_new(&mut self, at_us: u64) -> bool;
+    fn bound(&self, largest_cost: u64) -> u64;
+}
+
+/// The limiter of a policy, not begun yet.
+pub fn limiter(policy: &Policy) -> Box<dyn Limiter> {
+    let rule = rule(policy).unwrap_or_else(|errors| panic!("{policy:?}: {errors}"));
+    rule.visit(New).expect("no policy of the models is unlimited")
+}
+
+/// The rule of a policy.
+pub fn rule(policy: &Policy) -> Result<Rule, RuleErrors> {
+    let algorithm = Algorithm::from_name(policy.algorithm.name()).expect("the lists are the same");
+    let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
+    match policy.algorithm {
+        model::Algorithm::FixedWindow if policy.anchor_first_request => {
+            spec.anchor = Some(Anchor::FirstRequest);
+        }
+        model::Algorithm::SlidingWindow => {
+            spec.buckets = Some(policy.buckets);
+            spec.strict = Some(policy.strict);
+        }
+        model::Algorithm::SlidingLog => {
+            spec.resolution = Some(Micros::from_micros(policy.resolution_us));
+            // The models' logs of a thousand million units stay small, as most requests are.
+            spec.max_memory = Some(1 << 40);
+        }
+        model::Algorithm::TokenBucket => {
+            spec.capacity = policy.capacity;
+            spec.initial = policy.initial;
+        }
+        algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
+        _ => {}
+    }
+    assert!(matches!(spec.limit, Limit::Units(_)));
+    Rule::new(spec)
+}
+
+/// Runs a verb of a case table; the decision where the verb gives one.
+pub fn run(
+    mut limiter: Box<dyn Limiter>,
+    policy: &mut Policy,
+    at_us: u64,
+    verb: &Verb,
+) -> (Box<dyn Limiter>, Option<Expected>) {
+    let decision = match verb {
+        Verb::Ask(cost) => Some(limiter.step(at_us, *cost)),
+        Verb::Peek(cost) => Some(limiter.peek(at_us, *cost)),
+        Verb::Refund(units) => {
+            limiter.refund(at_us, *units);
+            None
+        }
+        Verb::Settle { reserved, actual } => {
+            limiter.settle(at_us, *reserved, *actual);
+            None
+        }
+        Verb::Reset => {
+            limiter.reset();
+            None
+        }
+        Verb::Amend(words) => {
+            policy.apply_words(words).expect("words of a rule");
+            return (limiter.amend(at_us, policy), None);
+        }
+    };
+    (limiter, decision)
+}
+
+struct Of<R: Room> {
+    room: R,
+    slot: Option<R::State>,
+}
+
+struct New;
+
+impl Visitor for New {
+    type Out = Box<dyn Limiter>;
+
+    fn visit<R: Room>(self, room: &R) -> Self::Out {
+        Box::new(Of { room: room.clone(), slot: None })
+    }
+}
+
+/// Carries the state of an `Old` over to the rule that is visited.
+struct CarryOver<Old: Room> {
+    old: Old,
+    slot: Option<Old::State>,
+    at: Timestamp,
+}
+
+impl<Old: Room> Visitor for CarryOver<Old> {
+    type Out = Box<dyn Limiter>;
+
+    fn visit<R: Room>(self, room: &R) -> Self::Out {
+        let mut next = Of { room: room.clone(), slot: None };
+        // A limit of 0 holds nothing: what comes after it begins as new.
+        let Some(state) = self.slot.filter(|_| size_of::<Old::State>() > 0) else {
+            return Box::new(next);
+        };
+        let (old, state): (&dyn Any, &dyn Any) = (&self.old, &state);
+        match (old.downcast_ref::<R>(), state.downcast_ref::<R::State>()) {
+            (Some(old), Some(state)) => {
+                next.slot = Some(state.clone());
+                Held::new(&next.room, &mut next.slot, 0).amend(self.at, old);
+            }
+            _ => {
+                let state = state.downcast_ref::<Old::State>().expect("its own type").clone();
+                Held::new(&next.room, &mut next.slot, 0).carry_over(self.at, &self.old, state);
+            }
+        }
+        Box::new(next)
+    }
+}
+
+impl<R: Room> Of<R> {
+    fn held(&mut self, cost: u64) -> Held<'_, R> {
+        Held::new(&self.room, &mut self.slot, cost)
+    }
+}
+
+impl<R: Room> Limiter for Of<R> {
+    fn step(&mut self, at_us: u64, cost: u64) -> Expected {
+        let mut held = self.held(cost);
+        held.ask(Timestamp::from_micros(at_us));
+        expected(held.report())
+    }
+
+    fn peek(&mut self, at_us: u64, cost: u64) -> Expected {
+        expected(self.held(cost).peek(Timestamp::from_micros(at_us)))
+    }
+
+    fn refund(&mut self, at_us: u64, units: u64) {
+        self.held(units).refund(Timestamp::from_micros(at_us));
+    }
+
+    fn settle(&mut self, at_us: u64, reserved: u64, actual: u64) {
+        self.held(0).settle(Timestamp::from_micros(at_us), reserved, actual);
+    }
+
+    fn amend(self: Box<Self>, at_us: u64, policy: &Policy) -> Box<dyn Limiter> {
+        let carry =
+            CarryOver { old: self.room, slot: self.slot, at: Timestamp::from_micros(at_us) };
+        rule(policy).expect("a sound policy").visit(carry).expect("limited")
+    }
+
+    fn reset(&mut self) {
+        self.slot = None;
+    }
+
+    fn forget_if_new(&mut self, at_us: u64) -> bool {
+        let at = Timestamp::from_micros(at_us);
+        let forget = self.slot.as_ref().is_some_and(|state| self.room.is_as_good_as_new(state, at));
+        if forget {
+            self.slot = None;
+        }
+        forget
+    }
+
+    fn bound(&self, largest_cost: u64) -> u64 {
+        self.room.bound(largest_cost)
+    }
+}
+
+fn expected(decision: Decision) -> Expected {
+    Expected {
+        allowed: decision.is_allowed(),
+        limit: decision.limit,
+        remaining: decision.remaining,
+        retry_after_us: decision.retry_after().map(Micros::as_micros),
+        reset_after_us: decision.reset_after.as_micros(),
+        delay_us: decision.delay().as_micros(),
+    }
+}
