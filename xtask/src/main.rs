@@ -1,2 +1,34 @@
-//! xtask
-fn main() {}
+//! `cargo xtask`: every check, test and measurement of the project behind one command.
+//!
+//! It needs nothing but the pinned toolchain, so that a laptop and the build machine run the
+//! same thing. `cargo xtask --help` lists the subcommands; the checks are in [`steps`].
+
+mod cli;
+mod context;
+mod process;
+mod runner;
+mod step;
+mod steps;
+mod summary;
+mod tally;
+mod tree;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Test(which) => runner::test(&which),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The command line: what can be asked, and the help that explains it.
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Parser, Subcommand};
+
+use crate::step::When;
+use crate::steps;
+
+/// The project's own checks, tests and benchmarks, behind one command.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// One subcommand a variant; `main` holds the line that runs it.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run every check and every test, and end with a table of what passed
+    ///
+    /// All steps run, in the order of the list below, even after one has failed: an unformatted
+    /// line does not hide a broken test. The exit code is 0 only if none failed. The last line
+    /// adds up what the tests themselves reported: `N passed, N failed, N skipped`.
+    Test(TestArgs),
+}
+
+/// Which steps `cargo xtask test` runs.
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// Run the long steps too: licences, advisories and the longer property tests
+    ///
+    /// The first run installs cargo-deny below the target directory, which takes some minutes.
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Run this step and no other; may be given several times
+    #[arg(long, value_name = "STEP", value_parser = step_names(), conflicts_with = "all")]
+    pub(crate) only: Vec<String>,
+}
+
+impl TestArgs {
+    /// Why a step is left out, or `None` when it is to run.
+    pub(crate) fn left_out(&self, name: &str, when: When) -> Option<&'static str> {
+        if !self.only.is_empty() {
+            return (!self.only.iter().any(|only| only == name)).then_some("not asked for");
+        }
+        (when == When::All && !self.all).then_some("long: runs with --all")
+    }
+}
+
+fn step_names() -> PossibleValuesParser {
+    let named = |step: &crate::step::Step| PossibleValue::new(step.name).help(step.what);
+    PossibleValuesParser::new(steps::LIST.iter().map(named))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn args(words: &[&str]) -> TestArgs {
+        let Command::Test(args) =
+            Cli::try_parse_from([&["cargo xtask", "test"], words].concat()).unwrap().command;
+        args
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn long_steps_wait_for_all() {
+        assert_eq!(args(&[]).left_out("tests", When::Always), None);
+        assert_eq!(args(&[]).left_out("long", When::All), Some("long: runs with --all"));
+        assert_eq!(args(&["--all"]).left_out("long", When::All), None);
+    }
+
+    #[test]
+    fn only_runs_what_is_named_and_even_a_long_step() {
+        let args = args(&["--only", "format", "--only", "long"]);
+        assert_eq!(args.left_out("format", When::Always), None);
+        assert_eq!(args.left_out("long", When::All), None);
+        assert_eq!(args.left_out("clippy", When::Always), Some("not asked for"));
+    }
+
+    #[test]
+    fn a_step_that_does_not_exist_is_refused_with_the_list() {
+        let refused = Cli::try_parse_from(["cargo xtask", "test", "--only", "fromat"]);
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("clippy") && message.contains("format"), "{message}");
+    }
+}

@@ -1,0 +1,42 @@
+//! What every step is handed: where the workspace is, what is in it, and the count of tests.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use cargo_metadata::{Metadata, MetadataCommand};
+
+use crate::tally::Tally;
+
+/// Made once, before the first step.
+pub(crate) struct Context {
+    /// The members of the workspace, as cargo sees them; nothing of their dependencies' own.
+    pub(crate) metadata: Metadata,
+    /// What the tests of this run have reported so far; `None` until a step has run tests.
+    pub(crate) tally: Option<Tally>,
+}
+
+impl Context {
+    /// Asks cargo about the workspace.
+    ///
+    /// # Errors
+    ///
+    /// When cargo can not be run or a manifest can not be read.
+    pub(crate) fn load() -> Result<Self> {
+        let metadata = MetadataCommand::new()
+            .manifest_path(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml"))
+            .no_deps()
+            .exec()
+            .context("cargo metadata could not read the workspace; mend its Cargo.toml first")?;
+        Ok(Self { metadata, tally: None })
+    }
+
+    /// The folder of the workspace.
+    pub(crate) fn root(&self) -> &Path {
+        self.metadata.workspace_root.as_std_path()
+    }
+
+    /// Where tools are installed that no toolchain brings; as temporary as a build.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.metadata.target_directory.as_std_path().join("tools")
+    }
+}

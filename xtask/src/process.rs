@@ -1,0 +1,138 @@
+//! Running other programs: shown before they start, their output passed on as it comes.
+
+use std::env;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context as _, Result};
+
+use crate::context::Context;
+use crate::step::Outcome;
+use crate::tally::Tally;
+
+/// Cargo, the one that runs this program, at the root of the workspace.
+pub(crate) fn cargo(context: &Context, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(context.root());
+    command
+}
+
+/// Runs a command to its end; true if it ended well.
+///
+/// # Errors
+///
+/// When the program can not be started.
+pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
+    announce(command);
+    let status = command.status().with_context(|| cannot_start(command))?;
+    Ok(status.success())
+}
+
+/// Runs a command whose success is that of the step.
+///
+/// # Errors
+///
+/// When the program can not be started.
+pub(crate) fn run_as_step(command: &mut Command) -> Result<Outcome> {
+    announce(command);
+    let status = command.status().with_context(|| cannot_start(command))?;
+    Ok(outcome(command, status))
+}
+
+/// Runs a command that runs tests, and counts what its standard output reports.
+///
+/// Every byte is passed on before it is looked at.
+///
+/// # Errors
+///
+/// When the program can not be started, or its output can not be read or passed on.
+pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally) -> Result<Outcome> {
+    announce(command);
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| cannot_start(command))?;
+    if let Some(output) = child.stdout.take() {
+        pass_on(output, &mut io::stdout().lock(), tally).context("passing test output on")?;
+    }
+    let status = child.wait()?;
+    Ok(outcome(command, status))
+}
+
+/// Whether a command ends well when asked quietly, for instance for its version.
+pub(crate) fn answers(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+fn pass_on(mut from: impl Read, to: &mut impl Write, tally: &mut Tally) -> io::Result<()> {
+    let mut buffer = [0; 8192];
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(read) => buffer.get(..read).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        to.write_all(read)?;
+        to.flush()?;
+        tally.feed(read);
+    }
+}
+
+fn outcome(command: &Command, status: ExitStatus) -> Outcome {
+    if status.success() {
+        return Outcome::passed();
+    }
+    let first = command.get_args().next().unwrap_or_default().to_string_lossy();
+    Outcome::Failed(format!("{} {first}: {status}", program(command)))
+}
+
+fn announce(command: &Command) {
+    println!("$ {}", line(command));
+}
+
+fn cannot_start(command: &Command) -> String {
+    format!("can not start `{}`", line(command))
+}
+
+/// The command as one would type it, with the environment it is given.
+fn line(command: &Command) -> String {
+    let set = command.get_envs().filter_map(|(name, value)| {
+        Some(format!("{}={:?}", name.to_string_lossy(), value?.to_string_lossy()))
+    });
+    let arguments = command.get_args().map(|word| word.to_string_lossy().into_owned());
+    set.chain([program(command)]).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+fn program(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    program.file_name().unwrap_or(command.get_program()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_passed_on_byte_for_byte_and_counted() {
+        let said = b"\xff odd bytes\r\ntest result: ok. 3 passed; 0 failed; 1 ignored; 0\n";
+        let (mut passed_on, mut tally) = (Vec::new(), Tally::default());
+        pass_on(&said[..], &mut passed_on, &mut tally).unwrap();
+        assert_eq!(passed_on, said);
+        assert_eq!(tally.to_string(), "3 passed, 0 failed, 1 skipped");
+    }
+
+    #[test]
+    fn a_command_is_shown_as_it_would_be_typed() {
+        let mut command = Command::new("/some/where/cargo");
+        command.args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(line(&command), r#"RUSTDOCFLAGS="-D warnings" cargo doc --no-deps"#);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = succeeds(&mut Command::new("no-such-program-here")).unwrap_err();
+        assert!(error.to_string().contains("no-such-program-here"));
+        assert!(!answers(&mut Command::new("no-such-program-here")));
+    }
+}

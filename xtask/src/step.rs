@@ -1,0 +1,57 @@
+//! What a step is, and the three ways it can end.
+
+use anyhow::Result;
+
+use crate::context::Context;
+
+/// One entry of the list in [`crate::steps`].
+pub(crate) struct Step {
+    /// One lower-case word, as it is given to `--only`.
+    pub(crate) name: &'static str,
+    /// What it checks, in half a line; shown as its heading and in the help.
+    pub(crate) what: &'static str,
+    /// Whether it runs every time.
+    pub(crate) when: When,
+    /// Does it. An error is a failure of the step, never of the whole run.
+    pub(crate) run: fn(&mut Context) -> Result<Outcome>,
+}
+
+/// When a step runs without being named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Every time.
+    Always,
+    /// Only with `--all`: it takes minutes, or needs more than crates.io.
+    All,
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All is well; the text is a remark for the summary, mostly empty.
+    Passed(String),
+    /// Something is wrong; the text says what in one line, the details were printed before.
+    Failed(String),
+    /// It could not be, or was not to be, run; the text says why.
+    NotRun(String),
+}
+
+impl Outcome {
+    /// Passed, with nothing to add.
+    pub(crate) fn passed() -> Self {
+        Self::Passed(String::new())
+    }
+
+    /// Passed when nothing is on the list of what failed.
+    pub(crate) fn from_failures(failed: &[String]) -> Self {
+        if failed.is_empty() {
+            return Self::passed();
+        }
+        Self::Failed(failed.join(", "))
+    }
+
+    /// Whether the whole run must end with a failure.
+    pub(crate) fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+}

@@ -1,0 +1,64 @@
+//! The features step: every library builds bare, and with each of its features alone.
+
+use anyhow::Result;
+
+use crate::context::Context;
+use crate::process::{cargo, succeeds};
+use crate::step::Outcome;
+
+/// Checked bare even while they have no feature at all.
+const LIBRARIES: &[&str] = &["tidegate-core", "tidegate"];
+
+/// Checks one build after the other, and goes on after one has failed.
+pub(super) fn run(context: &mut Context) -> Result<Outcome> {
+    let mut failed = Vec::new();
+    for package in &context.metadata.packages {
+        for feature in builds(&package.name, package.features.keys()) {
+            if !check(context, &package.name, feature)? {
+                failed.push(format!("{} {}", package.name, feature.unwrap_or("without features")));
+            }
+        }
+    }
+    Ok(Outcome::from_failures(&failed))
+}
+
+/// The builds of a package: `None` is the bare one.
+fn builds<'a>(name: &str, features: impl Iterator<Item = &'a String>) -> Vec<Option<&'a str>> {
+    let mut builds: Vec<_> = features.map(|feature| Some(feature.as_str())).collect();
+    if builds.is_empty() && !LIBRARIES.contains(&name) {
+        return builds;
+    }
+    builds.retain(|feature| *feature != Some("default"));
+    builds.insert(0, None);
+    builds
+}
+
+fn check(context: &Context, package: &str, feature: Option<&str>) -> Result<bool> {
+    let mut check = cargo(context, &["check", "--package", package, "--no-default-features"]);
+    if let Some(feature) = feature {
+        check.args(["--features", feature]);
+    }
+    succeeds(&mut check)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_built_bare_though_it_has_no_feature() {
+        assert_eq!(builds("tidegate-core", [].iter()), [None]);
+    }
+
+    #[test]
+    fn a_crate_without_features_needs_no_build_of_its_own() {
+        assert_eq!(builds("xtask", [].iter()), []);
+    }
+
+    #[test]
+    fn each_feature_is_built_alone_and_default_is_not_one() {
+        let features = ["default", "redis", "tower"].map(String::from);
+        let expected = [None, Some("redis"), Some("tower")];
+        assert_eq!(builds("tidegate", features.iter()), expected);
+    }
+}

@@ -1,0 +1,128 @@
+//! The rule of arrows: core <- engine <- lab <- server, and no arrow the other way.
+
+use cargo_metadata::{Dependency, DependencyKind, Metadata};
+
+use super::{Findings, House};
+
+/// Each crate of the workspace, and the crates of the workspace it may stand on.
+const HOUSE: &[(&str, &[&str])] = &[
+    ("tidegate-core", &[]),
+    ("tidegate", &["tidegate-core"]),
+    ("tidegate-lab", &["tidegate-core", "tidegate"]),
+    ("tidegate-server", &["tidegate-core", "tidegate", "tidegate-lab"]),
+    ("testkit", &["tidegate-core", "tidegate"]),
+    ("xtask", &[]),
+];
+
+/// The crate with no dependency at all, not even from outside.
+const BARE: &str = "tidegate-core";
+
+/// The crate that tests alone may use.
+const TEST_ONLY: &str = "testkit";
+
+/// One dependency of one member.
+#[derive(Clone, Copy)]
+struct Arrow<'a> {
+    from: &'a str,
+    to: &'a str,
+    in_tests: bool,
+    in_workspace: bool,
+}
+
+/// Judges every dependency of every member.
+pub(super) fn check(house: &House<'_>) -> Findings {
+    let strangers = members(house.metadata).filter(|name| allowed(name).is_none()).map(stranger);
+    let bad = arrows(house.metadata).into_iter().filter_map(complaint);
+    strangers.chain(bad).collect::<Vec<_>>().into()
+}
+
+fn members(metadata: &Metadata) -> impl Iterator<Item = &str> {
+    metadata.packages.iter().map(|package| package.name.as_str())
+}
+
+fn arrows(metadata: &Metadata) -> Vec<Arrow<'_>> {
+    let packages = metadata.packages.iter();
+    packages
+        .flat_map(|package| package.dependencies.iter().map(|to| arrow(&package.name, to)))
+        .collect()
+}
+
+fn arrow<'a>(from: &'a str, to: &'a Dependency) -> Arrow<'a> {
+    Arrow {
+        from,
+        to: &to.name,
+        in_tests: to.kind == DependencyKind::Development,
+        in_workspace: to.path.is_some(),
+    }
+}
+
+fn allowed(name: &str) -> Option<&'static [&'static str]> {
+    HOUSE.iter().find(|(own, _)| *own == name).map(|(_, below)| *below)
+}
+
+fn complaint(arrow: Arrow<'_>) -> Option<String> {
+    let Arrow { from, to, in_tests, in_workspace } = arrow;
+    if from == BARE && !in_tests {
+        return Some(format!("{from} depends on {to}: the core has no dependencies at all"));
+    }
+    if !in_workspace || (to == TEST_ONLY && in_tests) {
+        return None;
+    }
+    if to == TEST_ONLY {
+        return Some(format!("{from} depends on {to}: move it to [dev-dependencies]"));
+    }
+    let below = allowed(from)?;
+    (!below.contains(&to)).then(|| upward(from, to, below))
+}
+
+fn upward(from: &str, to: &str, below: &[&str]) -> String {
+    let may = if below.is_empty() { "nothing".into() } else { below.join(" and ") };
+    format!("{from} depends on {to}: of the workspace it may stand on {may}; move the code down")
+}
+
+fn stranger(name: &str) -> String {
+    format!("{name} has no place in the house: add it to HOUSE in {}", file!())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(from: &str, to: &str, in_tests: bool, in_workspace: bool) -> Option<String> {
+        complaint(Arrow { from, to, in_tests, in_workspace })
+    }
+
+    #[test]
+    fn arrows_point_down() {
+        assert_eq!(judged("tidegate-server", "tidegate-core", false, true), None);
+        let complaint = judged("tidegate", "tidegate-lab", false, true).unwrap();
+        assert!(complaint.contains("may stand on tidegate-core"), "{complaint}");
+    }
+
+    #[test]
+    fn arrows_point_down_in_tests_too() {
+        assert!(judged("tidegate-core", "tidegate", true, true).is_some());
+    }
+
+    #[test]
+    fn the_core_depends_on_nothing_but_for_its_tests() {
+        assert!(judged("tidegate-core", "libm", false, false).is_some());
+        assert_eq!(judged("tidegate-core", "proptest", true, false), None);
+        assert_eq!(judged("tidegate", "toml", false, false), None);
+    }
+
+    #[test]
+    fn the_testkit_is_for_tests() {
+        assert_eq!(judged("tidegate-core", "testkit", true, true), None);
+        let complaint = judged("tidegate", "testkit", false, true).unwrap();
+        assert!(complaint.contains("[dev-dependencies]"), "{complaint}");
+    }
+
+    #[test]
+    fn every_crate_stands_only_on_crates_listed_before_it() {
+        for (at, (name, below)) in HOUSE.iter().enumerate() {
+            let before: Vec<_> = HOUSE[..at].iter().map(|(name, _)| name).collect();
+            assert!(below.iter().all(|lower| before.contains(&lower)), "{name}");
+        }
+    }
+}

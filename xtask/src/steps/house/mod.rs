@@ -1,0 +1,128 @@
+//! The house step: rules of this project that no tool of the toolchain knows.
+
+mod arrows;
+mod lengths;
+mod links;
+mod markdown;
+mod openings;
+mod purity;
+mod readmes;
+mod rust;
+
+use anyhow::Result;
+use cargo_metadata::Metadata;
+
+use crate::context::Context;
+use crate::step::Outcome;
+use crate::tree::{self, SourceFile};
+
+/// What a rule looks at.
+struct House<'a> {
+    metadata: &'a Metadata,
+    files: Vec<SourceFile>,
+}
+
+/// What a rule found.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Findings {
+    /// Each breaks the rule: where, what is wrong, and how to mend it.
+    complaints: Vec<String>,
+    /// What is worth knowing and breaks nothing.
+    notes: Vec<String>,
+    /// The notes in a few words, for the summary; empty without notes.
+    remark: String,
+}
+
+impl From<Vec<String>> for Findings {
+    fn from(complaints: Vec<String>) -> Self {
+        Self { complaints, ..Self::default() }
+    }
+}
+
+/// A house rule; the entries of [`RULES`].
+struct Rule {
+    name: &'static str,
+    what: &'static str,
+    check: fn(&House<'_>) -> Findings,
+}
+
+/// All rules; a new one is one file and one entry.
+const RULES: &[Rule] = &[
+    Rule {
+        name: "arrows",
+        what: "crates depend downward only: core <- engine <- lab <- server",
+        check: arrows::check,
+    },
+    Rule {
+        name: "purity",
+        what: "the core is no_std, without unsafe code, without floats",
+        check: purity::check,
+    },
+    Rule {
+        name: "openings",
+        what: "every Rust file opens with `//!` and its one purpose",
+        check: openings::check,
+    },
+    Rule { name: "lengths", what: "no Rust file is too long to be read", check: lengths::check },
+    Rule {
+        name: "readmes",
+        what: "README.md and README.zh-CN.md say the same",
+        check: readmes::check,
+    },
+    Rule { name: "links", what: "local links in documents lead somewhere", check: links::check },
+];
+
+/// Applies every rule, and names those that are broken.
+pub(super) fn run(context: &mut Context) -> Result<Outcome> {
+    let house = House { metadata: &context.metadata, files: tree::read(context.root())? };
+    let (mut broken, mut remarks) = (Vec::new(), Vec::new());
+    for rule in RULES {
+        let findings = (rule.check)(&house);
+        report(rule, &findings);
+        if !findings.complaints.is_empty() {
+            broken.push(format!("{} ({})", rule.name, findings.complaints.len()));
+        }
+        remarks.extend(Some(findings.remark).filter(|remark| !remark.is_empty()));
+    }
+    Ok(outcome(&broken, &remarks))
+}
+
+fn report(rule: &Rule, findings: &Findings) {
+    let word = if findings.complaints.is_empty() { "ok" } else { "BROKEN" };
+    println!("{word:<6} {:<8} {}", rule.name, rule.what);
+    for complaint in &findings.complaints {
+        println!("       - {complaint}");
+    }
+    for note in &findings.notes {
+        println!("       . {note}");
+    }
+}
+
+fn outcome(broken: &[String], remarks: &[String]) -> Outcome {
+    if broken.is_empty() {
+        return Outcome::Passed(remarks.join("; "));
+    }
+    let said = std::iter::once(format!("broken: {}", broken.join(", ")));
+    Outcome::Failed(said.chain(remarks.iter().cloned()).collect::<Vec<_>>().join("; "))
+}
+
+#[cfg(test)]
+fn file(path: &str, text: &str) -> SourceFile {
+    SourceFile { path: path.into(), text: text.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outcome_names_what_is_broken_and_keeps_the_remarks() {
+        let outcome = outcome(&["links (2)".into()], &["1 long file".into()]);
+        assert_eq!(outcome, Outcome::Failed("broken: links (2); 1 long file".into()));
+    }
+
+    #[test]
+    fn remarks_alone_break_nothing() {
+        assert_eq!(outcome(&[], &["a".into()]), Outcome::Passed("a".into()));
+    }
+}

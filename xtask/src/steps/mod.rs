@@ -1,0 +1,85 @@
+//! THE LIST of everything `cargo xtask test` does; a new step is one file and one entry.
+
+mod clippy;
+mod components;
+mod deny;
+mod docs;
+mod features;
+mod format;
+mod house;
+mod tests;
+
+use crate::step::{Step, When};
+
+/// The steps, in the order in which they run: the quick and frequent failures first.
+pub(crate) const LIST: &[Step] = &[
+    Step {
+        name: "format",
+        what: "every file is as rustfmt writes it",
+        when: When::Always,
+        run: format::run,
+    },
+    Step {
+        name: "clippy",
+        what: "no lint in any target, with all features",
+        when: When::Always,
+        run: clippy::run,
+    },
+    Step {
+        name: "docs",
+        what: "the documentation builds without a warning",
+        when: When::Always,
+        run: docs::run,
+    },
+    Step {
+        name: "features",
+        what: "each library builds bare, and with each feature alone",
+        when: When::Always,
+        run: features::run,
+    },
+    Step {
+        name: "house",
+        what: "the house rules: arrows, purity, file openings and lengths, documents",
+        when: When::Always,
+        run: house::run,
+    },
+    Step {
+        name: "tests",
+        what: "unit, integration and documentation tests, with all features",
+        when: When::Always,
+        run: tests::run,
+    },
+    Step {
+        name: "deny",
+        what: "licences, banned crates and sources of every dependency (cargo-deny)",
+        when: When::All,
+        run: deny::policy,
+    },
+    Step {
+        name: "advisories",
+        what: "no dependency has a known vulnerability (cargo-deny)",
+        when: When::All,
+        run: deny::advisories,
+    },
+    Step {
+        name: "long",
+        what: "the tests again, optimised, with many more random cases",
+        when: When::All,
+        run: tests::long,
+    },
+];
+
+#[cfg(test)]
+mod list {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_one_word() {
+        let names: HashSet<_> = LIST.iter().map(|step| step.name).collect();
+        assert_eq!(names.len(), LIST.len());
+        let one_word = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase());
+        assert!(names.into_iter().all(one_word));
+    }
+}

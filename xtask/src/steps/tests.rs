@@ -1,0 +1,49 @@
+//! The steps that run tests, and count them.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::context::Context;
+use crate::process::{cargo, run_tests};
+use crate::step::Outcome;
+
+/// All tests of all crates; documentation tests come with them.
+const TEST: &[&str] = &["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
+
+/// Sixteen times what proptest tries by itself.
+const LONG_CASES: &str = "4096";
+
+/// Runs every test as everyone runs it while working.
+pub(super) fn run(context: &mut Context) -> Result<Outcome> {
+    let mut test = cargo(context, TEST);
+    counted(&mut test, context)
+}
+
+/// Runs every test optimised, with more cases; `TIDEGATE_LONG` tells random walks to walk on.
+pub(super) fn long(context: &mut Context) -> Result<Outcome> {
+    let mut test = cargo(context, TEST);
+    test.arg("--release").env("PROPTEST_CASES", LONG_CASES).env("TIDEGATE_LONG", "1");
+    counted(&mut test, context)
+}
+
+fn counted(test: &mut Command, context: &mut Context) -> Result<Outcome> {
+    let tally = context.tally.get_or_insert_default();
+    let outcome = run_tests(test, tally);
+    if !matches!(outcome, Ok(Outcome::Passed(_))) {
+        tally.run_failed();
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod cases {
+    use super::*;
+
+    #[test]
+    fn a_test_run_that_can_not_start_is_counted_as_a_failure() {
+        let mut context = Context::load().unwrap();
+        counted(&mut Command::new("no-such-program-here"), &mut context).unwrap_err();
+        assert_eq!(context.tally.unwrap().to_string(), "0 passed, 1 failed");
+    }
+}

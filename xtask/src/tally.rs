@@ -1,0 +1,109 @@
+//! Adds up the `test result:` lines of cargo test while its output goes past.
+
+use std::fmt;
+
+/// What the tests of a run have reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+    /// The line that has begun and not yet ended.
+    line: Vec<u8>,
+}
+
+impl Tally {
+    /// Takes the next piece of output; pieces may end anywhere, also within a line.
+    pub(crate) fn feed(&mut self, output: &[u8]) {
+        for &byte in output {
+            if byte == b'\n' {
+                self.end_line();
+            } else {
+                self.line.push(byte);
+            }
+        }
+    }
+
+    /// Notes that a test run ended badly.
+    ///
+    /// Code that does not compile, or a test program that aborts, fails without a result line. It
+    /// counts as one failure, so that the total never says that all is well when it is not.
+    pub(crate) fn run_failed(&mut self) {
+        self.failed = self.failed.max(1);
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        let Some(result) = line.strip_prefix("test result: ") else {
+            return;
+        };
+        self.passed += figure(result, "passed");
+        self.failed += figure(result, "failed");
+        self.skipped += figure(result, "ignored");
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.skipped > 0 {
+            write!(f, ", {} skipped", self.skipped)?;
+        }
+        Ok(())
+    }
+}
+
+/// The number in front of a word: 5 for `passed` in `ok. 5 passed; 0 failed`.
+fn figure(result: &str, word: &str) -> u64 {
+    let words: Vec<&str> = result.split([' ', ';']).collect();
+    let pairs = words.windows(2).filter_map(|pair| match pair {
+        [number, name] if *name == word => number.parse::<u64>().ok(),
+        _ => None,
+    });
+    pairs.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "\
+running 6 tests
+test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.01s
+
+test result: FAILED. 40 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1s
+a test that prints test result: ok. 9 passed; 9 failed; is not a result
+";
+
+    #[test]
+    fn result_lines_are_added_up() {
+        let mut tally = Tally::default();
+        tally.feed(OUTPUT.as_bytes());
+        assert_eq!(tally.to_string(), "45 passed, 2 failed, 1 skipped");
+    }
+
+    #[test]
+    fn pieces_may_end_anywhere() {
+        let mut whole = Tally::default();
+        whole.feed(OUTPUT.as_bytes());
+        let mut pieces = Tally::default();
+        OUTPUT.as_bytes().chunks(1).for_each(|piece| pieces.feed(piece));
+        assert_eq!(pieces, whole);
+    }
+
+    #[test]
+    fn nothing_skipped_is_not_mentioned() {
+        assert_eq!(Tally::default().to_string(), "0 passed, 0 failed");
+    }
+
+    #[test]
+    fn a_run_that_fails_without_a_result_counts_as_one_failure() {
+        let mut tally = Tally::default();
+        tally.run_failed();
+        assert_eq!(tally.to_string(), "0 passed, 1 failed");
+        tally.feed(b"test result: FAILED. 1 passed; 2 failed; 0 ignored\n");
+        tally.run_failed();
+        assert_eq!(tally.to_string(), "1 passed, 3 failed");
+    }
+}

@@ -1,0 +1,83 @@
+//! The files of the workspace that people write, read once for all house checks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+/// A file and what is in it.
+pub(crate) struct SourceFile {
+    /// Where it is, from the root of the workspace.
+    pub(crate) path: PathBuf,
+    /// What it says.
+    pub(crate) text: String,
+}
+
+impl SourceFile {
+    /// Whether its name ends so; the ending is given without a dot.
+    pub(crate) fn is(&self, extension: &str) -> bool {
+        self.path.extension().is_some_and(|own| own == extension)
+    }
+}
+
+/// Every Rust and Markdown file below a folder, in the order of their paths.
+///
+/// Hidden folders and what is built or found by machines (`target`, a fuzzer's `corpus` and
+/// `artifacts`) are left out.
+///
+/// # Errors
+///
+/// When a folder or file can not be read, or is not UTF-8.
+pub(crate) fn read(root: &Path) -> Result<Vec<SourceFile>> {
+    let mut files = Vec::new();
+    walk(root, root, &mut files)?;
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(files)
+}
+
+fn walk(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) -> Result<()> {
+    let reading = || format!("reading {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(reading)? {
+        let entry = entry.with_context(reading)?;
+        let (path, kind) = (entry.path(), entry.file_type().with_context(reading)?);
+        if kind.is_dir() && is_ours(&path) {
+            walk(root, &path, files)?;
+        } else if kind.is_file() && is_written(&path) {
+            files.push(load(root, &path)?);
+        }
+    }
+    Ok(())
+}
+
+fn load(root: &Path, path: &Path) -> Result<SourceFile> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    Ok(SourceFile { path: path.strip_prefix(root).unwrap_or(path).to_owned(), text })
+}
+
+fn is_ours(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    !name.starts_with('.') && !["target", "corpus", "artifacts"].contains(&&*name)
+}
+
+fn is_written(file: &Path) -> bool {
+    file.extension().is_some_and(|own| own == "rs" || own == "md")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_files_are_found_and_built_ones_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        for path in ["b.rs", "a/guide.md", "a/cases.txt", "target/x.rs", ".git/y.md"] {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "text").unwrap();
+        }
+        let found: Vec<_> =
+            read(root.path()).unwrap().into_iter().map(|file| (file.path, file.text)).collect();
+        let text = || "text".to_owned();
+        assert_eq!(found, [("a/guide.md".into(), text()), ("b.rs".into(), text())]);
+    }
+}
