@@ -1,0 +1,142 @@
+//! THE LIST of what is measured: each case with its limit, its keys and what must come out.
+
+use crate::workload::Order;
+use std::time::Duration;
+
+/// The limit every limiter of a case is built with: `capacity` units at once, from full, and one
+/// more per `every`.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Units that can be taken at once. For a window: N.
+    pub capacity: u64,
+    /// Time per unit. For a window: W/N.
+    pub every: Duration,
+}
+
+impl Rule {
+    /// So high that no run comes near it.
+    pub const PLENTY: Self = Self { capacity: 1 << 31, every: Duration::from_micros(1) };
+    /// One unit, and the next in an hour: used up by the filling before the timing.
+    pub const ONE_AN_HOUR: Self = Self { capacity: 1, every: Duration::from_secs(3600) };
+
+    /// N in W = N microseconds: a rate of a million a second, which every subject exceeds.
+    const fn window_of(units: u64) -> Self {
+        Self { capacity: units, every: Duration::from_micros(1) }
+    }
+}
+
+/// Which kind of limiter a case asks of its subjects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One limiter, without any key.
+    One,
+    /// A limiter per key.
+    Keyed,
+    /// Either of the above: the only key is asked from all threads at once.
+    HotKey,
+    /// One limiter over a window of `capacity` units, kept full.
+    Window,
+    /// A limiter per key in a table that may hold no more than [`Case::keys`].
+    TableAtCap,
+}
+
+/// What the decisions of a case have to be; anything else ends the run with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Every one allowed.
+    Allowed,
+    /// Every one denied.
+    Denied,
+    /// Some of either.
+    Either,
+}
+
+/// One thing that is measured, over all the subjects that can do it.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Cases that are read together.
+    pub group: &'static str,
+    /// Unique in its group.
+    pub name: &'static str,
+    /// The subject that the ratios of the table are against.
+    pub base: &'static str,
+    /// Kind of limiter.
+    pub shape: Shape,
+    /// Its limit.
+    pub rule: Rule,
+    /// How many keys are filled in before, and asked.
+    pub keys: u64,
+    /// In which order they are asked.
+    pub order: Order,
+    /// How many threads ask at once.
+    pub threads: usize,
+    /// What has to come out.
+    pub expect: Expect,
+}
+
+impl Case {
+    /// Whether bytes per key mean anything here: a table of one key is nothing but its beginnings.
+    pub fn has_bytes_per_key(&self) -> bool {
+        self.keys > 1 && matches!(self.shape, Shape::Keyed | Shape::TableAtCap)
+    }
+}
+
+const ONE: Case = Case {
+    group: "one limiter",
+    name: "one limiter, allow",
+    base: "governor/direct",
+    shape: Shape::One,
+    rule: Rule::PLENTY,
+    keys: 1,
+    order: Order::Uniform,
+    threads: 1,
+    expect: Expect::Allowed,
+};
+
+const KEYED: Case = Case { group: "keyed", base: "governor/String", shape: Shape::Keyed, ..ONE };
+
+const WINDOW: Case = Case {
+    group: "windows",
+    base: "tidegate/token_bucket",
+    shape: Shape::Window,
+    expect: Expect::Either,
+    ..ONE
+};
+
+/// All cases, in the order in which they run.
+pub const ALL: &[Case] = &[
+    ONE,
+    Case { name: "one limiter, deny", rule: Rule::ONE_AN_HOUR, expect: Expect::Denied, ..ONE },
+    Case { name: "1 key", ..KEYED },
+    Case { name: "1000 keys", keys: 1_000, ..KEYED },
+    Case { name: "1000000 keys", keys: 1_000_000, ..KEYED },
+    Case { name: "1000000 keys skewed", keys: 1_000_000, order: Order::Zipf, ..KEYED },
+    Case {
+        group: "threads",
+        name: "2 threads, hot key",
+        shape: Shape::HotKey,
+        threads: 2,
+        ..KEYED
+    },
+    Case { name: "window full, N = 10", rule: Rule::window_of(10), ..WINDOW },
+    Case { name: "window full, N = 1000000", rule: Rule::window_of(1_000_000), ..WINDOW },
+    Case {
+        group: "memory",
+        name: "bytes per key, table at its cap",
+        shape: Shape::TableAtCap,
+        keys: 1_000_000,
+        ..KEYED
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_two_cases_of_a_group_have_one_name() {
+        let names: HashSet<_> = ALL.iter().map(|case| (case.group, case.name)).collect();
+        assert_eq!(names.len(), ALL.len());
+    }
+}
