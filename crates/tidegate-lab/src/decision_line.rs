@@ -1,0 +1,41 @@
+//! One decision as a line of JSON: what `replay` prints and the server answers.
+
+use serde::Serialize;
+use tidegate::{Answer, Micros};
+
+/// The figures of one answer under the names they have everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DecisionLine<'g> {
+    /// When it was taken, microseconds since the Unix epoch.
+    pub at_us: u64,
+    /// Whether the request goes on.
+    pub allowed: bool,
+    /// The rule whose figures are told; null when unlimited.
+    pub rule: Option<&'g str>,
+    /// The limit of that rule; null when unlimited.
+    pub limit: Option<u64>,
+    /// Unit-cost requests it would still admit; null when unlimited.
+    pub remaining: Option<u64>,
+    /// Least wait until the same cost fits: 0 when allowed, null when it never does.
+    pub retry_after_us: Option<u64>,
+    /// Least wait until all limiters are as good as new.
+    pub reset_after_us: u64,
+    /// How long an admitted request must be held.
+    pub delay_us: u64,
+}
+
+impl<'g> From<&Answer<'g>> for DecisionLine<'g> {
+    fn from(answer: &Answer<'g>) -> Self {
+        let reported = answer.reported();
+        Self {
+            at_us: answer.at().as_micros(),
+            allowed: answer.is_allowed(),
+            rule: reported.map(|matched| matched.rule().name()),
+            limit: reported.map(|matched| matched.decision().limit),
+            remaining: reported.map(|matched| matched.decision().remaining),
+            retry_after_us: answer.retry_after().map(Micros::as_micros),
+            reset_after_us: answer.reset_after().as_micros(),
+            delay_us: answer.delay().as_micros(),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Pictures of a replay: requests admitted and refused over time, one lane per algorithm or rule.
+//!
+//! Plain counts go in and one SVG document comes out, as a string; nothing here reads a clock or
+//! writes a file. The same input gives the same bytes, so a picture can be kept under version
+//! control and compared.
+
+mod bins;
+mod error;
+mod label;
+mod lane;
+mod page;
+mod style;
+mod time_axis;
+
+pub use bins::{Bins, TARGET_BINS, bin_width};
+pub use error::PlotError;
+pub use label::{count_label, duration_label};
+
+/// The most bins one picture holds; more could not be told apart on any paper.
+pub const MAX_BINS: usize = 4096;
+
+/// The most lanes one picture holds.
+pub const MAX_LANES: usize = 64;
+
+/// One picture: lanes that share a time axis and a scale.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timeline {
+    /// The headline. Cut with an ellipsis where it is too long for the page.
+    pub title: String,
+    /// A smaller line below the headline; may be empty.
+    pub subtitle: String,
+    /// When the first bin begins, in microseconds since the Unix epoch.
+    ///
+    /// A start within the first year after the epoch is taken to be a synthetic trace: its axis
+    /// counts from zero (`0:58.5`). A later one is labelled with the hour and date in UTC.
+    pub start_us: u64,
+    /// The width of a bin in microseconds. At least 1, unless the lanes hold no bins.
+    pub bin_us: u64,
+    /// The lanes from top to bottom, at most [`MAX_LANES`].
+    pub lanes: Vec<Lane>,
+}
+
+/// One strip of a picture: what one algorithm or one rule did.
+///
+/// All series of all lanes hold one count per bin, at most [`MAX_BINS`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lane {
+    /// Whose lane it is.
+    pub title: String,
+    /// What to remember of it, written small beside the title; may be empty.
+    pub note: String,
+    /// Requests admitted, by the bin they arrived in.
+    pub admitted: Vec<u64>,
+    /// Requests refused, by the bin they arrived in; drawn on top of the admitted ones.
+    pub refused: Vec<u64>,
+    /// Departures by the bin they leave in, drawn as a line: for a shaping queue, which admits
+    /// now and lets go later. `None` where requests leave when they arrive.
+    pub leaves: Option<Vec<u64>>,
+}
+
+/// Draws `timeline` as one SVG document.
+///
+/// A timeline without bins (an empty trace) is drawn as a page that says so. Counts are drawn to
+/// one scale in all lanes; a count above zero is at least a pixel high, so that
+/// a single request still shows beside a million.
+///
+/// # Errors
+///
+/// [`PlotError`] when the series differ in length, the bin is zero wide, there are more lanes or
+/// bins than a picture holds, or the last bin would end after the last microsecond there is.
+///
+/// # Examples
+///
+/// ```
+/// use tidegate_lab::plot::{Bins, Lane, TARGET_BINS, Timeline, svg};
+///
+/// let arrivals = [58_500_000, 59_200_000, 60_100_000];
+/// let bins = Bins::cover(58_500_000, 60_100_000, TARGET_BINS);
+/// let lane = Lane {
+///     title: "sliding_log".into(),
+///     note: "admitted 2, refused 1".into(),
+///     admitted: bins.tally(arrivals[..2].iter().copied()),
+///     refused: bins.tally(arrivals[2..].iter().copied()),
+///     leaves: None,
+/// };
+/// let picture = svg(&Timeline {
+///     title: "2 per minute".into(),
+///     subtitle: String::new(),
+///     start_us: bins.start_us,
+///     bin_us: bins.bin_us,
+///     lanes: vec![lane],
+/// })?;
+/// assert!(picture.starts_with("<svg"));
+/// # Ok::<(), tidegate_lab::plot::PlotError>(())
+/// ```
+pub fn svg(timeline: &Timeline) -> Result<String, PlotError> {
+    let extent = error::check(timeline)?;
+    page::page(timeline, extent)
+}

@@ -1,0 +1,128 @@
+//! What can be wrong with a timeline, found before anything is drawn.
+
+use std::fmt;
+
+use super::{Lane, MAX_BINS, MAX_LANES, Timeline};
+
+/// Why a timeline can not be drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlotError {
+    /// A series is longer or shorter than the first lane's `admitted`.
+    Length {
+        /// Place of the lane, from 0.
+        lane: usize,
+        /// Title of the lane.
+        title: String,
+        /// Name of the series: `admitted`, `refused` or `leaves`.
+        series: &'static str,
+        /// How many bins it has.
+        found: usize,
+        /// How many the first lane's `admitted` has.
+        expected: usize,
+    },
+    /// There are bins, and `bin_us` is 0.
+    ZeroBin,
+    /// More than [`MAX_BINS`] bins.
+    TooManyBins {
+        /// How many there are.
+        found: usize,
+    },
+    /// More than [`MAX_LANES`] lanes.
+    TooManyLanes {
+        /// How many there are.
+        found: usize,
+    },
+    /// The plotting library gave up; no timeline is known that makes it.
+    Drawing {
+        /// What it said.
+        reason: String,
+    },
+    /// The end of the last bin does not fit in 64 bits of microseconds.
+    EndOfTime {
+        /// When the first bin begins.
+        start_us: u64,
+        /// The width of a bin.
+        bin_us: u64,
+        /// How many bins there are.
+        bins: usize,
+    },
+}
+
+impl fmt::Display for PlotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length { lane, title, series, found, expected } => write!(
+                f,
+                "lane {lane} ({title:?}): `{series}` has {found} bins, expected {expected} as in \
+                 `admitted` of the first lane; give every series one count per bin"
+            ),
+            Self::ZeroBin => write!(f, "bin_us is 0; give a bin of at least 1 us"),
+            Self::TooManyBins { found } => write!(
+                f,
+                "{found} bins, expected at most {MAX_BINS}; choose a wider bin with `bin_width`"
+            ),
+            Self::TooManyLanes { found } => {
+                write!(f, "{found} lanes, expected at most {MAX_LANES}; draw fewer at a time")
+            }
+            Self::Drawing { reason } => write!(f, "the picture could not be drawn: {reason}"),
+            Self::EndOfTime { start_us, bin_us, bins } => write!(
+                f,
+                "{bins} bins of {bin_us} us from {start_us} us end after the last time that fits \
+                 in 64 bits; check the units of start_us and bin_us (microseconds)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PlotError {}
+
+/// The checked stretch of time a picture covers. `bins` is 0 for an empty trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) start_us: u64,
+    pub(super) end_us: u64,
+    pub(super) bins: usize,
+}
+
+impl Extent {
+    /// The width of a bin.
+    pub(super) fn bin_us(self) -> u64 {
+        (self.end_us - self.start_us) / self.bins.max(1) as u64
+    }
+}
+
+/// Checks all that drawing relies on.
+pub(super) fn check(timeline: &Timeline) -> Result<Extent, PlotError> {
+    let Timeline { start_us, bin_us, ref lanes, .. } = *timeline;
+    let bins = lanes.first().map_or(0, |lane| lane.admitted.len());
+    if lanes.len() > MAX_LANES {
+        return Err(PlotError::TooManyLanes { found: lanes.len() });
+    }
+    for (place, lane) in lanes.iter().enumerate() {
+        check_lane(place, lane, bins)?;
+    }
+    if bins > MAX_BINS {
+        return Err(PlotError::TooManyBins { found: bins });
+    }
+    if bins > 0 && bin_us == 0 {
+        return Err(PlotError::ZeroBin);
+    }
+    let span_us = bin_us.checked_mul(bins as u64);
+    let end_us = span_us.and_then(|span_us| start_us.checked_add(span_us));
+    let extent = end_us.map(|end_us| Extent { start_us, end_us, bins });
+    extent.ok_or(PlotError::EndOfTime { start_us, bin_us, bins })
+}
+
+fn check_lane(place: usize, lane: &Lane, expected: usize) -> Result<(), PlotError> {
+    let leaves = lane.leaves.as_ref().map_or(expected, Vec::len);
+    let lengths =
+        [("admitted", lane.admitted.len()), ("refused", lane.refused.len()), ("leaves", leaves)];
+    match lengths.into_iter().find(|(_, found)| *found != expected) {
+        None => Ok(()),
+        Some((series, found)) => {
+            let title = lane.title.clone();
+            Err(PlotError::Length { lane: place, title, series, found, expected })
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Short labels for counts and durations.
+
+use super::bins::{DAY, HOUR, MINUTE, MS, SECOND};
+
+/// Three significant digits of `n` with the usual letter for a thousand, a million and so on:
+/// `999`, `1.5k`, `20k`, `1.5M`.
+///
+/// ```
+/// use tidegate_lab::plot::count_label;
+/// assert_eq!(count_label(1_500_000), "1.5M");
+/// ```
+pub fn count_label(n: u64) -> String {
+    wide_count_label(u128::from(n))
+}
+
+/// As [`count_label`]; a bar of two series may be higher than the largest count.
+pub(super) fn wide_count_label(n: u128) -> String {
+    let mut scaled = n as f64;
+    let mut letters = ["", "k", "M", "G", "T", "P", "E"].into_iter();
+    let mut letter = letters.next();
+    while scaled >= 999.5 {
+        scaled /= 1000.0;
+        letter = letters.next();
+    }
+    let decimals = if scaled < 9.995 { 2 } else { usize::from(scaled < 99.95) };
+    let digits = format!("{scaled:.decimals$}");
+    let short = digits.trim_end_matches('0').trim_end_matches('.');
+    let digits = if decimals > 0 { short } else { &digits };
+    format!("{digits}{}", letter.unwrap_or_default())
+}
+
+/// A duration as a whole number of the largest unit that divides it: `500 ms`, `90 s`, `2 days`.
+///
+/// ```
+/// use tidegate_lab::plot::duration_label;
+/// assert_eq!(duration_label(90_000_000), "90 s");
+/// ```
+pub fn duration_label(duration_us: u64) -> String {
+    match in_largest_unit(duration_us) {
+        (n, "day") if n != 1 => format!("{n} days"),
+        (n, unit) => format!("{n} {unit}"),
+    }
+}
+
+/// What the value axis counts: `requests per second`, `requests per 500 ms`.
+pub(super) fn rate_title(bin_us: u64) -> String {
+    match in_largest_unit(bin_us) {
+        (1, "day") => "requests per day".into(),
+        (1, "h") => "requests per hour".into(),
+        (1, "min") => "requests per minute".into(),
+        (1, "s") => "requests per second".into(),
+        _ => format!("requests per {}", duration_label(bin_us)),
+    }
+}
+
+fn in_largest_unit(duration_us: u64) -> (u64, &'static str) {
+    let units = [(DAY, "day"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MS, "ms")];
+    let exact = |(unit, _): &(u64, &str)| duration_us > 0 && duration_us.is_multiple_of(*unit);
+    match units.into_iter().find(exact) {
+        Some((unit, name)) => (duration_us / unit, name),
+        None if duration_us == 0 => (0, "s"),
+        None => (duration_us, "\u{b5}s"),
+    }
+}

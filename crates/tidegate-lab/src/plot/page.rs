@@ -1,0 +1,115 @@
+//! The page: headline, legend, and the lanes below each other.
+
+use std::error::Error;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, VPos};
+
+use super::error::{Extent, PlotError};
+use super::label::rate_title;
+use super::lane::{HEADING, INNER, LEFT, Scale, WIDTH, draw_lane};
+use super::style::{ADMITTED, Face, GREY, INK, REFUSED, REFUSED_LINE, with_title};
+use super::{Lane, Timeline};
+
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Done = Result<(), Box<dyn Error>>;
+
+/// Above the first lane, for the legend.
+const LEGEND: i32 = 24;
+/// Below the last lane, for the time axis and the edge of the page.
+const FOOT: i32 = 46;
+const BOTTOM: i32 = 16;
+
+const HEADLINE: Face = Face::bold(18, INK);
+const SUBTITLE: Face = Face::plain(14, GREY);
+const ENTRY: Face = Face::plain(12, INK);
+const AXIS_TITLE: Face = Face::plain(12, GREY);
+const EMPTY: Face = Face::plain(16, GREY);
+
+/// Draws a checked timeline.
+pub(super) fn page(timeline: &Timeline, extent: Extent) -> Result<String, PlotError> {
+    let mut picture = String::new();
+    let drawn = draw(&mut picture, timeline, extent);
+    let reason = |error: Box<dyn Error>| PlotError::Drawing { reason: error.to_string() };
+    drawn.map_err(reason)?;
+    Ok(with_title(&picture, &timeline.title))
+}
+
+fn draw(picture: &mut String, timeline: &Timeline, extent: Extent) -> Done {
+    let lanes = if extent.bins == 0 { &[] } else { timeline.lanes.as_slice() };
+    let top = if timeline.subtitle.is_empty() { 48 } else { 70 };
+    let charts = lanes.len() as i32 * (HEADING + lane_height(lanes.len()));
+    let size = (WIDTH as u32, (top + LEGEND + charts + FOOT + BOTTOM) as u32);
+    let root = SVGBackend::with_string(picture, size).into_drawing_area();
+    root.fill(&WHITE)?;
+    draw_head(&root, timeline)?;
+    if lanes.is_empty() {
+        let style = EMPTY.style(HPos::Center, VPos::Center);
+        root.draw_text("no requests in this trace", &style, (WIDTH / 2, top + 30))?;
+    } else {
+        draw_legend(&root, lanes, top + 10)?;
+        let middle = (22, top + LEGEND + (HEADING + charts) / 2);
+        let upward = AXIS_TITLE.style(HPos::Center, VPos::Center);
+        let upward = upward.transform(FontTransform::Rotate270);
+        root.draw_text(&rate_title(timeline.bin_us), &upward, middle)?;
+        draw_lanes(&root, lanes, extent, top + LEGEND)?;
+    }
+    Ok(root.present()?)
+}
+
+fn draw_head(root: &Area<'_>, timeline: &Timeline) -> Done {
+    for (face, text, y) in [(HEADLINE, &timeline.title, 38), (SUBTITLE, &timeline.subtitle, 62)] {
+        write(root, face, &face.fit(text, INNER), (LEFT, y))?;
+    }
+    Ok(())
+}
+
+fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> Done {
+    let style = ENTRY.style(HPos::Left, VPos::Center);
+    let swatch = |x: i32| [(x, y - 6), (x + 16, y + 5)];
+    root.draw(&Rectangle::new(swatch(LEFT), ADMITTED.filled()))?;
+    root.draw_text("admitted", &style, (LEFT + 22, y))?;
+    let x = LEFT + 96;
+    root.draw(&Rectangle::new(swatch(x), REFUSED.filled()))?;
+    root.draw(&Rectangle::new(swatch(x), REFUSED_LINE))?;
+    root.draw_text("refused", &style, (x + 22, y))?;
+    if lanes.iter().any(|lane| lane.leaves.is_some()) {
+        let x = x + 88;
+        root.draw(&PathElement::new([(x, y), (x + 16, y)], INK.stroke_width(2)))?;
+        root.draw_text("leaving the queue", &style, (x + 22, y))?;
+    }
+    Ok(())
+}
+
+fn draw_lanes(root: &Area<'_>, lanes: &[Lane], extent: Extent, mut y: i32) -> Done {
+    let scale = Scale::of(lanes, extent, lane_height(lanes.len()));
+    for (place, lane) in lanes.iter().enumerate() {
+        let foot = if place + 1 == lanes.len() { FOOT } else { 0 };
+        let height = HEADING + scale.height + foot;
+        draw_lane(&root.clone().shrink((0, y), (WIDTH, height)), lane, &scale, foot)?;
+        y += height;
+    }
+    Ok(())
+}
+
+/// Fewer lanes are higher, so that the page keeps a good shape.
+fn lane_height(lanes: usize) -> i32 {
+    match lanes {
+        0 => 0,
+        1 => 260,
+        2 => 180,
+        3 => 140,
+        4..=5 => 108,
+        6..=7 => 90,
+        _ => 76,
+    }
+}
+
+/// Writes `text` from `at` on, above it.
+pub(super) fn write(area: &Area<'_>, face: Face, text: &str, at: (i32, i32)) -> Done {
+    if !text.is_empty() {
+        area.draw_text(text, &face.style(HPos::Left, VPos::Bottom), at)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Colours, and text that is safe inside XML and fits its place without knowing the font.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+pub(super) const INK: RGBColor = RGBColor(0x1f, 0x29, 0x37);
+pub(super) const GREY: RGBColor = RGBColor(0x5f, 0x67, 0x73);
+pub(super) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
+pub(super) const AXIS: RGBColor = RGBColor(0x8a, 0x92, 0x9c);
+/// Mid grey where there is no colour; refused requests are then pale in a dark outline.
+pub(super) const ADMITTED: RGBColor = RGBColor(0x4a, 0x86, 0xb4);
+pub(super) const REFUSED: RGBColor = RGBColor(0xf9, 0xcf, 0xb0);
+pub(super) const REFUSED_LINE: RGBColor = RGBColor(0xc2, 0x41, 0x0c);
+
+/// plotters sets a text smaller than the size it is given, by this factor.
+const EM_PER_SIZE: f64 = 1.24;
+
+/// How a text is set; the size is in pixels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Face {
+    size: u8,
+    bold: bool,
+    ink: RGBColor,
+}
+
+impl Face {
+    pub(super) const fn plain(size: u8, ink: RGBColor) -> Self {
+        Self { size, bold: false, ink }
+    }
+
+    pub(super) const fn bold(size: u8, ink: RGBColor) -> Self {
+        Self { size, bold: true, ink }
+    }
+
+    /// The face for a text held at `h` and `v`.
+    pub(super) fn style(self, h: HPos, v: VPos) -> TextStyle<'static> {
+        let weight = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
+        let family = FontFamily::Name("Helvetica, Arial, sans-serif");
+        let font = FontDesc::new(family, f64::from(self.size) * EM_PER_SIZE, weight);
+        font.color(&self.ink).pos(Pos::new(h, v))
+    }
+
+    /// About the width of `c` in a common font, rather more than less; plotters counts bytes,
+    /// which is far off for anything but English.
+    fn advance(self, c: char) -> f64 {
+        let em = match c {
+            ' ' | '.' | ',' | ':' | ';' | '|' | '!' | '\'' | 'f' | 'i' | 'j' | 'l' | 'r' | 't' => {
+                0.31
+            }
+            'm' | 'w' | 'M' | 'W' | '@' | '%' => 0.9,
+            'A'..='Z' | '&' | '<' | '>' | '=' | '+' => 0.72,
+            c if c.is_ascii() => 0.565,
+            c if c < '\u{1100}' => 0.75,
+            _ => 1.0,
+        };
+        em * f64::from(self.size) * if self.bold { 1.06 } else { 1.0 }
+    }
+
+    /// About the width of `text`, in pixels.
+    pub(super) fn width(self, text: &str) -> i32 {
+        text.chars().map(|c| self.advance(c)).sum::<f64>().ceil() as i32
+    }
+
+    /// `text`, cleaned, and cut with an ellipsis when it may be wider than `most` pixels.
+    pub(super) fn fit(self, text: &str, most: i32) -> String {
+        let text = clean(text);
+        if self.width(&text) <= most {
+            return text;
+        }
+        let mut room = f64::from(most) - self.advance('\u{2026}');
+        let kept = text.chars().take_while(|c| {
+            room -= self.advance(*c);
+            room >= 0.0
+        });
+        kept.collect::<String>().trim_end().to_owned() + "\u{2026}"
+    }
+}
+
+/// `text` without what XML or a single line can not hold: control characters become spaces, marks
+/// that reverse the writing direction are dropped, noncharacters are replaced.
+fn clean(text: &str) -> String {
+    let turns = |c: &char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let printable = |c: char| match c {
+        '\u{fffe}' | '\u{ffff}' => char::REPLACEMENT_CHARACTER,
+        c if c.is_control() => ' ',
+        c => c,
+    };
+    text.chars().filter(|c| !turns(c)).map(printable).collect()
+}
+
+/// Gives the document a title for readers that speak, and edges as sharp as its pixels.
+pub(super) fn with_title(picture: &str, title: &str) -> String {
+    let title = clean(title).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let root = "<svg role=\"img\" shape-rendering=\"crispEdges\"";
+    let picture = picture.replacen("<svg", root, 1);
+    picture.replacen(">\n", &format!(">\n<title>{title}</title>\n"), 1)
+}

@@ -1,0 +1,34 @@
+//! Replay: the decisions a policy would have taken over a trace, by the engine that takes them live.
+
+use tidegate::{Answer, Descriptor, Gate, Policy, Request, Timestamp};
+
+use crate::trace::Event;
+
+/// A policy, and limiters that begin as new and live by the trace's time.
+#[derive(Debug)]
+pub struct Replay {
+    gate: Gate<Timestamp>,
+}
+
+impl Replay {
+    /// Begins with no limiter in existence.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self { gate: Gate::with_clock(policy, Timestamp::EPOCH) }
+    }
+
+    /// The policy that decides.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        self.gate.policy()
+    }
+
+    /// Decides one request at the time it carries.
+    pub fn decide(&self, event: &Event) -> Answer<'_> {
+        let entries: Vec<_> =
+            event.descriptor.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let descriptors = [Descriptor::new(&entries).cost(event.cost)];
+        let request = Request::new(&event.domain, &descriptors);
+        self.gate.check_at(&request, Timestamp::from_micros(event.at_us))
+    }
+}

@@ -1,0 +1,202 @@
+//! The report as a table for a terminal.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use jiff::Timestamp;
+use tidegate::{Limit, Mode, Spec};
+
+use super::{Report, RuleReport};
+use crate::plot::duration_label;
+
+/// How many names are listed under "refused most".
+const TOP: usize = 5;
+
+/// The whole report: totals, a line for each rule, and who was refused most.
+#[must_use]
+pub fn table(report: &Report) -> String {
+    let mut text = totals(report);
+    if report.requests > 0 {
+        let _ = writeln!(text, "\n{}", rules(report));
+        report.rules.iter().for_each(|rule| refused_most(&mut text, rule));
+        report.rules.iter().for_each(|rule| worst(&mut text, rule));
+    }
+    text
+}
+
+fn totals(report: &Report) -> String {
+    let Some(first) = report.first_at_us else {
+        return "No requests in this trace.\n".to_owned();
+    };
+    let mut text = format!(
+        "{} requests {}: {} admitted, {} refused ({})",
+        grouped(report.requests),
+        span_text(first, report.last_at_us),
+        grouped(report.requests - report.refused),
+        grouped(report.refused),
+        percent(report.refused, report.requests),
+    );
+    if report.unlimited > 0 {
+        let _ = write!(text, "; {} met no limit", grouped(report.unlimited));
+    }
+    text.push_str(".\n");
+    text
+}
+
+fn rules(report: &Report) -> Table {
+    let mut table =
+        new_table(&["rule", "limit", "asked", "refused", "", "fullest window", "bound"]);
+    (2..=6).for_each(|column| align_right(&mut table, column));
+    for rule in &report.rules {
+        table.add_row([
+            named(rule),
+            limit_text(&rule.rule().spec().spec),
+            grouped(rule.asked),
+            grouped(rule.refused),
+            percent(rule.refused, rule.asked),
+            fullest(rule),
+            rule.bound().map_or("none".to_owned(), grouped),
+        ]);
+    }
+    table
+}
+
+fn named(rule: &RuleReport) -> String {
+    let name = rule.rule().name();
+    match rule.rule().mode() {
+        Mode::Enforce => name.to_owned(),
+        Mode::Shadow => format!("{name} (shadow)"),
+        Mode::Off => format!("{name} (off)"),
+    }
+}
+
+fn fullest(rule: &RuleReport) -> String {
+    let at_least = if rule.worst.overlooked() > 0 { "at least " } else { "" };
+    format!("{at_least}{}", grouped(rule.worst.units()))
+}
+
+fn refused_most(text: &mut String, rule: &RuleReport) {
+    if rule.refused == 0 {
+        return;
+    }
+    let would = if rule.rule().mode() == Mode::Shadow { "Would be refused" } else { "Refused" };
+    let _ = writeln!(text, "\n{would} most by {}:", rule.rule().name());
+    for (name, count) in rule.refused_most.top(TOP) {
+        let _ = writeln!(text, "  {:>9}  {}", grouped(count), printable(name));
+    }
+    let (names, others) = (rule.refused_most.names(), rule.refused_most.others());
+    if names > TOP {
+        let more = if others > 0 { " and more" } else { "" };
+        let _ = writeln!(text, "  {:>9}  keys were refused in all{more}", grouped(names as u64));
+    }
+}
+
+fn worst(text: &mut String, rule: &RuleReport) {
+    let (Some((key, ended)), Some(window)) = (rule.worst.whose(), rule.rule().spec().spec.window)
+    else {
+        return;
+    };
+    let units = if rule.worst.units() == 1 { "unit" } else { "units" };
+    let did = if rule.is_queue() { "left" } else { "admitted" };
+    let _ = writeln!(
+        text,
+        "\nFullest window of {}: {} {units} {did} for {} within the {} up to {}.",
+        rule.rule().name(),
+        fullest(rule),
+        printable(key),
+        duration_label(window.as_micros()),
+        instant(ended),
+    );
+}
+
+/// `20 per 10s`, with what else matters to the bound.
+#[must_use]
+pub fn limit_text(spec: &Spec) -> String {
+    let mut text = match (spec.limit, spec.window) {
+        (Limit::Unlimited, _) => "unlimited".to_owned(),
+        (Limit::Units(0), _) | (_, None) => "nothing".to_owned(),
+        (Limit::Units(limit), Some(window)) => format!("{limit} per {window}"),
+    };
+    if let Some(capacity) = spec.capacity {
+        let _ = write!(text, ", capacity {capacity}");
+    }
+    format!("{text}, {}", spec.algorithm)
+}
+
+/// When a trace took place: `from 2015-05-17 10:05:00 to ... UTC`, or in seconds for a synthetic one.
+#[must_use]
+pub fn span_text(first_us: u64, last_us: u64) -> String {
+    format!("from {} to {}", instant(first_us), instant(last_us))
+}
+
+/// Times within a year of the epoch are those of synthetic traces, and told as such.
+fn instant(at_us: u64) -> String {
+    const SYNTHETIC_US: u64 = 365 * 86_400_000_000;
+    if at_us < SYNTHETIC_US {
+        return format!("{}.{:06} s", at_us / 1_000_000, at_us % 1_000_000);
+    }
+    i64::try_from(at_us).ok().and_then(|us| Timestamp::from_microsecond(us).ok()).map_or_else(
+        || format!("{at_us} us"),
+        |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+    )
+}
+
+/// A table in the one style that reports have.
+pub(crate) fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(header);
+    table
+}
+
+pub(crate) fn align_right(table: &mut Table, column: usize) {
+    if let Some(column) = table.column_mut(column) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share with one decimal, never 0.0 % for something nor 100.0 % for not all.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    let permille = (u128::from(part) * 1_000).checked_div(u128::from(whole)).unwrap_or(0);
+    match permille {
+        0 if part > 0 => "< 0.1 %".to_owned(),
+        _ => format!("{}.{} %", permille / 10, permille % 10),
+    }
+}
+
+/// What a log holds may be anything; a terminal is shown no control characters.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_numbers_are_grouped_and_small_shares_are_not_nothing() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [(0, 0), (0, 9), (1, 100_000), (1, 3), (3, 3)].map(|(a, b)| percent(a, b)),
+            ["0.0 %", "0.0 %", "< 0.1 %", "33.3 %", "100.0 %"]
+        );
+    }
+
+    #[test]
+    fn synthetic_times_are_seconds_and_real_ones_are_dates() {
+        assert_eq!(span_text(59_000_000, 60_995_000), "from 59.000000 s to 60.995000 s");
+        assert_eq!(instant(1_431_857_103_000_000), "2015-05-17 10:05:03 UTC");
+    }
+}

@@ -1,0 +1,85 @@
+//! Request traces: what was asked, by whom and when, read from a file and put in order of time.
+//!
+//! A trace is read by [`read`] from a [`Source`] (a file, standard input or any reader; plain or
+//! gzip) and comes out as [`Sorted`], an iterator of [`Event`]s in order of time. The format is
+//! recognised by its content, never by the name of the file:
+//!
+//! **NDJSON**, one object per line. `domain` (`"default"`) and `cost` (1) may be left out; the
+//! order of the descriptor's entries is kept, and its values are strings.
+//!
+//! ```json
+//! {"at_us": 100000, "domain": "shop", "descriptor": {"key": "a"}, "cost": 1}
+//! ```
+//!
+//! **Access log**, in common or combined format. The descriptor has the entries `ip`, `method`,
+//! `path`, `status` and, in combined format, `user_agent`, in this order.
+//!
+//! ```text
+//! 192.0.2.7 - - [17/May/2015:10:05:03 +0000] "GET /shop?page=2 HTTP/1.1" 200 5120 "-" "curl/8"
+//! ```
+//!
+//! * `path` is the request target as written, up to the first `?`: a query string would make
+//!   nearly every request a path of its own.
+//! * A request that is not `METHOD target [protocol]`, such as `-` or the first bytes of a TLS
+//!   handshake sent to a plain port, has the method `-` and the request's text as its path.
+//! * `\"` in a quoted field is read as `"`. Every other escape (`\x16`, `\\`) stays as written,
+//!   and a byte that is not UTF-8 is written the same way, so that two values which differ in
+//!   the log differ in the trace.
+//! * A leap second (`:60`) counts as the second before it.
+//! * What follows the user agent (a duration, a forwarded address) is ignored.
+//!
+//! The first good line decides the format of the whole trace. Blank lines are skipped, lines may
+//! end in CRLF, and a byte order mark at the start is ignored. A line that cannot be read is
+//! counted and named in [`BadLines`] and costs no other line; a trace in which *no* line can be
+//! read is an error, an empty trace is not.
+//!
+//! # Memory
+//!
+//! Logs are seldom quite in order, so events are sorted by time, and events of one time keep the
+//! order of the input. Beyond [`Options::memory_budget_bytes`] sorted runs go to temporary files,
+//! which have no name in the file system and so vanish even if the process is killed.
+//!
+//! # Example
+//!
+//! ```
+//! use tidegate_lab::trace::{self, Options, Source};
+//!
+//! let text = "{\"at_us\": 20, \"descriptor\": {\"key\": \"b\"}}\n\
+//!             {\"at_us\": 10, \"descriptor\": {\"key\": \"a\"}, \"cost\": 3}\n\
+//!             {\"at_us\": -1, \"descriptor\": {}}\n";
+//! let sorted = trace::read(Source::from_reader("example", text.as_bytes()), Options::new())?;
+//! assert_eq!(sorted.events(), 2);
+//! assert_eq!(sorted.bad_lines().first[0].line_number, 3);
+//! let times = sorted.map(|event| event.map(|e| e.at_us)).collect::<Result<Vec<_>, _>>()?;
+//! assert_eq!(times, [10, 20]);
+//! # Ok::<(), trace::TraceError>(())
+//! ```
+
+mod access_log;
+mod access_time;
+mod bad_lines;
+mod buffer;
+pub mod builtin;
+mod descriptor;
+mod error;
+mod event;
+mod format;
+mod lines;
+mod merge;
+mod ndjson;
+mod options;
+mod read;
+mod record;
+mod run;
+mod sort;
+mod sorted;
+mod source;
+
+pub use bad_lines::{BadLine, BadLines};
+pub use descriptor::Descriptor;
+pub use error::TraceError;
+pub use event::{AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, Event};
+pub use options::{Options, Progress};
+pub use read::read;
+pub use sorted::Sorted;
+pub use source::Source;

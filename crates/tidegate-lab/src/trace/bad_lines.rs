@@ -1,0 +1,126 @@
+//! The lines that could not be read: all of them counted, the first few named.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Why a line cannot be read.
+pub(super) type Reason = Cow<'static, str>;
+
+/// How many bad lines are described; the rest are only counted.
+const DESCRIBED: usize = 20;
+
+/// How much of a bad line is shown, in characters.
+const EXCERPT_CHARS: usize = 80;
+
+/// How long a reason may get, in characters: some quote a name from the line.
+const REASON_CHARS: usize = 300;
+
+/// The lines of a trace that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BadLines {
+    /// How many there were.
+    pub count: u64,
+    /// The first of them, at most 20, in order of the input.
+    pub first: Vec<BadLine>,
+}
+
+/// One line that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadLine {
+    /// Counted from 1, blank lines included.
+    pub line_number: u64,
+    /// What is wrong with it, and what was expected.
+    pub reason: String,
+    /// How the line begins, at most 80 characters; what is not printable is escaped, so it is
+    /// safe to show on a terminal.
+    pub excerpt: String,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}: {}", self.line_number, self.reason, self.excerpt)
+    }
+}
+
+impl BadLines {
+    pub(super) fn add(&mut self, line_number: u64, reason: Reason, line: &[u8]) {
+        self.count += 1;
+        if self.first.len() < DESCRIBED {
+            let reason = shortened(&reason, REASON_CHARS);
+            let excerpt = excerpt(line);
+            self.first.push(BadLine { line_number, reason, excerpt });
+        }
+    }
+}
+
+fn excerpt(line: &[u8]) -> String {
+    // A character takes at most four bytes, so this prefix holds one character too many.
+    let start = &line[..line.len().min(4 * (EXCERPT_CHARS + 1))];
+    shortened(&text(start), EXCERPT_CHARS)
+}
+
+/// At most `chars_max` characters of the text, made printable, and a mark if there was more.
+fn shortened(text: &str, chars_max: usize) -> String {
+    let mut chars = text.chars().flat_map(printable);
+    let mut shown: String = chars.by_ref().take(chars_max).collect();
+    if chars.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn printable(c: char) -> impl Iterator<Item = char> {
+    let escaped = c.is_control().then(|| c.escape_default());
+    let plain = (!c.is_control()).then_some(c);
+    escaped.into_iter().flatten().chain(plain)
+}
+
+/// The bytes as text; each byte that is not part of valid UTF-8 becomes `\xhh`, as web servers
+/// write it.
+pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(bytes.utf8_chunks().map(escaped_chunk).collect()),
+    }
+}
+
+fn escaped_chunk(chunk: std::str::Utf8Chunk<'_>) -> String {
+    let mut text = chunk.valid().to_owned();
+    for byte in chunk.invalid() {
+        text.push_str(&format!("\\x{byte:02x}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_counted_and_twenty_are_named() {
+        let mut bad = BadLines::default();
+        (1..=25).for_each(|n| bad.add(n, "because".into(), b"line"));
+        assert_eq!((bad.count, bad.first.len()), (25, 20));
+        assert_eq!(bad.first[19].line_number, 20);
+        assert_eq!(bad.first[0].to_string(), "line 1: because: line");
+    }
+
+    #[test]
+    fn reasons_are_short_and_safe_to_print() {
+        let mut bad = BadLines::default();
+        bad.add(1, ("\u{1b}".to_owned() + &"x".repeat(1 << 20)).into(), b"line");
+        assert!(bad.first[0].reason.starts_with("\\u{1b}xxx"));
+        assert_eq!(bad.first[0].reason.chars().count(), 301);
+    }
+
+    #[test]
+    fn excerpts_are_short_and_safe_to_print() {
+        assert_eq!(excerpt(b"a\x1b[31m\tb"), "a\\u{1b}[31m\\tb");
+        assert_eq!(excerpt(&[0xff, b'a', 0xc3, 0xa9]), "\\xffaé");
+        assert_eq!(excerpt(&[b'x'; 80]), "x".repeat(80));
+        assert_eq!(excerpt(&[b'x'; 81]), "x".repeat(80) + "…");
+        assert_eq!(excerpt(&vec![0xff; 1 << 20]).chars().count(), 81);
+        assert_eq!(excerpt("é".repeat(500).as_bytes()), "é".repeat(80) + "…");
+        assert_eq!(excerpt(b""), "");
+    }
+}

@@ -1,0 +1,93 @@
+//! What can go wrong with a trace as a whole; a bad line is not among it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::bad_lines::BadLines;
+
+/// Why a trace cannot be read. A single bad line is not an error: see [`BadLines`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The file cannot be opened.
+    Open {
+        /// The file, as given.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Reading failed, or the compressed data is damaged or ends early.
+    Read {
+        /// The file, or what else the source was called.
+        name: String,
+        /// What the system or the decompressor said.
+        source: io::Error,
+    },
+    /// The trace is compressed in a way that is not read here.
+    Compressed {
+        /// The file, or what else the source was called.
+        name: String,
+        /// The compression it looks like, such as `zstd`.
+        kind: &'static str,
+    },
+    /// The trace has lines, but not one that can be read.
+    Unrecognised {
+        /// The file, or what else the source was called.
+        name: String,
+        /// What is wrong with the lines.
+        bad_lines: BadLines,
+    },
+    /// Events did not fit in memory, and the temporary files that should hold them failed.
+    Spill {
+        /// The folder of the temporary files.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { path, source } => {
+                write!(f, "cannot open the trace {}: {source}", path.display())
+            }
+            Self::Read { name, source } => write!(f, "cannot read the trace {name}: {source}"),
+            Self::Compressed { name, kind } => write!(
+                f,
+                "the trace {name} looks like {kind}; expected plain text or gzip: decompress it \
+                 first and pipe it in (-)"
+            ),
+            Self::Unrecognised { name, bad_lines } => unrecognised(f, name, bad_lines),
+            Self::Spill { dir, source } => write!(
+                f,
+                "cannot keep sorted events in temporary files in {}: {source}; make room there, \
+                 name another folder, or allow more memory",
+                dir.display()
+            ),
+        }
+    }
+}
+
+fn unrecognised(f: &mut fmt::Formatter<'_>, name: &str, bad: &BadLines) -> fmt::Result {
+    write!(
+        f,
+        "nothing in {name} can be read as a request trace; expected NDJSON, one object such as \
+         {{\"at_us\": 100000, \"descriptor\": {{\"key\": \"a\"}}, \"cost\": 1}} per line, or an \
+         access log in common or combined format; lines read: {}",
+        bad.count
+    )?;
+    bad.first.first().map_or(Ok(()), |first| write!(f, "; {first}"))
+}
+
+impl std::error::Error for TraceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Open { source, .. } | Self::Read { source, .. } | Self::Spill { source, .. } => {
+                Some(source)
+            }
+            Self::Compressed { .. } | Self::Unrecognised { .. } => None,
+        }
+    }
+}

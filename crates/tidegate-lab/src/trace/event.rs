@@ -1,0 +1,39 @@
+//! One request of a trace, as others see it and as the parsers hand it on.
+
+use std::borrow::Cow;
+
+/// The domain of an event that names none.
+pub const DEFAULT_DOMAIN: &str = "default";
+
+/// The latest time an event may have, in microseconds since the Unix epoch (the year 2255): the
+/// largest integer that every JSON reader and every store keeps exactly.
+pub const AT_US_MAX: u64 = (1 << 53) - 1;
+
+/// The most units one event may cost.
+pub const COST_MAX: u64 = 1_000_000_000;
+
+/// One request: when it came, what it was, and how many units it asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Event {
+    /// Microseconds since the Unix epoch (or since any other zero the trace has), at most
+    /// [`AT_US_MAX`].
+    pub at_us: u64,
+    /// The domain whose rules apply; [`DEFAULT_DOMAIN`] unless the trace says.
+    pub domain: String,
+    /// Names and values in the order of the trace; no name occurs twice.
+    pub descriptor: Vec<(String, String)>,
+    /// Units asked for, 0 to [`COST_MAX`]; 1 unless the trace says.
+    pub cost: u64,
+}
+
+/// A name and its value, borrowed from the line where the line has them unescaped.
+pub(super) type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
+
+/// An event that still leans on the line it was read from, so that reading allocates little.
+#[derive(Debug)]
+pub(super) struct LineEvent<'a> {
+    pub(super) at_us: u64,
+    pub(super) domain: Cow<'a, str>,
+    pub(super) descriptor: Vec<Entry<'a>>,
+    pub(super) cost: u64,
+}

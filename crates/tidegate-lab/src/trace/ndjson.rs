@@ -1,0 +1,180 @@
+//! A line of NDJSON: `{"at_us": 100000, "descriptor": {"key": "a"}, "cost": 1}`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
+
+use super::bad_lines::Reason;
+use super::descriptor::{Entries, Text};
+use super::event::{AT_US_MAX, COST_MAX, DEFAULT_DOMAIN, LineEvent};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields<'a> {
+    at_us: Whole<AT_US_MAX>,
+    #[serde(borrow, default = "default_domain")]
+    domain: Text<'a>,
+    #[serde(borrow)]
+    descriptor: Entries<'a>,
+    #[serde(default = "default_cost")]
+    cost: Whole<COST_MAX>,
+}
+
+fn default_domain<'a>() -> Text<'a> {
+    Text(Cow::Borrowed(DEFAULT_DOMAIN))
+}
+
+fn default_cost() -> Whole<COST_MAX> {
+    Whole(1)
+}
+
+/// Reads one line.
+pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
+    if line.trim_ascii_start().first() != Some(&b'{') {
+        return Err("expected a JSON object, which begins with {".into());
+    }
+    let fields: Fields<'_> = serde_json::from_slice(line).map_err(|e| reason(&e))?;
+    Ok(LineEvent {
+        at_us: fields.at_us.0,
+        domain: fields.domain.0,
+        descriptor: fields.descriptor.0,
+        cost: fields.cost.0,
+    })
+}
+
+/// The parser saw one line only, and would call every line the first.
+fn reason(error: &serde_json::Error) -> Reason {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&place) {
+        Some(what) => format!("{what} (column {})", error.column()).into(),
+        None => text.into(),
+    }
+}
+
+/// A whole number from 0 to `MAX`.
+struct Whole<const MAX: u64>(u64);
+
+impl<'de, const MAX: u64> Deserialize<'de> for Whole<MAX> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_u64(WholeVisitor::<MAX>).map(Whole)
+    }
+}
+
+struct WholeVisitor<const MAX: u64>;
+
+impl<const MAX: u64> Visitor<'_> for WholeVisitor<MAX> {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from 0 to {MAX}")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
+        if number <= MAX {
+            return Ok(number);
+        }
+        Err(E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Plain = (u64, String, Vec<(String, String)>, u64);
+
+    fn read(line: &str) -> Result<Plain, String> {
+        let e = parse(line.as_bytes()).map_err(Cow::into_owned)?;
+        let entries = e.descriptor.into_iter().map(|(k, v)| (k.into_owned(), v.into_owned()));
+        Ok((e.at_us, e.domain.into_owned(), entries.collect(), e.cost))
+    }
+
+    fn pairs(entries: &[(&str, &str)]) -> Vec<(String, String)> {
+        entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn good_lines() {
+        let cases: [(&str, Plain); 6] = [
+            (
+                r#"{"at_us": 100000, "descriptor": {"key": "a"}, "cost": 1}"#,
+                (100_000, "default".into(), pairs(&[("key", "a")]), 1),
+            ),
+            (
+                r#"{"cost":0,"descriptor":{"z":"1","a":"2"},"domain":"shop","at_us":0}"#,
+                (0, "shop".into(), pairs(&[("z", "1"), ("a", "2")]), 0),
+            ),
+            (r#"{"at_us": 1, "descriptor": {}}"#, (1, "default".into(), pairs(&[]), 1)),
+            (
+                r#"{"at_us": 9007199254740991, "descriptor": {}, "cost": 1000000000}"#,
+                (AT_US_MAX, "default".into(), pairs(&[]), COST_MAX),
+            ),
+            (
+                "\t{ \"at_us\" : 1 , \"descriptor\" : { \"k\" : \"\\u0000é\\n\" } }  ",
+                (1, "default".into(), pairs(&[("k", "\0é\n")]), 1),
+            ),
+            (
+                r#"{"at_us": 1, "domain": "a\"b", "descriptor": {"": ""}}"#,
+                (1, "a\"b".into(), pairs(&[("", "")]), 1),
+            ),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(read(line), Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn bad_lines_say_what_was_expected() {
+        let at = "a whole number from 0 to 9007199254740991";
+        let cost = "a whole number from 0 to 1000000000";
+        let cases = [
+            (r#"{"at_us": -1, "descriptor": {}}"#, at),
+            (r#"{"at_us": 1.5, "descriptor": {}}"#, at),
+            (r#"{"at_us": 1e3, "descriptor": {}}"#, at),
+            (r#"{"at_us": "1", "descriptor": {}}"#, at),
+            (r#"{"at_us": null, "descriptor": {}}"#, at),
+            (r#"{"at_us": 9007199254740992, "descriptor": {}}"#, at),
+            (r#"{"at_us": 18446744073709551616, "descriptor": {}}"#, at),
+            (r#"{"at_us": 1, "descriptor": {}, "cost": -1}"#, cost),
+            (r#"{"at_us": 1, "descriptor": {}, "cost": 0.5}"#, cost),
+            (r#"{"at_us": 1, "descriptor": {}, "cost": 1000000001}"#, cost),
+            (r#"{"at_us": 1, "descriptor": {}, "cost": true}"#, cost),
+            (r#"{"at_us": 1, "descriptor": {}, "cost": null}"#, cost),
+            (r#"{"at_us": 1, "descriptor": {}, "domain": 5}"#, "expected a string"),
+            (r#"{"at_us": 1, "descriptor": {"a": 5}}"#, "expected a string"),
+            (r#"{"at_us": 1, "descriptor": {"a": {}}}"#, "expected a string"),
+            (r#"{"at_us": 1, "descriptor": {"a": "1", "a": "2"}}"#, "\"a\" twice"),
+            (r#"{"at_us": 1, "descriptor": []}"#, "an object of names and strings"),
+            (r#"{"at_us": 1, "descriptor": "a"}"#, "an object of names and strings"),
+            (r#"{"at_us": 1}"#, "missing field `descriptor`"),
+            (r#"{"descriptor": {}}"#, "missing field `at_us`"),
+            (r#"{"at_us": 1, "descriptor": {}, "hits": 1}"#, "unknown field `hits`"),
+            (r#"{"at_us": 1, "at_us": 1, "descriptor": {}}"#, "duplicate field `at_us`"),
+            (r#"{"at_us": 1, "descriptor": {}} x"#, "trailing characters (column 32)"),
+            (r#"{"at_us": 1, "descriptor": {}"#, "EOF while parsing an object"),
+            ("[1]", "expected a JSON object"),
+            ("nonsense", "expected a JSON object"),
+            ("{", "EOF while parsing an object (column 1)"),
+        ];
+        for (line, expected) in cases {
+            let reason = read(line).unwrap_err();
+            assert!(reason.contains(expected), "{line}: {reason}");
+            assert!(!reason.contains("line 1"), "{line}: {reason}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_a_bad_line() {
+        let reason = parse(b"{\"at_us\": 1, \"descriptor\": {\"a\": \"\xff\"}}").unwrap_err();
+        assert!(reason.contains("unicode"), "{reason}");
+    }
+
+    #[test]
+    fn deep_nesting_is_a_bad_line() {
+        let line = "{\"at_us\":".repeat(100_000);
+        assert!(read(&line).is_err());
+    }
+}

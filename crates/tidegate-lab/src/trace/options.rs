@@ -1,0 +1,73 @@
+//! How a trace is read: how much memory, where to spill, whom to tell.
+
+use std::path::PathBuf;
+
+/// The default of [`Options::memory_budget_bytes`]: 256 MiB.
+const DEFAULT_BUDGET_BYTES: usize = 256 << 20;
+
+/// How far reading has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes taken from the source so far, as they are stored (compressed if they are).
+    pub bytes_read: u64,
+    /// The size of the file; `None` where it is not known, as for a pipe.
+    pub bytes_total: Option<u64>,
+    /// Good lines so far.
+    pub events: u64,
+}
+
+/// How a trace is read. `Options::new()` suits nearly everybody.
+///
+/// ```
+/// use tidegate_lab::trace::Options;
+/// let options = Options::new()
+///     .memory_budget_bytes(64 << 20)
+///     .temp_dir("/var/tmp")
+///     .on_progress(|p| eprintln!("{} events", p.events));
+/// # drop(options);
+/// ```
+pub struct Options<'a> {
+    pub(super) memory_budget_bytes: usize,
+    pub(super) temp_dir: PathBuf,
+    pub(super) on_progress: Box<dyn FnMut(Progress) + 'a>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a> Options<'a> {
+    /// 256 MiB, the system's folder for temporary files, nobody told.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            memory_budget_bytes: DEFAULT_BUDGET_BYTES,
+            temp_dir: std::env::temp_dir(),
+            on_progress: Box::new(|_| ()),
+        }
+    }
+
+    /// How many bytes of events are held before they go to temporary files. Any value works; a
+    /// very small one means many small files and is slow. Some ten MiB of buffers come on top.
+    #[must_use]
+    pub fn memory_budget_bytes(mut self, bytes: usize) -> Self {
+        self.memory_budget_bytes = bytes;
+        self
+    }
+
+    /// Where temporary files go if events do not fit in memory. It is not looked at before.
+    #[must_use]
+    pub fn temp_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.temp_dir = dir.into();
+        self
+    }
+
+    /// Called every few thousand lines while the trace is read, and once at its end.
+    #[must_use]
+    pub fn on_progress(mut self, tell: impl FnMut(Progress) + 'a) -> Self {
+        self.on_progress = Box::new(tell);
+        self
+    }
+}

@@ -1,0 +1,222 @@
+//! Traces through the public door: formats, compression, bad lines, order, spilling, progress.
+
+#![allow(clippy::unwrap_used)] // helpers of tests stop the test
+
+use std::io::{self, Read, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tidegate_lab::trace::{self, BadLines, Event, Options, Progress, Sorted, Source, TraceError};
+
+const LOG: &str = r#"192.0.2.1 - - [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 5"#;
+
+fn source(bytes: impl Into<Vec<u8>>) -> Source {
+    Source::from_reader("test", io::Cursor::new(bytes.into()))
+}
+
+fn read(bytes: impl Into<Vec<u8>>) -> Result<Sorted, TraceError> {
+    trace::read(source(bytes), Options::new())
+}
+
+fn events(sorted: Sorted) -> Vec<Event> {
+    sorted.collect::<Result<_, _>>().unwrap()
+}
+
+fn json(at_us: u64, key: &str) -> String {
+    format!("{{\"at_us\": {at_us}, \"descriptor\": {{\"key\": \"{key}\"}}}}")
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The keys of an NDJSON trace in order of time.
+fn keys(bytes: impl Into<Vec<u8>>) -> Vec<String> {
+    events(read(bytes).unwrap()).into_iter().map(|e| e.descriptor[0].1.clone()).collect()
+}
+
+fn bad_numbers(bad: &BadLines) -> Vec<u64> {
+    bad.first.iter().map(|line| line.line_number).collect()
+}
+
+#[test]
+fn an_empty_trace_is_no_error() {
+    for text in ["", "\n", "\r\n \t\n\n", "\u{feff}", "\u{feff}\n"] {
+        let sorted = read(text).unwrap();
+        assert_eq!((sorted.events(), sorted.first_at_us(), sorted.last_at_us()), (0, None, None));
+        assert_eq!(sorted.bad_lines(), &BadLines::default());
+        assert_eq!(events(sorted), []);
+    }
+    assert_eq!(read(gzip(b"")).unwrap().events(), 0);
+}
+
+#[test]
+fn blank_lines_crlf_and_a_byte_order_mark_are_accepted() {
+    let (a, b) = (json(1, "a"), json(2, "b"));
+    assert_eq!(keys(format!("\u{feff}{a}\r\n\r\n  \r\n{b}")), ["a", "b"]);
+    let log = read(format!("\u{feff}{LOG}\r\n\r\n{LOG}\r\n")).unwrap();
+    assert_eq!((log.events(), log.bad_lines().count), (2, 0));
+    assert_eq!(events(log)[0].descriptor[0].1, "192.0.2.1");
+}
+
+#[test]
+fn equal_times_keep_the_order_of_the_input() {
+    let lines = [(5, "c"), (1, "a"), (5, "d"), (1, "b"), (5, "e")].map(|(t, k)| json(t, k));
+    assert_eq!(keys(lines.join("\n")), ["a", "b", "c", "d", "e"]);
+    let sorted = read(lines.join("\n")).unwrap();
+    assert_eq!((sorted.first_at_us(), sorted.last_at_us()), (Some(1), Some(5)));
+}
+
+#[test]
+fn bad_lines_are_named_and_cost_no_other_line() {
+    let long = format!("{{\"at_us\": 1, \"descriptor\": {{\"k\": \"{}\"}}}}", "x".repeat(1 << 20));
+    let lines = ["nonsense", "", &json(2, "b"), "{\"at_us\": -1}", &long, &json(1, "a"), LOG];
+    let sorted = read(lines.join("\n")).unwrap();
+    assert_eq!(sorted.bad_lines().count, 4);
+    assert_eq!(bad_numbers(sorted.bad_lines()), [1, 4, 5, 7]);
+    let first = &sorted.bad_lines().first;
+    assert!(first[0].reason.contains("neither a JSON object nor"), "{}", first[0]);
+    assert_eq!(first[0].excerpt, "nonsense");
+    assert!(first[2].reason.contains("longer than 1 MiB"), "{}", first[2]);
+    assert!(first[2].excerpt.chars().count() <= 81);
+    let found: Vec<u64> = events(sorted).iter().map(|e| e.at_us).collect();
+    assert_eq!(found, [1, 2]);
+}
+
+#[test]
+fn a_trace_of_bad_lines_only_says_what_was_expected() {
+    for text in ["a,b\n1,2\n", "{\"at_us\": -1, \"descriptor\": {}}", "\0\0\n\u{1b}[31m", "[]"] {
+        let error = read(text).unwrap_err();
+        assert!(matches!(error, TraceError::Unrecognised { .. }));
+        let text = error.to_string();
+        for part in ["test", "NDJSON", "\"at_us\": 100000", "access log", "line 1: "] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains(char::is_control), "{text:?}");
+    }
+}
+
+#[test]
+fn a_line_of_many_mebibytes_is_one_bad_line() {
+    let endless = io::repeat(b'x').take(64 << 20);
+    let source = Source::from_reader("test", endless.chain(io::Cursor::new(format!("\n{LOG}"))));
+    let sorted = trace::read(source, Options::new()).unwrap();
+    assert_eq!((sorted.events(), bad_numbers(sorted.bad_lines())), (1, vec![1]));
+}
+
+#[test]
+fn gzip_is_read_also_when_it_has_several_members() {
+    let mut bytes = gzip(format!("{}\n", json(2, "b")).as_bytes());
+    bytes.extend(gzip(json(1, "a").as_bytes()));
+    bytes.extend(gzip(b"\n"));
+    bytes.extend(gzip(json(3, "c").as_bytes()));
+    assert_eq!(keys(bytes), ["a", "b", "c"]);
+}
+
+#[test]
+fn damaged_gzip_is_an_error() {
+    let whole = gzip([json(1, "a"), LOG.repeat(100)].join("\n").as_bytes());
+    let mut flipped = whole.clone();
+    let in_the_checksum = flipped.len() - 6;
+    flipped[in_the_checksum] ^= 1;
+    for bytes in [&whole[..whole.len() - 9], &whole[..2], &flipped] {
+        let error = read(bytes).unwrap_err();
+        assert!(matches!(error, TraceError::Read { .. }), "{error}");
+        assert!(error.to_string().starts_with("cannot read the trace test: "), "{error}");
+    }
+}
+
+#[test]
+fn other_compression_is_named() {
+    let cases: [(&[u8], &str); 4] = [
+        (b"\x28\xb5\x2f\xfd\0\0", "zstd"),
+        (b"\xfd7zXZ\0\0", "xz"),
+        (b"BZh91AY", "bzip2"),
+        (b"PK\x03\x04\0", "zip"),
+    ];
+    for (bytes, expected) in cases {
+        let error = read(bytes).unwrap_err();
+        assert!(matches!(error, TraceError::Compressed { kind, .. } if kind == expected));
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_source_that_fails_is_an_error() {
+    struct Fails;
+    impl Read for Fails {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("the cable is out"))
+        }
+    }
+    for start in [String::new(), json(1, "a") + "\n"] {
+        let source = Source::from_reader("test", io::Cursor::new(start).chain(Fails));
+        let error = trace::read(source, Options::new()).unwrap_err();
+        assert!(matches!(error, TraceError::Read { .. }));
+        assert!(error.to_string().contains("the cable is out"));
+    }
+}
+
+#[test]
+fn a_file_is_recognised_by_content_not_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.ndjson");
+    std::fs::write(&path, gzip(LOG.as_bytes())).unwrap();
+    let sorted = trace::read(Source::open(&path).unwrap(), Options::new()).unwrap();
+    assert_eq!(events(sorted)[0].descriptor[2], ("path".to_owned(), "/a".to_owned()));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let missing = Source::open("/nowhere/at/all").err().unwrap().to_string();
+    assert!(missing.starts_with("cannot open the trace /nowhere/at/all: "), "{missing}");
+}
+
+#[test]
+fn progress_grows_to_the_whole_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let text = format!("{LOG}\n").repeat(20_000);
+    std::fs::write(&path, &text).unwrap();
+    let mut told: Vec<Progress> = Vec::new();
+    let options = Options::new().on_progress(|p| told.push(p));
+    drop(trace::read(Source::open(&path).unwrap(), options).unwrap());
+    let size = text.len() as u64;
+    assert!(told.len() >= 3);
+    assert!(told.windows(2).all(|p| p[0].bytes_read <= p[1].bytes_read));
+    assert!(told.iter().all(|p| p.bytes_total == Some(size)));
+    assert_eq!(told.last().map(|p| (p.bytes_read, p.events)), Some((size, 20_000)));
+}
+
+#[test]
+fn progress_counts_stored_bytes_and_knows_no_total_of_a_pipe() {
+    let bytes = gzip(LOG.as_bytes());
+    let (size, mut last) = (bytes.len() as u64, None);
+    let options = Options::new().on_progress(|p| last = Some(p));
+    drop(trace::read(source(bytes), options).unwrap());
+    assert_eq!(last, Some(Progress { bytes_read: size, bytes_total: None, events: 1 }));
+}
+
+#[test]
+fn a_folder_for_spilling_that_is_not_there_is_an_error_that_names_it() {
+    let text = [json(2, "b"), json(1, "a")].join("\n");
+    let options = || Options::new().temp_dir("/nowhere/at/all");
+    let error = trace::read(source(text.clone()), options().memory_budget_bytes(0)).unwrap_err();
+    assert!(matches!(error, TraceError::Spill { .. }));
+    assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
+    assert_eq!(trace::read(source(text), options()).unwrap().events(), 2);
+}
+
+#[test]
+fn temporary_files_vanish_read_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let text: String = (0..500).map(|i| json(i % 7, "k") + "\n").collect();
+    for take in [0, 5, 500] {
+        let options = Options::new().memory_budget_bytes(100).temp_dir(dir.path());
+        let sorted = trace::read(source(text.clone()), options).unwrap();
+        assert_eq!(sorted.take(take).count(), take);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
