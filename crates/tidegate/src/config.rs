@@ -1,1 +1,86 @@
+//! Rules from TOML: a file becomes a [`Policy`], or every mistake in it is told with its place.
+//!
+//! ```toml
+//! [[rule]]
+//! name = "pay-channel"              # a-z 0-9 . _ - ; with the domain, the identity of the state
+//! domain = "pay"                    # "default" unless said
+//! when = { biz_type = "transfer" }  # entries with these values; "api/*" matches a prefix
+//! key = ["channel"]                 # one limiter for each value; one for all unless said
+//! algorithm = "sliding_log"         # any of `Algorithm::ALL`, or "gcra"
+//! limit = 100                       # -1 unlimited, 0 nothing
+//! window = "1s"                     # us, ms, s, m, h, d
+//! # or both in one: rate = "100/s"
+//! # where the algorithm has them:
+//! #   buckets, strict, anchor, capacity, initial, resolution, max_memory (bytes, or "64MiB")
+//! # mode = "enforce" | "shadow" | "off"; match = "subset" | "exact"
+//!
+//! [[rule.override]]                 # the first that matches holds
+//! match = { channel = "alipay" }    # entries of `key` with these very values
+//! limit = 500                       # and window, capacity or rate
+//! ```
+//!
+//! A rule needs `name`, `algorithm`, and either `rate` or `limit` with `window` (a `limit` of -1 or 0
+//! needs no window). Nothing is guessed: what is unknown, given twice, of the wrong kind or out of
+//! range is refused, and so is a file without a rule, for it would admit everything without a word.
+//!
+//! ```
+//! let policy = tidegate::config::parse(
+//!     "rules.toml",
+//!     r#"
+//!     [[rule]]
+//!     name = "per-user"
+//!     key = ["user"]
+//!     algorithm = "token_bucket"
+//!     rate = "200/60s"
+//!     "#,
+//! )?;
+//! assert_eq!(policy.rules()[0].name(), "per-user");
+//!
+//! let mistakes = tidegate::config::parse("rules.toml", "[[rule]]\nlimt = 100\n").unwrap_err();
+//! let first = mistakes.iter().last().map(ToString::to_string).unwrap_or_default();
+//! assert_eq!(
+//!     first,
+//!     "rules.toml:2:1: unknown field `limt`: did you mean `limit`?\n  2 | limt = 100\n    | ^^^^"
+//! );
+//! # Ok::<(), tidegate::config::ConfigErrors>(())
+//! ```
 
+mod accept;
+mod diagnostic;
+mod document;
+mod draft;
+mod figures;
+mod hints;
+mod length;
+mod load;
+mod overrides;
+mod placing;
+mod rate;
+mod rule;
+mod size;
+mod source;
+mod syntax;
+mod table;
+mod value;
+mod vocabulary;
+
+pub use diagnostic::{ConfigError, ConfigErrors};
+pub use length::parse_duration;
+pub use load::load;
+pub use rate::parse_rate;
+pub use value::ValueError;
+
+use crate::Policy;
+use source::{Report, Source};
+
+/// Reads the rules of a text; `file_name` is what the mistakes are told under.
+///
+/// # Errors
+/// Every mistake of the text, in its order: what is not TOML, what is not a rule, and what
+/// [`Policy::new`] refuses.
+pub fn parse(file_name: &str, text: &str) -> Result<Policy, ConfigErrors> {
+    let source = Source::new(file_name, text);
+    let mut report = Report::new(&source);
+    let policy = document::read(text, &mut report);
+    report.end().and_then(|()| policy.ok_or_else(|| ConfigErrors::untold(file_name)))
+}

@@ -1,0 +1,67 @@
+//! The walk over one table: every entry is read by the field of its name, or is told to be unknown.
+
+use super::hints::{Known, Quotes, instead, nearest, shown};
+use super::source::Report;
+use super::table::{Entry, Table};
+
+/// A field of a table: its name, what else people call it, and how it is read. Reading gives `None`
+/// when the value was no good and that has been told.
+pub(super) struct Field<'t, T> {
+    pub(super) known: Known,
+    pub(super) read: fn(&mut T, &Entry<'t>, &mut Report<'_>) -> Option<()>,
+}
+
+/// The fields of one kind of table, and what is said of a field that belongs elsewhere.
+pub(super) struct Level<'t, T> {
+    /// What its entries are called: a field, a section.
+    pub(super) what: &'static str,
+    /// What the names of its entries stand between in a message.
+    pub(super) quotes: Quotes,
+    /// Its fields.
+    pub(super) fields: Vec<Field<'t, T>>,
+    /// What is said of a name that is known, but does not belong here.
+    pub(super) elsewhere: fn(&str) -> Option<String>,
+}
+
+impl<'t, T> Level<'t, T> {
+    /// Reads all entries into `target`; gives the names of the fields whose value is not to be had,
+    /// so that nothing is said of them twice.
+    pub(super) fn read(
+        &self,
+        table: &Table<'t>,
+        target: &mut T,
+        report: &mut Report<'_>,
+    ) -> Vec<&'static str> {
+        let mut failed = Vec::new();
+        for entry in &table.entries {
+            match self.fields.iter().find(|field| field.known.0 == entry.name) {
+                Some(field) => {
+                    let read = (field.read)(target, entry, report);
+                    failed.extend(read.is_none().then_some(field.known.0));
+                }
+                None => failed.extend(self.unknown(entry, target, report)),
+            }
+        }
+        failed
+    }
+
+    /// Tells of an unknown field; gives the one that was meant, for it is not missing, only misspelt.
+    /// A table under a misspelt name is read all the same, so that its own mistakes are told as well.
+    fn unknown(
+        &self,
+        entry: &Entry<'t>,
+        target: &mut T,
+        report: &mut Report<'_>,
+    ) -> Option<&'static str> {
+        let words: Vec<_> = self.fields.iter().map(|field| field.known).collect();
+        let told = (self.elsewhere)(entry.name).unwrap_or_else(|| {
+            let instead = instead(entry.name, &words, self.quotes);
+            format!("unknown {} `{}`: {instead}", self.what, shown(entry.name))
+        });
+        report.add(&entry.key, told);
+        let meant = nearest(entry.name, &words)?;
+        let field = self.fields.iter().find(|field| field.known.0 == meant && entry.is_tables());
+        field.map(|field| (field.read)(target, entry, report));
+        Some(meant)
+    }
+}

@@ -1,0 +1,144 @@
+//! What a reader of a file is told: place, message, and the line with a mark under it.
+
+use std::fmt;
+
+/// One mistake in a file of rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConfigError {
+    /// The name of the file, as it was given.
+    pub file: String,
+    /// The line, counted from 1; 0 when the mistake is the file itself, such as one that is missing.
+    pub line: usize,
+    /// The column in characters, counted from 1; 0 when `line` is.
+    pub column: usize,
+    /// What is wrong, what was expected, and the nearest thing that would be right.
+    pub message: String,
+    /// The line that is shown under the message.
+    pub(super) excerpt: Option<Excerpt>,
+}
+
+impl ConfigError {
+    /// A mistake that is the file itself.
+    pub(super) fn of_file(file: &str, message: String) -> Self {
+        Self { file: file.to_owned(), line: 0, column: 0, message, excerpt: None }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(excerpt) = &self.excerpt else {
+            return write!(f, "{}: {}", self.file, self.message);
+        };
+        writeln!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
+        let number = self.line.to_string();
+        let gutter = number.len();
+        let space = if excerpt.text.is_empty() { "" } else { " " };
+        writeln!(f, "  {number} |{space}{}", excerpt.text)?;
+        write!(f, "  {:gutter$} | {}{}", "", excerpt.indent, "^".repeat(excerpt.width))
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A line, or the part of a long one around the mistake, and where the mark stands under it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Excerpt {
+    text: String,
+    indent: String,
+    width: usize,
+}
+
+/// Longer lines are cut to this many characters.
+const MOST_SHOWN: usize = 160;
+/// How many characters of a cut line stand before the mark.
+const SHOWN_BEFORE: usize = 60;
+
+impl Excerpt {
+    /// The excerpt of `line` with a mark under `width` characters from character `start` on.
+    pub(super) fn new(line: &str, start: usize, width: usize) -> Self {
+        let length = line.chars().count();
+        let first = if length > MOST_SHOWN { start.saturating_sub(SHOWN_BEFORE) } else { 0 };
+        let text: String = line.chars().skip(first).take(MOST_SHOWN).map(printable).collect();
+        let before = text.chars().take(start - first);
+        let indent = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let most = text.chars().count().saturating_sub(start - first);
+        Self { text, indent, width: width.min(most).max(1) }
+    }
+}
+
+/// The character, unless it would move the cursor of a terminal.
+fn printable(c: char) -> char {
+    if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }
+}
+
+/// All the mistakes of a file, in the order of the file; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors(pub(super) Vec<ConfigError>);
+
+impl ConfigErrors {
+    /// The mistakes.
+    pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
+        self.0.iter()
+    }
+
+    /// For a text that was refused although no mistake in it was told; no text is known that is.
+    pub(super) fn untold(file: &str) -> Self {
+        Self(vec![ConfigError::of_file(
+            file,
+            "the rules were refused, and it is not known why".into(),
+        )])
+    }
+}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if i == 0 { "" } else { "\n\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str, start: usize, width: usize) -> (String, String) {
+        let excerpt = Excerpt::new(line, start, width);
+        (excerpt.text, format!("{}{}", excerpt.indent, "^".repeat(excerpt.width)))
+    }
+
+    #[test]
+    fn the_mark_stands_under_the_characters_also_behind_tabs() {
+        assert_eq!(shown("a = 1", 4, 1), ("a = 1".into(), "    ^".into()));
+        assert_eq!(shown("\ta\t= 1", 5, 1), ("\ta\t= 1".into(), "\t \t  ^".into()));
+    }
+
+    #[test]
+    fn a_mark_never_ends_behind_its_line_and_is_never_empty() {
+        assert_eq!(shown("ab", 1, 99).1, " ^");
+        assert_eq!(shown("ab", 2, 0).1, "  ^");
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_mark() {
+        let line = format!("{}HERE{}", "a".repeat(1_000), "b".repeat(1_000));
+        let (text, mark) = shown(&line, 1_000, 4);
+        assert_eq!(text.len(), MOST_SHOWN);
+        assert_eq!(text.find("HERE"), mark.find("^^^^"));
+    }
+
+    #[test]
+    fn control_characters_are_not_sent_to_the_terminal() {
+        assert_eq!(shown("a\u{1b}[31m", 0, 1).0, "a\u{fffd}[31m");
+    }
+}

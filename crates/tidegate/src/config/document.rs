@@ -1,0 +1,64 @@
+//! A whole file: its sections, and the policy that its rules make together.
+
+use super::draft::RuleDraft;
+use super::source::Report;
+use super::table::{Entry, Table};
+use super::value::tables;
+use super::{placing, rule, syntax, vocabulary};
+use crate::Policy;
+
+/// What the sections of a file say.
+#[derive(Default)]
+pub(super) struct Document<'t> {
+    rules: Vec<RuleDraft<'t>>,
+}
+
+/// Reads a text; `None` when anything is wrong with it, which has then been told.
+pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Policy> {
+    let tree = syntax::read(text, report);
+    let table = Table::new(0..0, tree.root.get_ref());
+    let mut document = Document::default();
+    vocabulary::sections().read(&table, &mut document, report);
+    if tree.whole && document.rules.is_empty() && report.is_empty() {
+        report.add(
+            &(0..0),
+            "there is no rule, and everything would be admitted: expected at least one `[[rule]]`; to \
+             switch one off, give it `mode = \"off\"`",
+        );
+    }
+    document.into_policy(report)
+}
+
+impl<'t> Document<'t> {
+    /// The section `rule`: an array of tables.
+    pub(super) fn rule(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        let expected = "`[[rule]]`, in double brackets, for there may be several";
+        if let Some(table) = entry.as_table() {
+            report.add(&entry.place(), format!("`rule` is a single table: expected {expected}"));
+            self.rules.push(rule::read(table, report));
+            return Some(());
+        }
+        let tables = tables(entry, expected, report)?;
+        self.rules.extend(tables.into_iter().map(|table| rule::read(table, report)));
+        Some(())
+    }
+
+    /// The policy, if its rules are sound, alone and together.
+    fn into_policy(self, report: &mut Report<'_>) -> Option<Policy> {
+        let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
+        let errors = match Policy::new(specs) {
+            Ok(policy) => return Some(policy),
+            Err(errors) => errors,
+        };
+        let before = report.is_empty();
+        for error in errors.iter().filter(|error| !placing::is_echo(error, &self.rules)) {
+            let (span, message) = placing::place(error, &self.rules, report);
+            report.add(&span, message);
+        }
+        // Only a mistake that was told has echoes; should one ever be taken for an echo, tell it.
+        if before && report.is_empty() {
+            report.add(&(0..0), errors);
+        }
+        None
+    }
+}

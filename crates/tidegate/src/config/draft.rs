@@ -1,0 +1,47 @@
+//! Rules as far as they could be read, with what is needed to find the places of their mistakes.
+
+use tidegate_core::{Algorithm, Micros, Spec};
+
+use super::source::Span;
+use super::table::Table;
+use crate::{OverrideSpec, RuleSpec};
+
+/// A rule as far as it could be read. Where a value could not be had, a harmless one stands in its
+/// place and its field is among the failed, so that the rest of the rule can still be checked.
+pub(super) struct RuleDraft<'t> {
+    pub(super) table: Table<'t>,
+    pub(super) failed: Vec<&'static str>,
+    pub(super) spec: RuleSpec,
+    pub(super) when: Table<'t>,
+    pub(super) key: Vec<Span>,
+    pub(super) overrides: Vec<OverrideDraft<'t>>,
+}
+
+impl<'t> RuleDraft<'t> {
+    pub(super) fn new(table: Table<'t>) -> Self {
+        let mut figures = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(1));
+        figures.window = None;
+        Self {
+            table,
+            failed: Vec::new(),
+            spec: RuleSpec::new("", figures),
+            when: Table::default(),
+            key: Vec::new(),
+            overrides: Vec::new(),
+        }
+    }
+}
+
+/// An override as far as it could be read.
+pub(super) struct OverrideDraft<'t> {
+    pub(super) table: Table<'t>,
+    pub(super) failed: Vec<&'static str>,
+    pub(super) spec: OverrideSpec,
+    pub(super) entries: Table<'t>,
+}
+
+impl<'t> OverrideDraft<'t> {
+    pub(super) fn new(table: Table<'t>) -> Self {
+        Self { table, failed: Vec::new(), spec: OverrideSpec::default(), entries: Table::default() }
+    }
+}

@@ -1,0 +1,64 @@
+//! Limit, window and rate: the figures that rules and overrides are both written with.
+
+use tidegate_core::{Limit, Micros, Word};
+use toml::de::DeValue;
+
+use super::rate::parse_rate;
+use super::source::Report;
+use super::table::{Entry, Table};
+use super::value::{parsed, whole, wrong};
+
+/// What is expected of `rate`.
+pub(super) const RATE: &str = "units per time as a text, such as \"100/s\" or \"200/60s\"";
+
+/// A limit; -1 is unlimited.
+pub(super) fn limit(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<Limit> {
+    let expected = Word::Limit.expects();
+    if let DeValue::Float(_) = entry.value() {
+        let longer =
+            "; for a part of a unit write a longer window: 1.5 per second is 15 in \"10s\"";
+        return wrong(entry, &format!("{expected}{longer}"), report);
+    }
+    match whole(entry, expected, report)? {
+        -1 => Some(Limit::Unlimited),
+        number => match u64::try_from(number) {
+            Ok(units) => Some(Limit::Units(units)),
+            Err(_) => wrong(entry, expected, report),
+        },
+    }
+}
+
+/// A rate: limit and window in one.
+pub(super) fn rate(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<(Limit, Micros)> {
+    let DeValue::String(text) = entry.value() else {
+        return wrong(entry, RATE, report);
+    };
+    let (units, window) = parsed(entry, parse_rate(text), report)?;
+    Some((Limit::Units(units), window))
+}
+
+/// What can be said of the three together: that a rate stands alone. Gives the fields that are then
+/// not to be trusted.
+pub(super) fn contradiction(
+    table: &Table<'_>,
+    failed: &[&'static str],
+    report: &mut Report<'_>,
+) -> &'static [&'static str] {
+    let Some(rate) = table.get("rate") else {
+        return if failed.contains(&"rate") { &["limit", "window"] } else { &[] };
+    };
+    let others = ["limit", "window"].into_iter().filter_map(|name| table.get(name));
+    let others: Vec<_> = others
+        .map(|other| format!("the `{}` of line {}", other.name, report.line(&other.key)))
+        .collect();
+    if !others.is_empty() {
+        report.add(
+            &rate.key,
+            format!(
+                "`rate` is `limit` and `window` in one: expected no `rate`, or not {}",
+                others.join(" and ")
+            ),
+        );
+    }
+    if others.is_empty() && !failed.contains(&"rate") { &[] } else { &["limit", "window", "rate"] }
+}

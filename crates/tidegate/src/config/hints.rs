@@ -1,0 +1,117 @@
+//! "Did you mean": the nearest word that exists.
+
+/// Longer words are not compared: nobody meant them, and comparing takes the product of two lengths.
+const LONGEST_COMPARED: usize = 64;
+/// Longer texts are cut when they are shown in a message.
+const LONGEST_SHOWN: usize = 48;
+
+/// A word that exists, and what else people call it, as [`plain`] letters.
+pub(super) type Known = Called<'static>;
+/// The same for a word of the file.
+pub(super) type Called<'w> = (&'w str, &'static [&'static str]);
+
+/// The word that was meant: one that differs in hyphens or case only, one also called so, or one that
+/// is a typing mistake away.
+pub(super) fn nearest<'w>(given: &str, words: &[Called<'w>]) -> Option<&'w str> {
+    let given = plain(given);
+    if given.is_empty() || given.len() > LONGEST_COMPARED {
+        return None;
+    }
+    let called =
+        |(word, also): &&Called<'w>| plain(word) == given || also.contains(&given.as_str());
+    let same = words.iter().find(called).map(|(word, _)| *word);
+    same.or_else(|| nearly(&given, words))
+}
+
+fn nearly<'w>(given: &str, words: &[Called<'w>]) -> Option<&'w str> {
+    let distance = |word: &str| strsim::damerau_levenshtein(given, &plain(word));
+    let close = |word: &str, by: usize| by <= (word.len().max(given.len()) / 3).max(1);
+    words
+        .iter()
+        .map(|(word, _)| (distance(word), *word))
+        .filter(|(by, word)| close(word, *by))
+        .min_by_key(|(by, _)| *by)
+        .map(|(_, word)| word)
+}
+
+/// Its letters and digits in lower case: `max-memory`, `maxMemory` and `MAX_MEMORY` are the same.
+fn plain(word: &str) -> String {
+    word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// What words stand between: "sliding_log", `limit`, `[[rule]]`.
+pub(super) type Quotes = (&'static str, &'static str);
+/// Of values.
+pub(super) const TEXT: Quotes = ("\"", "\"");
+/// Of the names of fields.
+pub(super) const FIELD: Quotes = ("`", "`");
+/// Of the headers of sections.
+pub(super) const SECTION: Quotes = ("`[[", "]]`");
+
+/// The end of a message about a word that does not exist: the nearest, or else all there are.
+pub(super) fn instead(given: &str, words: &[Known], (open, close): Quotes) -> String {
+    match nearest(given, words) {
+        Some(word) => format!("did you mean {open}{word}{close}?"),
+        None => format!("expected {}", one_of(words, (open, close))),
+    }
+}
+
+/// "one of `a`, `b`, `c`".
+pub(super) fn one_of(words: &[Known], (open, close): Quotes) -> String {
+    let all: Vec<_> = words.iter().map(|(word, _)| format!("{open}{word}{close}")).collect();
+    match all.as_slice() {
+        [only] => only.clone(),
+        [one, other] => format!("{one} or {other}"),
+        _ => format!("one of {}", all.join(", ")),
+    }
+}
+
+/// A text of the file as it may stand in a message: short, and without control characters.
+pub(super) fn shown(text: &str) -> String {
+    let cut: String = text.chars().take(LONGEST_SHOWN).collect();
+    let more = if cut.len() < text.len() { "..." } else { "" };
+    format!("{}{more}", cut.escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: &[Known] = &[
+        ("limit", &["max", "quota"]),
+        ("max_memory", &[]),
+        ("key", &["by"]),
+        ("sliding_window", &["sliding"]),
+    ];
+
+    #[test]
+    fn hyphens_case_other_names_and_typing_mistakes_lead_to_the_word() {
+        let meant = [
+            ("limt", "limit"),
+            ("Limit", "limit"),
+            ("maxMemory", "max_memory"),
+            ("max-memory", "max_memory"),
+            ("max", "limit"),
+            ("kye", "key"),
+            ("sliding-windw", "sliding_window"),
+            ("Sliding", "sliding_window"),
+        ];
+        for (given, word) in meant {
+            assert_eq!(nearest(given, WORDS), Some(word), "{given}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_far_from_all_lead_nowhere() {
+        let endless = "limit".repeat(1_000);
+        for given in ["", "lru", "---", "colour", endless.as_str()] {
+            assert_eq!(nearest(given, WORDS), None, "{given}");
+        }
+    }
+
+    #[test]
+    fn shown_texts_are_short_and_harmless() {
+        assert_eq!(shown("a\u{1b}b\n"), "a\\u{1b}b\\n");
+        assert_eq!(shown(&"x".repeat(100)).len(), LONGEST_SHOWN + 3);
+    }
+}

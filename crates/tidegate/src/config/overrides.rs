@@ -1,0 +1,70 @@
+//! One `[[rule.override]]`: how each of its fields is read.
+
+use tidegate_core::Word;
+
+use super::draft::OverrideDraft;
+use super::source::Report;
+use super::table::{Entry, Table};
+use super::value::{count, entries, length};
+use super::{figures, vocabulary};
+
+impl<'t> OverrideDraft<'t> {
+    /// Reads an override; tells what is wrong with its fields, and which it lacks.
+    pub(super) fn read(table: Table<'t>, report: &mut Report<'_>) -> Self {
+        let mut draft = Self::new(table.clone());
+        let mut failed = vocabulary::override_fields().read(&table, &mut draft, report);
+        failed.extend(figures::contradiction(&table, &failed, report));
+        failed.extend(missing(&table, &failed, report));
+        draft.failed = failed;
+        draft
+    }
+
+    pub(super) fn matching(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        let expected = "a table of entries of `key` with their values, such as { user = \"ann\" }";
+        let (table, texts) = entries(entry, expected, report)?;
+        let all = texts.len() == table.entries.len();
+        (self.entries, self.spec.entries) = (table, texts);
+        all.then_some(())
+    }
+
+    pub(super) fn limit(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.limit = Some(figures::limit(entry, report)?);
+        Some(())
+    }
+
+    pub(super) fn window(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.window = Some(length(entry, Word::Window, report)?);
+        Some(())
+    }
+
+    pub(super) fn capacity(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.capacity = Some(count(entry, Word::Capacity, report)?);
+        Some(())
+    }
+
+    pub(super) fn rate(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        let (limit, window) = figures::rate(entry, report)?;
+        (self.spec.limit, self.spec.window) = (Some(limit), Some(window));
+        Some(())
+    }
+}
+
+/// Tells when an override says nothing of what it is for, or of what it changes.
+fn missing(
+    table: &Table<'_>,
+    failed: &[&'static str],
+    report: &mut Report<'_>,
+) -> Option<&'static str> {
+    const CHANGES: [&str; 4] = ["limit", "window", "capacity", "rate"];
+    let is_there = |name: &&str| table.get(name).is_some() || failed.contains(name);
+    if !CHANGES.iter().any(is_there) {
+        let expected = "expected `limit`, `window`, `capacity` or `rate`";
+        report.add(&table.header, format!("the override changes nothing: {expected}"));
+    }
+    if is_there(&"match") {
+        return None;
+    }
+    let expected = "expected at least one entry of `key` with its value";
+    report.add(&table.header, format!("`match` is missing: {expected}"));
+    Some("match")
+}

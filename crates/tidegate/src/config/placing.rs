@@ -1,0 +1,140 @@
+//! Where in the file a mistake stands that only a policy as a whole could see.
+
+use tidegate_core::{RuleError, Word};
+
+use super::draft::{OverrideDraft, RuleDraft};
+use super::hints::{Called, nearest};
+use super::source::{Report, Span};
+use super::table::Table;
+use crate::{Place, PolicyError, Problem};
+
+/// Whether a mistake only follows from a value that could not be read, which has been told.
+pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
+    let Some(rule) = rules.get(error.rule) else { return false };
+    let failed = |names: &[&str]| names.iter().any(|name| rule.failed.contains(name));
+    let other = override_of(error, rule);
+    let match_failed =
+        |other: Option<&OverrideDraft<'_>>| other.is_some_and(|o| o.failed.contains(&"match"));
+    match &error.problem {
+        Problem::Name(_) => failed(&["name"]),
+        Problem::EmptyDomain => failed(&["domain"]),
+        Problem::SameName(earlier) => {
+            let nameless = |draft: &RuleDraft<'_>| {
+                ["name", "domain"].iter().any(|name| draft.failed.contains(name))
+            };
+            nameless(rule) || rules.get(*earlier).is_some_and(nameless)
+        }
+        Problem::EntryTwice(_) | Problem::NotInKey(_) => failed(&["key"]),
+        Problem::StarInside(_) | Problem::InitialWithKey => false,
+        Problem::MatchesNothing => match_failed(other),
+        Problem::Unreachable(earlier) => {
+            match_failed(other) || match_failed(rule.overrides.get(*earlier))
+        }
+        Problem::Figure(figure) => is_echo_of_figures(figure, rule, other),
+    }
+}
+
+fn is_echo_of_figures(
+    error: &RuleError,
+    rule: &RuleDraft<'_>,
+    other: Option<&OverrideDraft<'_>>,
+) -> bool {
+    let failed = || rule.failed.iter().chain(other.map_or(&[][..], |other| &other.failed));
+    let failed_one = |name: &str| failed().any(|failed| *failed == name);
+    let figures =
+        || failed().any(|name| !["name", "domain", "when", "key", "match", "mode"].contains(name));
+    match error {
+        RuleError::Missing { .. } => failed_one("limit") || failed_one("window"),
+        RuleError::Meaningless { .. } => failed_one("algorithm"),
+        RuleError::OutOfRange { word: Word::Initial | Word::Resolution, .. } => figures(),
+        RuleError::OutOfRange { word, .. } => failed_one(word.name()),
+        // The others weigh several figures against each other.
+        _ => figures(),
+    }
+}
+
+fn override_of<'r, 't>(
+    error: &PolicyError,
+    rule: &'r RuleDraft<'t>,
+) -> Option<&'r OverrideDraft<'t>> {
+    match error.place {
+        Place::Rule => None,
+        Place::Override(number) => rule.overrides.get(number),
+    }
+}
+
+/// Where a mistake stands, and its text.
+pub(super) fn place(
+    error: &PolicyError,
+    rules: &[RuleDraft<'_>],
+    report: &Report<'_>,
+) -> (Span, String) {
+    let told = error.problem.to_string();
+    let Some(rule) = rules.get(error.rule) else { return (0..0, told) };
+    let other = override_of(error, rule);
+    let table = other.map_or(&rule.table, |other| &other.table);
+    let span = match &error.problem {
+        Problem::Name(_) | Problem::SameName(_) => table.place_of(&["name"]),
+        Problem::EmptyDomain => table.place_of(&["domain"]),
+        Problem::InitialWithKey => table.place_of(&["initial"]),
+        Problem::EntryTwice(name) => place_of_twice(name, rule),
+        Problem::StarInside(value) => place_of_value(value, rule),
+        Problem::NotInKey(name) => other.map_or(table.header.clone(), |other| {
+            other.entries.get(name).map_or(table.header.clone(), |entry| entry.key.clone())
+        }),
+        Problem::MatchesNothing | Problem::Unreachable(_) => table.place_of(&["match"]),
+        Problem::Figure(figure) => place_of_figure(figure, table),
+    };
+    (span, format!("{told}{}", more(error, rules, report)))
+}
+
+/// What a file's reader can be told besides: the other line, or what an override may change.
+fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> String {
+    let line = |table: &Table<'_>, name| report.line(&table.place_of(&[name]));
+    let rule = rules.get(error.rule);
+    match (&error.problem, error.place) {
+        (Problem::SameName(earlier), _) => rules
+            .get(*earlier)
+            .map(|first| format!(" (the first is on line {})", line(&first.table, "name"))),
+        (Problem::Unreachable(earlier), _) => rule
+            .and_then(|rule| rule.overrides.get(*earlier))
+            .map(|first| format!(" (that one is on line {})", line(&first.table, "match"))),
+        (Problem::NotInKey(name), _) => rule.and_then(|rule| {
+            let words: Vec<Called<'_>> =
+                rule.spec.key.iter().map(|name| (name.as_str(), &[][..])).collect();
+            nearest(name, &words).map(|name| format!("; did you mean `{name}`?"))
+        }),
+        (Problem::Figure(RuleError::Indivisible { .. }), Place::Override(_)) => {
+            Some(" (an override changes only the window)".to_owned())
+        }
+        _ => None,
+    }
+    .unwrap_or_default()
+}
+
+/// The second of the names in `key`, or the nameless one, there or in `when`.
+fn place_of_twice(name: &str, rule: &RuleDraft<'_>) -> Span {
+    let names = rule.spec.key.iter().zip(&rule.key).filter(|(other, _)| *other == name);
+    let in_key = names.map(|(_, span)| span.clone()).next_back();
+    let in_when = || rule.when.get(name).map(|entry| entry.key.clone());
+    in_key.or_else(in_when).unwrap_or_else(|| rule.table.header.clone())
+}
+
+fn place_of_value(value: &str, rule: &RuleDraft<'_>) -> Span {
+    let entry = rule.when.entries.iter().find(|entry| entry.value().as_str() == Some(value));
+    entry.map_or(rule.table.header.clone(), |entry| entry.place())
+}
+
+/// The figure itself, or the one it was taken from when it was not written.
+fn place_of_figure(error: &RuleError, table: &Table<'_>) -> Span {
+    let word = error.word().name();
+    match error {
+        RuleError::Missing { .. } => table.header.clone(),
+        RuleError::Indivisible { .. } => table.place_of(&[word, "window", "rate"]),
+        RuleError::TooLarge { .. } => table.place_of(&[word, "limit", "rate", "window"]),
+        RuleError::OutOfRange { word: Word::Window | Word::Limit, .. } => {
+            table.place_of(&[word, "rate"])
+        }
+        _ => table.place_of(&[word, "capacity", "limit", "rate", "window"]),
+    }
+}

@@ -1,0 +1,135 @@
+//! The text of a file, its lines, and the mistakes found in it so far.
+
+use std::fmt::Display;
+use std::ops::Range;
+
+use super::diagnostic::{ConfigError, ConfigErrors, Excerpt};
+
+/// Where something stands: bytes of the text.
+pub(super) type Span = Range<usize>;
+
+/// A text and where its lines begin.
+pub(super) struct Source<'t> {
+    file: &'t str,
+    text: &'t str,
+    line_starts: Vec<usize>,
+}
+
+impl<'t> Source<'t> {
+    pub(super) fn new(file: &'t str, text: &'t str) -> Self {
+        let first = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        let others = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self { file, text, line_starts: std::iter::once(first).chain(others).collect() }
+    }
+
+    /// The number of the line a byte is on, counted from 1.
+    pub(super) fn line_number(&self, at: usize) -> usize {
+        self.line_starts.partition_point(|start| *start <= at).max(1)
+    }
+
+    /// A line without its end.
+    fn line(&self, number: usize) -> &'t str {
+        let start = self.line_starts.get(number - 1).copied().unwrap_or_default();
+        let rest = self.text.get(start..).unwrap_or_default();
+        let line = rest.split_once('\n').map_or(rest, |(line, _)| line);
+        line.strip_suffix('\r').unwrap_or(line)
+    }
+
+    /// A mistake at a place of the text.
+    pub(super) fn error(&self, span: &Span, message: String) -> ConfigError {
+        let number = self.line_number(span.start);
+        let line = self.line(number);
+        let line_start = self.line_starts.get(number - 1).copied().unwrap_or_default();
+        let within = |at: usize| line.floor_char_boundary(at.saturating_sub(line_start));
+        let (before, from) = line.split_at(within(span.start));
+        let column = before.chars().count();
+        let marked = within(span.end).saturating_sub(before.len());
+        let width = from.get(..marked).unwrap_or_default().chars().count();
+        ConfigError {
+            file: self.file.to_owned(),
+            line: number,
+            column: column + 1,
+            message,
+            excerpt: Some(Excerpt::new(line, column, width)),
+        }
+    }
+}
+
+/// The mistakes found so far, in any order.
+pub(super) struct Report<'s> {
+    source: &'s Source<'s>,
+    found: Vec<(Span, String)>,
+}
+
+impl<'s> Report<'s> {
+    pub(super) fn new(source: &'s Source<'s>) -> Self {
+        Self { source, found: Vec::new() }
+    }
+
+    /// Notes a mistake.
+    pub(super) fn add(&mut self, span: &Span, message: impl Display) {
+        self.found.push((span.clone(), message.to_string()));
+    }
+
+    /// The text a span covers.
+    pub(super) fn text(&self, span: &Span) -> &'s str {
+        self.source.text.get(span.clone()).unwrap_or_default()
+    }
+
+    /// The whole line a span begins on.
+    pub(super) fn line_text(&self, span: &Span) -> &'s str {
+        self.source.line(self.line(span))
+    }
+
+    /// The number of the line a span begins on.
+    pub(super) fn line(&self, span: &Span) -> usize {
+        self.source.line_number(span.start)
+    }
+
+    /// Whether nothing was found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// `Ok` when nothing was found, else everything, in the order of the text.
+    pub(super) fn end(mut self) -> Result<(), ConfigErrors> {
+        self.found.sort_by_key(|(span, _)| span.start);
+        self.found.dedup();
+        let source = self.source;
+        let errors: Vec<_> =
+            self.found.into_iter().map(|(span, message)| source.error(&span, message)).collect();
+        if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str, span: Span) -> (usize, usize, String) {
+        let error = Source::new("f", text).error(&span, String::new());
+        let last = error.to_string().lines().last().unwrap_or_default().to_owned();
+        (error.line, error.column, last)
+    }
+
+    #[test]
+    fn lines_and_columns_begin_at_one_and_columns_count_characters() {
+        assert_eq!(place("ab\ncd", 0..1), (1, 1, "    | ^".into()));
+        assert_eq!(place("ab\ncd", 4..5), (2, 2, "    |  ^".into()));
+        assert_eq!(place("é = 1\r\n", 5..6), (1, 5, "    |     ^".into()));
+        assert_eq!(place("\u{feff}ab", 4..5), (1, 2, "    |  ^".into()));
+    }
+
+    #[test]
+    fn places_behind_the_text_and_inside_a_character_are_brought_into_it() {
+        assert_eq!(place("", 0..0), (1, 1, "    | ^".into()));
+        assert_eq!(place("ab\n", 3..3), (2, 1, "    | ^".into()));
+        assert_eq!(place("ab", 9..12), (1, 3, "    |   ^".into()));
+        assert_eq!(place("é", 1..2), (1, 1, "    | ^".into()));
+    }
+
+    #[test]
+    fn a_mark_ends_with_its_line() {
+        assert_eq!(place("ab\ncd\nef", 1..8), (1, 2, "    |  ^".into()));
+    }
+}

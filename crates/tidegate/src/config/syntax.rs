@@ -1,0 +1,157 @@
+//! What is not TOML at all, or says a thing twice.
+
+use std::collections::HashSet;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Error};
+
+use super::hints::shown;
+use super::source::{Report, Span};
+use super::table::Table;
+
+const DUPLICATE: &str = "duplicate key";
+/// How the parser begins when it has come to the end of the text inside an array or inline table.
+const UNCLOSED: [&str; 2] = ["unclosed array, ", "unclosed inline table, "];
+/// What the parser says of things that stand in an array or inline table and do not belong there.
+const UNCLOSED_ECHOES: [&str; 4] =
+    ["in array", "array elements", "inline table", "key-value pairs"];
+
+/// A text as far as it is TOML.
+pub(super) struct Tree<'t> {
+    /// Its tables; of a text that is not TOML, those of the rules before the first mistake.
+    pub(super) root: Spanned<DeTable<'t>>,
+    /// Whether it holds all of the text.
+    pub(super) whole: bool,
+}
+
+/// Reads a text as TOML and tells every place where it is not.
+pub(super) fn read<'t>(text: &'t str, report: &mut Report<'_>) -> Tree<'t> {
+    let (root, errors) = DeTable::parse_recoverable(text);
+    let place = |error: &Error| error.span().unwrap_or(text.len()..text.len());
+    let mut errors: Vec<_> = errors.iter().map(|error| (place(error), error.message())).collect();
+    errors.sort_by_key(|(span, _)| span.start);
+    let (twice, broken): (Vec<_>, Vec<_>) =
+        errors.into_iter().partition(|(_, message)| *message == DUPLICATE);
+    for (span, _) in &twice {
+        tell_duplicate(&root, span, report);
+    }
+    tell_broken(&broken, report);
+    match broken.first() {
+        None => Tree { root, whole: true },
+        Some((first, _)) => Tree { root: rules_before(text, first.start), whole: false },
+    }
+}
+
+/// The rules that end before a place: what follows a syntax error can not be trusted.
+fn rules_before(text: &str, at: usize) -> Spanned<DeTable<'_>> {
+    let lines = text.split_inclusive('\n').scan(0, |end, line| {
+        *end += line.len();
+        Some((*end - line.len(), line))
+    });
+    let headers = lines.take_while(|(start, _)| *start <= at).filter(|(_, line)| is_header(line));
+    let end = headers.last().map_or(0, |(start, _)| start);
+    let (root, errors) = DeTable::parse_recoverable(text.get(..end).unwrap_or_default());
+    let sound = errors.iter().all(|error| error.message() == DUPLICATE);
+    if sound { root } else { Spanned::new(0..0, DeTable::new()) }
+}
+
+/// Whether a line begins a rule.
+fn is_header(line: &str) -> bool {
+    let name = line.trim_start().strip_prefix("[[").and_then(|rest| rest.split_once("]]"));
+    name.is_some_and(|(name, _)| name.trim() == "rule")
+}
+
+/// Tells syntax errors, one for each line: the rest of a line's are mostly echoes.
+fn tell_broken(errors: &[(Span, &str)], report: &mut Report<'_>) {
+    let mut lines = HashSet::new();
+    for (span, message) in before_unclosed(errors, report) {
+        if lines.insert(report.line(&span)) {
+            let message = reworded(message, report.text(&span));
+            report.add(&span, message);
+        }
+    }
+}
+
+/// The errors up to the line where an array or inline table goes on that should have been closed; all
+/// that follows is read as if it were inside and makes no sense there.
+fn before_unclosed<'e>(errors: &[(Span, &'e str)], report: &Report<'_>) -> Vec<(Span, &'e str)> {
+    let echo = |(_, message): &&(Span, &str)| UNCLOSED_ECHOES.iter().any(|e| message.contains(e));
+    let opened = |(_, message): &&(Span, &str)| UNCLOSED.iter().any(|u| message.starts_with(u));
+    let unclosed = errors.iter().find(opened);
+    let first = errors.iter().filter(|_| unclosed.is_some()).find(echo);
+    let (Some((_, message)), Some((span, _))) = (unclosed, first) else {
+        return errors.to_vec();
+    };
+    let line = report.line(span);
+    let before = errors.iter().filter(|(other, _)| report.line(other) < line).cloned();
+    before.chain([(span.clone(), *message)]).collect()
+}
+
+/// The parser's words, or better ones where it guesses.
+fn reworded(message: &str, given: &str) -> String {
+    if message.starts_with("string values must be quoted") {
+        return not_a_value(given);
+    }
+    if let Some(what) = UNCLOSED.iter().find_map(|unclosed| message.strip_prefix(unclosed)) {
+        return format!("a bracket that was opened before this is not closed: {what}");
+    }
+    match message {
+        "unexpected key or value, expected newline, `#`" => {
+            "unexpected key or value: expected the end of the line, or a comment".to_owned()
+        }
+        "invalid basic string, expected `\"`" => "the text is not closed: expected `\"`".to_owned(),
+        "invalid literal string, expected `'`" => "the text is not closed: expected `'`".to_owned(),
+        _ => message.replace(", expected nothing", "").replacen(", expected", ": expected", 1),
+    }
+}
+
+/// What is said of something that stands where a value should.
+fn not_a_value(given: &str) -> String {
+    let comment = given.split_once("//").map(|(before, _)| before.trim_end());
+    match comment {
+        _ if given.is_empty() => "a value is missing: expected one after the `=`".to_owned(),
+        Some(before) => format!(
+            "`{}` is not a value: expected `{}`; a comment begins with `#`",
+            shown(given),
+            shown(before)
+        ),
+        None => format!(
+            "`{}` is not a value: expected a number, true, false, or a text in quotes; did you mean \
+             \"{0}\"?",
+            shown(given)
+        ),
+    }
+}
+
+/// Tells that a key is there twice, and where it was first.
+fn tell_duplicate(root: &Spanned<DeTable<'_>>, span: &Span, report: &mut Report<'_>) {
+    let name = report.text(span).trim_matches(['"', '\'']);
+    // A table whose header comes again is no longer in the tree.
+    let is_header = report.line_text(span).trim_start().starts_with('[');
+    let root = Table::new(0..0, root.get_ref());
+    let first = (!is_header).then(|| first_of(&root, name, span.start, report)).flatten();
+    let before = match first {
+        Some(first) => format!("it is on line {} already: expected it once", report.line(&first)),
+        None => "expected it once".to_owned(),
+    };
+    report.add(span, format!("`{}` is given twice: {before}", shown(name)));
+}
+
+/// Where a key stands that is also at `at`: in the last table that begins before it and has it, an
+/// inline one only if `at` is inside.
+fn first_of(table: &Table<'_>, name: &str, at: usize, report: &Report<'_>) -> Option<Span> {
+    let here = table.get(name).map(|entry| entry.key.clone()).filter(|key| key.start < at);
+    let inner = table.entries.iter().flat_map(|entry| match entry.value() {
+        DeValue::Table(_) => entry.as_table().into_iter().collect(),
+        DeValue::Array(_) => entry
+            .as_list()
+            .map_or_else(Vec::new, |items| items.filter_map(|item| item.as_table()).collect()),
+        _ => Vec::new(),
+    });
+    let holds = |inner: &Table<'_>| {
+        let inline = report.text(&inner.header).starts_with('{');
+        inner.header.start <= at && (!inline || at < inner.header.end)
+    };
+    let deeper = inner.filter(holds).filter_map(|inner| first_of(&inner, name, at, report));
+    deeper.chain(here).max_by_key(|key| key.start)
+}

@@ -1,0 +1,78 @@
+//! A TOML table as it is written: its entries in the order of the file, each with its place.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::source::Span;
+
+/// `name = value`.
+#[derive(Clone)]
+pub(super) struct Entry<'t> {
+    /// The name.
+    pub(super) name: &'t str,
+    /// Where the name stands.
+    pub(super) key: Span,
+    value: &'t Spanned<DeValue<'t>>,
+}
+
+impl<'t> Entry<'t> {
+    /// The value.
+    pub(super) fn value(&self) -> &'t DeValue<'t> {
+        self.value.get_ref()
+    }
+
+    /// Where the value stands; of a table or an array of them, where its (first) header stands.
+    pub(super) fn place(&self) -> Span {
+        self.value.span()
+    }
+
+    /// Whether the value is made of tables, under headers of their own.
+    pub(super) fn is_tables(&self) -> bool {
+        let mut items = self.value().as_array().into_iter().flat_map(|items| items.iter());
+        items.next().is_some_and(|item| item.get_ref().is_table())
+    }
+
+    /// The value as a table.
+    pub(super) fn as_table(&self) -> Option<Table<'t>> {
+        Some(Table::new(self.place(), self.value().as_table()?))
+    }
+
+    /// The values of an array, each under the name of the array.
+    pub(super) fn as_list(&self) -> Option<impl Iterator<Item = Entry<'t>> + use<'t>> {
+        let (name, key) = (self.name, self.key.clone());
+        let values = self.value().as_array()?.iter();
+        Some(values.map(move |value| Entry { name, key: key.clone(), value }))
+    }
+}
+
+/// A table.
+#[derive(Clone, Default)]
+pub(super) struct Table<'t> {
+    /// Where its header stands, such as `[[rule]]`; of an inline table, where all of it stands.
+    pub(super) header: Span,
+    /// Its entries, in the order of the file.
+    pub(super) entries: Vec<Entry<'t>>,
+}
+
+impl<'t> Table<'t> {
+    pub(super) fn new(header: Span, table: &'t DeTable<'t>) -> Self {
+        let entry = |(key, value): (&'t Spanned<_>, _)| {
+            let name: &'t std::borrow::Cow<'t, str> = key.get_ref();
+            Entry { name, key: key.span(), value }
+        };
+        let mut entries: Vec<_> = table.iter().map(entry).collect();
+        entries.sort_by_key(|entry| entry.key.start);
+        Self { header, entries }
+    }
+
+    /// The entry of a name.
+    pub(super) fn get(&self, name: &str) -> Option<&Entry<'t>> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+
+    /// Where the value of the first of these names stands that there is, else the header.
+    pub(super) fn place_of(&self, names: &[&str]) -> Span {
+        let found = names.iter().find_map(|name| self.get(name));
+        found.map_or(self.header.clone(), Entry::place)
+    }
+}

@@ -1,0 +1,162 @@
+//! Values of the kind that a field needs; any other kind is told with what was expected.
+
+use std::fmt;
+
+use tidegate_core::{Micros, Word};
+use toml::de::DeValue;
+
+use super::hints::{Known, TEXT, instead, shown};
+use super::length::parse_duration;
+use super::source::Report;
+use super::table::{Entry, Table};
+
+/// Why a text is not the value it should be; it says what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueError {
+    message: String,
+}
+
+impl ValueError {
+    pub(super) fn new(message: String) -> Self {
+        Self { message }
+    }
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ValueError {}
+
+/// Tells that a value is not what the field expects.
+pub(super) fn wrong<T>(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) -> Option<T> {
+    let message =
+        format!("`{}` is {}: expected {expected}", shown(entry.name), kind(entry.value()));
+    report.add(&entry.place(), message);
+    None
+}
+
+/// A value in words.
+pub(super) fn kind(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("the text \"{}\"", shown(text)),
+        DeValue::Integer(number) => shown(&number.to_string()),
+        DeValue::Float(number) => shown(number.as_str()),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::Datetime(_) => "a date or time".to_owned(),
+        DeValue::Array(_) => "an array".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+/// A text.
+pub(super) fn text<'t>(entry: &Entry<'t>, report: &mut Report<'_>) -> Option<&'t str> {
+    match entry.value() {
+        DeValue::String(text) => Some(text),
+        DeValue::Integer(number) => {
+            let expected = format!("a text, in quotes: \"{}\"", shown(&number.to_string()));
+            wrong(entry, &expected, report)
+        }
+        DeValue::Boolean(flag) => wrong(entry, &format!("a text, in quotes: \"{flag}\""), report),
+        _ => wrong(entry, "a text, in quotes", report),
+    }
+}
+
+/// One of a few words.
+pub(super) fn choice(
+    entry: &Entry<'_>,
+    words: &[Known],
+    report: &mut Report<'_>,
+) -> Option<&'static str> {
+    let given = match entry.value() {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        _ => String::new(),
+    };
+    let known = words.iter().find(|(word, _)| *word == given && entry.value().is_str());
+    known.map(|(word, _)| *word).or_else(|| {
+        let (name, kind) = (entry.name, kind(entry.value()));
+        let message = format!("`{name}` is {kind}: {}", instead(&given, words, TEXT));
+        report.add(&entry.place(), message);
+        None
+    })
+}
+
+/// True or false.
+pub(super) fn flag(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<bool> {
+    match entry.value() {
+        DeValue::Boolean(flag) => Some(*flag),
+        DeValue::String(text) if matches!(text.as_ref(), "true" | "false") => {
+            wrong(entry, &format!("true or false; write {text} without quotes"), report)
+        }
+        _ => wrong(entry, "true or false", report),
+    }
+}
+
+/// A whole number, of any size and sign that an `i128` holds.
+pub(super) fn whole(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) -> Option<i128> {
+    match entry.value() {
+        DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix())
+            .ok()
+            .or_else(|| wrong(entry, expected, report)),
+        DeValue::String(text) if text.parse::<u64>().is_ok() || text == "-1" => {
+            wrong(entry, &format!("{expected}; write {text} without quotes"), report)
+        }
+        _ => wrong(entry, expected, report),
+    }
+}
+
+/// A whole number that is not negative. Whether it is in range is for the rule's own check to say.
+pub(super) fn count(entry: &Entry<'_>, word: Word, report: &mut Report<'_>) -> Option<u64> {
+    let number = whole(entry, word.expects(), report)?;
+    u64::try_from(number).ok().or_else(|| wrong(entry, word.expects(), report))
+}
+
+/// A length of time.
+pub(super) fn length(entry: &Entry<'_>, word: Word, report: &mut Report<'_>) -> Option<Micros> {
+    match entry.value() {
+        DeValue::String(text) => parsed(entry, parse_duration(text), report),
+        DeValue::Integer(number) => {
+            let number = shown(number.as_str());
+            let expected = format!("{}; did you mean \"{number}s\"?", word.expects());
+            wrong(entry, &expected, report)
+        }
+        _ => wrong(entry, word.expects(), report),
+    }
+}
+
+/// What was read of a text, or its mistake.
+pub(super) fn parsed<T>(
+    entry: &Entry<'_>,
+    result: Result<T, ValueError>,
+    report: &mut Report<'_>,
+) -> Option<T> {
+    result.map_err(|error| report.add(&entry.place(), format!("`{}`: {error}", entry.name))).ok()
+}
+
+/// Entries with texts, in the order of the file. All mistakes are told; what is sound is given.
+pub(super) fn entries<'t>(
+    entry: &Entry<'t>,
+    expected: &str,
+    report: &mut Report<'_>,
+) -> Option<(Table<'t>, Vec<(String, String)>)> {
+    let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
+    let texts = table.entries.iter().filter_map(|entry| {
+        text(entry, report).map(|text| (entry.name.to_owned(), text.to_owned()))
+    });
+    let texts: Vec<_> = texts.collect();
+    Some((table, texts))
+}
+
+/// The tables of an array; those of its items that are none are told.
+pub(super) fn tables<'t>(
+    entry: &Entry<'t>,
+    expected: &str,
+    report: &mut Report<'_>,
+) -> Option<Vec<Table<'t>>> {
+    let items = entry.as_list().or_else(|| wrong(entry, expected, report))?;
+    let table = |item: Entry<'t>| item.as_table().or_else(|| wrong(&item, expected, report));
+    Some(items.filter_map(table).collect())
+}

@@ -1,0 +1,151 @@
+//! Every word that a file may hold, in one place: what is accepted is what hints are made from.
+
+use tidegate_core::Algorithm;
+
+use super::accept::{Field, Level};
+use super::document::Document;
+use super::draft::{OverrideDraft, RuleDraft};
+use super::hints::{FIELD, Known, SECTION, nearest};
+
+/// The top-level sections of a file. Another section is one more line here and its reader.
+pub(super) fn sections<'t>() -> Level<'t, Document<'t>> {
+    Level {
+        what: "section",
+        quotes: SECTION,
+        fields: vec![Field {
+            known: ("rule", &["ruleset", "limit", "limits"]),
+            read: Document::rule,
+        }],
+        elsewhere: belongs_in_rule,
+    }
+}
+
+/// The fields of a `[[rule]]`.
+pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
+    let field = |known, read| Field { known, read };
+    Level {
+        what: "field",
+        quotes: FIELD,
+        fields: vec![
+            field(("name", &["id"]), RuleDraft::name),
+            field(("domain", &["namespace"]), RuleDraft::domain),
+            field(
+                ("when", &["where", "if", "condition", "conditions", "descriptor"]),
+                RuleDraft::when,
+            ),
+            field(("key", &["by", "groupby", "variables"]), RuleDraft::key),
+            field(("algorithm", &["algo", "type", "kind", "strategy"]), RuleDraft::algorithm),
+            field(
+                ("limit", &["max", "maxvalue", "quota", "requests", "count", "n"]),
+                RuleDraft::limit,
+            ),
+            field(
+                ("window", &["period", "per", "interval", "duration", "seconds", "unit"]),
+                RuleDraft::window,
+            ),
+            field(("rate", &["requestsperunit", "speed"]), RuleDraft::rate),
+            field(("buckets", &["segments", "slots", "precision"]), RuleDraft::buckets),
+            field(("strict", &[]), RuleDraft::strict),
+            field(("anchor", &["align", "alignment", "aligned", "start"]), RuleDraft::anchor),
+            field(("capacity", &["burst", "maxburst", "size"]), RuleDraft::capacity),
+            field(("initial", &["initialtokens"]), RuleDraft::initial),
+            field(("resolution", &["granularity", "tick"]), RuleDraft::resolution),
+            field(("max_memory", &["memory", "maxbytes"]), RuleDraft::max_memory),
+            field(("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
+            field(("match", &["matching"]), RuleDraft::matching),
+            field(("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
+        ],
+        elsewhere: |_| None,
+    }
+}
+
+/// The fields of a `[[rule.override]]`.
+pub(super) fn override_fields<'t>() -> Level<'t, OverrideDraft<'t>> {
+    let field = |known, read| Field { known, read };
+    Level {
+        what: "field",
+        quotes: FIELD,
+        fields: vec![
+            field(("match", &["when", "where", "if", "key"]), OverrideDraft::matching),
+            field(("limit", &["max", "maxvalue", "quota", "requests"]), OverrideDraft::limit),
+            field(("window", &["period", "interval", "duration"]), OverrideDraft::window),
+            field(("capacity", &["burst", "maxburst", "size"]), OverrideDraft::capacity),
+            field(("rate", &["requestsperunit", "speed"]), OverrideDraft::rate),
+        ],
+        elsewhere: not_for_overrides,
+    }
+}
+
+/// What `mode` may be.
+pub(super) const MODES: &[Known] = &[
+    ("enforce", &["on", "enabled", "live", "true", "active"]),
+    ("shadow", &["dryrun", "monitor", "observe", "log", "test"]),
+    ("off", &["disabled", "none", "false"]),
+];
+
+/// What the `match` of a rule may be.
+pub(super) const MATCHES: &[Known] =
+    &[("subset", &["contains", "partial", "any"]), ("exact", &["strict", "equal", "equals"])];
+
+/// What `anchor` may be.
+pub(super) const ANCHORS: &[Known] = &[
+    ("epoch", &["aligned", "calendar", "utc", "clock", "unix"]),
+    ("first_request", &["first", "request", "onrequest"]),
+];
+
+/// What `algorithm` may be.
+pub(super) fn algorithms() -> Vec<Known> {
+    let names = Algorithm::ALL.iter().map(|algorithm| (algorithm.name(), also(*algorithm)));
+    // The one alias that is accepted, not only understood in hints.
+    names.chain([("gcra", &["cellrate", "genericcellrate"][..])]).collect()
+}
+
+/// What else an algorithm is called.
+fn also(algorithm: Algorithm) -> &'static [&'static str] {
+    match algorithm {
+        Algorithm::FixedWindow => &["fixed", "window", "counter", "fixedwindowcounter"],
+        Algorithm::SlidingWindow => &["sliding", "rolling", "rollingwindow", "slidingbuckets"],
+        Algorithm::SlidingCounter => &["slidingwindowcounter", "approximate", "weighted"],
+        Algorithm::SlidingLog => &["log", "exact", "slidingwindowlog", "timestamps"],
+        Algorithm::TokenBucket => &["token", "tokens", "bucket"],
+        Algorithm::LeakyBucket => &["leaky", "leakybucketmeter"],
+        Algorithm::LeakyQueue => &["queue", "shaper", "shaping", "leakybucketqueue", "pacing"],
+        _ => &[],
+    }
+}
+
+/// What people call a limit on work in flight, which is none of the algorithms of a rule.
+pub(super) const IN_FLIGHT: &[Known] = &[(
+    "concurrency",
+    &["concurrent", "semaphore", "inflight", "maxinflight", "bulkhead", "permits"],
+)];
+
+/// A field of a rule that stands before any rule, or a section of one that stands alone.
+fn belongs_in_rule(name: &str) -> Option<String> {
+    let fields = rule_fields().fields;
+    let belongs = |field: &Field<'_, _>| field.known.0 == name;
+    let place = match name {
+        "override" => "expected `[[rule.override]]`, below the `[[rule]]` it is for",
+        "limit" | "rate" => "expected it below the header of a rule, `[[rule]]`",
+        _ if fields.iter().any(belongs) => "expected it below the header of a rule, `[[rule]]`",
+        _ if nearest(name, &[("override", &["overrides"])]).is_some() => {
+            "did you mean `[[rule.override]]`?"
+        }
+        _ => return None,
+    };
+    Some(format!("`{name}` stands outside any rule: {place}"))
+}
+
+/// A field that only a rule has.
+fn not_for_overrides(name: &str) -> Option<String> {
+    let changeable: Vec<_> = override_fields().fields.iter().map(|field| field.known).collect();
+    let of_rule = rule_fields().fields.iter().any(|field| field.known.0 == name);
+    (of_rule && !changeable.iter().any(|(word, also)| *word == name || also.contains(&name))).then(
+        || {
+            format!(
+                "`{name}` can not be changed by an override: expected only `limit`, `window`, \
+             `capacity` or `rate`"
+            )
+        },
+    )
+}
