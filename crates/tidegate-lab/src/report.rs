@@ -1,5 +1,6 @@
 //! What a person asks of a replay: how many were refused, who, and how near the bound it came.
 
+mod drawn;
 mod most;
 mod rule_report;
 mod table;
@@ -7,6 +8,7 @@ mod worst;
 
 use tidegate::{Answer, Policy};
 
+use crate::plot::{Bins, MAX_LANES, Timeline};
 use crate::trace::Event;
 pub use most::Most;
 pub use rule_report::RuleReport;
@@ -42,6 +44,37 @@ impl Report {
             first_at_us: None,
             last_at_us: 0,
             rules: policy.rules().iter().map(RuleReport::new).collect(),
+        }
+    }
+
+    /// Also keeps what a picture in these bins needs.
+    #[must_use]
+    pub fn drawn(mut self, bins: Bins) -> Self {
+        self.rules.iter_mut().for_each(|rule| rule.draw(bins));
+        self
+    }
+
+    /// The picture of the rules: one lane for each, for the first 64 if there are more.
+    #[must_use]
+    pub fn timeline(&self, title: String, bins: Bins) -> Timeline {
+        let lanes = self.rules.iter().filter_map(RuleReport::lane).take(MAX_LANES);
+        Timeline {
+            title,
+            subtitle: self.headline(),
+            start_us: bins.start_us,
+            bin_us: bins.bin_us,
+            lanes: if self.requests > 0 { lanes.collect() } else { Vec::new() },
+        }
+    }
+
+    /// How many requests there were, and when.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        match self.first_at_us {
+            Some(first) => {
+                format!("{} requests {}", grouped(self.requests), span_text(first, self.last_at_us))
+            }
+            None => "No requests in this trace".to_owned(),
         }
     }
 

@@ -1,2 +1,18 @@
-//! The tidegate binary.
-fn main() {}
+//! The `tidegate` binary: rate limiting as a service, and what an operator needs around it.
+
+mod banner;
+mod cli;
+mod http;
+mod logging;
+mod pairs;
+mod policy;
+mod sample;
+mod stdout;
+mod stop;
+mod words;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

@@ -2,7 +2,9 @@
 
 use tidegate::{Algorithm, Answer, Matched, Micros, PolicyRule};
 
-use super::{Most, Worst};
+use super::drawn::Drawn;
+use super::{Most, Worst, grouped};
+use crate::plot::{Bins, Lane, duration_label};
 use crate::trace::Event;
 
 /// One rule's part of a report.
@@ -21,6 +23,7 @@ pub struct RuleReport {
     pub longest_delay: Micros,
     /// The largest cost it was asked for.
     pub largest_cost: u64,
+    drawn: Option<Drawn>,
 }
 
 impl RuleReport {
@@ -37,6 +40,7 @@ impl RuleReport {
             worst: Worst::new(window.unwrap_or_default().as_micros()),
             longest_delay: Micros::ZERO,
             largest_cost: 1,
+            drawn: None,
         }
     }
 
@@ -58,19 +62,52 @@ impl RuleReport {
         (self.rule.domain(), self.rule.name()) == (rule.domain(), rule.name())
     }
 
+    pub(super) fn draw(&mut self, bins: Bins) {
+        self.drawn = Some(Drawn::new(bins, self.is_queue()));
+    }
+
     pub(super) fn record(&mut self, event: &Event, answer: &Answer<'_>, matched: &Matched<'_>) {
-        let decision = matched.decision();
-        let key = key_text(&self.rule, event);
         self.asked += 1;
-        if !decision.is_allowed() {
-            self.refused += 1;
-            self.refused_most.add(&key);
+        if !matched.decision().is_allowed() {
+            self.refuse(event);
         } else if answer.is_allowed() {
-            self.largest_cost = self.largest_cost.max(event.cost);
-            self.longest_delay = self.longest_delay.max(decision.delay());
-            let leaves_at_us = event.at_us.saturating_add(decision.delay().as_micros());
-            self.worst.record(&key, leaves_at_us, event.cost);
+            self.admit(event, matched.decision().delay());
         }
+    }
+
+    fn refuse(&mut self, event: &Event) {
+        self.refused += 1;
+        self.refused_most.add(&key_text(&self.rule, event));
+        if let Some(drawn) = &mut self.drawn {
+            drawn.refuse(event.at_us);
+        }
+    }
+
+    fn admit(&mut self, event: &Event, delay: Micros) {
+        self.largest_cost = self.largest_cost.max(event.cost);
+        self.longest_delay = self.longest_delay.max(delay);
+        let leaves_at_us = event.at_us.saturating_add(delay.as_micros());
+        self.worst.record(&key_text(&self.rule, event), leaves_at_us, event.cost);
+        if let Some(drawn) = &mut self.drawn {
+            drawn.admit(event.at_us, delay);
+        }
+    }
+
+    /// The rule's lane of a picture, if one is drawn.
+    #[must_use]
+    pub fn lane(&self) -> Option<Lane> {
+        let mut note = format!("refused {} of {}", grouped(self.refused), grouped(self.asked));
+        note.push_str(&format!("; fullest window {}", grouped(self.worst.units())));
+        if let Some(bound) = self.bound() {
+            note.push_str(&format!(" of at most {}", grouped(bound)));
+        }
+        if !self.longest_delay.is_zero() {
+            note.push_str(&format!(
+                "; held up to {}",
+                duration_label(self.longest_delay.as_micros())
+            ));
+        }
+        self.drawn.as_ref().map(|drawn| drawn.lane(self.rule.name(), note))
     }
 
     /// Whether it is departures, not admissions, that its bound is about.

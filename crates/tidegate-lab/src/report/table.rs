@@ -25,17 +25,16 @@ pub fn table(report: &Report) -> String {
 }
 
 fn totals(report: &Report) -> String {
-    let Some(first) = report.first_at_us else {
-        return "No requests in this trace.\n".to_owned();
-    };
-    let mut text = format!(
-        "{} requests {}: {} admitted, {} refused ({})",
-        grouped(report.requests),
-        span_text(first, report.last_at_us),
-        grouped(report.requests - report.refused),
-        grouped(report.refused),
-        percent(report.refused, report.requests),
-    );
+    let mut text = report.headline();
+    if report.requests > 0 {
+        let _ = write!(
+            text,
+            ": {} admitted, {} refused ({})",
+            grouped(report.requests - report.refused),
+            grouped(report.refused),
+            percent(report.refused, report.requests),
+        );
+    }
     if report.unlimited > 0 {
         let _ = write!(text, "; {} met no limit", grouped(report.unlimited));
     }

@@ -1,0 +1,42 @@
+//! Counts over time: what a lane of a picture shows.
+
+use tidegate::Micros;
+
+use crate::plot::{Bins, Lane};
+
+/// Requests admitted and refused, and for a queue the departures, by bin.
+#[derive(Clone, Debug)]
+pub(super) struct Drawn {
+    bins: Bins,
+    admitted: Vec<u64>,
+    refused: Vec<u64>,
+    leaves: Option<Vec<u64>>,
+}
+
+impl Drawn {
+    pub(super) fn new(bins: Bins, is_queue: bool) -> Self {
+        let leaves = is_queue.then(|| bins.zeros());
+        Self { bins, admitted: bins.zeros(), refused: bins.zeros(), leaves }
+    }
+
+    pub(super) fn admit(&mut self, at_us: u64, delay: Micros) {
+        self.bins.add(&mut self.admitted, at_us, 1);
+        if let Some(leaves) = &mut self.leaves {
+            self.bins.add(leaves, at_us.saturating_add(delay.as_micros()), 1);
+        }
+    }
+
+    pub(super) fn refuse(&mut self, at_us: u64) {
+        self.bins.add(&mut self.refused, at_us, 1);
+    }
+
+    pub(super) fn lane(&self, title: &str, note: String) -> Lane {
+        Lane {
+            title: title.to_owned(),
+            note,
+            admitted: self.admitted.clone(),
+            refused: self.refused.clone(),
+            leaves: self.leaves.clone(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What `serve` prints at start: its addresses, the rules in force, and a line to paste.
+
+mod table;
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use tidegate::Policy;
+
+use crate::policy;
+use crate::sample::Sample;
+
+/// All that the text tells.
+pub(crate) struct Banner<'a> {
+    pub(crate) public: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) config: Option<&'a Path>,
+    pub(crate) policy: &'a Policy,
+}
+
+impl fmt::Display for Banner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = policy::count(self.policy);
+        write!(f, "tidegate {}: {rules} ", env!("CARGO_PKG_VERSION"))?;
+        match self.config {
+            Some(file) => writeln!(f, "of {}", file.display())?,
+            None => writeln!(f, "built in as an example (--config FILE for your own)")?,
+        }
+        writeln!(f)?;
+        writeln!(f, "  http   http://{}  POST /v1/check /v1/peek, GET /healthz", self.public)?;
+        writeln!(
+            f,
+            "  admin  http://{}  POST /v1/reset /v1/refund, GET /v1/rules /healthz",
+            self.admin
+        )?;
+        writeln!(f, "\n{}\n", table::of(self.policy))?;
+        writeln!(f, "Try it:\n  {}", curl(self.public, &Sample::of(self.policy)))
+    }
+}
+
+/// A line for a shell that asks the server for a decision.
+fn curl(at: SocketAddr, sample: &Sample) -> String {
+    format!(
+        "curl -i http://{}/v1/check -H 'content-type: application/json' -d {}",
+        reachable(at),
+        quoted(&sample.body()),
+    )
+}
+
+/// An address to connect to: a listener on every address is reached on loopback.
+fn reachable(at: SocketAddr) -> SocketAddr {
+    let ip = match at.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, at.port())
+}
+
+/// One word of a shell, whatever it holds.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_every_address_is_reached_on_loopback() {
+        let reached = |at: &str| reachable(at.parse().unwrap()).to_string();
+        assert_eq!(reached("0.0.0.0:80"), "127.0.0.1:80");
+        assert_eq!(reached("[::]:80"), "[::1]:80");
+        assert_eq!(reached("10.0.0.1:80"), "10.0.0.1:80");
+    }
+
+    #[test]
+    fn a_value_with_a_quote_stays_one_word_of_the_shell() {
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

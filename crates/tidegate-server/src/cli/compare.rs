@@ -1,0 +1,74 @@
+//! `tidegate compare`: every algorithm with one limit over one trace.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tidegate::{Micros, config};
+use tidegate_lab::compare::Comparison;
+use tidegate_lab::plot::{Bins, TARGET_BINS};
+use tidegate_lab::trace::builtin;
+
+use super::{Failure, lab};
+use crate::stdout;
+
+/// Compare all algorithms with one limit over one trace
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Without --trace the built-in one is compared: 200 requests in the last second of a minute and 200
+in the first of the next.
+
+Examples:
+  tidegate compare --rate 200/60s --plot edge.svg
+  tidegate compare --rate 20/10s --key ip --trace access.log.gz --plot compare.svg"
+)]
+pub(crate) struct Args {
+    /// The limit and the window, such as 200/60s, 100/s or 7/250ms
+    #[arg(long, value_parser = rate)]
+    rate: (u64, Micros),
+    /// The trace; - reads standard input
+    #[arg(long)]
+    trace: Option<PathBuf>,
+    /// One limiter for each value of this entry of the descriptor (may be given again); else one for all
+    #[arg(long, value_name = "ENTRY")]
+    key: Vec<String>,
+    /// Also draw requests admitted and refused over time, one lane an algorithm, as SVG
+    #[arg(long, value_name = "OUT.svg")]
+    plot: Option<PathBuf>,
+}
+
+fn rate(text: &str) -> Result<(u64, Micros), String> {
+    config::parse_rate(text).map_err(|error| error.to_string())
+}
+
+/// Decides the whole trace by every algorithm.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let comparison = match &args.trace {
+        Some(trace) => {
+            let sorted = lab::read(trace)?;
+            let mut comparison = begin(args, lab::bins(&sorted))?;
+            lab::each(sorted, |event| {
+                comparison.record(event);
+                Ok(())
+            })?;
+            comparison
+        }
+        None => {
+            let events = builtin::minute_edge();
+            let ends = (events.first(), events.last());
+            let times = [ends.0, ends.1].map(|event| event.map_or(0, |event| event.at_us));
+            let mut comparison = begin(args, Bins::cover(times[0], times[1], TARGET_BINS))?;
+            events.iter().for_each(|event| comparison.record(event));
+            comparison
+        }
+    };
+    stdout::print(&comparison.table())?;
+    if let Some(file) = &args.plot {
+        lab::draw(&comparison.timeline(), file)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn begin(args: &Args, bins: Bins) -> Result<Comparison, Failure> {
+    let (limit, window) = args.rate;
+    Comparison::new(limit, window, &args.key, bins).map_err(Failure::configuration)
+}

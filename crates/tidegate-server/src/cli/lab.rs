@@ -1,0 +1,83 @@
+//! What `replay` and `compare` share: reading a trace with a progress bar, telling of bad lines,
+//! writing a picture.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_lab::plot::{self, Bins, TARGET_BINS, Timeline};
+use tidegate_lab::trace::{self, BadLines, Event, Options, Progress, Sorted, Source};
+
+use super::Failure;
+
+/// How often the bar is told, in events.
+const TOLD_EVERY: u64 = 8_192;
+
+/// Reads a trace and puts it in order, with a bar on a terminal.
+pub(super) fn read(trace: &Path) -> Result<Sorted, Failure> {
+    let source = Source::open(trace).map_err(Failure::new)?;
+    let bar = bar("{spinner} reading   [{bar:32}] {binary_bytes}/{binary_total_bytes}  {eta}");
+    let tell = |progress: Progress| {
+        bar.set_length(progress.bytes_total.unwrap_or(progress.bytes_read));
+        bar.set_position(progress.bytes_read);
+    };
+    let sorted = trace::read(source, Options::new().on_progress(tell)).map_err(Failure::new);
+    bar.finish_and_clear();
+    let sorted = sorted?;
+    tell_of(sorted.bad_lines());
+    Ok(sorted)
+}
+
+/// Hands every event to `decide`, with a bar on a terminal.
+pub(super) fn each(
+    sorted: Sorted,
+    mut decide: impl FnMut(&Event) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let bar = bar("{spinner} deciding  [{bar:32}] {human_pos}/{human_len}  {per_sec}  {eta}");
+    bar.set_length(sorted.events());
+    for (number, event) in (1..).zip(sorted) {
+        decide(&event.map_err(Failure::new)?)?;
+        if number % TOLD_EVERY == 0 {
+            bar.set_position(number);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// The bins of a picture of the whole trace.
+pub(super) fn bins(sorted: &Sorted) -> Bins {
+    Bins::cover(sorted.first_at_us().unwrap_or(0), sorted.last_at_us().unwrap_or(0), TARGET_BINS)
+}
+
+/// Writes a picture.
+pub(super) fn draw(timeline: &Timeline, file: &Path) -> Result<(), Failure> {
+    let svg = plot::svg(timeline).map_err(Failure::new)?;
+    let failed =
+        |error| Failure::new(format!("can not write the picture to {}: {error}", file.display()));
+    std::fs::write(file, svg).map_err(failed)
+}
+
+/// Bad lines are no failure; they are counted and the first are named.
+fn tell_of(bad: &BadLines) {
+    if bad.count == 0 {
+        return;
+    }
+    let lines = if bad.count == 1 { "line was" } else { "lines were" };
+    let mut text = format!("tidegate: {} {lines} left out, not being readable:\n", bad.count);
+    bad.first.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+    let more = bad.count.saturating_sub(bad.first.len() as u64);
+    if more > 0 {
+        text.push_str(&format!("  and {more} more\n"));
+    }
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn bar(template: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(0).with_style(style)
+}

@@ -1,0 +1,108 @@
+//! `tidegate replay`: what a policy would have done to a recorded trace.
+
+use std::io::{BufWriter, ErrorKind, StdoutLock, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use tidegate_lab::DecisionLine;
+use tidegate_lab::replay::Replay;
+use tidegate_lab::report::{self, Report};
+
+use super::{Failure, lab};
+use crate::{policy, stdout};
+
+/// Replay a trace against a policy: who would have been refused, and when
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} a line, or an access
+log in common or combined format (descriptor: ip, method, path, status, user_agent); plain or gzip.
+
+Examples:
+  tidegate replay --config rules.toml --trace access.log.gz
+  tidegate replay --config rules.toml --trace access.log --plot refused.svg
+  zcat trace.ndjson.gz | tidegate replay --config rules.toml --trace - --format ndjson"
+)]
+pub(crate) struct Args {
+    /// The configuration, TOML
+    #[arg(long)]
+    config: PathBuf,
+    /// The trace; - reads standard input
+    #[arg(long)]
+    trace: PathBuf,
+    /// What is printed: a report for a person, or one decision a line
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Also draw requests admitted and refused over time, one lane a rule, as SVG
+    #[arg(long, value_name = "OUT.svg")]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Requests, refused, who was refused most, the fullest window beside the bound
+    Table,
+    /// One JSON object a line, in order of time
+    Ndjson,
+}
+
+/// Decides the whole trace in order of time.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let replay = Replay::new(policy::load(&args.config)?);
+    let sorted = lab::read(&args.trace)?;
+    let bins = lab::bins(&sorted);
+    let mut report = Report::new(replay.policy());
+    if args.plot.is_some() {
+        report = report.drawn(bins);
+    }
+    let mut lines = Lines::new(args.format);
+    lab::each(sorted, |event| {
+        let answer = replay.decide(event);
+        report.record(event, &answer);
+        lines.print(&DecisionLine::from(&answer))
+    })?;
+    lines.end()?;
+    if args.format == Format::Table {
+        stdout::print(&report::table(&report))?;
+    }
+    if let Some(file) = &args.plot {
+        let title = format!("{} over {}", named(&args.config), named(&args.trace));
+        lab::draw(&report.timeline(title, bins), file)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The last part of a path, as a headline has it.
+fn named(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string())
+}
+
+/// Standard output for decisions, where they are asked for and somebody still reads them.
+struct Lines(Option<BufWriter<StdoutLock<'static>>>);
+
+impl Lines {
+    fn new(format: Format) -> Self {
+        Self((format == Format::Ndjson).then(|| BufWriter::new(std::io::stdout().lock())))
+    }
+
+    fn print(&mut self, line: &DecisionLine<'_>) -> Result<(), Failure> {
+        let Some(out) = &mut self.0 else { return Ok(()) };
+        let written = serde_json::to_writer(&mut *out, line).map_err(Into::into);
+        let written = written.and_then(|()| out.write_all(b"\n"));
+        self.still_read(written)
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        let flushed = self.0.as_mut().map_or(Ok(()), Write::flush);
+        self.still_read(flushed)
+    }
+
+    /// A reader that went away has seen enough.
+    fn still_read(&mut self, written: std::io::Result<()>) -> Result<(), Failure> {
+        match written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::nobody_reads()),
+            Err(error) => Err(Failure::new(format!("can not write to standard output: {error}"))),
+            Ok(()) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `tidegate serve`: decide over the network until asked to stop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tidegate::{Gate, Policy};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+
+use super::Failure;
+use crate::banner::Banner;
+use crate::http::{self, Limits};
+use crate::logging::{self, Format, Level};
+use crate::stop::Stop;
+use crate::{policy, stdout};
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate serve
+  tidegate serve --config rules.toml --http 0.0.0.0:8080 --log-format json
+  tidegate serve --http 127.0.0.1:0 --admin 127.0.0.1:0    any free ports; they are printed
+
+The admin listener asks for no password: keep it where only operators reach it.
+SIGTERM and SIGINT let requests that are under way finish; a second one does not.";
+
+/// Decide over HTTP, with all limiters in this process
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The rules, TOML; without it a few that are built in, to try things out
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Where checks are answered (IP:PORT; port 0 takes any free one)
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    http: SocketAddr,
+
+    /// Where operators reset, refund and look at the rules (IP:PORT)
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090")]
+    admin: SocketAddr,
+
+    /// How log lines, on standard error, are written
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: Format,
+
+    /// The least weighty event that is logged
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: Level,
+}
+
+/// Serves until a signal comes and what was under way is done.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    logging::begin(args.log_format, args.log_level);
+    let policy = match &args.config {
+        Some(file) => policy::load(file)?,
+        None => policy::example()?,
+    };
+    let runtime = runtime()?;
+    let served = runtime.block_on(serve(&args, policy));
+    // A task that hangs does not keep the process from ending.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+fn runtime() -> Result<Runtime, Failure> {
+    let mut builder = Builder::new_multi_thread();
+    let built = builder.enable_all().build();
+    built.map_err(|error| Failure::new(format!("can not start the runtime: {error}")))
+}
+
+async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let (public, public_at) = bind(args.http, "--http").await?;
+    let (admin, admin_at) = bind(args.admin, "--admin").await?;
+    let banner = Banner {
+        public: public_at,
+        admin: admin_at,
+        config: args.config.as_deref(),
+        policy: &policy,
+    };
+    stdout::print(&banner.to_string())?;
+    tracing::info!(http = %public_at, admin = %admin_at, rules = policy.rules().len(), "started");
+    warn_if_exposed(admin_at);
+
+    let service = http::Service::new(Arc::new(Gate::new(policy)), Limits::default());
+    let (public, admin) =
+        tokio::join!(service.serve_public(public, stop.clone()), service.serve_admin(admin, stop),);
+    tracing::info!(connections_cut = public + admin, "stopped");
+    Ok(())
+}
+
+/// Takes an address; answers the real one too, for port 0 is any free port.
+async fn bind(at: SocketAddr, option: &str) -> Result<(TcpListener, SocketAddr), Failure> {
+    let failed = |error: std::io::Error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "; stop what uses it, or choose another address",
+            _ => "",
+        };
+        Failure::new(format!("can not listen on {at} ({option}): {error}{hint}"))
+    };
+    let listener = TcpListener::bind(at).await.map_err(failed)?;
+    let real = listener.local_addr().map_err(failed)?;
+    Ok((listener, real))
+}
+
+fn warn_if_exposed(admin: SocketAddr) {
+    if !admin.ip().is_loopback() {
+        tracing::warn!(%admin, "the admin listener asks for no password and is not on loopback");
+    }
+}

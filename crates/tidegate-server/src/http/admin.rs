@@ -1,0 +1,34 @@
+//! `POST /v1/reset` and `POST /v1/refund`, for operators.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use serde::Serialize;
+
+use super::App;
+use super::answer;
+use super::problem::{Kind, Problem};
+use super::question::Question;
+
+/// How many limiters are as good as new.
+#[derive(Serialize)]
+struct Reset {
+    reset: usize,
+}
+
+/// Makes every limiter that the descriptors meet as good as new.
+pub(super) async fn reset(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+    let question = Question::read(request, app.limits).await?;
+    if question.names_a_cost() {
+        let detail = "`cost` means nothing to a reset, which forgets all that was used: remove it, \
+                      or POST to /v1/refund to give so many units back";
+        return Err(Problem::new(Kind::InvalidBody, detail));
+    }
+    let reset = question.ask(|request| app.gate.reset(request));
+    answer::json(&Reset { reset })
+}
+
+/// Gives the cost back; the figures are those after it, `allowed` whether the cost would fit now.
+pub(super) async fn refund(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+    let question = Question::read(request, app.limits).await?;
+    question.ask(|request| answer::told(&app.gate.refund(request)))
+}

@@ -1,0 +1,164 @@
+//! One connection: HTTP/1.1 or HTTP/2, by what its first bytes say; kept as long as it brings requests.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, interval_at};
+
+use super::Limits;
+use crate::stop::Stop;
+
+/// Most requests that one HTTP/2 connection may have under way.
+const STREAMS: u32 = 256;
+/// Most bytes of the head of a request.
+const HEAD_BYTES: u32 = 16 << 10;
+/// Most bytes of an HTTP/1.1 connection that wait in memory.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Serves the connection until it ends, is idle, or is asked to leave with the process.
+pub(super) async fn serve(stream: TcpStream, router: Router, limits: Limits, mut stop: Stop) {
+    // Without this a small answer may wait for the acknowledgement of the last one.
+    let _ = stream.set_nodelay(true);
+    let used = Arc::new(AtomicBool::new(false));
+    let builder = builder(limits);
+    let service = noting(Arc::clone(&used), router);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut look = interval_at(Instant::now() + limits.idle, limits.idle);
+    let (mut draining, mut warned) = (false, false);
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => return told(ended),
+            () = stop.draining(), if !draining => {
+                draining = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            _ = look.tick() => {
+                let idle = !used.swap(false, Ordering::Relaxed);
+                if idle && warned {
+                    return;
+                }
+                if idle {
+                    warned = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+fn builder(limits: Limits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(BUFFER_BYTES)
+        .pipeline_flush(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEAD_BYTES);
+    builder
+}
+
+/// The router, noting that the connection is used.
+fn noting(
+    used: Arc<AtomicBool>,
+    router: Router,
+) -> impl Service<
+    Request<Incoming>,
+    Response = Response,
+    Error = Infallible,
+    Future: Future<Output = Result<Response, Infallible>> + Send + 'static,
+> {
+    let router = TowerToHyperService::new(router);
+    service_fn(move |request: Request<Incoming>| {
+        used.store(true, Ordering::Relaxed);
+        router.call(request.map(Body::new))
+    })
+}
+
+/// A connection that broke off concerns nobody but its client.
+fn told<E: std::fmt::Display>(ended: Result<(), E>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::testing::{self, Server, until_closed};
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const SHORT: Duration = Duration::from_millis(30);
+
+    /// A server that soon tires of clients who bring nothing; one of `head` and `idle` is short.
+    async fn impatient(shorten: impl FnOnce(&mut Limits)) -> Server {
+        let mut limits = Limits::default();
+        shorten(&mut limits);
+        testing::serve(Router::new(), limits).await
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_says_a_word_is_cut() {
+        let server = impatient(|limits| limits.idle = SHORT).await;
+        assert_eq!(server.exchange("").await, "");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_says_too_little_to_tell_the_version_is_cut() {
+        let server = impatient(|limits| limits.idle = SHORT).await;
+        assert_eq!(server.exchange("PRI * HTTP/2").await, "");
+    }
+
+    #[tokio::test]
+    async fn a_head_that_does_not_end_is_not_waited_for() {
+        let server = impatient(|limits| limits.head = SHORT).await;
+        let answer = server.exchange("GET / HTTP/1.1\r\nhost: a\r\n").await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn an_http_2_connection_without_requests_is_told_to_leave() {
+        const GO_AWAY: u8 = 7;
+        let server = impatient(|limits| limits.idle = SHORT).await;
+        let mut stream = server.connect().await;
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        stream.write_all(&settings).await.unwrap();
+        let mut kinds = Vec::new();
+        let mut head = [0; 9];
+        while stream.read_exact(&mut head).await.is_ok() {
+            kinds.push(head[3]);
+            let mut payload = vec![0; usize::from(head[2])];
+            stream.read_exact(&mut payload).await.unwrap();
+        }
+        assert!(kinds.contains(&GO_AWAY), "{kinds:?}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_between_requests_ends_with_the_process() {
+        let server = impatient(|_| {}).await;
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        stream.read_u8().await.unwrap();
+        server.stop.drain();
+        until_closed(&mut stream).await;
+        assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
+    }
+}

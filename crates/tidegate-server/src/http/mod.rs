@@ -1,0 +1,60 @@
+//! Decisions over HTTP/1.1 and HTTP/2 in clear text, on one port; and an admin port beside it.
+//!
+//! A request goes [`listen`] -> [`connection`] -> [`routes`] -> [`check`] or [`admin`] -> [`body`] and
+//! [`question`] (read it) -> the gate -> [`answer`]. What can not be answered is a [`problem`].
+
+mod admin;
+mod answer;
+mod body;
+mod check;
+mod connection;
+mod health;
+mod limits;
+mod listen;
+mod problem;
+mod question;
+mod routes;
+mod rules;
+#[cfg(test)]
+mod testing;
+
+use std::sync::Arc;
+
+use tidegate::Gate;
+use tokio::net::TcpListener;
+
+use crate::sample::Sample;
+use crate::stop::Stop;
+use health::Probe;
+pub(crate) use limits::Limits;
+
+/// What every handler stands on.
+#[derive(Clone)]
+struct App {
+    gate: Arc<Gate>,
+    probe: Arc<Probe>,
+    limits: Limits,
+}
+
+/// A gate, served.
+pub(crate) struct Service(App);
+
+impl Service {
+    /// Serves `gate`, whoever else holds it.
+    pub(crate) fn new(gate: Arc<Gate>, limits: Limits) -> Self {
+        let probe = Probe::new(Sample::of(gate.policy()));
+        Self(App { gate, probe: Arc::new(probe), limits })
+    }
+
+    /// Answers checks until `stop`; answers how many connections had to be cut in the end.
+    pub(crate) async fn serve_public(&self, listener: TcpListener, stop: Stop) -> usize {
+        let router = routes::public(self.0.clone());
+        listen::serve(listener, router, self.0.limits, stop).await
+    }
+
+    /// Answers operators until `stop`; answers how many connections had to be cut in the end.
+    pub(crate) async fn serve_admin(&self, listener: TcpListener, stop: Stop) -> usize {
+        let router = routes::admin(self.0.clone());
+        listen::serve(listener, router, self.0.limits, stop).await
+    }
+}

@@ -1,0 +1,136 @@
+//! What can not be answered: `application/problem+json` (RFC 9457) that says what was expected.
+
+use std::any::Any;
+
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+/// The types of problems; a client may rely on their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    InvalidBody,
+    UnsupportedMediaType,
+    BodyTooLarge,
+    BodyTimeout,
+    NotFound,
+    MethodNotAllowed,
+    Internal,
+    Unavailable,
+}
+
+impl Kind {
+    const fn facts(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::InvalidBody => (
+                StatusCode::BAD_REQUEST,
+                "urn:problem-type:tidegate:invalid-body",
+                "The body is not what is expected",
+            ),
+            Self::UnsupportedMediaType => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "urn:problem-type:tidegate:unsupported-media-type",
+                "The body is not declared as JSON",
+            ),
+            Self::BodyTooLarge => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "urn:problem-type:tidegate:body-too-large",
+                "The body is too large",
+            ),
+            Self::BodyTimeout => (
+                StatusCode::REQUEST_TIMEOUT,
+                "urn:problem-type:tidegate:body-timeout",
+                "The body did not come in time",
+            ),
+            Self::NotFound => (
+                StatusCode::NOT_FOUND,
+                "urn:problem-type:tidegate:not-found",
+                "There is nothing at this path",
+            ),
+            Self::MethodNotAllowed => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "urn:problem-type:tidegate:method-not-allowed",
+                "The path does not take this method",
+            ),
+            Self::Internal => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "urn:problem-type:tidegate:internal",
+                "The server failed",
+            ),
+            Self::Unavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "urn:problem-type:tidegate:unavailable",
+                "No decision can be taken",
+            ),
+        }
+    }
+}
+
+/// A problem and what there is to say about this occurrence of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    kind: Kind,
+    detail: String,
+    place: Option<Place>,
+}
+
+/// Where in a body, both counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Problem {
+    pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into(), place: None }
+    }
+
+    /// A body that is not JSON, or not the JSON that is expected; the text of `error` says where.
+    pub(super) fn of_json(detail: String, error: &serde_json::Error) -> Self {
+        let place = Place { line: error.line(), column: error.column() };
+        Self { place: (place.line > 0).then_some(place), ..Self::new(Kind::InvalidBody, detail) }
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    r#type: &'a str,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    #[serde(flatten)]
+    place: Option<Place>,
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, name, title) = self.kind.facts();
+        let document = Document {
+            r#type: name,
+            title,
+            status: status.as_u16(),
+            detail: &self.detail,
+            place: self.place,
+        };
+        let body = serde_json::to_vec(&document).unwrap_or_default();
+        let fields = [(CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
+        (status, fields, body).into_response()
+    }
+}
+
+/// For a path that takes other methods; the router adds `Allow`.
+pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+    let detail = format!(
+        "{} does not take {method}: expected a method that the Allow header field names",
+        uri.path()
+    );
+    Problem::new(Kind::MethodNotAllowed, detail)
+}
+
+/// For a request whose handler panicked; the panic itself has been logged.
+pub(super) fn panicked(_: Box<dyn Any + Send>) -> Response {
+    let detail = "the request met a defect of the server, which has logged it; others go on";
+    Problem::new(Kind::Internal, detail).into_response()
+}

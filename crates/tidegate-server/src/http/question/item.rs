@@ -1,0 +1,126 @@
+//! One item of `descriptors`: entries, or entries with a cost of their own.
+//!
+//! `{"user": "a"}` or `{"descriptor": {"user": "a"}, "cost": 2}`: told apart by the first value, for the
+//! values of entries are texts. So an entry may well be called `descriptor` or `cost`.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
+
+use super::cost::Cost;
+use super::entries::Entries;
+
+const DESCRIPTOR: &str = "descriptor";
+const COST: &str = "cost";
+
+/// Entries, and the cost if they have one of their own.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) entries: Entries,
+    pub(super) cost: Option<Cost>,
+}
+
+impl Item {
+    /// Entries without a cost of their own.
+    pub(super) const fn of(entries: Entries) -> Self {
+        Self { entries, cost: None }
+    }
+}
+
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(Object)
+    }
+}
+
+struct Object;
+
+impl<'de> Visitor<'de> for Object {
+    type Value = Item;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a descriptor, such as {\"user\": \"a\"} or {\"descriptor\": {\"user\": \"a\"}, \"cost\": 2}",
+        )
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Item, A::Error> {
+        let Some(name) = map.next_key::<String>()? else {
+            return Entries::read(None, map).map(Item::of);
+        };
+        match (map.next_value()?, name.as_str()) {
+            (Piece::Text(value), _) => Entries::read(Some((name, value)), map).map(Item::of),
+            (Piece::Entries(entries), DESCRIPTOR) => wrapped(Some(entries), None, map),
+            (Piece::Cost(cost), COST) => wrapped(None, Some(cost), map),
+            _ => Err(A::Error::custom(format_args!(
+                "entry `{name}` is not a text: expected such as {{\"{name}\": \"a\"}}"
+            ))),
+        }
+    }
+}
+
+/// The rest of an item with a cost of its own.
+fn wrapped<'de, A: MapAccess<'de>>(
+    mut entries: Option<Entries>,
+    mut cost: Option<Cost>,
+    mut map: A,
+) -> Result<Item, A::Error> {
+    while let Some(name) = map.next_key::<String>()? {
+        match name.as_str() {
+            DESCRIPTOR if entries.is_none() => entries = Some(map.next_value()?),
+            COST if cost.is_none() => cost = Some(map.next_value()?),
+            DESCRIPTOR => return Err(A::Error::duplicate_field(DESCRIPTOR)),
+            COST => return Err(A::Error::duplicate_field(COST)),
+            other => return Err(A::Error::unknown_field(other, &[DESCRIPTOR, COST])),
+        }
+    }
+    let entries = entries.ok_or_else(|| A::Error::missing_field(DESCRIPTOR))?;
+    Ok(Item { entries, cost })
+}
+
+/// The first value of an item.
+enum Piece {
+    Text(String),
+    Entries(Entries),
+    Cost(Cost),
+}
+
+impl<'de> Deserialize<'de> for Piece {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Value)
+    }
+}
+
+struct Value;
+
+impl<'de> Visitor<'de> for Value {
+    type Value = Piece;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, for an entry of a descriptor")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Piece, E> {
+        Ok(Piece::Text(text.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Piece, E> {
+        Ok(Piece::Text(text))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Piece, A::Error> {
+        Entries::read(None, map).map(Piece::Entries)
+    }
+
+    fn visit_u64<E: Error>(self, units: u64) -> Result<Piece, E> {
+        Cost::read(Unexpected::Unsigned(units)).map(Piece::Cost)
+    }
+
+    fn visit_i64<E: Error>(self, units: i64) -> Result<Piece, E> {
+        Cost::read(Unexpected::Signed(units)).map(Piece::Cost)
+    }
+
+    fn visit_f64<E: Error>(self, units: f64) -> Result<Piece, E> {
+        Cost::read(Unexpected::Float(units)).map(Piece::Cost)
+    }
+}

@@ -1,0 +1,119 @@
+//! `GET /v1/rules`: the policy in force, in the words of a configuration; lengths in microseconds.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use tidegate::{Limit, Micros, OverrideSpec, PolicyRule, Spec};
+
+use super::problem::Problem;
+use super::{App, answer};
+use crate::pairs::Pairs;
+use crate::words;
+
+#[derive(Serialize)]
+struct Rules<'a> {
+    rules: Vec<Rule<'a>>,
+}
+
+#[derive(Serialize)]
+struct Rule<'a> {
+    domain: &'a str,
+    name: &'a str,
+    mode: &'static str,
+    r#match: &'static str,
+    when: Pairs<'a>,
+    key: &'a [String],
+    algorithm: &'static str,
+    #[serde(flatten)]
+    figures: Figures,
+    overrides: Vec<Override<'a>>,
+}
+
+#[derive(Serialize)]
+struct Override<'a> {
+    r#match: Pairs<'a>,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+/// What was said; what was not is left out.
+#[derive(Default, Serialize)]
+struct Figures {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buckets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anchor: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    initial: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolution_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_memory: Option<u64>,
+}
+
+impl<'a> From<&'a PolicyRule> for Rule<'a> {
+    fn from(rule: &'a PolicyRule) -> Self {
+        let spec = rule.spec();
+        Self {
+            domain: &spec.domain,
+            name: &spec.name,
+            mode: words::mode(spec.mode),
+            r#match: if spec.exact { "exact" } else { "subset" },
+            when: Pairs(&spec.when),
+            key: &spec.key,
+            algorithm: spec.spec.algorithm.name(),
+            figures: Figures::from(&spec.spec),
+            overrides: spec.overrides.iter().map(Override::from).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a OverrideSpec> for Override<'a> {
+    fn from(other: &'a OverrideSpec) -> Self {
+        let figures = Figures {
+            limit: other.limit.map(units),
+            window_us: other.window.map(Micros::as_micros),
+            capacity: other.capacity,
+            ..Figures::default()
+        };
+        Self { r#match: Pairs(&other.entries), figures }
+    }
+}
+
+impl From<&Spec> for Figures {
+    fn from(spec: &Spec) -> Self {
+        Self {
+            limit: Some(units(spec.limit)),
+            window_us: spec.window.map(Micros::as_micros),
+            buckets: spec.buckets,
+            strict: spec.strict,
+            anchor: spec.anchor.map(words::anchor),
+            capacity: spec.capacity,
+            initial: spec.initial,
+            resolution_us: spec.resolution.map(Micros::as_micros),
+            max_memory: spec.max_memory,
+        }
+    }
+}
+
+/// A limit as it is written: -1 for unlimited.
+fn units(limit: Limit) -> i64 {
+    match limit {
+        Limit::Unlimited => -1,
+        Limit::Units(units) => i64::try_from(units).unwrap_or(i64::MAX),
+    }
+}
+
+/// Answers the policy in force.
+pub(super) async fn rules(State(app): State<App>) -> Result<Response, Problem> {
+    let rules = app.gate.policy().rules().iter().map(Rule::from).collect();
+    answer::json(&Rules { rules })
+}

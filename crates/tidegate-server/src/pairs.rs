@@ -1,0 +1,13 @@
+//! Entries as a JSON object that keeps their order.
+
+use serde::{Serialize, Serializer};
+
+/// Entries of a descriptor, of `when`, or of an override's `match`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pairs<'a>(pub(crate) &'a [(String, String)]);
+
+impl Serialize for Pairs<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}

@@ -1,0 +1,112 @@
+//! A request that meets a given rule: for the line to paste at start, and for the health probe.
+
+use serde::Serialize;
+use tidegate::{Mode, Policy, PolicyRule, Request};
+
+use crate::pairs::Pairs;
+
+/// What an entry is given where any value will do.
+const ANY: &str = "demo";
+
+/// The domain and the entries of a descriptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) domain: String,
+    pub(crate) entries: Vec<(String, String)>,
+}
+
+impl Sample {
+    /// Meets the first rule that is enforced, else the first that counts; where there is none it is
+    /// any request.
+    pub(crate) fn of(policy: &Policy) -> Self {
+        let first = |mode| policy.rules().iter().find(|rule| rule.mode() == mode);
+        first(Mode::Enforce).or_else(|| first(Mode::Shadow)).map_or_else(Self::any, Self::meeting)
+    }
+
+    fn any() -> Self {
+        Self {
+            domain: Request::DEFAULT_DOMAIN.to_owned(),
+            entries: vec![("key".to_owned(), ANY.to_owned())],
+        }
+    }
+
+    /// The entries of `when`, then those of `key` that it does not name: also what `exact` wants.
+    fn meeting(rule: &PolicyRule) -> Self {
+        let spec = rule.spec();
+        let when = spec.when.iter();
+        let mut entries: Vec<_> =
+            when.map(|(name, pattern)| (name.clone(), fitting(pattern))).collect();
+        let named = |name: &String| spec.when.iter().any(|(when, _)| when == name);
+        let keys = spec.key.iter().filter(|name| !named(name));
+        entries.extend(keys.map(|name| (name.clone(), ANY.to_owned())));
+        Self { domain: spec.domain.clone(), entries }
+    }
+
+    /// The body of a check, on one line.
+    pub(crate) fn body(&self) -> String {
+        let body = Body {
+            domain: Some(self.domain.as_str()).filter(|d| *d != Request::DEFAULT_DOMAIN),
+            descriptor: Pairs(&self.entries),
+        };
+        serde_json::to_string(&body).unwrap_or_default()
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<&'a str>,
+    descriptor: Pairs<'a>,
+}
+
+/// A value that fits a `when` pattern.
+fn fitting(pattern: &str) -> String {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => format!("{prefix}{ANY}"),
+        None => pattern.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::{Algorithm, Descriptor, Gate, Micros, RuleSpec, Spec};
+
+    fn rule(name: &str) -> RuleSpec {
+        RuleSpec::new(name, Spec::new(Algorithm::FixedWindow, 5, Micros::from_secs(1)))
+    }
+
+    fn meets(rules: Vec<RuleSpec>, expected: &str) -> Sample {
+        let policy = Policy::new(rules).unwrap();
+        let sample = Sample::of(&policy);
+        let gate = Gate::new(policy);
+        let entries: Vec<_> =
+            sample.entries.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let descriptors = [Descriptor::new(&entries)];
+        let answer = gate.peek(&Request::new(&sample.domain, &descriptors));
+        let names: Vec<_> = answer.matched().iter().map(|matched| matched.rule().name()).collect();
+        assert!(names.contains(&expected), "{sample:?} meets {names:?}");
+        sample
+    }
+
+    #[test]
+    fn a_sample_meets_its_rule_whatever_the_rule_asks_for() {
+        meets(vec![rule("all")], "all");
+        meets(vec![rule("every").when("path", "*").key(["path", "user"])], "every");
+        let exact = rule("exact").when("path", "api/*").key(["user", "path"]).exact();
+        let sample = meets(vec![exact.in_domain("d")], "exact");
+        assert_eq!(
+            sample.body(),
+            r#"{"domain":"d","descriptor":{"path":"api/demo","user":"demo"}}"#
+        );
+    }
+
+    #[test]
+    fn a_sample_prefers_an_enforced_rule_and_never_takes_one_that_is_off() {
+        let off = || rule("off").mode(Mode::Off);
+        let shadow = || rule("shadow").key(["a"]).mode(Mode::Shadow);
+        meets(vec![off(), shadow(), rule("enforced").key(["b"])], "enforced");
+        meets(vec![off(), shadow()], "shadow");
+        assert_eq!(Sample::of(&Policy::new(vec![off()]).unwrap()), Sample::any());
+    }
+}

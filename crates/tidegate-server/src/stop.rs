@@ -1,0 +1,107 @@
+//! When the process is asked to stop: first to drain, and if asked again, at once.
+
+use tokio::sync::watch;
+
+use crate::cli::Failure;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Running,
+    Draining,
+    Ending,
+}
+
+/// Tells everyone who holds a copy when to stop.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop(watch::Receiver<Phase>);
+
+impl Stop {
+    /// Listens for SIGTERM and SIGINT (where there are no such signals, for Ctrl-C). Call it inside
+    /// the runtime.
+    ///
+    /// # Errors
+    /// When the system does not let the process listen.
+    pub(crate) fn on_signals() -> Result<Self, Failure> {
+        let mut signals = signals::Signals::listen()
+            .map_err(|error| Failure::new(format!("can not listen for signals: {error}")))?;
+        let (phase, seen) = watch::channel(Phase::Running);
+        tokio::spawn(async move {
+            for next in [Phase::Draining, Phase::Ending] {
+                signals.next().await;
+                let _ = phase.send(next);
+            }
+        });
+        Ok(Self(seen))
+    }
+
+    /// Returns once the process drains; at once from then on.
+    pub(crate) async fn draining(&mut self) {
+        let _ = self.0.wait_for(|phase| *phase >= Phase::Draining).await;
+    }
+
+    /// Returns once the process was asked a second time.
+    pub(crate) async fn ending(&mut self) {
+        let _ = self.0.wait_for(|phase| *phase >= Phase::Ending).await;
+    }
+
+    /// A process that stops when `Trigger::drain` is called.
+    #[cfg(test)]
+    pub(crate) fn by_hand() -> (Trigger, Self) {
+        let (phase, seen) = watch::channel(Phase::Running);
+        (Trigger(phase), Self(seen))
+    }
+}
+
+/// What a test stops a server with.
+#[cfg(test)]
+pub(crate) struct Trigger(watch::Sender<Phase>);
+
+#[cfg(test)]
+impl Trigger {
+    pub(crate) fn drain(&self) {
+        self.0.send_replace(Phase::Draining);
+    }
+}
+
+#[cfg(unix)]
+mod signals {
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+
+    pub(super) struct Signals {
+        terminate: Signal,
+        interrupt: Signal,
+    }
+
+    impl Signals {
+        pub(super) fn listen() -> std::io::Result<Self> {
+            Ok(Self {
+                terminate: signal(SignalKind::terminate())?,
+                interrupt: signal(SignalKind::interrupt())?,
+            })
+        }
+
+        pub(super) async fn next(&mut self) {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod signals {
+    pub(super) struct Signals;
+
+    impl Signals {
+        pub(super) fn listen() -> std::io::Result<Self> {
+            Ok(Self)
+        }
+
+        pub(super) async fn next(&mut self) {
+            if tokio::signal::ctrl_c().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What operators do: reset, refund, look at the rules; and health, on both listeners.
+
+use serde_json::json;
+
+use crate::client::Client;
+use crate::process::Server;
+
+const RULES: &str = r#"
+[[rule]]
+name = "per-user"
+when = { plan = "free", path = "api/*" }
+key = ["user", "path"]
+match = "exact"
+algorithm = "token_bucket"
+limit = 3
+window = "1h"
+capacity = 5
+
+[[rule.override]]
+match = { user = "vip" }
+limit = 100
+capacity = 10
+
+[[rule]]
+name = "all"
+domain = "open"
+algorithm = "fixed_window"
+anchor = "first_request"
+limit = -1
+mode = "off"
+"#;
+
+const ASKED: &str = r#"{"descriptor": {"plan": "free", "path": "api/x", "user": "a"}, "cost": 4}"#;
+
+fn server() -> (Server, Client, Client) {
+    let server = Server::with_rules(RULES);
+    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    (server, public, admin)
+}
+
+#[tokio::test]
+async fn a_reset_makes_limiters_new_and_says_how_many() {
+    let (_server, public, admin) = server();
+    assert_eq!(public.check(ASKED).await.status, 200);
+    assert_eq!(public.check(ASKED).await.status, 429);
+    let reset = admin.post("/v1/reset", &ASKED.replace(r#", "cost": 4"#, "")).await;
+    assert_eq!((reset.status.as_u16(), reset.json()), (200, json!({"reset": 1})));
+    assert_eq!(public.check(ASKED).await.json()["remaining"], 1);
+    let none = admin.post("/v1/reset", r#"{"descriptor": {"user": "a"}}"#).await;
+    assert_eq!(none.json(), json!({"reset": 0}));
+}
+
+#[tokio::test]
+async fn a_reset_does_not_take_a_cost_for_a_refund() {
+    let (_server, public, admin) = server();
+    assert_eq!(public.check(ASKED).await.status, 200);
+    let detail = admin.post("/v1/reset", ASKED).await.problem(400);
+    assert!(detail.contains("`cost` means nothing to a reset"), "{detail}");
+    assert_eq!(public.check(ASKED).await.status, 429, "nothing was reset");
+}
+
+#[tokio::test]
+async fn a_refund_gives_units_back_and_never_more_than_were_used() {
+    let (_server, public, admin) = server();
+    assert_eq!(public.check(ASKED).await.json()["remaining"], 1);
+    for _ in 0..2 {
+        let refund = admin.post("/v1/refund", ASKED).await;
+        assert_eq!(refund.status, 200);
+        let told = refund.json();
+        assert_eq!((&told["rule"], &told["remaining"]), (&json!("per-user"), &json!(5)));
+    }
+}
+
+#[tokio::test]
+async fn the_rules_in_force_are_told_in_the_words_of_a_configuration() {
+    let (_server, _public, admin) = server();
+    let answer = admin.get("/v1/rules").await;
+    assert_eq!(answer.status, 200);
+    let expected = json!({"rules": [
+        {
+            "domain": "default", "name": "per-user", "mode": "enforce", "match": "exact",
+            "when": {"plan": "free", "path": "api/*"}, "key": ["user", "path"],
+            "algorithm": "token_bucket", "limit": 3, "window_us": 3_600_000_000_u64, "capacity": 5,
+            "overrides": [{"match": {"user": "vip"}, "limit": 100, "capacity": 10}],
+        },
+        {
+            "domain": "open", "name": "all", "mode": "off", "match": "subset",
+            "when": {}, "key": [], "algorithm": "fixed_window", "limit": -1,
+            "anchor": "first_request", "overrides": [],
+        },
+    ]});
+    assert_eq!(answer.json(), expected);
+    assert!(answer.text.contains(r#""when":{"plan":"free","path":"api/*"}"#), "in file order");
+}
+
+#[tokio::test]
+async fn both_listeners_tell_their_health_and_asking_takes_nothing() {
+    let (_server, public, admin) = server();
+    for client in [&public, &admin] {
+        for _ in 0..10 {
+            let health = client.get("/healthz").await;
+            assert_eq!((health.status.as_u16(), health.json()), (200, json!({"status": "ok"})));
+        }
+    }
+    // The probe looks at the limiter of these entries.
+    let probed = r#"{"descriptor": {"plan": "free", "path": "api/demo", "user": "demo"}}"#;
+    assert_eq!(public.check(probed).await.json()["remaining"], 4);
+}

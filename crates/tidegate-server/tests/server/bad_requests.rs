@@ -1,0 +1,193 @@
+//! Every kind of bad request gets a problem that says what was wrong and what was expected.
+
+use axum::http::Method;
+
+use crate::client::Client;
+use crate::process::Server;
+
+/// A body, and what its problem must say.
+const BODIES: [(&str, &str); 30] = [
+    ("", "EOF while parsing a value at line 1 column 0"),
+    ("{", "not JSON: EOF while parsing an object at line 1 column 1"),
+    ("{\"descriptor\": {}} x", "trailing characters at line 1 column 20"),
+    ("[]", "the body is an array: expected such as {\"domain\""),
+    ("3", "invalid type: integer `3`, expected an object"),
+    ("{}", "neither `descriptor` nor `descriptors`"),
+    (r#"{"descriptor": {}, "descriptors": [{}]}"#, "both `descriptor` and `descriptors`"),
+    (r#"{"descriptors": []}"#, "`descriptors` is empty"),
+    (r#"{"descriptr": {}}"#, "unknown field `descriptr`, expected one of `domain`, `descriptor`"),
+    ("{\n  \"descriptor\": {},\n  \"hits\": 1\n}", "unknown field `hits`"),
+    (r#"{"descriptor": {}, "cost": 1, "cost": 2}"#, "duplicate field `cost`"),
+    (r#"{"domain": "", "descriptor": {}}"#, "`domain` is empty"),
+    (r#"{"domain": 7, "descriptor": {}}"#, "integer `7`, expected a string"),
+    (r#"{"domain": null, "descriptor": {}}"#, "null, expected a string"),
+    (r#"{"descriptor": null}"#, "null, expected an object of text values"),
+    (r#"{"descriptor": ["user", "a"]}"#, "sequence, expected an object of text values"),
+    (r#"{"descriptor": {"user": 7}}"#, "integer `7`, expected a string at line 1 column 25"),
+    (r#"{"descriptor": {"user": "a", "user": "b"}}"#, "entry `user` is given twice"),
+    (r#"{"descriptors": [{"user": "a", "user": "b"}]}"#, "entry `user` is given twice"),
+    (r#"{"descriptors": {"user": "a"}}"#, "map, expected a sequence"),
+    (r#"{"descriptors": ["user"]}"#, "string \"user\", expected a descriptor, such as"),
+    (r#"{"descriptors": [{"user": 7}]}"#, "entry `user` is not a text"),
+    (
+        r#"{"descriptors": [{"descriptor": {}, "user": "a"}]}"#,
+        "unknown field `user`, expected `descriptor` or `cost`",
+    ),
+    (r#"{"descriptors": [{"descriptor": {}, "descriptor": {}}]}"#, "duplicate field `descriptor`"),
+    (r#"{"descriptors": [{"cost": 2}]}"#, "missing field `descriptor`"),
+    (
+        r#"{"descriptors": [{"descriptor": {}, "cost": "2"}]}"#,
+        "string \"2\", expected a cost, which is a whole number",
+    ),
+    (
+        r#"{"descriptor": {}, "cost": -1}"#,
+        "integer `-1`, expected a cost, which is a whole number from 0 to 1000000000",
+    ),
+    (r#"{"descriptor": {}, "cost": 1.5}"#, "floating point `1.5`, expected a cost"),
+    (r#"{"descriptor": {}, "cost": 1000000001}"#, "integer `1000000001`, expected a cost"),
+    (r#"{"descriptor": {}, "cost": 99999999999999999999}"#, "expected a cost"),
+];
+
+fn server() -> (Server, Client) {
+    let server = Server::with_example();
+    let client = Client::new(server.http);
+    (server, client)
+}
+
+#[tokio::test]
+async fn a_body_that_can_not_be_understood_is_told_what_is_wrong() {
+    let (_server, client) = server();
+    for (body, expected) in BODIES {
+        let detail = client.check(body).await.problem(400);
+        assert!(detail.contains(expected), "{body}: {detail}");
+        assert!(detail.contains("expected such as {\"domain\""), "{body}: {detail}");
+    }
+}
+
+#[tokio::test]
+async fn the_place_of_a_mistake_can_be_read_by_a_program() {
+    let (_server, client) = server();
+    let problem = client.check("{\n  \"descriptor\": {},\n  \"hits\": 1\n}").await.json();
+    assert_eq!((&problem["line"], &problem["column"]), (&3.into(), &8.into()));
+}
+
+#[tokio::test]
+async fn the_largest_cost_is_not_a_mistake() {
+    let (_server, client) = server();
+    let answer = client.check(r#"{"descriptor": {"key": "a"}, "cost": 1000000000}"#).await;
+    assert_eq!(answer.status, 422, "it is understood, and never fits");
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_utf_8_are_refused() {
+    let (_server, client) = server();
+    let body = b"{\"descriptor\": {\"user\": \"\xff\"}}".to_vec();
+    let json = Some("application/json");
+    let detail = client.send(Method::POST, "/v1/check", json, body).await.problem(400);
+    assert!(detail.contains("invalid unicode code point at line 1 column"), "{detail}");
+}
+
+#[tokio::test]
+async fn only_json_is_read_and_no_type_at_all_is_taken_for_it() {
+    let (_server, client) = server();
+    let send = |kind| {
+        let body = br#"{"descriptor": {"user": "a"}}"#.to_vec();
+        client.send(Method::POST, "/v1/check", kind, body)
+    };
+    for kind in
+        ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1"]
+    {
+        let detail = send(Some(kind)).await.problem(415);
+        assert!(detail.contains(kind) && detail.contains("expected application/json"), "{detail}");
+    }
+    for kind in [None, Some("application/json; charset=UTF-8")] {
+        assert_eq!(send(kind).await.status, 200, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_413() {
+    let (_server, client) = server();
+    let body = |bytes: usize| {
+        let body = r#"{"descriptor": {}}"#;
+        format!("{body}{}", " ".repeat(bytes - body.len()))
+    };
+    assert_eq!(client.check(&body(65_536)).await.status, 200);
+    let detail = client.check(&body(65_537)).await.problem(413);
+    assert!(detail.contains("at most 65536 bytes"), "{detail}");
+}
+
+#[tokio::test]
+async fn descriptors_and_entries_are_only_so_many() {
+    let (_server, client) = server();
+    let descriptors = |n: usize| format!(r#"{{"descriptors": [{}]}}"#, vec!["{}"; n].join(","));
+    assert_eq!(client.check(&descriptors(64)).await.status, 200);
+    let detail = client.check(&descriptors(65)).await.problem(400);
+    assert!(detail.contains("has 65 items, and at most 64 are taken"), "{detail}");
+
+    let entries =
+        |n: usize| (0..n).map(|i| format!(r#""e{i}": "v""#)).collect::<Vec<_>>().join(",");
+    for form in [
+        r#"{"descriptor": {@}}"#,
+        r#"{"descriptors": [{@}]}"#,
+        r#"{"descriptors": [{"descriptor": {@}}]}"#,
+    ] {
+        assert_eq!(client.check(&form.replace('@', &entries(64))).await.status, 200, "{form}");
+        let detail = client.check(&form.replace('@', &entries(65))).await.problem(400);
+        assert!(detail.contains("at most 64 entries"), "{form}: {detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_body_takes_nothing() {
+    let (_server, client) = server();
+    let good = r#"{"descriptor": {"key": "a"}}"#;
+    client.check(&good.replace('}', "} x")).await.problem(400);
+    assert_eq!(client.check(good).await.json()["remaining"], 4);
+}
+
+#[tokio::test]
+async fn an_unknown_path_is_404_and_told_what_there_is() {
+    let (server, client) = server();
+    let detail = client.check_path("/v1/chek").await;
+    assert!(
+        detail.contains("nothing is at /v1/chek: expected one of /v1/check, /v1/peek, /healthz"),
+        "{detail}"
+    );
+    let detail = Client::new(server.admin).check_path("/").await;
+    assert!(
+        detail.contains("expected one of /v1/reset, /v1/refund, /v1/rules, /healthz"),
+        "{detail}"
+    );
+}
+
+#[tokio::test]
+async fn a_path_of_the_other_listener_is_404_and_says_so() {
+    let (server, client) = server();
+    for path in ["/v1/reset", "/v1/refund", "/v1/rules"] {
+        let detail = client.check_path(path).await;
+        assert!(detail.contains("on the admin listener"), "{detail}");
+    }
+    for path in ["/v1/check", "/v1/peek"] {
+        let detail = Client::new(server.admin).check_path(path).await;
+        assert!(detail.contains("on the public listener"), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_405_and_told_the_right_one() {
+    let (server, client) = server();
+    let answer = client.get("/v1/check").await;
+    assert_eq!(answer.header("allow"), Some("POST"));
+    assert!(answer.problem(405).contains("/v1/check does not take GET"));
+    let answer = Client::new(server.admin).post("/v1/rules", "{}").await;
+    assert_eq!(answer.header("allow"), Some("GET,HEAD"));
+    answer.problem(405);
+}
+
+impl Client {
+    /// The detail of the 404 that a path is answered with.
+    async fn check_path(&self, path: &str) -> String {
+        self.post(path, r#"{"descriptor": {}}"#).await.problem(404)
+    }
+}

@@ -1,0 +1,106 @@
+//! A small HTTP client: one request, the whole answer.
+
+use std::net::SocketAddr;
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Builder, Client as Legacy};
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+/// A client of one listener.
+#[derive(Clone)]
+pub(crate) struct Client {
+    at: SocketAddr,
+    inner: Legacy<HttpConnector, Full<Bytes>>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Client {
+    /// Speaks HTTP/1.1.
+    pub(crate) fn new(at: SocketAddr) -> Self {
+        Self::with(at, &Legacy::builder(TokioExecutor::new()))
+    }
+
+    /// Speaks HTTP/2 from the first byte.
+    pub(crate) fn http2(at: SocketAddr) -> Self {
+        let mut builder = Legacy::builder(TokioExecutor::new());
+        Self::with(at, builder.http2_only(true))
+    }
+
+    /// Head and body go out at once; else the body would wait for the acknowledgement of the head.
+    fn with(at: SocketAddr, builder: &Builder) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        Self { at, inner: builder.build(connector) }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, None, Vec::new()).await
+    }
+
+    /// Posts JSON.
+    pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
+        let body = body.as_bytes().to_vec();
+        self.send(Method::POST, path, Some("application/json"), body).await
+    }
+
+    /// Posts JSON to `/v1/check`.
+    pub(crate) async fn check(&self, body: &str) -> Answer {
+        self.post("/v1/check", body).await
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        body: Vec<u8>,
+    ) -> Answer {
+        let uri = format!("http://{}{path}", self.at);
+        let mut request = Request::builder().method(method).uri(uri);
+        if let Some(content_type) = content_type {
+            request = request.header("content-type", content_type);
+        }
+        let request = request.body(Full::from(body)).unwrap();
+        let (head, body) = self.inner.request(request).await.unwrap().into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        Answer {
+            status: head.status,
+            headers: head.headers,
+            text: String::from_utf8(bytes.to_vec()).unwrap(),
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    /// A header field, or nothing.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// That it is a problem of this status; its detail.
+    pub(crate) fn problem(&self, status: u16) -> String {
+        assert_eq!(self.status, status, "{}", self.text);
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        let problem = self.json();
+        assert_eq!(problem["status"], status);
+        let kind = problem["type"].as_str().unwrap();
+        assert!(kind.starts_with("urn:problem-type:tidegate:"), "{kind}");
+        assert!(!problem["title"].as_str().unwrap().is_empty());
+        problem["detail"].as_str().unwrap().to_owned()
+    }
+}

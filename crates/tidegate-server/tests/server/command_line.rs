@@ -1,0 +1,150 @@
+//! The command line: exit codes, what is printed at start, and streams whose reader goes away.
+
+use std::process::{Command, Output, Stdio};
+
+use crate::client::Client;
+use crate::process::{BINARY, Server, check, config, run};
+
+const RULE: &str =
+    "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nlimit = 5\nwindow = \"1s\"\n";
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+#[test]
+fn a_sound_configuration_is_exit_code_0() {
+    let file = config(RULE);
+    let output = check(file.path());
+    assert_eq!(code(&output), Some(0));
+    let expected = format!("{}: 1 rule, no mistakes\n", file.path().display());
+    assert_eq!((text(&output.stdout), text(&output.stderr)), (expected, String::new()));
+}
+
+#[test]
+fn every_mistake_is_told_and_the_exit_code_is_2() {
+    let file = config(&format!("{RULE}limt = 3\n\n[[rule]]\nname = \"BAD\"\nalgorithm = \"x\"\n"));
+    let output = check(file.path());
+    assert_eq!(code(&output), Some(2));
+    assert_eq!(text(&output.stdout), "");
+    let said = text(&output.stderr);
+    for expected in [":6:1: unknown field `limt`: did you mean `limit`?", ":10:13:"] {
+        let expected = format!("{}{expected}", file.path().display());
+        assert!(said.contains(&expected), "{expected} in {said}");
+    }
+    let served = run(&["serve", "--config", file.path().to_str().unwrap()]);
+    assert_eq!((code(&served), text(&served.stderr)), (Some(2), said));
+}
+
+#[test]
+fn a_missing_file_is_exit_code_2() {
+    let output = run(&["check", "/nowhere/rules.toml"]);
+    assert_eq!(code(&output), Some(2));
+    assert!(text(&output.stderr).contains("/nowhere/rules.toml: no such file"));
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2_and_help_is_0() {
+    for args in
+        [&[][..], &["sreve"], &["serve", "--http", "8080"], &["serve", "--prot", "1"], &["check"]]
+    {
+        let output = run(args);
+        assert_eq!(code(&output), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains("--help"), "{args:?}");
+    }
+    for args in [&["--help"][..], &["serve", "--help"], &["check", "--help"]] {
+        let output = run(args);
+        assert_eq!(code(&output), Some(0), "{args:?}");
+        assert!(text(&output.stdout).contains("Example"), "{args:?}");
+    }
+    let version = text(&run(&["--version"]).stdout);
+    assert_eq!(version, format!("tidegate {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn an_address_in_use_is_told_with_its_option_and_exit_code_1() {
+    let server = Server::with_example();
+    let (http, admin) = (server.http.to_string(), server.admin.to_string());
+    let free = "127.0.0.1:0";
+    for (args, option) in [([&http, free], "--http"), ([free, &admin], "--admin")] {
+        let output = run(&["serve", "--http", args[0], "--admin", args[1]]);
+        assert_eq!(code(&output), Some(1));
+        assert_eq!(text(&output.stdout), "", "nothing is promised");
+        let said = text(&output.stderr);
+        let taken = if option == "--http" { &http } else { &admin };
+        assert!(said.contains(&format!("can not listen on {taken} ({option})")), "{said}");
+        assert!(said.contains("choose another address"), "{said}");
+    }
+}
+
+#[test]
+fn the_rules_in_force_are_printed_as_a_table() {
+    let server = Server::with_example();
+    let row = |name: &str| {
+        let line = server.printed.lines().find(|line| line.contains(name)).unwrap();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("DOMAIN"), "DOMAIN RULE ALGORITHM LIMIT WHEN KEY MODE OVERRIDES");
+    assert_eq!(
+        row("transfer-channel "),
+        "pay transfer-channel sliding_log 100 per 1s biz_type=transfer channel enforce 1"
+    );
+    assert_eq!(
+        row("demo-per-minute"),
+        "default demo-per-minute sliding_window 20 per 1m - key shadow 0"
+    );
+}
+
+/// Runs the printed line as it stands; what the shell printed.
+fn pasted(server: &Server) -> String {
+    let output = Command::new("sh").args(["-c", server.curl()]).output().unwrap();
+    assert!(output.status.success(), "{}: {}", server.curl(), text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[tokio::test]
+async fn the_printed_line_works_as_it_stands() {
+    let awkward = "[[rule]]\nname = \"awkward\"\ndomain = \"it's\"\nwhen = { path = \"a'\\\"b/*\" }\n\
+                   key = [\"$user\"]\nmatch = \"exact\"\nalgorithm = \"fixed_window\"\nlimit = 5\nwindow = \"1h\"\n";
+    for (server, rule) in [
+        (Server::with_example(), "transfer-channel"),
+        (Server::with_rules(RULE), "r"),
+        (Server::with_rules(awkward), "awkward"),
+    ] {
+        if Command::new("curl").arg("--version").output().is_err() {
+            // Without curl the line is taken apart by the shell all the same, and sent by this client.
+            let words = server.curl().replacen("curl", "printf '%s\\n'", 1);
+            let output = Command::new("sh").args(["-c", &words]).output().unwrap();
+            let words = text(&output.stdout);
+            let answer = Client::new(server.http).check(words.lines().last().unwrap()).await;
+            assert_eq!(answer.json()["rule"], rule);
+            continue;
+        }
+        let answer = pasted(&server);
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        assert!(answer.contains(&format!("\"rule\":\"{rule}\"")), "{answer}");
+    }
+}
+
+/// What the binary does when nobody reads its standard output.
+fn unread(args: &str) -> Output {
+    let line = format!("exec {BINARY} {args}");
+    let mut child = Command::new("sh");
+    let child = child.args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    drop(child.stdout.take());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let file = config(RULE);
+    for args in ["--help".to_owned(), format!("check {}", file.path().display())] {
+        let output = unread(&args);
+        assert_eq!((code(&output), text(&output.stderr)), (Some(0), String::new()), "{args}");
+    }
+}

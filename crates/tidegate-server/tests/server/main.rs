@@ -1,0 +1,12 @@
+//! The real binary, on free ports, driven over the network.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod admin;
+mod bad_requests;
+mod checks;
+mod client;
+mod command_line;
+mod concurrency;
+mod process;
+mod protocols;
+mod stopping;

@@ -1,0 +1,105 @@
+//! The binary as a child process that does not outlive its test.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use tempfile::NamedTempFile;
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
+
+/// A server that runs, and what it printed at start.
+pub(crate) struct Server {
+    pub(crate) http: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) printed: String,
+    child: Child,
+    _stdout: BufReader<ChildStdout>,
+    _config: Option<NamedTempFile>,
+}
+
+impl Server {
+    /// The rules that are built in.
+    pub(crate) fn with_example() -> Self {
+        Self::start(None)
+    }
+
+    /// The rules of a text.
+    pub(crate) fn with_rules(toml: &str) -> Self {
+        Self::start(Some(config(toml)))
+    }
+
+    /// Ready once it has printed the line to paste, its last.
+    fn start(config: Option<NamedTempFile>) -> Self {
+        let mut command = Command::new(BINARY);
+        command.args(["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        if let Some(config) = &config {
+            command.arg("--config").arg(config.path());
+        }
+        let streams = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = streams.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut printed = String::new();
+        while !printed.contains("curl") {
+            assert_ne!(stdout.read_line(&mut printed).unwrap(), 0, "ended: {printed}");
+        }
+        Self {
+            http: address(&printed, "  http "),
+            admin: address(&printed, "  admin "),
+            printed,
+            child,
+            _stdout: stdout,
+            _config: config,
+        }
+    }
+
+    /// The line to paste.
+    pub(crate) fn curl(&self) -> &str {
+        self.printed.lines().last().unwrap().trim()
+    }
+
+    /// Sends a signal such as `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let line = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+    }
+
+    /// Waits for the end; its exit code and its log.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let mut log = String::new();
+        let mut stderr = self.child.stderr.take().unwrap();
+        stderr.read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap().code(), log)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn address(printed: &str, heading: &str) -> SocketAddr {
+    let line = printed.lines().find(|line| line.starts_with(heading)).unwrap();
+    let url = line.split_whitespace().nth(1).unwrap();
+    url.strip_prefix("http://").unwrap().parse().unwrap()
+}
+
+/// A file of rules.
+pub(crate) fn config(toml: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::with_suffix(".toml").unwrap();
+    file.write_all(toml.as_bytes()).unwrap();
+    file
+}
+
+/// Runs the binary to its end.
+pub(crate) fn run(args: &[&str]) -> Output {
+    Command::new(BINARY).args(args).output().unwrap()
+}
+
+/// Runs `tidegate check` on a file.
+pub(crate) fn check(file: &Path) -> Output {
+    run(&["check", file.to_str().unwrap()])
+}

@@ -1,0 +1,66 @@
+//! SIGTERM and SIGINT: what is under way is finished, nothing new is taken, exit code 0.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::process::Server;
+
+const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
+
+/// A request whose body the server waits for: it has asked for it.
+fn under_way(server: &Server) -> TcpStream {
+    const ASKED: &str = "HTTP/1.1 100 Continue\r\n\r\n";
+    let mut stream = TcpStream::connect(server.http).unwrap();
+    let length = BODY.len();
+    write!(
+        stream,
+        "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\nexpect: 100-continue\r\n\r\n"
+    )
+    .unwrap();
+    let mut asked = vec![0; ASKED.len()];
+    stream.read_exact(&mut asked).unwrap();
+    assert_eq!(String::from_utf8(asked).unwrap(), ASKED);
+    stream
+}
+
+/// Returns once the listener is closed.
+fn until_closed(server: &Server) {
+    while TcpStream::connect(server.http).is_ok() {}
+}
+
+fn a_signal_drains(signal: &str) {
+    let server = Server::with_example();
+    let mut stream = under_way(&server);
+    server.signal(signal);
+    until_closed(&server);
+    stream.write_all(BODY.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.contains("\"remaining\":4"), "{answer}");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("stopped connections_cut=0"), "{log}");
+}
+
+#[test]
+fn sigterm_lets_a_request_under_way_finish() {
+    a_signal_drains("TERM");
+}
+
+#[test]
+fn sigint_lets_a_request_under_way_finish() {
+    a_signal_drains("INT");
+}
+
+#[test]
+fn a_second_signal_does_not_wait() {
+    let server = Server::with_example();
+    let _stream = under_way(&server);
+    server.signal("TERM");
+    until_closed(&server);
+    server.signal("TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("stopped connections_cut=1"), "{log}");
+}
