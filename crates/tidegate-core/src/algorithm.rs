@@ -13,6 +13,23 @@ use crate::error::RuleErrors;
 use crate::rule::{Spec, Word};
 use crate::time::{Micros, Timestamp};
 
+/// How small the states of a room can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// One word of 63 bits.
+    One,
+    /// Two words, the first of 63 bits.
+    Two,
+    /// They can not be packed.
+    Whole,
+}
+
+/// How long a store of packed states may run: 2^48 microseconds, nearly nine years.
+pub const HORIZON: Micros = Micros::from_micros(1 << 48);
+
+/// The bits of a packed state's first word; the one above them is the store's.
+pub(crate) const WORD_BITS: u32 = 63;
+
 /// One algorithm with the checked figures of one rule.
 ///
 /// `at` is always the instant that [`Room::advance`] answered for the state, never a raw clock
@@ -90,6 +107,23 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// Most bytes the state of one key can hold on the heap, beside `size_of::<State>()`.
     fn most_heap_bytes(&self) -> u64 {
         0
+    }
+
+    /// Whether every state can be packed into one word or two, for a store whose clock never steps
+    /// back (a packed state does not keep the time of its last unit). Asked once, when a store is built.
+    fn packing(&self) -> Packing {
+        Packing::Whole
+    }
+
+    /// The state in words; all zero for one that is as good as new. `base` is an instant that lies
+    /// before every state, and not more than [`HORIZON`] before any.
+    fn pack(&self, _base: Timestamp, _state: &Self::State) -> [u64; 2] {
+        [0; 2]
+    }
+
+    /// The state that was packed with the same `base`; all zero is a limiter as good as new.
+    fn unpack(&self, base: Timestamp, _words: [u64; 2]) -> Self::State {
+        self.fresh(base)
     }
 
     /// Time passes: answers the instant that counts for a clock that reads `now`.

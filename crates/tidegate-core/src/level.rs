@@ -6,11 +6,14 @@
 //! grain count fits 128 bits for every rule that is not refused (2^53 us x 10^9 < 2^83), with room
 //! for debts.
 
+use crate::algorithm::{HORIZON, Packing, WORD_BITS};
 use crate::error::RuleError;
 use crate::time::{Micros, Timestamp};
 
 /// A bucket may take at most this long to fill: 2^53 microseconds.
 const LONGEST_FILL_US: u64 = 1 << 53;
+
+const LARGEST_WORD: u64 = (1 << WORD_BITS) - 1;
 
 /// The rate N/W in lowest terms: n units per w microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +77,33 @@ impl Rate {
 impl Level {
     /// A level that nothing was ever added to.
     pub(crate) const EMPTY: Self = Self { empty_at: 0, last: Timestamp::EPOCH };
+
+    /// How a level of at most `most` grains can be packed: as the grains from `base` to its end.
+    pub(crate) fn packing(rate: Rate, most: u128) -> Packing {
+        let last_end = u128::from(HORIZON.as_micros()) * rate.n as u128 + most;
+        if last_end < 1 << WORD_BITS { Packing::One } else { Packing::Two }
+    }
+
+    /// The end in grains since `base`, low bits first. A debt beyond all telling stops at the largest.
+    pub(crate) fn pack(&self, rate: Rate, base: Timestamp, packing: Packing) -> [u64; 2] {
+        let grains = self.left(rate, base);
+        match packing {
+            Packing::One => [u64::try_from(grains).unwrap_or(u64::MAX).min(LARGEST_WORD), 0],
+            Packing::Two | Packing::Whole => {
+                let high = u64::try_from(grains >> WORD_BITS).unwrap_or(u64::MAX);
+                [grains as u64 & LARGEST_WORD, high]
+            }
+        }
+    }
+
+    pub(crate) fn unpack(rate: Rate, base: Timestamp, words: [u64; 2]) -> Self {
+        match u128::from(words[1]) << WORD_BITS | u128::from(words[0]) {
+            0 => Self::EMPTY,
+            grains => {
+                Self { empty_at: rate.instant(base).saturating_add(grains), last: Timestamp::EPOCH }
+            }
+        }
+    }
 
     pub(crate) const fn last(&self) -> Timestamp {
         self.last

@@ -42,7 +42,7 @@ mod level;
 mod rule;
 mod time;
 
-pub use algorithm::{Held, Room, Verbs, decide_all, look_at_all};
+pub use algorithm::{HORIZON, Held, Packing, Room, Verbs, decide_all, look_at_all};
 pub use algorithms::{
     Algorithm, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket, guides,

@@ -1,6 +1,6 @@
 //! Fixed window: one counter, begun anew when the window ends.
 
-use crate::algorithm::Room;
+use crate::algorithm::{HORIZON, Packing, Room, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::rule::{Anchor, Spec, Word};
@@ -12,6 +12,8 @@ pub struct FixedWindow {
     limit: u64,
     window: Micros,
     anchor: Anchor,
+    /// Bits left for the count in a word that holds the end of the window as well.
+    count_bits: u32,
 }
 
 /// The window that the last unit fell into, by its end, and the units in it.
@@ -37,6 +39,10 @@ impl FixedWindow {
         state.ends.since(at)
     }
 
+    const fn largest_count(&self) -> u64 {
+        (1 << self.count_bits) - 1
+    }
+
     /// Units in the window that holds `at`.
     fn count(&self, state: &State, at: Timestamp) -> u64 {
         if self.left(state, at).is_zero() { 0 } else { state.count }
@@ -48,7 +54,13 @@ impl Room for FixedWindow {
     const WORDS: &'static [Word] = &[Word::Anchor];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
-        Ok(Self { limit, window, anchor: spec.anchor.unwrap_or_default() })
+        let anchor = spec.anchor.unwrap_or_default();
+        let last_end = match anchor {
+            Anchor::Epoch => Timestamp::MAX.as_micros() / window.as_micros() + 1,
+            Anchor::FirstRequest => HORIZON.as_micros() + window.as_micros(),
+        };
+        let count_bits = WORD_BITS.saturating_sub(u64::BITS - last_end.leading_zeros());
+        Ok(Self { limit, window, anchor, count_bits })
     }
 
     fn fresh(&self, now: Timestamp) -> State {
@@ -123,5 +135,41 @@ impl Room for FixedWindow {
 
     fn same_shape(&self, old: &Self) -> bool {
         (self.window, self.anchor) == (old.window, old.anchor)
+    }
+
+    fn packing(&self) -> Packing {
+        if u64::BITS - self.limit.leading_zeros() < self.count_bits {
+            Packing::One
+        } else {
+            Packing::Two
+        }
+    }
+
+    /// The end in windows since the epoch, or in microseconds since `base` where windows begin
+    /// anywhere; then the count.
+    fn pack(&self, base: Timestamp, state: &State) -> [u64; 2] {
+        if state.count == 0 {
+            return [0; 2];
+        }
+        let end = match self.anchor {
+            Anchor::Epoch => state.ends.as_micros() / self.window.as_micros(),
+            Anchor::FirstRequest => state.ends.since(base).as_micros(),
+        };
+        match self.packing() {
+            Packing::One => [end << self.count_bits | state.count.min(self.largest_count()), 0],
+            Packing::Two | Packing::Whole => [end, state.count],
+        }
+    }
+
+    fn unpack(&self, base: Timestamp, words: [u64; 2]) -> State {
+        let (end, count) = match self.packing() {
+            Packing::One => (words[0] >> self.count_bits, words[0] & self.largest_count()),
+            Packing::Two | Packing::Whole => (words[0], words[1]),
+        };
+        let ends = match self.anchor {
+            Anchor::Epoch => Timestamp::from_micros(end.saturating_mul(self.window.as_micros())),
+            Anchor::FirstRequest => base.plus(Micros::from_micros(end)),
+        };
+        State { ends, count, last: Timestamp::EPOCH }
     }
 }

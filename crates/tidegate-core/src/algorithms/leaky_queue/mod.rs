@@ -1,6 +1,6 @@
 //! Leaky queue: admitted work leaves in order, each unit W/N after the one before.
 
-use crate::algorithm::Room;
+use crate::algorithm::{Packing, Room};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::level::{Level, Rate};
@@ -14,6 +14,7 @@ pub struct LeakyQueue {
     capacity: u64,
     window: Micros,
     rate: Rate,
+    packing: Packing,
 }
 
 impl LeakyQueue {
@@ -35,7 +36,8 @@ impl Room for LeakyQueue {
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let rate = Rate::new(limit, window);
         let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
-        Ok(Self { per_window: limit, capacity, window, rate })
+        let packing = Level::packing(rate, rate.grains(capacity + 1));
+        Ok(Self { per_window: limit, capacity, window, rate, packing })
     }
 
     fn fresh(&self, _now: Timestamp) -> Level {
@@ -115,5 +117,17 @@ impl Room for LeakyQueue {
 
     fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
         state.convert(self.rate, old.rate, at);
+    }
+
+    fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    fn pack(&self, base: Timestamp, state: &Level) -> [u64; 2] {
+        state.pack(self.rate, base, self.packing)
+    }
+
+    fn unpack(&self, base: Timestamp, words: [u64; 2]) -> Level {
+        Level::unpack(self.rate, base, words)
     }
 }

@@ -1,6 +1,6 @@
 //! Sliding counter: this window's count, and the previous one weighted by how much of it is inside.
 
-use crate::algorithm::Room;
+use crate::algorithm::{Packing, Room, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::rule::{Spec, Word};
@@ -11,6 +11,8 @@ use crate::time::{Micros, Timestamp};
 pub struct SlidingCounter {
     limit: u64,
     window: Micros,
+    /// Bits left for either count in a word that holds the number of the window as well.
+    count_bits: u32,
 }
 
 /// The number of the window the last unit fell into, its count, and the count of the one before.
@@ -30,6 +32,15 @@ struct View {
 }
 
 impl SlidingCounter {
+    /// Bits of either count as it is packed.
+    fn count_bits(&self) -> u32 {
+        if self.packing() == Packing::One { self.count_bits } else { u32::BITS }
+    }
+
+    fn largest_count(&self) -> u64 {
+        (1 << self.count_bits()) - 1
+    }
+
     const fn number(&self, at: Timestamp) -> u64 {
         at.as_micros() / self.window.as_micros()
     }
@@ -65,7 +76,9 @@ impl Room for SlidingCounter {
     const WORDS: &'static [Word] = &[];
 
     fn build(_spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
-        Ok(Self { limit, window })
+        let last = Timestamp::MAX.as_micros() / window.as_micros();
+        let count_bits = WORD_BITS.saturating_sub(u64::BITS - last.leading_zeros()) / 2;
+        Ok(Self { limit, window, count_bits })
     }
 
     fn fresh(&self, now: Timestamp) -> State {
@@ -165,5 +178,34 @@ impl Room for SlidingCounter {
 
     fn same_shape(&self, old: &Self) -> bool {
         self.window == old.window
+    }
+
+    fn packing(&self) -> Packing {
+        if u64::BITS - self.limit.leading_zeros() < self.count_bits {
+            Packing::One
+        } else {
+            Packing::Two
+        }
+    }
+
+    /// The number of the window, then its count, then that of the one before.
+    fn pack(&self, _base: Timestamp, state: &State) -> [u64; 2] {
+        let (bits, most) = (self.count_bits(), self.largest_count());
+        let counts = state.current.min(most) << bits | state.previous.min(most);
+        match (counts, self.packing()) {
+            (0, _) => [0; 2],
+            (_, Packing::One) => [state.window << (2 * bits) | counts, 0],
+            (_, Packing::Two | Packing::Whole) => [state.window, counts],
+        }
+    }
+
+    fn unpack(&self, _base: Timestamp, words: [u64; 2]) -> State {
+        let (bits, most) = (self.count_bits(), self.largest_count());
+        let (window, counts) = match self.packing() {
+            Packing::One => (words[0] >> (2 * bits), words[0]),
+            Packing::Two | Packing::Whole => (words[0], words[1]),
+        };
+        let (current, previous) = (counts >> bits & most, counts & most);
+        State { window, current, previous, last: Timestamp::EPOCH }
     }
 }

@@ -4,7 +4,7 @@
 //! `gcra` is a third name for it: the moment the level will be empty is the theoretical arrival time
 //! of the generic cell rate algorithm (ITU-T I.371), whose tolerance is capacity - 1 units.
 
-use crate::algorithm::Room;
+use crate::algorithm::{Packing, Room};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::level::{Level, Rate};
@@ -19,6 +19,7 @@ pub struct TokenBucket {
     missing_at_start: u64,
     window: Micros,
     rate: Rate,
+    packing: Packing,
 }
 
 impl TokenBucket {
@@ -38,7 +39,15 @@ impl Room for TokenBucket {
         if initial > capacity {
             return Err(out_of_range(Word::Initial, initial).into());
         }
-        Ok(Self { per_window: limit, capacity, missing_at_start: capacity - initial, window, rate })
+        let packing = Level::packing(rate, rate.grains(capacity));
+        Ok(Self {
+            per_window: limit,
+            capacity,
+            missing_at_start: capacity - initial,
+            window,
+            rate,
+            packing,
+        })
     }
 
     fn fresh(&self, now: Timestamp) -> Level {
@@ -117,5 +126,17 @@ impl Room for TokenBucket {
     /// A bucket that began with fewer tokens must not begin again, so it is never forgotten.
     fn is_as_good_as_new(&self, state: &Level, at: Timestamp) -> bool {
         self.missing_at_start == 0 && self.missing(state, at) == 0
+    }
+
+    fn packing(&self) -> Packing {
+        if self.missing_at_start == 0 { self.packing } else { Packing::Whole }
+    }
+
+    fn pack(&self, base: Timestamp, state: &Level) -> [u64; 2] {
+        state.pack(self.rate, base, self.packing)
+    }
+
+    fn unpack(&self, base: Timestamp, words: [u64; 2]) -> Level {
+        Level::unpack(self.rate, base, words)
     }
 }

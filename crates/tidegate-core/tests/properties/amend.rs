@@ -1,0 +1,167 @@
+//! A changed rule: what was used stays used. Never a credit, never a reset.
+
+use crate::common::{self, Limiter};
+use crate::greedy::{arrivals, grab, most_within};
+use crate::{MANY, policy};
+use crate::{STEPS, for_many_policies};
+use testkit::model::{Algorithm, Policy};
+use testkit::traffic::{self, Rng};
+
+/// A limiter after some traffic, and when the last of it came.
+fn after_traffic(rng: &mut Rng, policy: &Policy) -> (Box<dyn Limiter>, u64) {
+    let mut limiter = common::limiter(policy);
+    let requests = traffic::trace(rng, policy, 30);
+    requests.iter().for_each(|(at_us, cost)| drop(grab(rng, limiter.as_mut(), *at_us, *cost)));
+    let at_us = requests.last().map_or(0, |(at_us, _)| *at_us);
+    (limiter, at_us)
+}
+
+/// Units in use; without debts that is what lacks from the limit.
+fn used(limiter: &mut dyn Limiter, at_us: u64) -> u64 {
+    let now = limiter.peek(at_us, 0);
+    now.limit - now.remaining
+}
+
+/// Another rule of any algorithm, whose buckets start full; a limit of 0 holds nothing.
+fn any_rule(rng: &mut Rng) -> Policy {
+    let algorithm = rng.pick(Algorithm::ALL);
+    Policy { initial: None, ..limited(policy(rng, algorithm)) }
+}
+
+fn limited(policy: Policy) -> Policy {
+    Policy { limit: policy.limit.max(1), ..policy }
+}
+
+/// The same rule with another limit, and for a bucket another capacity.
+fn another_limit(rng: &mut Rng, old: &Policy) -> Policy {
+    let limit = rng.between(1, 2 * old.limit.min(400_000_000));
+    let capacity = old.capacity.map(|capacity| rng.between(1, 2 * capacity.clamp(1, 400_000_000)));
+    let next = Policy { limit, capacity, initial: None, ..old.clone() };
+    if common::rule(&next).is_ok() { next } else { old.clone() }
+}
+
+fn for_many_changes(
+    seed: u64,
+    next: impl Fn(&mut Rng, &Policy) -> Policy,
+    mut check: impl FnMut(&mut Rng, &Policy, &Policy),
+) {
+    for_many_policies(seed, 2 * MANY, |rng, old| {
+        let old = Policy { initial: None, ..limited(old) };
+        let new = next(rng, &old);
+        check(rng, &old, &new);
+    });
+}
+
+#[test]
+fn what_was_used_stays_used_under_any_other_rule() {
+    let any = |rng: &mut Rng, _: &Policy| any_rule(rng);
+    for_many_changes(901, any, |rng, old, new| {
+        let (mut limiter, at_us) = after_traffic(rng, old);
+        let used = used(limiter.as_mut(), at_us);
+        let left = limiter.amend(at_us, new).peek(at_us, 0).remaining;
+        assert_eq!(left, new.limit_figure().saturating_sub(used), "{old:?} {new:?}");
+    });
+}
+
+#[test]
+fn a_higher_limit_adds_the_difference_and_a_lower_one_leaves_debt() {
+    for_many_changes(902, another_limit, |rng, old, new| {
+        let (mut limiter, at_us) = after_traffic(rng, old);
+        let before = limiter.peek(at_us, 0);
+        let mut limiter = limiter.amend(at_us, new);
+        let after = limiter.peek(at_us, 0);
+        let owed = (before.limit - before.remaining).saturating_sub(after.limit);
+        let difference = i128::from(after.limit) - i128::from(before.limit);
+        let exact = i128::from(before.remaining) + difference;
+        assert_eq!(i128::from(after.remaining), exact.max(0), "{old:?} {new:?}");
+        if owed > 0 {
+            assert!(!limiter.step(at_us, 1).allowed, "{owed} owed: {old:?} {new:?}");
+        }
+    });
+}
+
+/// Any interval of length W across the change holds no more than the larger of each figure allows.
+#[test]
+fn no_interval_across_a_change_of_limit_holds_more_than_the_larger_rule_allows() {
+    for_many_changes(903, another_limit, |rng, old, new| {
+        let mut limiter = common::limiter(old);
+        let requests = traffic::trace(rng, old, STEPS);
+        let mut got = Vec::new();
+        let mut change_at = rng.below(STEPS as u64);
+        for (at_us, cost) in requests {
+            if change_at == 0 {
+                limiter = limiter.amend(at_us, new);
+            }
+            change_at = change_at.wrapping_sub(1);
+            got.extend(grab(rng, limiter.as_mut(), at_us, cost));
+        }
+        // A queue admits like a bucket of its places; what leaves it has its own test.
+        let larger = |figure: fn(&Policy) -> u64| figure(old).max(figure(new));
+        let bound = match old.algorithm {
+            Algorithm::SlidingLog => larger(|p| p.limit),
+            Algorithm::SlidingWindow if old.strict => larger(|p| p.limit),
+            _ if old.algorithm.has_capacity() => larger(Policy::limit_figure) + larger(|p| p.limit),
+            _ => 2 * larger(|p| p.limit),
+        };
+        let most = most_within(&arrivals(&got), old.window_us);
+        assert!(most <= u128::from(bound), "{most} of {bound}: {old:?} {new:?}");
+    });
+}
+
+/// Another algorithm or window: what was used counts as taken at the change.
+#[test]
+fn a_changed_shape_counts_what_was_used_as_taken_now() {
+    let any = |rng: &mut Rng, _: &Policy| any_rule(rng);
+    for_many_changes(904, any, |rng, old, new| {
+        if old.algorithm == new.algorithm || one_room(old.algorithm, new.algorithm) {
+            return;
+        }
+        let (mut limiter, from_us) = after_traffic(rng, old);
+        let used = used(limiter.as_mut(), from_us);
+        let mut limiter = limiter.amend(from_us, new);
+        let mut events = vec![(from_us, used)];
+        for (later_us, cost) in traffic::trace(rng, new, STEPS) {
+            let at_us = from_us + later_us % (3 * new.window_us);
+            let at_us = at_us.max(events.last().map_or(from_us, |(at_us, _)| *at_us));
+            events.extend(grab(rng, limiter.as_mut(), at_us, cost).map(|one| (at_us, one.cost)));
+        }
+        let bound = match new.algorithm {
+            Algorithm::LeakyQueue => new.limit_figure() + new.limit,
+            _ => limiter.bound(1),
+        };
+        let most = most_within(&events, new.window_us);
+        assert!(most <= u128::from(bound.max(used + new.limit)), "{most}: {old:?} {new:?}");
+    });
+}
+
+/// Token and leaky bucket are one algorithm, and the state of the one is a state of the other.
+fn one_room(a: Algorithm, b: Algorithm) -> bool {
+    let bucket = |algorithm| matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+    bucket(a) && bucket(b)
+}
+
+#[test]
+fn changing_to_and_fro_gives_nothing() {
+    let any = |rng: &mut Rng, _: &Policy| any_rule(rng);
+    for_many_changes(905, any, |rng, old, new| {
+        let (mut limiter, at_us) = after_traffic(rng, old);
+        let before = limiter.peek(at_us, 0).remaining;
+        for _ in 0..5 {
+            limiter = limiter.amend(at_us, new).amend(at_us, old);
+        }
+        let after = limiter.peek(at_us, 0).remaining;
+        assert_eq!(after, before, "{old:?} {new:?}");
+    });
+}
+
+#[test]
+fn changing_a_rule_to_itself_changes_nothing() {
+    for_many_policies(906, MANY, |rng, policy| {
+        let policy = Policy { initial: None, ..policy };
+        let (mut plain, mut amended) = (common::limiter(&policy), common::limiter(&policy));
+        for (at_us, cost) in traffic::trace(rng, &policy, STEPS) {
+            assert_eq!(amended.step(at_us, cost), plain.step(at_us, cost), "{policy:?}");
+            amended = amended.amend(at_us, &policy);
+        }
+    });
+}

@@ -1,0 +1,162 @@
+//! Clocks that step, both ways, while real time goes on.
+
+use crate::common::{self, Limiter};
+use crate::greedy::grab;
+use crate::{MANY, STEPS, for_many_policies};
+use testkit::model::{Algorithm, Policy};
+use testkit::traffic::{self, Rng};
+
+/// The longest that a cost which fits can have to wait with a clock that only goes forward.
+fn longest_wait_us(policy: &Policy) -> u64 {
+    let places = u128::from(policy.limit_figure()) * u128::from(policy.window_us);
+    let fill_us = places.div_ceil(u128::from(policy.limit.max(1)));
+    match policy.algorithm {
+        _ if policy.algorithm.has_capacity() => u64::try_from(fill_us).unwrap(),
+        Algorithm::SlidingCounter => 2 * policy.window_us,
+        Algorithm::SlidingWindow => policy.window_us + policy.window_us / policy.buckets,
+        Algorithm::SlidingLog => policy.window_us + policy.resolution_us,
+        _ => policy.window_us,
+    }
+}
+
+/// Whatever the clock did before, W longer than ever without a step is enough.
+#[test]
+fn nobody_waits_longer_than_a_window_because_of_a_step() {
+    for_many_policies(701, 2 * MANY, |rng, policy| {
+        let longest_us = longest_wait_us(&policy) + policy.window_us + policy.resolution_us;
+        let mut limiter = common::limiter(&policy);
+        let trace = traffic::jumpy_trace(rng, &policy, STEPS);
+        for (at_us, cost) in trace {
+            let answer = limiter.step(at_us, cost);
+            if let Some(told_us) = answer.retry_after_us {
+                assert!(told_us <= longest_us, "{told_us}: {policy:?}");
+            }
+        }
+        let (at_us, _) = *traffic::jumpy_trace(rng, &policy, STEPS).last().unwrap();
+        limiter.step(at_us, 1);
+        assert!(
+            limiter.peek(at_us + longest_us, policy.limit_figure()).allowed,
+            "at {at_us}: {policy:?}"
+        );
+    });
+}
+
+#[test]
+fn an_hours_step_back_locks_nobody_out_for_an_hour() {
+    const HOUR_US: u64 = 3_600_000_000;
+    for algorithm in Algorithm::ALL {
+        let policy = Policy::new(algorithm, 10, 1_000_000);
+        let mut limiter = common::limiter(&policy);
+        exhaust(limiter.as_mut(), 2 * HOUR_US);
+        let wait_us = limiter.step(HOUR_US, 1).retry_after_us.unwrap();
+        assert!(wait_us <= 2_000_000, "{wait_us}: {algorithm:?}");
+        assert!(limiter.step(HOUR_US + wait_us, 1).allowed, "{algorithm:?}");
+    }
+}
+
+fn exhaust(limiter: &mut dyn Limiter, at_us: u64) {
+    let all = limiter.peek(at_us, 1).remaining;
+    assert!(limiter.step(at_us, all).allowed);
+}
+
+/// Real time, what the clock makes of it, and how often it has stepped.
+struct Wall {
+    real_us: u64,
+    reads_us: u64,
+    steps: u64,
+}
+
+impl Wall {
+    fn go_on(&mut self, rng: &mut Rng, policy: &Policy) {
+        let w = policy.window_us;
+        let by_us = rng.pick([0, 1, w / 10, w / 3, w - 1]);
+        self.real_us += by_us;
+        self.reads_us += by_us;
+        if rng.chance(30) {
+            self.steps += 1;
+            let by_us = rng.pick([1, w / 2, w - 1, w, w + 1, 2 * w - 1, 5 * w + w / 3]);
+            self.reads_us = if rng.chance(60) {
+                self.reads_us.saturating_sub(by_us)
+            } else {
+                self.reads_us + by_us
+            };
+        }
+    }
+}
+
+/// Of any real interval of length W: the bound, and one fill for each step within it. Where the
+/// bound itself comes from an edge of the clock (a window, a bucket of it), a step moves the edges,
+/// and what is between two steps keeps the bound by itself.
+#[test]
+fn no_step_grants_more_than_one_fill() {
+    for_many_policies(702, 2 * MANY, |rng, policy| {
+        let mut wall = Wall { real_us: 0, reads_us: 20 * policy.window_us, steps: 0 };
+        let mut limiter = common::limiter(&policy);
+        let mut taken = Vec::new();
+        for _ in 0..STEPS {
+            wall.go_on(rng, &policy);
+            let got = grab(rng, limiter.as_mut(), wall.reads_us, 1);
+            taken.extend(got.map(|one| (wall.real_us, wall.steps, one.cost)));
+        }
+        assert_fills(&policy, &taken);
+    });
+}
+
+/// What an interval of length W may hold, and what each step may add to it.
+fn allowance(policy: &Policy) -> (u64, u64) {
+    let (limit, fill) = (policy.limit, policy.limit_figure());
+    match policy.algorithm {
+        Algorithm::SlidingLog => (limit, limit),
+        Algorithm::SlidingWindow if policy.strict => (limit, limit),
+        // A queue's bound tells what leaves; what it admits is a bucket's.
+        _ if policy.algorithm.has_capacity() => (fill + limit, fill),
+        _ => (2 * limit, 2 * limit),
+    }
+}
+
+fn assert_fills(policy: &Policy, taken: &[(u64, u64, u64)]) {
+    let (bound, fill) = allowance(policy);
+    for (i, (from_us, before, _)) in taken.iter().enumerate() {
+        let mut sum = 0_u128;
+        for (at_us, steps, units) in &taken[i..] {
+            if at_us - from_us >= policy.window_us {
+                break;
+            }
+            sum += u128::from(*units);
+            let fills = u128::from(steps - before) * u128::from(fill);
+            assert!(sum <= u128::from(bound) + fills, "{sum}: {policy:?}");
+        }
+    }
+}
+
+/// However the clock steps, what can be had at once is one fill at most, and a step of the clock
+/// after which nothing is asked has granted nothing yet.
+#[test]
+fn at_any_reading_no_more_than_one_fill_is_there() {
+    for_many_policies(704, MANY, |rng, policy| {
+        let mut limiter = common::limiter(&policy);
+        for (at_us, cost) in traffic::jumpy_trace(rng, &policy, STEPS) {
+            let there = limiter.peek(at_us, 1).remaining;
+            assert!(there <= policy.limit_figure(), "{there}: {policy:?}");
+            assert!(!limiter.peek(at_us, policy.limit_figure() + 1).allowed, "{policy:?}");
+            limiter.step(at_us, cost);
+        }
+    });
+}
+
+/// What was used up before a step back is used up after it, unless the parts of a window that were
+/// weighed are weighed anew.
+#[test]
+fn a_step_back_alone_gives_nothing() {
+    for_many_policies(703, 2 * MANY, |rng, policy| {
+        if policy.algorithm == Algorithm::SlidingCounter || policy.limit == 0 {
+            return;
+        }
+        let at_us = 30 * policy.window_us + rng.below(policy.window_us);
+        let mut limiter = common::limiter(&policy);
+        limiter.step(at_us, rng.between(1, policy.limit_figure()));
+        let before = limiter.peek(at_us, 1).remaining;
+        let back_us = at_us.saturating_sub(rng.below(29 * policy.window_us));
+        assert_eq!(limiter.peek(back_us, 1).remaining, before, "{back_us}: {policy:?}");
+    });
+}

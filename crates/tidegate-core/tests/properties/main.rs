@@ -1,0 +1,81 @@
+//! What must hold of every room, whatever the rule and whatever the traffic.
+//!
+//! Each property is a seeded loop over random rules and traces, so a failure is a seed anyone can
+//! repeat. `TIDEGATE_LONG=1` tries twenty times as many.
+
+mod amend;
+mod bounds;
+mod clock;
+#[path = "../common/mod.rs"]
+mod common;
+mod extremes;
+mod figures;
+mod greedy;
+mod neutral;
+mod queue;
+mod reached;
+mod refused_rules;
+mod same;
+
+use common::Limiter;
+use testkit::model::{Algorithm, Expected, Policy};
+use testkit::traffic::{self, Rng};
+
+/// Rules tried of each algorithm, in a property that costs little.
+const MANY: u64 = 150;
+/// Requests made under each rule.
+const STEPS: usize = 120;
+
+/// Calls `check` with `count` random rules of every algorithm, or twenty times as many.
+fn for_many_policies(seed: u64, count: u64, mut check: impl FnMut(&mut Rng, Policy)) {
+    for algorithm in Algorithm::ALL {
+        for_many_of(algorithm, seed, count, &mut check);
+    }
+}
+
+/// The same for one algorithm.
+fn for_many_of(
+    algorithm: Algorithm,
+    seed: u64,
+    count: u64,
+    check: &mut dyn FnMut(&mut Rng, Policy),
+) {
+    let mut rng = Rng::new(seed);
+    for _ in 0..times_as_many(count) {
+        let policy = policy(&mut rng, algorithm);
+        check(&mut rng, policy);
+    }
+}
+
+fn times_as_many(count: u64) -> u64 {
+    if std::env::var_os("TIDEGATE_LONG").is_some() { 20 * count } else { count }
+}
+
+/// A random rule; now and then a queue without places, which serves only who finds it idle.
+fn policy(rng: &mut Rng, algorithm: Algorithm) -> Policy {
+    let mut policy = traffic::policy(rng, algorithm);
+    if algorithm == Algorithm::LeakyQueue && rng.chance(10) {
+        policy.capacity = Some(0);
+    }
+    policy
+}
+
+/// Calls `check` after each request of a forward trace, with the request and its answer.
+fn for_many_answers(seed: u64, mut check: impl FnMut(&mut dyn Limiter, u64, u64, Expected)) {
+    for_many_policies(seed, MANY, |rng, policy| {
+        let mut limiter = common::limiter(&policy);
+        for (at_us, cost) in traffic::trace(rng, &policy, STEPS) {
+            let answer = limiter.step(at_us, cost);
+            check(limiter.as_mut(), at_us, cost, answer);
+        }
+    });
+}
+
+/// What a new limiter of the rule answers to the requests.
+fn answers(policy: &Policy, requests: &[(u64, u64)]) -> Vec<Expected> {
+    let mut limiter = common::limiter(policy);
+    requests.iter().map(|(at_us, cost)| limiter.step(*at_us, *cost)).collect()
+}
+
+/// The last instant a limiter knows: 2^53 - 1 microseconds.
+const END_US: u64 = (1 << 53) - 1;

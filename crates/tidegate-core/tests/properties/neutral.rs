@@ -1,0 +1,111 @@
+//! What changes nothing: refusals, looks, costs of 0, and forgetting what is as good as new.
+//!
+//! The clocks here go forward: a reading far in the past moves the state, whatever verb brings it.
+
+use crate::{MANY, STEPS, answers, common, for_many_policies};
+use testkit::traffic;
+
+#[test]
+fn a_refusal_changes_no_later_decision() {
+    for_many_policies(401, 2 * MANY, |rng, policy| {
+        let mut requests = traffic::trace(rng, &policy, STEPS);
+        requests[0].1 = 0; // the birth, whatever its outcome, stays
+        let all = answers(&policy, &requests);
+        let pairs = requests.into_iter().zip(all);
+        let (kept, want): (Vec<_>, Vec<_>) = pairs.filter(|(_, answer)| answer.allowed).unzip();
+        assert_eq!(answers(&policy, &kept), want, "{policy:?}");
+    });
+}
+
+#[test]
+fn a_refused_request_is_refused_again_with_the_same_figures() {
+    for_many_policies(402, MANY, |rng, policy| {
+        let mut limiter = common::limiter(&policy);
+        for (at_us, cost) in traffic::trace(rng, &policy, STEPS) {
+            let answer = limiter.step(at_us, cost);
+            if !answer.allowed {
+                assert_eq!(limiter.step(at_us, cost), answer, "{policy:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn looking_changes_nothing() {
+    for_many_policies(403, MANY, |rng, policy| {
+        let requests = traffic::trace(rng, &policy, STEPS);
+        let want = answers(&policy, &requests);
+        let mut limiter = common::limiter(&policy);
+        for ((at_us, cost), want) in requests.into_iter().zip(want) {
+            limiter.peek(at_us, cost);
+            limiter.peek(at_us + rng.below(3 * policy.window_us), rng.clone().skewed(u64::MAX));
+            assert_eq!(limiter.step(at_us, cost), want, "{policy:?}");
+            limiter.peek(at_us, 1);
+        }
+    });
+}
+
+#[test]
+fn a_look_tells_what_the_request_is_then_told() {
+    for_many_policies(404, MANY, |rng, policy| {
+        let mut limiter = common::limiter(&policy);
+        for (at_us, cost) in traffic::trace(rng, &policy, STEPS) {
+            let (seen, told) = (limiter.peek(at_us, cost), limiter.step(at_us, cost));
+            assert_eq!(
+                (seen.allowed, seen.retry_after_us, seen.delay_us),
+                (told.allowed, told.retry_after_us, told.delay_us),
+                "{policy:?}"
+            );
+            if told.allowed {
+                assert_eq!(seen.remaining - cost, told.remaining, "{policy:?}");
+            }
+        }
+    });
+}
+
+/// But for the birth of a bucket that starts with fewer tokens, which is why all begin alike here.
+#[test]
+fn a_cost_of_nothing_is_always_admitted_and_changes_nothing() {
+    for_many_policies(405, MANY, |rng, policy| {
+        let mut requests = traffic::trace(rng, &policy, STEPS);
+        requests[0].1 = 0;
+        let want = answers(&policy, &requests);
+        let mut limiter = common::limiter(&policy);
+        for ((at_us, cost), want) in requests.into_iter().zip(want) {
+            assert_eq!(limiter.step(at_us, cost), want, "{policy:?}");
+            let nothing = limiter.step(at_us, 0);
+            assert!(nothing.allowed && nothing.retry_after_us == Some(0), "{policy:?}");
+            assert_eq!(nothing.remaining, want.remaining, "{policy:?}");
+        }
+    });
+}
+
+#[test]
+fn forgetting_what_is_as_good_as_new_changes_nothing() {
+    let mut forgotten = 0;
+    for_many_policies(406, 2 * MANY, |rng, policy| {
+        let requests = traffic::trace(rng, &policy, STEPS);
+        let want = answers(&policy, &requests);
+        let mut limiter = common::limiter(&policy);
+        for ((at_us, cost), want) in requests.into_iter().zip(want) {
+            if rng.chance(50) {
+                forgotten += u64::from(limiter.forget_if_new(at_us));
+            }
+            assert_eq!(limiter.step(at_us, cost), want, "{policy:?}");
+        }
+    });
+    assert!(forgotten > 1_000, "only {forgotten} were forgotten: the property says little");
+}
+
+#[test]
+fn what_is_given_back_was_never_taken_by_an_empty_limiter() {
+    for_many_policies(407, MANY, |rng, policy| {
+        let mut limiter = common::limiter(&policy);
+        limiter.step(0, 0);
+        let before = limiter.peek(0, 1);
+        if before.remaining == before.limit {
+            limiter.refund(0, rng.skewed(u64::MAX));
+            assert_eq!(limiter.peek(0, 1), before, "{policy:?}");
+        }
+    });
+}

@@ -1,0 +1,90 @@
+//! What the definitions call the same decides the same, to the last figure.
+
+use std::collections::VecDeque;
+
+use crate::{MANY, STEPS, answers, for_many_of, policy, times_as_many};
+use testkit::model::{Algorithm, Policy};
+use testkit::traffic::{self, Rng};
+
+fn assert_same(rng: &mut Rng, one: &Policy, other: &Policy) {
+    let requests = traffic::jumpy_trace(rng, one, STEPS);
+    assert_eq!(answers(one, &requests), answers(other, &requests), "{one:?} {other:?}");
+}
+
+#[test]
+fn an_aligned_fixed_window_is_a_sliding_window_of_one_bucket() {
+    for_many_of(Algorithm::FixedWindow, 601, 2 * MANY, &mut |rng, policy| {
+        let aligned = Policy { anchor_first_request: false, ..policy };
+        let one_bucket =
+            Policy { algorithm: Algorithm::SlidingWindow, buckets: 1, ..aligned.clone() };
+        assert_same(rng, &aligned, &one_bucket);
+    });
+}
+
+#[test]
+fn a_leaky_bucket_is_a_token_bucket() {
+    for_many_of(Algorithm::LeakyBucket, 602, 2 * MANY, &mut |rng, leaky| {
+        let token = Policy { algorithm: Algorithm::TokenBucket, ..leaky.clone() };
+        assert_same(rng, &leaky, &token);
+    });
+}
+
+#[test]
+fn gcra_is_the_token_bucket_by_another_name() {
+    use tidegate_core::Algorithm;
+    assert_eq!(Algorithm::from_name("gcra"), Some(Algorithm::TokenBucket));
+}
+
+/// The cell rate algorithm of ITU-T I.371, as it is written: an increment T = W/N, a tolerance of
+/// (capacity - 1) increments, and a theoretical arrival time. In N-ths of a microsecond.
+#[test]
+fn a_token_bucket_is_the_cell_rate_algorithm() {
+    for_many_of(Algorithm::TokenBucket, 603, 2 * MANY, &mut |rng, policy| {
+        let policy = Policy { initial: None, limit: policy.limit.max(1), ..policy };
+        let requests = traffic::trace(rng, &policy, STEPS);
+        let (n, w) = (i128::from(policy.limit), i128::from(policy.window_us));
+        let tolerance = (i128::from(policy.capacity()) - 1) * w;
+        let mut arrival = 0;
+        let unit_costs: Vec<_> = requests.iter().map(|(at_us, _)| (*at_us, 1)).collect();
+        for ((at_us, _), answer) in unit_costs.iter().zip(answers(&policy, &unit_costs)) {
+            let now = i128::from(*at_us) * n;
+            let conforms = now >= arrival - tolerance;
+            if conforms {
+                arrival = arrival.max(now) + w;
+            }
+            assert_eq!(answer.allowed, conforms, "at {at_us}: {policy:?}");
+        }
+    });
+}
+
+/// A thousand buckets in a millisecond are as fine as the clock.
+#[test]
+fn a_sliding_window_as_fine_as_the_clock_is_the_log() {
+    let mut rng = Rng::new(604);
+    for _ in 0..times_as_many(2 * MANY) {
+        let limit = policy(&mut rng, Algorithm::SlidingLog).limit;
+        let log = Policy::new(Algorithm::SlidingLog, limit, 1_000);
+        let finest = Policy { algorithm: Algorithm::SlidingWindow, buckets: 1_000, ..log.clone() };
+        assert_same(&mut rng, &log, &finest);
+    }
+}
+
+/// Units in (t-W, t] + c <= N, added up each time from all that was ever admitted; with a
+/// resolution, each as of the end of its tick.
+#[test]
+fn the_log_is_its_definition() {
+    for_many_of(Algorithm::SlidingLog, 605, 2 * MANY, &mut |rng, policy| {
+        let requests = traffic::trace(rng, &policy, STEPS);
+        let tick = |at_us: u64| at_us / policy.resolution_us * policy.resolution_us;
+        let mut units: VecDeque<(u64, u64)> = VecDeque::new();
+        for ((at_us, cost), answer) in requests.iter().zip(answers(&policy, &requests)) {
+            let inside = |counts_as: u64| counts_as + policy.window_us > *at_us;
+            let count: u64 = units.iter().filter(|(as_of, _)| inside(*as_of)).map(|u| u.1).sum();
+            let admit = count.saturating_add(*cost) <= policy.limit || *cost == 0;
+            assert_eq!(answer.allowed, admit, "at {at_us}: {policy:?}");
+            if admit {
+                units.push_back((tick(*at_us) + policy.resolution_us - 1, *cost));
+            }
+        }
+    });
+}
