@@ -91,12 +91,9 @@ impl<'g> Answer<'g> {
     #[must_use]
     pub fn reported(&self) -> Option<&Matched<'g>> {
         if self.allowed {
-            self.enforced()
-                .min_by_key(|matched| matched.decision.remaining)
+            self.enforced().min_by_key(|matched| matched.decision.remaining)
         } else {
-            let denying = self
-                .enforced()
-                .filter(|matched| !matched.decision.is_allowed());
+            let denying = self.enforced().filter(|matched| !matched.decision.is_allowed());
             denying.min_by_key(|matched| Reverse(wait(&matched.decision)))
         }
     }
@@ -104,27 +101,20 @@ impl<'g> Answer<'g> {
     /// Least wait after which the same cost would fit: zero when allowed, `None` when it never does.
     #[must_use]
     pub fn retry_after(&self) -> Option<Micros> {
-        self.reported()
-            .map_or(Some(Micros::ZERO), |matched| matched.decision.retry_after())
+        self.reported().map_or(Some(Micros::ZERO), |matched| matched.decision.retry_after())
     }
 
     /// How long an admitted request must be held: the longest of all rules.
     #[must_use]
     pub fn delay(&self) -> Micros {
-        let longest = self
-            .enforced()
-            .map(|matched| matched.decision.delay())
-            .max();
+        let longest = self.enforced().map(|matched| matched.decision.delay()).max();
         longest.filter(|_| self.allowed).unwrap_or_default()
     }
 
     /// Least wait until all limiters are as good as new: the longest of all rules.
     #[must_use]
     pub fn reset_after(&self) -> Micros {
-        self.enforced()
-            .map(|matched| matched.decision.reset_after)
-            .max()
-            .unwrap_or_default()
+        self.enforced().map(|matched| matched.decision.reset_after).max().unwrap_or_default()
     }
 }
 

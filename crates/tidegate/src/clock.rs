@@ -30,15 +30,10 @@ impl SystemClock {
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is where the time is read")]
     pub fn new() -> Self {
-        let wall = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let started_at =
             Timestamp::from_micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX));
-        Self {
-            started_at,
-            started: Instant::now(),
-        }
+        Self { started_at, started: Instant::now() }
     }
 }
 

@@ -44,11 +44,7 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn with_clock(policy: Policy, clock: C) -> Self {
         let memory = MemoryStore::new(&policy);
-        Self {
-            policy,
-            memory,
-            clock,
-        }
+        Self { policy, memory, clock }
     }
 
     /// The policy in force.
@@ -101,23 +97,13 @@ impl<C: Clock> Gate<C> {
         let met = self.met(request);
         let done = self.memory.step(&met, clock, step);
         let decided = met.iter().zip(done.decisions);
-        let matched = decided
-            .filter_map(|(met, decision)| self.matched(met, decision))
-            .collect();
-        Answer {
-            allowed: done.allowed,
-            at: done.at,
-            matched,
-        }
+        let matched = decided.filter_map(|(met, decision)| self.matched(met, decision)).collect();
+        Answer { allowed: done.allowed, at: done.at, matched }
     }
 
     fn matched(&self, met: &Met, decision: Decision) -> Option<Matched<'_>> {
         let rule = self.policy.rules().get(met.rule)?;
-        Some(Matched {
-            rule,
-            variant: met.variant,
-            decision,
-        })
+        Some(Matched { rule, variant: met.variant, decision })
     }
 
     /// The limiters a request meets, each once: the same limiter met twice sums its costs.
@@ -133,10 +119,7 @@ impl<C: Clock> Gate<C> {
                     continue;
                 }
                 let key = rule.key(descriptor);
-                match all
-                    .iter_mut()
-                    .find(|met| met.rule == number && met.key == key)
-                {
+                match all.iter_mut().find(|met| met.rule == number && met.key == key) {
                     Some(met) => met.cost = met.cost.saturating_add(descriptor.units()),
                     None => all.push(Met {
                         rule: number,

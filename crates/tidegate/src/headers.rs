@@ -108,7 +108,10 @@ fn seconds_to_fill(matched: &Matched<'_>) -> Option<u64> {
 /// A structured field's integer has at most 15 digits.
 fn integer(value: u64) -> sfv::Integer {
     const LARGEST: u64 = 999_999_999_999_999;
-    i64::try_from(value.min(LARGEST)).ok().and_then(|value| value.try_into().ok()).unwrap_or(sfv::Integer::MAX)
+    i64::try_from(value.min(LARGEST))
+        .ok()
+        .and_then(|value| value.try_into().ok())
+        .unwrap_or(sfv::Integer::MAX)
 }
 
 const fn key(name: &'static str) -> &'static KeyRef {

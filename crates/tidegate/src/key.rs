@@ -23,14 +23,8 @@ mod tests {
 
     #[test]
     fn parts_joined_without_escaping_do_not_collide() {
-        assert_ne!(
-            Key::of(["a|b", "c"].into_iter()),
-            Key::of(["a", "b|c"].into_iter())
-        );
-        assert_ne!(
-            Key::of(["", "a"].into_iter()),
-            Key::of(["a", ""].into_iter())
-        );
+        assert_ne!(Key::of(["a|b", "c"].into_iter()), Key::of(["a", "b|c"].into_iter()));
+        assert_ne!(Key::of(["", "a"].into_iter()), Key::of(["a", ""].into_iter()));
         assert_ne!(Key::of(["a"].into_iter()), Key::of(["a", ""].into_iter()));
     }
 

@@ -43,8 +43,10 @@ pub use gate::Gate;
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
 pub use request::{Descriptor, Request};
-pub use rules::{Mode, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, Problem, PolicyRule, RuleSpec};
+pub use rules::{
+    Mode, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem, RuleSpec,
+};
 pub use tidegate_core::{
-    Algorithm, Anchor, Decision, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Micros, Outcome,
-    Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,
+    Algorithm, Anchor, Decision, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Micros,
+    Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,
 };

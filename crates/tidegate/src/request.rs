@@ -36,10 +36,7 @@ impl<'a> Descriptor<'a> {
     /// The value of the first entry of that name.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&'a str> {
-        self.entries
-            .iter()
-            .find(|(entry, _)| *entry == name)
-            .map(|(_, value)| *value)
+        self.entries.iter().find(|(entry, _)| *entry == name).map(|(_, value)| *value)
     }
 }
 
@@ -57,10 +54,7 @@ impl<'a> Request<'a> {
     /// A request in `domain` about all of `descriptors`.
     #[must_use]
     pub const fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
-        Self {
-            domain,
-            descriptors,
-        }
+        Self { domain, descriptors }
     }
 
     /// The domain whose rules decide.
@@ -98,10 +92,7 @@ mod ordered {
         /// The entries as a [`Descriptor`](super::Descriptor) wants them.
         #[must_use]
         pub fn as_pairs(&self) -> Vec<(&str, &str)> {
-            self.0
-                .iter()
-                .map(|(name, value)| (name.as_str(), value.as_str()))
-                .collect()
+            self.0.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
         }
 
         /// The owned entries.
@@ -124,9 +115,7 @@ mod ordered {
             let mut entries: Vec<(String, String)> = Vec::new();
             while let Some((name, value)) = map.next_entry::<String, String>()? {
                 if entries.iter().any(|(earlier, _)| *earlier == name) {
-                    return Err(A::Error::custom(format_args!(
-                        "entry `{name}` is given twice"
-                    )));
+                    return Err(A::Error::custom(format_args!("entry `{name}` is given twice")));
                 }
                 entries.push((name, value));
             }

@@ -16,24 +16,14 @@ pub(super) fn check(specs: Vec<RuleSpec>) -> Result<Vec<PolicyRule>, PolicyError
     let mut names = HashMap::new();
     let mut rules = Vec::with_capacity(specs.len());
     for (number, spec) in specs.into_iter().enumerate() {
-        let mut mistakes = Mistakes {
-            rule: number,
-            name: spec.name.clone(),
-            errors: &mut errors,
-        };
-        let earlier = *names
-            .entry((spec.domain.clone(), spec.name.clone()))
-            .or_insert(number);
+        let mut mistakes = Mistakes { rule: number, name: spec.name.clone(), errors: &mut errors };
+        let earlier = *names.entry((spec.domain.clone(), spec.name.clone())).or_insert(number);
         if earlier != number {
             mistakes.add(Place::Rule, Problem::SameName(earlier));
         }
         rules.extend(checked(spec, &mut mistakes));
     }
-    if errors.is_empty() {
-        Ok(rules)
-    } else {
-        Err(PolicyErrors(errors))
-    }
+    if errors.is_empty() { Ok(rules) } else { Err(PolicyErrors(errors)) }
 }
 
 /// The mistakes found so far, and the rule that is being looked at.
@@ -45,21 +35,14 @@ struct Mistakes<'a> {
 
 impl Mistakes<'_> {
     fn add(&mut self, place: Place, problem: Problem) {
-        self.errors.push(PolicyError {
-            rule: self.rule,
-            name: self.name.clone(),
-            place,
-            problem,
-        });
+        self.errors.push(PolicyError { rule: self.rule, name: self.name.clone(), place, problem });
     }
 
     /// The checked figures; or nothing, the mistakes noted.
     fn figures(&mut self, place: Place, result: Result<Rule, RuleErrors>) -> Option<Rule> {
         result
             .map_err(|errors| {
-                errors
-                    .iter()
-                    .for_each(|error| self.add(place, Problem::Figure(error.clone())));
+                errors.iter().for_each(|error| self.add(place, Problem::Figure(error.clone())));
             })
             .ok()
     }
@@ -71,12 +54,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     let when = patterns(&spec, mistakes);
     let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
     let overrides = checked_overrides(&spec, base.is_some(), mistakes);
-    Some(PolicyRule {
-        when,
-        base: base?,
-        overrides,
-        spec,
-    })
+    Some(PolicyRule { when, base: base?, overrides, spec })
 }
 
 fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
@@ -128,10 +106,7 @@ fn checked_overrides(
         // The mistakes of the rule itself would only be told again.
         let figures = base_is_sound.then(|| Rule::new(other.applied_to(&spec.spec)));
         let rule = figures.and_then(|figures| mistakes.figures(place, figures));
-        sound.extend(rule.map(|rule| Override {
-            entries: other.entries.clone(),
-            rule,
-        }));
+        sound.extend(rule.map(|rule| Override { entries: other.entries.clone(), rule }));
     }
     sound
 }
@@ -142,19 +117,12 @@ fn check_match(spec: &RuleSpec, number: usize, other: &OverrideSpec, mistakes: &
         mistakes.add(place, Problem::MatchesNothing);
         return;
     }
-    for (name, _) in other
-        .entries
-        .iter()
-        .filter(|(name, _)| !spec.key.contains(name))
-    {
+    for (name, _) in other.entries.iter().filter(|(name, _)| !spec.key.contains(name)) {
         mistakes.add(place, Problem::NotInKey(name.clone()));
     }
     let covers = |earlier: &OverrideSpec| {
         !earlier.entries.is_empty()
-            && earlier
-                .entries
-                .iter()
-                .all(|entry| other.entries.contains(entry))
+            && earlier.entries.iter().all(|entry| other.entries.contains(entry))
     };
     if let Some(earlier) = spec.overrides.iter().take(number).position(covers) {
         mistakes.add(place, Problem::Unreachable(earlier));

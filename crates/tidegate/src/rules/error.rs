@@ -62,10 +62,9 @@ impl fmt::Display for Problem {
                 "{value:?} has a `*` that is not its last character: expected a whole value, or a \
                  prefix with one `*` at the end"
             ),
-            Self::NotInKey(name) => write!(
-                f,
-                "override on `{name}`, which is not in `key`: expected an entry of `key`"
-            ),
+            Self::NotInKey(name) => {
+                write!(f, "override on `{name}`, which is not in `key`: expected an entry of `key`")
+            }
             Self::MatchesNothing => {
                 f.write_str("`match` is empty: expected at least one entry of `key` with its value")
             }

@@ -23,10 +23,7 @@ impl Policy {
         let rules = check(specs)?;
         let mut by_domain: HashMap<String, Vec<usize>> = HashMap::new();
         for (number, rule) in rules.iter().enumerate() {
-            by_domain
-                .entry(rule.domain().to_owned())
-                .or_default()
-                .push(number);
+            by_domain.entry(rule.domain().to_owned()).or_default().push(number);
         }
         Ok(Self { rules, by_domain })
     }
@@ -40,8 +37,6 @@ impl Policy {
     /// The rules of a domain with their numbers, in the order they were written.
     pub(crate) fn in_domain(&self, domain: &str) -> impl Iterator<Item = (usize, &PolicyRule)> {
         let numbers = self.by_domain.get(domain).map_or(&[][..], Vec::as_slice);
-        numbers
-            .iter()
-            .filter_map(|number| Some((*number, self.rules.get(*number)?)))
+        numbers.iter().filter_map(|number| Some((*number, self.rules.get(*number)?)))
     }
 }

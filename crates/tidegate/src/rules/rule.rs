@@ -76,10 +76,7 @@ impl PolicyRule {
     /// The checked figures: variant 0 is the rule's own, then one for each override.
     #[must_use]
     pub fn variant(&self, number: usize) -> &Rule {
-        number
-            .checked_sub(1)
-            .and_then(|i| self.overrides.get(i))
-            .map_or(&self.base, |o| &o.rule)
+        number.checked_sub(1).and_then(|i| self.overrides.get(i)).map_or(&self.base, |o| &o.rule)
     }
 
     /// How many variants of its figures there are: 1 + the number of overrides.
@@ -98,25 +95,15 @@ impl PolicyRule {
                 *entry == name && pattern.is_none_or(|pattern| pattern.matches(value))
             })
         };
-        self.when
-            .iter()
-            .all(|(name, pattern)| has(name, Some(pattern)))
+        self.when.iter().all(|(name, pattern)| has(name, Some(pattern)))
             && self.spec.key.iter().all(|name| has(name, None))
     }
 
     /// The descriptor's entries are those of `when`, then those of `key` that `when` does not name.
     fn matches_exactly(&self, descriptor: &Descriptor<'_>) -> bool {
-        let when = self
-            .when
-            .iter()
-            .map(|(name, pattern)| (name, Some(pattern)));
+        let when = self.when.iter().map(|(name, pattern)| (name, Some(pattern)));
         let named = |name: &String| self.when.iter().any(|(when, _)| when == name);
-        let key = self
-            .spec
-            .key
-            .iter()
-            .filter(|name| !named(name))
-            .map(|name| (name, None));
+        let key = self.spec.key.iter().filter(|name| !named(name)).map(|name| (name, None));
         let mut entries = descriptor.entries().iter();
         let all = when.chain(key).all(|(name, pattern)| {
             entries.next().is_some_and(|(entry, value)| {
@@ -128,21 +115,13 @@ impl PolicyRule {
 
     /// The key of the limiter that a matching descriptor meets.
     pub(crate) fn key(&self, descriptor: &Descriptor<'_>) -> Key {
-        Key::of(
-            self.spec
-                .key
-                .iter()
-                .map(|name| descriptor.value(name).unwrap_or_default()),
-        )
+        Key::of(self.spec.key.iter().map(|name| descriptor.value(name).unwrap_or_default()))
     }
 
     /// The number of the variant that holds for a matching descriptor.
     pub(crate) fn variant_for(&self, descriptor: &Descriptor<'_>) -> usize {
         let holds = |other: &Override| {
-            other
-                .entries
-                .iter()
-                .all(|(name, value)| descriptor.value(name) == Some(value))
+            other.entries.iter().all(|(name, value)| descriptor.value(name) == Some(value))
         };
         self.overrides.iter().position(holds).map_or(0, |i| i + 1)
     }

@@ -116,10 +116,7 @@ impl OverrideSpec {
     /// An override for keys whose entry `name` is `value`.
     #[must_use]
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
-        Self {
-            entries: vec![(name.into(), value.into())],
-            ..Self::default()
-        }
+        Self { entries: vec![(name.into(), value.into())], ..Self::default() }
     }
 
     /// The words of `base`, with those that this override changes.

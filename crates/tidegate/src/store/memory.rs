@@ -43,9 +43,7 @@ pub(crate) struct MemoryStore {
 
 impl MemoryStore {
     pub(crate) fn new(policy: &Policy) -> Self {
-        Self {
-            tables: policy.rules().iter().map(table_for).collect(),
-        }
+        Self { tables: policy.rules().iter().map(table_for).collect() }
     }
 
     /// Runs one step over all limiters of `met`, which names none twice.
@@ -64,22 +62,12 @@ impl MemoryStore {
                 look_at_all(&mut held, at)
             }
         };
-        let figures = if step == Step::Decide {
-            &[][..]
-        } else {
-            held.as_slice()
-        };
+        let figures = if step == Step::Decide { &[][..] } else { held.as_slice() };
         let decisions = figures.iter().map(|one| one.report()).collect();
         drop(held);
         let begins = matches!(step, Step::Decide | Step::Ask);
-        shards
-            .into_iter()
-            .for_each(|shard| shard.release(at, begins));
-        Done {
-            allowed,
-            at,
-            decisions,
-        }
+        shards.into_iter().for_each(|shard| shard.release(at, begins));
+        Done { allowed, at, decisions }
     }
 
     /// Makes every limiter of `met` as good as new.
@@ -102,9 +90,7 @@ impl MemoryStore {
                 continue;
             };
             let mut shard = table.lock(*number);
-            of_one_shard
-                .iter()
-                .for_each(|(_, place, met)| shard.take_out(*place, met));
+            of_one_shard.iter().for_each(|(_, place, met)| shard.take_out(*place, met));
             shards.push(shard);
         }
         shards

@@ -44,14 +44,7 @@ pub(super) fn table_for(rule: &PolicyRule) -> Option<Box<dyn Table>> {
     let mut tables =
         (0..rule.variants()).filter_map(|variant| rule.variant(variant).visit(Build(rule)));
     let first = tables.next()?;
-    Some(
-        tables
-            .fold(
-                first,
-                |chosen, table| if chosen.keeps_state { chosen } else { table },
-            )
-            .table,
-    )
+    Some(tables.fold(first, |chosen, table| if chosen.keeps_state { chosen } else { table }).table)
 }
 
 struct Built {
@@ -69,16 +62,9 @@ impl Visitor for Build<'_> {
         let rooms = (0..self.0.variants())
             .map(|number| self.0.variant(number).visit(As::<R>::NEW).flatten());
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let table = Keyed::<R> {
-            rooms: rooms.collect(),
-            hasher: RandomState::new(),
-            shards,
-        };
+        let table = Keyed::<R> { rooms: rooms.collect(), hasher: RandomState::new(), shards };
         let keeps_state = size_of::<R::State>() > 0;
-        Built {
-            keeps_state,
-            table: Box::new(table),
-        }
+        Built { keeps_state, table: Box::new(table) }
     }
 }
 
@@ -117,18 +103,13 @@ struct Entry<R: Room> {
 
 impl<R: Room> Default for States<R> {
     fn default() -> Self {
-        Self {
-            by_key: HashMap::new(),
-            sweep_at: FEWEST_TO_SWEEP,
-        }
+        Self { by_key: HashMap::new(), sweep_at: FEWEST_TO_SWEEP }
     }
 }
 
 impl<R: Room> fmt::Debug for Keyed<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keyed")
-            .field("rooms", &self.rooms)
-            .finish_non_exhaustive()
+        f.debug_struct("Keyed").field("rooms", &self.rooms).finish_non_exhaustive()
     }
 }
 
@@ -146,14 +127,8 @@ impl<R: Room> Table for Keyed<R> {
     fn lock(&self, shard: usize) -> Box<dyn Shard + '_> {
         // A panic inside a step can not leave a shard half done: states are taken out and put back
         // whole. What was out is then lost, which is why no verb may panic.
-        let states = self.shards[shard]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        Box::new(LockedShard {
-            table: self,
-            states,
-            out: Vec::new(),
-        })
+        let states = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
+        Box::new(LockedShard { table: self, states, out: Vec::new() })
     }
 }
 
@@ -176,21 +151,12 @@ impl<R: Room> Shard for LockedShard<'_, R> {
     fn take_out(&mut self, place: usize, met: &Met) {
         let slot = self.states.by_key.remove(&met.key).map(|entry| entry.state);
         let existed = slot.is_some();
-        self.out.push(Out {
-            place,
-            met: met.clone(),
-            existed,
-            slot,
-            closed: None,
-        });
+        self.out.push(Out { place, met: met.clone(), existed, slot, closed: None });
     }
 
     fn held(&mut self) -> Vec<(usize, Box<dyn Verbs + '_>)> {
         let table = self.table;
-        self.out
-            .iter_mut()
-            .map(|out| (out.place, out.held(table)))
-            .collect()
+        self.out.iter_mut().map(|out| (out.place, out.held(table))).collect()
     }
 
     fn release(mut self: Box<Self>, at: Timestamp, begins: bool) {
@@ -199,10 +165,7 @@ impl<R: Room> Shard for LockedShard<'_, R> {
                 continue;
             };
             if (begins || out.existed) && !room.is_as_good_as_new(&state, at) {
-                let entry = Entry {
-                    variant: out.met.variant,
-                    state,
-                };
+                let entry = Entry { variant: out.met.variant, state };
                 self.states.by_key.insert(out.met.key, entry);
             }
         }
@@ -220,9 +183,7 @@ impl<R: Room> LockedShard<'_, R> {
         }
         let table = self.table;
         let needed = |entry: &Entry<R>| {
-            table
-                .room(entry.variant)
-                .is_some_and(|room| !room.is_as_good_as_new(&entry.state, at))
+            table.room(entry.variant).is_some_and(|room| !room.is_as_good_as_new(&entry.state, at))
         };
         self.states.by_key.retain(|_, entry| needed(entry));
         self.states.sweep_at = FEWEST_TO_SWEEP.max(2 * self.states.by_key.len());
