@@ -11,6 +11,7 @@ mod limitador;
 mod per_key;
 mod ratelimit;
 mod throttlecrab;
+mod tidegate;
 
 use crate::cases::{Case, Rule};
 use crate::pace::Pace;
@@ -19,6 +20,7 @@ use crate::workload::Ask;
 /// THE LIST of peers and floors.
 const PEERS: &[fn(&Case) -> Vec<Candidate>] = &[
     floor::offers,
+    tidegate::offers,
     governor::offers,
     ratelimit::offers,
     leaky_bucket::offers,

@@ -109,6 +109,20 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
         0
     }
 
+    /// Advances, decides, and takes what is admitted: the verdict of one limiter alone, no figures.
+    #[inline]
+    fn ask(&self, state: &mut Self::State, now: Timestamp, cost: u64) -> Verdict {
+        let at = self.advance(state, now);
+        if cost == 0 {
+            return Verdict::Allow;
+        }
+        let verdict = self.decide(state, at, cost);
+        if verdict.is_allowed() {
+            self.take(state, at, cost);
+        }
+        verdict
+    }
+
     /// Whether every state can be packed into one word or two, for a store whose clock never steps
     /// back (a packed state does not keep the time of its last unit). Asked once, when a store is built.
     fn packing(&self) -> Packing {
@@ -132,6 +146,7 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// time of that unit; one earlier by more than the window first moves the state's times so that
     /// they end at the reading. So nobody waits longer because of a step, and no step grants more
     /// than one fill.
+    #[inline]
     fn advance(&self, state: &mut Self::State, now: Timestamp) -> Timestamp {
         let last = self.last(state);
         if now >= last {

@@ -36,6 +36,7 @@ impl Rate {
     }
 
     /// Grains that `units` take to drain.
+    #[inline]
     pub(crate) const fn grains(self, units: u64) -> u128 {
         units as u128 * self.w as u128
     }
@@ -62,6 +63,7 @@ impl Rate {
         u64::try_from(grains / self.w as u128).unwrap_or(u64::MAX)
     }
 
+    #[inline]
     const fn instant(self, at: Timestamp) -> u128 {
         at.as_micros() as u128 * self.n as u128
     }
@@ -85,6 +87,7 @@ impl Level {
     }
 
     /// The end in grains since `base`, low bits first. A debt beyond all telling stops at the largest.
+    #[inline]
     pub(crate) fn pack(&self, rate: Rate, base: Timestamp, packing: Packing) -> [u64; 2] {
         let grains = self.left(rate, base);
         match packing {
@@ -96,6 +99,7 @@ impl Level {
         }
     }
 
+    #[inline]
     pub(crate) fn unpack(rate: Rate, base: Timestamp, words: [u64; 2]) -> Self {
         match u128::from(words[1]) << WORD_BITS | u128::from(words[0]) {
             0 => Self::EMPTY,
@@ -105,16 +109,19 @@ impl Level {
         }
     }
 
+    #[inline]
     pub(crate) const fn last(&self) -> Timestamp {
         self.last
     }
 
     /// Grains still to drain at `at`.
+    #[inline]
     pub(crate) const fn left(&self, rate: Rate, at: Timestamp) -> u128 {
         self.empty_at.saturating_sub(rate.instant(at))
     }
 
     /// Adds what `units` take to drain.
+    #[inline]
     pub(crate) fn add(&mut self, rate: Rate, at: Timestamp, units: u64) {
         let from = self.empty_at.max(rate.instant(at));
         self.empty_at = from.saturating_add(rate.grains(units));

@@ -19,7 +19,7 @@ pub const MIN_WINDOW: Micros = Micros::from_millis(1);
 /// The longest window: 366 days.
 pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 86_400);
 /// The most buckets a sliding window may be cut into.
-const MAX_BUCKETS: u64 = 1_000;
+pub(crate) const MAX_BUCKETS: u64 = 1_000;
 /// What one key's state may grow to unless the rule says otherwise: 64 MiB.
 pub(crate) const DEFAULT_MAX_MEMORY: u64 = 64 << 20;
 const MAX_MAX_MEMORY: u64 = 1 << 40;

@@ -12,6 +12,7 @@ pub struct Matched<'g> {
     pub(crate) rule: &'g PolicyRule,
     pub(crate) variant: usize,
     pub(crate) decision: Decision,
+    pub(crate) overloaded: bool,
 }
 
 impl<'g> Matched<'g> {
@@ -31,6 +32,13 @@ impl<'g> Matched<'g> {
     #[must_use]
     pub const fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    /// True when the rule had no room for the key: its limiter is shared with others that came too
+    /// late, or it was refused.
+    #[must_use]
+    pub const fn is_overloaded(&self) -> bool {
+        self.overloaded
     }
 
     /// False for a rule in shadow mode, whose decision refuses nothing.
@@ -74,8 +82,14 @@ impl<'g> Answer<'g> {
         !self.allowed && self.retry_after().is_none()
     }
 
-    /// Every rule that matched and counts, shadow rules included, in file order (for several
-    /// descriptors: those of the first, then what the others add).
+    /// True when a rule that can refuse had no room for the key.
+    #[must_use]
+    pub fn is_overloaded(&self) -> bool {
+        self.enforced().any(Matched::is_overloaded)
+    }
+
+    /// Every rule that matched and counts, shadow rules included, in file order; a rule that several
+    /// descriptors met under different keys is there once for each key.
     #[must_use]
     pub fn matched(&self) -> &[Matched<'g>] {
         &self.matched

@@ -1,13 +1,20 @@
 //! The one place that reads the time.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Timestamp;
 
-/// Where a gate takes the time from.
+/// Where a gate or a limiter takes the time from.
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
+
+    /// Whether no reading ever lies before one that any thread has seen already, and all lie within
+    /// nine years of the first. Limiters are then kept in a word or two each, without the time of
+    /// their last unit; a clock that may step back (the default) has them kept whole.
+    fn never_steps_back(&self) -> bool {
+        false
+    }
 }
 
 /// A clock that always reads the same: the time a recorded request carries.
@@ -17,23 +24,33 @@ impl Clock for Timestamp {
     }
 }
 
-/// The wall time at its making, moved on by a monotonic counter: it never steps backward, and readings
-/// of all threads are in one order.
-#[derive(Clone, Copy, Debug)]
+/// The wall time at its making, moved on by the processor's calibrated counter (or the system's
+/// monotonic clock where there is none): it never steps back, whatever happens to the wall clock.
+#[derive(Clone, Debug)]
 pub struct SystemClock {
-    started_at: Timestamp,
-    started: Instant,
+    counter: quanta::Clock,
+    began: u64,
+    began_at: Timestamp,
+    /// Microseconds per tick of the counter, times 2^64.
+    us_per_tick: u128,
 }
 
 impl SystemClock {
-    /// Reads the wall clock once.
+    /// Reads the wall clock once. The first in a process calibrates the counter, which may take a
+    /// tenth of a second.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is where the time is read")]
     pub fn new() -> Self {
+        const TICKS: u64 = 1 << 40;
+        let counter = quanta::Clock::new();
+        let nanos = u128::from(counter.delta_as_nanos(0, TICKS));
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let started_at =
-            Timestamp::from_micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX));
-        Self { started_at, started: Instant::now() }
+        Self {
+            began: counter.raw(),
+            began_at: Timestamp::from_micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)),
+            us_per_tick: (nanos << 64) / (u128::from(TICKS) * 1_000),
+            counter,
+        }
     }
 }
 
@@ -44,8 +61,14 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
+    #[inline]
     fn now(&self) -> Timestamp {
-        let passed = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Timestamp::from_micros(self.started_at.as_micros().saturating_add(passed))
+        let ticks = self.counter.raw().saturating_sub(self.began);
+        let passed_us = (u128::from(ticks) * self.us_per_tick) >> 64;
+        Timestamp::from_micros(self.began_at.as_micros().saturating_add(passed_us as u64))
+    }
+
+    fn never_steps_back(&self) -> bool {
+        true
     }
 }

@@ -1,13 +1,13 @@
 //! The one door to every decision: which limiters a request meets, one atomic step over them, an answer.
 
-use tidegate_core::{Decision, Timestamp};
+use tidegate_core::Timestamp;
 
 use crate::answer::{Answer, Matched};
 use crate::clock::{Clock, SystemClock};
-use crate::key::Key;
+use crate::key::{Fingerprint, Seed};
 use crate::request::Request;
 use crate::rules::{Mode, Policy, PolicyRule};
-use crate::store::memory::{MemoryStore, Step};
+use crate::store::memory::{Decided, MemoryStore, Step};
 
 /// A limiter that a request meets.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Met {
     pub(crate) rule: usize,
     /// Which of the rule's figures hold for the key.
     pub(crate) variant: usize,
-    pub(crate) key: Key,
+    pub(crate) print: Fingerprint,
     pub(crate) cost: u64,
     pub(crate) enforced: bool,
 }
@@ -28,6 +28,7 @@ pub(crate) struct Met {
 pub struct Gate<C = SystemClock> {
     policy: Policy,
     memory: MemoryStore,
+    seed: Seed,
     clock: C,
 }
 
@@ -43,8 +44,8 @@ impl<C: Clock> Gate<C> {
     /// A gate that reads `clock`; a [`Timestamp`] will do where every request brings its own time.
     #[must_use]
     pub fn with_clock(policy: Policy, clock: C) -> Self {
-        let memory = MemoryStore::new(&policy);
-        Self { policy, memory, clock }
+        let memory = MemoryStore::new(&policy, &clock);
+        Self { policy, memory, seed: Seed::random(), clock }
     }
 
     /// The policy in force.
@@ -70,11 +71,6 @@ impl<C: Clock> Gate<C> {
         self.step(request, &self.clock, Step::Decide).is_allowed()
     }
 
-    /// The same as [`Gate::check`] for a request that came at `at`, as in a recorded trace.
-    pub fn check_at(&self, request: &Request<'_>, at: Timestamp) -> Answer<'_> {
-        self.step(request, &at, Step::Ask)
-    }
-
     /// What [`Gate::check`] would answer, taking nothing.
     pub fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         self.step(request, &self.clock, Step::Peek)
@@ -86,27 +82,39 @@ impl<C: Clock> Gate<C> {
         self.step(request, &self.clock, Step::Refund)
     }
 
-    /// Makes every limiter the request meets as good as new; answers how many there were.
+    /// Makes every limiter the request meets as good as new; answers how many it meets.
     pub fn reset(&self, request: &Request<'_>) -> usize {
         let met = self.met(request);
-        self.memory.forget(&met);
+        self.memory.forget(&met, self.clock.now());
         met.len()
+    }
+
+    /// Limiters in existence, over all rules.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.memory.keys()
     }
 
     fn step<'g>(&'g self, request: &Request<'_>, clock: &dyn Clock, step: Step) -> Answer<'g> {
         let met = self.met(request);
         let done = self.memory.step(&met, clock, step);
         let decided = met.iter().zip(done.decisions);
-        let matched = decided.filter_map(|(met, decision)| self.matched(met, decision)).collect();
+        let matched = decided.filter_map(|(met, decided)| self.matched(met, decided)).collect();
         Answer { allowed: done.allowed, at: done.at, matched }
     }
 
-    fn matched(&self, met: &Met, decision: Decision) -> Option<Matched<'_>> {
+    fn matched(&self, met: &Met, decided: Decided) -> Option<Matched<'_>> {
         let rule = self.policy.rules().get(met.rule)?;
-        Some(Matched { rule, variant: met.variant, decision })
+        Some(Matched {
+            rule,
+            variant: met.variant,
+            decision: decided.decision,
+            overloaded: decided.overloaded,
+        })
     }
 
-    /// The limiters a request meets, each once: the same limiter met twice sums its costs.
+    /// The limiters a request meets, in the order of the rules, each once: the same limiter met twice
+    /// sums its costs.
     fn met(&self, request: &Request<'_>) -> Vec<Met> {
         let mut all: Vec<Met> = Vec::new();
         for descriptor in request.descriptors() {
@@ -118,20 +126,29 @@ impl<C: Clock> Gate<C> {
                 if rule.variant(variant).is_unlimited() {
                     continue;
                 }
-                let key = rule.key(descriptor);
-                match all.iter_mut().find(|met| met.rule == number && met.key == key) {
+                let print = self.seed.of_parts(rule.key(descriptor));
+                match all.iter_mut().find(|met| met.rule == number && met.print == print) {
                     Some(met) => met.cost = met.cost.saturating_add(descriptor.units()),
                     None => all.push(Met {
                         rule: number,
                         variant,
-                        key,
+                        print,
                         cost: descriptor.units(),
                         enforced: rule.mode() == Mode::Enforce,
                     }),
                 }
             }
         }
+        all.sort_by_key(|met| met.rule);
         all
+    }
+}
+
+/// A gate whose requests bring their own time, as in a recorded trace. Times may step back.
+impl Gate<Timestamp> {
+    /// The same as [`Gate::check`] for a request that came at `at`, as in a recorded trace.
+    pub fn check_at(&self, request: &Request<'_>, at: Timestamp) -> Answer<'_> {
+        self.step(request, &at, Step::Ask)
     }
 }
 

@@ -1,18 +1,63 @@
-//! The bytes a limiter is known by: key parts joined so that no two lists of parts can collide.
+//! What a limiter is known by in memory: a keyed fingerprint of its key, never the key itself.
 
-/// The values of a rule's key entries, each behind its length: `["a|b", "c"]` and `["a", "b|c"]` stay
-/// apart whatever bytes they hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key(Box<[u8]>);
+use std::hash::{BuildHasher, Hasher, RandomState};
 
-impl Key {
-    pub(crate) fn of<'a>(parts: impl Iterator<Item = &'a str>) -> Self {
-        let mut bytes = Vec::new();
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+/// 96 bits of a keyed 128-bit hash. Of a million keys, two share one with odds of 2^-57.
+///
+/// Never zero, so that zero can stand for an empty place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Fingerprint(u128);
+
+impl Fingerprint {
+    /// Bits kept: three fingerprints and three states fill a cache line.
+    const MASK: u128 = (1 << 96) - 1;
+
+    const fn new(hash: u128) -> Self {
+        Self(if hash & Self::MASK == 0 { 1 } else { hash & Self::MASK })
+    }
+
+    /// The three words it is stored as.
+    pub(crate) const fn words(self) -> [u32; 3] {
+        [self.0 as u32, (self.0 >> 32) as u32, (self.0 >> 64) as u32]
+    }
+
+    /// The fingerprint of three stored words; `None` for an empty place.
+    pub(crate) const fn from_words([a, b, c]: [u32; 3]) -> Option<Self> {
+        let all = a as u128 | (b as u128) << 32 | (c as u128) << 64;
+        if all == 0 { None } else { Some(Self(all)) }
+    }
+}
+
+/// The secret that fingerprints are made with: another for each store, so that nobody outside can
+/// choose keys that collide.
+#[derive(Clone, Debug)]
+pub(crate) struct Seed(SipHasher13);
+
+impl Seed {
+    pub(crate) fn random() -> Self {
+        let (a, b) = (RandomState::new().hash_one(0), RandomState::new().hash_one(1));
+        Self(SipHasher13::new_with_keys(a, b))
+    }
+
+    /// The fingerprint of a key in one part.
+    #[inline]
+    pub(crate) fn of_bytes(&self, key: &[u8]) -> Fingerprint {
+        let mut hasher = self.0;
+        hasher.write(key);
+        Fingerprint::new(hasher.finish128().as_u128())
+    }
+
+    /// The fingerprint of a key in parts, each behind its length: `["a|b", "c"]` and `["a", "b|c"]`
+    /// stay apart whatever bytes they hold.
+    pub(crate) fn of_parts<'a>(&self, parts: impl Iterator<Item = &'a str>) -> Fingerprint {
+        let mut hasher = self.0;
         for part in parts {
-            bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
-            bytes.extend_from_slice(part.as_bytes());
+            hasher.write_u64(part.len() as u64);
+            hasher.write(part.as_bytes());
         }
-        Self(bytes.into_boxed_slice())
+        Fingerprint::new(hasher.finish128().as_u128())
     }
 }
 
@@ -22,17 +67,32 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn parts_joined_without_escaping_do_not_collide() {
-        assert_ne!(Key::of(["a|b", "c"].into_iter()), Key::of(["a", "b|c"].into_iter()));
-        assert_ne!(Key::of(["", "a"].into_iter()), Key::of(["a", ""].into_iter()));
-        assert_ne!(Key::of(["a"].into_iter()), Key::of(["a", ""].into_iter()));
+    fn key_parts_joined_without_escaping_do_not_collide() {
+        let seed = Seed::random();
+        let of = |parts: &[&str]| seed.of_parts(parts.iter().copied());
+        assert_ne!(of(&["a|b", "c"]), of(&["a", "b|c"]));
+        assert_ne!(of(&["", "a"]), of(&["a", ""]));
+        assert_ne!(of(&["a"]), of(&["a", ""]));
+        assert_ne!(of(&["ab"]), of(&["a", "b"]));
+    }
+
+    #[test]
+    fn unseeded_hashes_are_flooded_so_every_seed_has_its_own() {
+        assert_ne!(Seed::random().of_bytes(b"a"), Seed::random().of_bytes(b"a"));
     }
 
     proptest! {
         #[test]
         fn equal_keys_have_equal_parts(a: Vec<String>, b: Vec<String>) {
-            let key = |parts: &[String]| Key::of(parts.iter().map(String::as_str));
-            prop_assert_eq!(key(&a) == key(&b), a == b);
+            let seed = Seed::random();
+            let of = |parts: &[String]| seed.of_parts(parts.iter().map(String::as_str));
+            prop_assert_eq!(of(&a) == of(&b), a == b);
+        }
+
+        #[test]
+        fn stored_words_give_the_fingerprint_back(key: Vec<u8>) {
+            let print = Seed::random().of_bytes(&key);
+            prop_assert_eq!(Fingerprint::from_words(print.words()), Some(print));
         }
     }
 }

@@ -33,6 +33,7 @@ mod gate;
 #[cfg(feature = "headers")]
 pub mod headers;
 mod key;
+mod limiter;
 mod request;
 mod rules;
 mod store;
@@ -40,12 +41,14 @@ mod store;
 pub use answer::{Answer, Matched};
 pub use clock::{Clock, SystemClock};
 pub use gate::Gate;
+pub use limiter::{KeyedLimiter, Limiter};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
 pub use request::{Descriptor, Request};
 pub use rules::{
     Mode, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem, RuleSpec,
 };
+pub use store::OnFull;
 pub use tidegate_core::{
     Algorithm, Anchor, Decision, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Micros,
     Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,

@@ -1,3 +1,5 @@
 //! Where the limiters of the keys live.
 
 pub(crate) mod memory;
+
+pub use memory::OnFull;

@@ -1,5 +1,11 @@
 //! A limiter of any algorithm behind the verbs that the models have, so that the two can be compared.
-#![allow(unreachable_pub, dead_code, reason = "each test uses its part")]
+#![allow(
+    unreachable_pub,
+    dead_code,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "each test uses its part, and fails by panicking"
+)]
 
 use std::any::Any;
 

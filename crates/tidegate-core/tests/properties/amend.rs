@@ -11,7 +11,9 @@ use testkit::traffic::{self, Rng};
 fn after_traffic(rng: &mut Rng, policy: &Policy) -> (Box<dyn Limiter>, u64) {
     let mut limiter = common::limiter(policy);
     let requests = traffic::trace(rng, policy, 30);
-    requests.iter().for_each(|(at_us, cost)| drop(grab(rng, limiter.as_mut(), *at_us, *cost)));
+    for (at_us, cost) in &requests {
+        grab(rng, limiter.as_mut(), *at_us, *cost);
+    }
     let at_us = requests.last().map_or(0, |(at_us, _)| *at_us);
     (limiter, at_us)
 }

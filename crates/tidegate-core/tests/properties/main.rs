@@ -2,6 +2,12 @@
 //!
 //! Each property is a seeded loop over random rules and traces, so a failure is a seed anyone can
 //! repeat. `TIDEGATE_LONG=1` tries twenty times as many.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod amend;
 mod bounds;

@@ -3,7 +3,6 @@
 use tidegate_core::Rule;
 
 use super::spec::{Mode, RuleSpec};
-use crate::key::Key;
 use crate::request::Descriptor;
 
 /// A value that a `when` entry must have: a whole text, or a prefix written with a `*` at its end.
@@ -113,9 +112,12 @@ impl PolicyRule {
         all && entries.next().is_none()
     }
 
-    /// The key of the limiter that a matching descriptor meets.
-    pub(crate) fn key(&self, descriptor: &Descriptor<'_>) -> Key {
-        Key::of(self.spec.key.iter().map(|name| descriptor.value(name).unwrap_or_default()))
+    /// The parts of the key of the limiter that a matching descriptor meets.
+    pub(crate) fn key<'a>(
+        &'a self,
+        descriptor: &'a Descriptor<'_>,
+    ) -> impl Iterator<Item = &'a str> {
+        self.spec.key.iter().map(|name| descriptor.value(name).unwrap_or_default())
     }
 
     /// The number of the variant that holds for a matching descriptor.

@@ -3,6 +3,12 @@
 use tidegate_core::{Limit, Micros, Spec};
 
 use crate::request::Request;
+use crate::store::OnFull;
+
+/// Most limiters of a rule unless it says otherwise.
+pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
+/// Most bytes of a rule's states unless it says otherwise: 1 GiB.
+const DEFAULT_MAX_MEMORY: u64 = 1 << 30;
 
 /// What a rule's decision does to a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,6 +41,10 @@ pub struct RuleSpec {
     pub mode: Mode,
     /// How its limiters decide.
     pub spec: Spec,
+    /// Most limiters kept at once, a hard cap (default one million).
+    pub max_keys: Option<usize>,
+    /// What becomes of a key for which there is no room: it shares, or is refused.
+    pub on_full: OnFull,
     /// Other figures for some keys; the first that matches holds.
     pub overrides: Vec<OverrideSpec>,
 }
@@ -51,6 +61,8 @@ impl RuleSpec {
             exact: false,
             mode: Mode::Enforce,
             spec,
+            max_keys: None,
+            on_full: OnFull::default(),
             overrides: Vec::new(),
         }
     }
@@ -88,6 +100,23 @@ impl RuleSpec {
     pub const fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
+    }
+
+    /// Keeps at most that many limiters; what is asked for beyond them is told by `on_full`.
+    #[must_use]
+    pub const fn max_keys(mut self, max_keys: usize, on_full: OnFull) -> Self {
+        self.max_keys = Some(max_keys);
+        self.on_full = on_full;
+        self
+    }
+
+    /// Most limiters there may be when one takes up to `largest` bytes: by count, and by memory for
+    /// states larger than a word. At least one.
+    pub(crate) fn most_keys(&self, largest: u64) -> usize {
+        let by_count = self.max_keys.unwrap_or(DEFAULT_MAX_KEYS);
+        let memory = self.spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
+        let by_memory = memory.checked_div(largest).unwrap_or(u64::MAX);
+        by_count.min(usize::try_from(by_memory).unwrap_or(usize::MAX)).max(1)
     }
 
     /// Adds an override behind those it has.

@@ -1,29 +1,41 @@
 //! The memory store: every limiter of every rule in this process, one atomic step at a time.
 //!
-//! Each rule has a table of its own, cut into shards, each behind a lock. A step locks the shards of
-//! all limiters it meets, in one fixed order, reads the clock once they are held, and runs the core's
-//! verbs over all of them: nothing can come between what is decided and what is taken.
+//! Each variant of a rule has a table of its own. How it keeps states is chosen once, when the store
+//! is built: packed into a word each where the room can do that and the clock never steps back, else
+//! whole. A step over one limiter is the table's own; a step over several holds all of them, in one
+//! fixed order, reads the clock once they are held, and runs the core's verbs over all: nothing can
+//! come between what is decided and what is taken.
 
+mod budget;
+mod cell;
+mod hands;
+mod packed;
+mod spin;
+mod sync;
 mod table;
+mod whole;
 
-use tidegate_core::{Decision, Timestamp, decide_all, look_at_all};
+use std::sync::Arc;
+
+use tidegate_core::{Decision, Packing, Room, Rule, Timestamp, Visitor, decide_all, look_at_all};
 
 use crate::clock::Clock;
 use crate::gate::Met;
-use crate::rules::Policy;
-use table::{Shard, Table, table_for};
+use crate::rules::{Policy, PolicyRule, RuleSpec};
+use budget::Budget;
+pub(crate) use cell::{Cell, cell_of};
+use packed::Packed;
+pub use table::OnFull;
+pub(crate) use table::Step;
+use table::{Holding, Part};
+pub(crate) use table::{One, Table};
+use whole::Whole;
 
-/// What is to be done with the limiters a request meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Decide and take; no figures.
-    Decide,
-    /// Decide and take, with figures.
-    Ask,
-    /// Decide only, with figures.
-    Peek,
-    /// Give back, with figures.
-    Refund,
+/// What one limiter of a step answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decided {
+    pub(crate) decision: Decision,
+    pub(crate) overloaded: bool,
 }
 
 /// What came of a step: one decision for each limiter, in the order they were met (none for
@@ -32,27 +44,56 @@ pub(crate) enum Step {
 pub(crate) struct Done {
     pub(crate) allowed: bool,
     pub(crate) at: Timestamp,
-    pub(crate) decisions: Vec<Decision>,
+    pub(crate) decisions: Vec<Decided>,
 }
 
 /// All limiters of a policy.
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
-    tables: Vec<Option<Box<dyn Table>>>,
+    /// By rule, then by variant; none where the rule is off or unlimited.
+    tables: Vec<Vec<Option<Box<dyn Table>>>>,
 }
 
 impl MemoryStore {
-    pub(crate) fn new(policy: &Policy) -> Self {
-        Self { tables: policy.rules().iter().map(table_for).collect() }
+    pub(crate) fn new(policy: &Policy, clock: &dyn Clock) -> Self {
+        Self { tables: policy.rules().iter().map(|rule| tables_of(rule, clock)).collect() }
     }
 
     /// Runs one step over all limiters of `met`, which names none twice.
     pub(crate) fn step(&self, met: &[Met], clock: &dyn Clock, step: Step) -> Done {
-        let mut shards = self.lock(met);
+        match met {
+            [] => Done { allowed: true, at: clock.now(), decisions: Vec::new() },
+            [one] => self.step_with_one(one, clock, step),
+            several => self.step_with_all(several, clock, step),
+        }
+    }
+
+    fn step_with_one(&self, met: &Met, clock: &dyn Clock, step: Step) -> Done {
+        let Some(table) = self.table(met) else {
+            return Done { allowed: true, at: clock.now(), decisions: Vec::new() };
+        };
+        let one = table.one(met.print, met.cost, step, clock.now());
+        let decided = one.decision.map(|decision| Decided { decision, overloaded: one.overloaded });
+        Done {
+            allowed: one.verdict.is_allowed() || !met.enforced,
+            at: one.at,
+            decisions: decided.into_iter().collect(),
+        }
+    }
+
+    fn step_with_all(&self, met: &[Met], clock: &dyn Clock, step: Step) -> Done {
+        let early = clock.now();
+        let mut holds: Vec<_> = self
+            .by_table(met)
+            .into_iter()
+            .map(|(table, parts)| table.hold(&parts, step, early))
+            .collect();
         let at = clock.now();
-        let mut held: Vec<_> = shards.iter_mut().flat_map(|shard| shard.held()).collect();
-        held.sort_unstable_by_key(|(place, _)| *place);
-        let mut held: Vec<_> = held.into_iter().map(|(_, one)| one).collect();
+        let mut holdings: Vec<Holding<'_>> =
+            holds.iter_mut().flat_map(|hold| hold.held()).collect();
+        holdings.sort_unstable_by_key(|holding| holding.place);
+        let overloaded: Vec<_> = holdings.iter().map(|holding| holding.overloaded).collect();
+        let mut held: Vec<_> = holdings.into_iter().map(|holding| holding.verbs).collect();
         let allowed = match step {
             Step::Decide | Step::Ask => decide_all(&mut held, at),
             Step::Peek => look_at_all(&mut held, at),
@@ -62,41 +103,107 @@ impl MemoryStore {
                 look_at_all(&mut held, at)
             }
         };
-        let figures = if step == Step::Decide { &[][..] } else { held.as_slice() };
-        let decisions = figures.iter().map(|one| one.report()).collect();
+        let told = if step == Step::Decide { &[][..] } else { held.as_slice() };
+        let decided = told.iter().zip(overloaded);
+        let decisions = decided
+            .map(|(one, overloaded)| Decided { decision: one.report(), overloaded })
+            .collect();
         drop(held);
-        let begins = matches!(step, Step::Decide | Step::Ask);
-        shards.into_iter().for_each(|shard| shard.release(at, begins));
+        holds.into_iter().for_each(|hold| hold.release(at));
         Done { allowed, at, decisions }
     }
 
     /// Makes every limiter of `met` as good as new.
-    pub(crate) fn forget(&self, met: &[Met]) {
-        self.lock(met).into_iter().for_each(|shard| shard.forget());
+    pub(crate) fn forget(&self, met: &[Met], now: Timestamp) {
+        for (table, parts) in self.by_table(met) {
+            table.hold(&parts, Step::Peek, now).forget();
+        }
     }
 
-    /// Locks, in one order that is the same for every step, the shards of all limiters of `met`, and
-    /// takes the limiters out of them.
-    fn lock(&self, met: &[Met]) -> Vec<Box<dyn Shard + '_>> {
-        let place = |(place, met)| Some((self.table(met)?.shard_of(&met.key), place, met));
-        let mut places: Vec<_> = met.iter().enumerate().filter_map(place).collect();
-        places.sort_unstable_by_key(|(shard, _, met)| (met.rule, *shard));
-        let mut shards = Vec::with_capacity(places.len());
-        for of_one_shard in places.chunk_by(|a, b| (a.2.rule, a.0) == (b.2.rule, b.0)) {
-            let Some((number, _, met)) = of_one_shard.first() else {
-                continue;
+    /// Limiters in existence, over all rules.
+    pub(crate) fn keys(&self) -> usize {
+        // The variants of a rule share one count.
+        self.tables
+            .iter()
+            .filter_map(|variants| variants.iter().flatten().next())
+            .map(|t| t.keys())
+            .sum()
+    }
+
+    /// The parts of each table that is met, in the one order in which tables are held.
+    fn by_table(&self, met: &[Met]) -> Vec<(&dyn Table, Vec<Part>)> {
+        let mut order: Vec<_> = met.iter().enumerate().collect();
+        order.sort_by_key(|(_, met)| (met.rule, met.variant));
+        let of_one_table =
+            order.chunk_by(|a, b| (a.1.rule, a.1.variant) == (b.1.rule, b.1.variant));
+        let with_table = of_one_table.filter_map(|of_one| {
+            let table = self.table(of_one.first()?.1)?;
+            let part = |(place, met): &(usize, &Met)| Part {
+                place: *place,
+                print: met.print,
+                cost: met.cost,
+                enforced: met.enforced,
             };
-            let Some(table) = self.table(met) else {
-                continue;
-            };
-            let mut shard = table.lock(*number);
-            of_one_shard.iter().for_each(|(_, place, met)| shard.take_out(*place, met));
-            shards.push(shard);
-        }
-        shards
+            Some((table, of_one.iter().map(part).collect()))
+        });
+        with_table.collect()
     }
 
     fn table(&self, met: &Met) -> Option<&dyn Table> {
-        self.tables.get(met.rule)?.as_deref()
+        self.tables.get(met.rule)?.get(met.variant)?.as_deref()
+    }
+}
+
+/// The tables of a rule's variants, which share one budget.
+fn tables_of(rule: &PolicyRule, clock: &dyn Clock) -> Vec<Option<Box<dyn Table>>> {
+    let variants: Vec<_> = (0..rule.variants()).map(|number| rule.variant(number)).collect();
+    let budget = budget_of(&variants, rule.spec());
+    let build = Build { clock, budget: &budget, on_full: rule.spec().on_full };
+    variants.iter().map(|variant| variant.visit(build)).collect()
+}
+
+/// The table of a rule that is alone.
+pub(crate) fn table_of(rule: &Rule, spec: &RuleSpec, clock: &dyn Clock) -> Option<Box<dyn Table>> {
+    let budget = budget_of(&[rule], spec);
+    rule.visit(Build { clock, budget: &budget, on_full: spec.on_full })
+}
+
+fn budget_of(variants: &[&Rule], spec: &RuleSpec) -> Arc<Budget> {
+    let largest = variants.iter().filter_map(|variant| variant.visit(LargestState)).max();
+    Arc::new(Budget::new(spec.most_keys(largest.unwrap_or(0))))
+}
+
+/// Most bytes that one limiter of a room takes in a table of whole states.
+struct LargestState;
+
+impl Visitor for LargestState {
+    type Out = u64;
+
+    fn visit<R: Room>(self, room: &R) -> u64 {
+        match room.packing() {
+            Packing::One => 0,
+            Packing::Two | Packing::Whole => Whole::<R>::BYTES_BESIDE_HEAP + room.most_heap_bytes(),
+        }
+    }
+}
+
+/// Chooses, once, how the states of a room are kept.
+#[derive(Clone, Copy)]
+struct Build<'a> {
+    clock: &'a dyn Clock,
+    budget: &'a Arc<Budget>,
+    on_full: OnFull,
+}
+
+impl Visitor for Build<'_> {
+    type Out = Box<dyn Table>;
+
+    fn visit<R: Room>(self, room: &R) -> Box<dyn Table> {
+        let (room, budget) = (room.clone(), Arc::clone(self.budget));
+        if room.packing() == Packing::One && self.clock.never_steps_back() {
+            Box::new(Packed::new(room, self.clock.now(), budget, self.on_full))
+        } else {
+            Box::new(Whole::new(room, budget, self.on_full))
+        }
     }
 }

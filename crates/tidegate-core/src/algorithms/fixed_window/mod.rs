@@ -26,6 +26,7 @@ pub struct State {
 
 impl FixedWindow {
     /// Where a window that holds `at` ends if none is running.
+    #[inline]
     const fn end(&self, at: Timestamp) -> Timestamp {
         let passed = match self.anchor {
             Anchor::Epoch => at.as_micros() % self.window.as_micros(),
@@ -35,6 +36,7 @@ impl FixedWindow {
     }
 
     /// Time until the running window ends; zero when it has ended.
+    #[inline]
     const fn left(&self, state: &State, at: Timestamp) -> Micros {
         state.ends.since(at)
     }
@@ -44,6 +46,7 @@ impl FixedWindow {
     }
 
     /// Units in the window that holds `at`.
+    #[inline]
     fn count(&self, state: &State, at: Timestamp) -> u64 {
         if self.left(state, at).is_zero() { 0 } else { state.count }
     }
@@ -56,7 +59,7 @@ impl Room for FixedWindow {
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let anchor = spec.anchor.unwrap_or_default();
         let last_end = match anchor {
-            Anchor::Epoch => Timestamp::MAX.as_micros() / window.as_micros() + 1,
+            Anchor::Epoch => Timestamp::MAX.as_micros() / window.as_micros() + 2,
             Anchor::FirstRequest => HORIZON.as_micros() + window.as_micros(),
         };
         let count_bits = WORD_BITS.saturating_sub(u64::BITS - last_end.leading_zeros());
@@ -67,6 +70,7 @@ impl Room for FixedWindow {
         State { ends: self.end(now), count: 0, last: Timestamp::EPOCH }
     }
 
+    #[inline]
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
         if cost > self.limit {
             Verdict::Never
@@ -77,6 +81,7 @@ impl Room for FixedWindow {
         }
     }
 
+    #[inline]
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         let count = self.count(state, at);
         if count == 0 {
@@ -96,6 +101,7 @@ impl Room for FixedWindow {
         self.window
     }
 
+    #[inline]
     fn last(&self, state: &State) -> Timestamp {
         state.last
     }
@@ -147,6 +153,7 @@ impl Room for FixedWindow {
 
     /// The end in windows since the epoch, or in microseconds since `base` where windows begin
     /// anywhere; then the count.
+    #[inline]
     fn pack(&self, base: Timestamp, state: &State) -> [u64; 2] {
         if state.count == 0 {
             return [0; 2];
@@ -161,13 +168,15 @@ impl Room for FixedWindow {
         }
     }
 
+    #[inline]
     fn unpack(&self, base: Timestamp, words: [u64; 2]) -> State {
         let (end, count) = match self.packing() {
             Packing::One => (words[0] >> self.count_bits, words[0] & self.largest_count()),
             Packing::Two | Packing::Whole => (words[0], words[1]),
         };
         let ends = match self.anchor {
-            Anchor::Epoch => Timestamp::from_micros(end.saturating_mul(self.window.as_micros())),
+            Anchor::Epoch => Timestamp::EPOCH
+                .plus(Micros::from_micros(end.saturating_mul(self.window.as_micros()))),
             Anchor::FirstRequest => base.plus(Micros::from_micros(end)),
         };
         State { ends, count, last: Timestamp::EPOCH }

@@ -45,6 +45,7 @@ impl Room for LeakyQueue {
     }
 
     /// The last unit of the request may wait as long as a full queue takes to leave.
+    #[inline]
     fn decide(&self, state: &Level, at: Timestamp, cost: u64) -> Verdict {
         if cost > self.places() {
             Verdict::Never
@@ -55,6 +56,7 @@ impl Room for LeakyQueue {
         }
     }
 
+    #[inline]
     fn take(&self, state: &mut Level, at: Timestamp, cost: u64) {
         state.add(self.rate, at, cost);
     }
@@ -67,6 +69,7 @@ impl Room for LeakyQueue {
         self.window
     }
 
+    #[inline]
     fn last(&self, state: &Level) -> Timestamp {
         state.last()
     }
@@ -123,10 +126,12 @@ impl Room for LeakyQueue {
         self.packing
     }
 
+    #[inline]
     fn pack(&self, base: Timestamp, state: &Level) -> [u64; 2] {
         state.pack(self.rate, base, self.packing)
     }
 
+    #[inline]
     fn unpack(&self, base: Timestamp, words: [u64; 2]) -> Level {
         Level::unpack(self.rate, base, words)
     }

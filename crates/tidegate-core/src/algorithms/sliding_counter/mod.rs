@@ -45,6 +45,7 @@ impl SlidingCounter {
         at.as_micros() / self.window.as_micros()
     }
 
+    #[inline]
     fn view(&self, state: &State, at: Timestamp) -> View {
         let (current, previous) = match self.number(at).saturating_sub(state.window) {
             0 => (state.current, state.previous),
@@ -85,6 +86,7 @@ impl Room for SlidingCounter {
         State { window: self.number(now), current: 0, previous: 0, last: Timestamp::EPOCH }
     }
 
+    #[inline]
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
         if cost > self.limit {
             return Verdict::Never;
@@ -101,6 +103,7 @@ impl Room for SlidingCounter {
         }
     }
 
+    #[inline]
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         let View { current, previous, .. } = self.view(state, at);
         let current = current.saturating_add(cost);
@@ -124,6 +127,7 @@ impl Room for SlidingCounter {
         self.window
     }
 
+    #[inline]
     fn last(&self, state: &State) -> Timestamp {
         state.last
     }
@@ -189,6 +193,7 @@ impl Room for SlidingCounter {
     }
 
     /// The number of the window, then its count, then that of the one before.
+    #[inline]
     fn pack(&self, _base: Timestamp, state: &State) -> [u64; 2] {
         let (bits, most) = (self.count_bits(), self.largest_count());
         let counts = state.current.min(most) << bits | state.previous.min(most);
@@ -199,6 +204,7 @@ impl Room for SlidingCounter {
         }
     }
 
+    #[inline]
     fn unpack(&self, _base: Timestamp, words: [u64; 2]) -> State {
         let (bits, most) = (self.count_bits(), self.largest_count());
         let (window, counts) = match self.packing() {

@@ -20,8 +20,9 @@ pub struct SlidingLog {
 
 /// The units admitted, one entry for all of one tick, oldest first.
 ///
-/// Entries carry running totals; `gone` is the total before the first unit still held, so that the
-/// u-th oldest unit is the one that brings the total to `gone + u`.
+/// Entries carry running totals, which may wrap; `gone` is the total before the first unit still
+/// held. So entry by entry `total - gone` tells how many of the units held are there *through* it,
+/// and the u-th oldest unit is in the first entry for which that is at least u.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     ring: Ring,
@@ -30,29 +31,40 @@ pub struct State {
 }
 
 impl State {
+    /// Units held, from the oldest through those of an entry.
+    const fn through(&self, entry: &Entry) -> u64 {
+        entry.total.wrapping_sub(self.gone)
+    }
+
     /// Units held: those that count, and some that have left but were not dropped yet.
     fn held(&self) -> u64 {
-        self.ring.back().map_or(0, |newest| newest.total - self.gone)
+        self.ring.back().map_or(0, |newest| self.through(newest))
     }
 
     /// When the `nth` oldest unit held leaves (1 is the oldest). Constant time for the oldest entry,
     /// which is all that a cost of 1 asks for; a binary search beyond it.
     fn leaves(&self, nth: u64) -> Option<Timestamp> {
-        let total = self.gone + nth;
         match self.ring.front() {
-            Some(oldest) if total <= oldest.total => Some(oldest.leaves),
+            Some(oldest) if nth <= self.through(oldest) => Some(oldest.leaves),
             _ => {
-                let found = self.ring.first(|entry| entry.total >= total);
+                let found = self.ring.first(|entry| self.through(entry) >= nth);
                 self.ring.get(found).map(|entry| entry.leaves)
             }
         }
     }
 
+    /// Units held that have left by `at`, and the number of their entries: a binary search.
+    fn left(&self, at: Timestamp) -> (u64, usize) {
+        let entries = self.ring.first(|entry| entry.leaves > at);
+        let newest = entries.checked_sub(1).and_then(|index| self.ring.get(index));
+        (newest.map_or(0, |entry| self.through(entry)), entries)
+    }
+
     /// Whether all units of the newest entry were given back.
     fn newest_is_empty(&self) -> bool {
         let before = self.ring.len().checked_sub(2).and_then(|index| self.ring.get(index));
-        let total = before.map_or(self.gone, |entry| entry.total);
-        self.ring.back().is_some_and(|newest| newest.total == total)
+        let through = before.map_or(0, |entry| self.through(entry));
+        self.ring.back().is_some_and(|newest| self.through(newest) == through)
     }
 
     fn drop_oldest(&mut self) {
@@ -61,6 +73,9 @@ impl State {
         }
     }
 }
+
+/// Most units held at once: what is taken beyond that, in debt, is not counted.
+const MOST_HELD: u64 = 1 << 62;
 
 impl SlidingLog {
     /// A unit counts as of the last microsecond of its tick, so that no window ever exceeds N.
@@ -78,15 +93,14 @@ impl SlidingLog {
         leaves.map_or(Micros::ZERO, |leaves| leaves.since(at))
     }
 
-    /// Units that count at `at`: a binary search, for figures only.
-    fn count(&self, state: &State, at: Timestamp) -> u64 {
-        match state.ring.first(|entry| entry.leaves > at) {
-            0 => state.held(),
-            counted => {
-                let left = state.ring.get(counted - 1).map_or(state.gone, |entry| entry.total);
-                state.held() + state.gone - left
-            }
-        }
+    /// Units that count at `at`; for figures only.
+    fn count(state: &State, at: Timestamp) -> u64 {
+        state.held() - state.left(at).0
+    }
+
+    /// How many of the oldest units must have left for `cost` more to fit.
+    fn over(&self, state: &State, cost: u64) -> u64 {
+        state.held().saturating_add(cost).saturating_sub(self.limit)
     }
 
     /// Drops the oldest entry if it has left. Twice for each entry added, the ring never holds more
@@ -125,7 +139,7 @@ impl Room for SlidingLog {
         if cost > self.limit {
             return Verdict::Never;
         }
-        let over = (state.held() + cost).saturating_sub(self.limit);
+        let over = self.over(state, cost);
         match state.leaves(over) {
             Some(leaves) if over > 0 && leaves > at => Verdict::Deny,
             _ => Verdict::Allow,
@@ -138,7 +152,8 @@ impl Room for SlidingLog {
         // Entries stay in order also where the clock went back to the middle of a tick.
         let leaves =
             state.ring.back().map_or(Timestamp::EPOCH, |newest| newest.leaves).max(self.leaves(at));
-        let total = state.gone.saturating_add(state.held()).saturating_add(cost);
+        let held = state.held();
+        let total = state.gone.wrapping_add(held.saturating_add(cost).min(MOST_HELD.max(held)));
         state.ring.record(Entry { leaves, total });
         state.last = at;
     }
@@ -146,16 +161,15 @@ impl Room for SlidingLog {
     /// The oldest units that count are given back. Those that have left keep their places, for a
     /// clock that goes backward a little.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
-        let units = units.min(self.count(state, at));
-        let counted = state.ring.first(|entry| entry.leaves > at);
-        state.gone += units;
-        let mut given_back = state.gone;
+        let (left, entries_left) = state.left(at);
+        let units = units.min(state.held() - left);
+        state.gone = state.gone.wrapping_add(units);
+        let gone = state.gone;
         for (index, entry) in state.ring.entries_mut().enumerate() {
-            if index < counted {
-                entry.total += units;
-                given_back = entry.total;
-            } else if entry.total < given_back {
-                entry.total = given_back;
+            if index < entries_left {
+                entry.total = entry.total.wrapping_add(units);
+            } else if (entry.total.wrapping_sub(gone) as i64) < left as i64 {
+                entry.total = gone.wrapping_add(left);
             } else {
                 break;
             }
@@ -184,11 +198,11 @@ impl Room for SlidingLog {
     }
 
     fn remaining(&self, state: &State, at: Timestamp) -> u64 {
-        self.limit.saturating_sub(self.count(state, at))
+        self.limit.saturating_sub(Self::count(state, at))
     }
 
     fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
-        let over = (state.held() + cost).saturating_sub(self.limit);
+        let over = self.over(state, cost);
         Self::wait(state.leaves(over), at)
     }
 
@@ -201,7 +215,7 @@ impl Room for SlidingLog {
     }
 
     fn used(&self, state: &State, at: Timestamp) -> u64 {
-        self.count(state, at)
+        Self::count(state, at)
     }
 
     fn same_shape(&self, old: &Self) -> bool {

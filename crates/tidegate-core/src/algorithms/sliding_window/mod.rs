@@ -8,7 +8,7 @@ use core::ops::Range;
 use crate::algorithm::Room;
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
-use crate::rule::{Spec, Word};
+use crate::rule::{MAX_BUCKETS, Spec, Word};
 use crate::time::{Micros, Timestamp};
 
 const DEFAULT_BUCKETS: u64 = 10;
@@ -70,7 +70,8 @@ impl SlidingWindow {
 
     /// The first instant at which the bucket `age` before the newest counts no more.
     fn leaves(&self, state: &State, age: u64) -> Timestamp {
-        Timestamp::from_micros((state.newest + self.span - age).saturating_mul(self.width_us))
+        let end = (state.newest + self.span - age).saturating_mul(self.width_us);
+        Timestamp::EPOCH.plus(Micros::from_micros(end))
     }
 }
 
@@ -197,6 +198,6 @@ const fn divides(buckets: u64, window: Micros) -> bool {
 /// The number of buckets nearest to `buckets` that divides the window; 1 always does.
 fn nearest(buckets: u64, window: Micros) -> u64 {
     let below = (1..=buckets).rev().find(|n| divides(*n, window)).unwrap_or(1);
-    let above = (buckets..=2 * buckets - below).find(|n| divides(*n, window));
+    let above = (buckets..=MAX_BUCKETS.min(2 * buckets - below)).find(|n| divides(*n, window));
     above.unwrap_or(below)
 }

@@ -58,6 +58,7 @@ impl Room for TokenBucket {
         level
     }
 
+    #[inline]
     fn decide(&self, state: &Level, at: Timestamp, cost: u64) -> Verdict {
         if cost > self.capacity {
             Verdict::Never
@@ -68,6 +69,7 @@ impl Room for TokenBucket {
         }
     }
 
+    #[inline]
     fn take(&self, state: &mut Level, at: Timestamp, cost: u64) {
         state.add(self.rate, at, cost);
     }
@@ -80,6 +82,7 @@ impl Room for TokenBucket {
         self.window
     }
 
+    #[inline]
     fn last(&self, state: &Level) -> Timestamp {
         state.last()
     }
@@ -132,10 +135,12 @@ impl Room for TokenBucket {
         if self.missing_at_start == 0 { self.packing } else { Packing::Whole }
     }
 
+    #[inline]
     fn pack(&self, base: Timestamp, state: &Level) -> [u64; 2] {
         state.pack(self.rate, base, self.packing)
     }
 
+    #[inline]
     fn unpack(&self, base: Timestamp, words: [u64; 2]) -> Level {
         Level::unpack(self.rate, base, words)
     }

@@ -1,0 +1,93 @@
+//! Rules that change while callers are being limited, and units that are given back.
+
+use crate::{HOUR, SECOND, burst, common, limiter};
+use testkit::model::{Algorithm, Policy};
+
+/// A changed limit was ignored by keys that already existed, until they expired.
+#[test]
+fn a_changed_limit_is_ignored_by_keys_that_already_exist() {
+    for algorithm in Algorithm::ALL {
+        let mut small = limiter(algorithm, 10, HOUR);
+        let used = burst(small.as_mut(), HOUR);
+        let mut large = small.amend(HOUR, &Policy::new(algorithm, 25, HOUR));
+        assert_eq!(burst(large.as_mut(), HOUR), 15, "{algorithm:?}: the difference, at once");
+        let mut tiny = large.amend(HOUR, &Policy::new(algorithm, 2, HOUR));
+        assert!(!tiny.step(HOUR, 1).allowed, "{algorithm:?}: {used} and 15 are used");
+    }
+}
+
+/// A change that mints credit: each reload filled every bucket.
+#[test]
+fn a_change_that_mints_credit() {
+    for from in Algorithm::ALL {
+        for to in Algorithm::ALL {
+            let mut one = limiter(from, 10, HOUR);
+            burst(one.as_mut(), HOUR);
+            for reload in 0..10 {
+                let algorithm = if reload % 2 == 0 { to } else { from };
+                one = one.amend(HOUR, &Policy::new(algorithm, 10, HOUR));
+                let left = one.peek(HOUR, 0).remaining;
+                let more_places = u64::from(algorithm == Algorithm::LeakyQueue);
+                assert!(left <= more_places, "{left} after reload {reload}: {from:?} to {to:?}");
+            }
+        }
+    }
+}
+
+/// A higher limit for a moment, then the old one again: nothing is left of it.
+#[test]
+fn a_limit_raised_for_a_moment_leaves_nothing_behind() {
+    for algorithm in Algorithm::ALL {
+        let mut one = limiter(algorithm, 10, SECOND);
+        one.step(HOUR, 4);
+        let before = one.peek(HOUR, 0);
+        let raised = one.amend(HOUR, &Policy::new(algorithm, 1_000_000, SECOND));
+        let mut again = raised.amend(HOUR, &Policy::new(algorithm, 10, SECOND));
+        let after = again.peek(HOUR, 0);
+        assert_eq!(after.remaining, before.remaining, "{algorithm:?}");
+        assert!(after.reset_after_us >= before.reset_after_us, "{algorithm:?}");
+    }
+}
+
+/// A refund of more than was taken gave tokens beyond the capacity.
+#[test]
+fn a_refund_beyond_what_was_taken_mints_credit() {
+    for algorithm in Algorithm::ALL {
+        let mut one = limiter(algorithm, 10, SECOND);
+        one.step(HOUR, 3);
+        for units in [1, 2, 3, 1_000_000, u64::MAX] {
+            one.refund(HOUR, units);
+        }
+        let there = one.peek(HOUR, 0);
+        assert_eq!((there.remaining, there.reset_after_us), (there.limit, 0), "{algorithm:?}");
+        assert_eq!(burst(one.as_mut(), HOUR), there.limit, "{algorithm:?}");
+    }
+}
+
+/// What a request turned out to cost beyond its reservation was forgotten at the limit.
+#[test]
+fn a_debt_is_forgotten() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        let mut one = limiter(algorithm, 10, SECOND);
+        assert!(one.step(HOUR, 10).allowed);
+        one.settle(HOUR, 10, 30);
+        let answer = one.step(HOUR, 1);
+        assert_eq!(answer.retry_after_us, Some(2 * SECOND + SECOND / 10), "{algorithm:?}");
+    }
+}
+
+/// A gigantic rate of one public command overflowed and killed the task that decides.
+#[test]
+fn two_thousand_million_per_nine_quintillion_seconds_is_refused_not_run() {
+    for algorithm in Algorithm::ALL {
+        for (limit, window_us) in [(2_000_000_000, SECOND), (1, u64::MAX), (u64::MAX, u64::MAX)] {
+            let refused = common::rule(&Policy {
+                capacity: Some(10),
+                buckets: 1,
+                ..Policy::new(algorithm, limit, window_us)
+            });
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains("expected"), "{said}");
+        }
+    }
+}

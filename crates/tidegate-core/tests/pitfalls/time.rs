@@ -1,0 +1,101 @@
+//! Clocks: read too early, not in order, apart, or gone backward.
+
+use crate::{BUCKETS, HOUR, MS, SECOND, admitted, bucket, burst, every, limiter};
+use testkit::model::Algorithm;
+use testkit::traffic::Rng;
+
+/// Eight threads read the time, then wait for the lock: readings come up to 50 us late, and each
+/// moved `last` back, so that the same time flowed in again and again. 5,000 times the limit.
+#[test]
+fn time_taken_before_the_lock() {
+    for algorithm in BUCKETS {
+        let mut rng = Rng::new(5);
+        let mut bucket = bucket(algorithm, 1_000, SECOND, 10);
+        let full = bucket.peek(0, 0).limit;
+        let late = every(1, SECOND, SECOND + 200 * MS).map(|at_us| at_us - rng.below(50));
+        let got = admitted(bucket.as_mut(), late);
+        assert!(got <= full + 200, "{got}: {algorithm:?}");
+        assert!(got >= full + 190, "{got}: {algorithm:?}");
+    }
+}
+
+/// Two clients whose clocks are 50 ms apart, each writing its own `now`: 2,559 instead of 110.
+#[test]
+fn clocks_50_ms_apart_that_each_write_their_own_now() {
+    let mut bucket = bucket(Algorithm::TokenBucket, 100, SECOND, 10);
+    let both = every(MS, SECOND, 2 * SECOND - 1).flat_map(|at_us| [at_us, at_us - 50 * MS]);
+    let got = admitted(bucket.as_mut(), both);
+    assert!((100..=110).contains(&got), "{got}");
+}
+
+/// The same for every other algorithm: the later clock counts, and the earlier one mints nothing.
+#[test]
+fn clocks_50_ms_apart_in_any_algorithm() {
+    for algorithm in Algorithm::ALL {
+        let mut limiter = limiter(algorithm, 100, SECOND);
+        let both = every(MS, SECOND, 2 * SECOND - 1).flat_map(|at_us| [at_us, at_us - 50 * MS]);
+        let got = admitted(limiter.as_mut(), both);
+        assert!((100..=201).contains(&got), "{got}: {algorithm:?}");
+    }
+}
+
+/// An hour's step back locked callers out for an hour.
+#[test]
+fn an_hours_step_back_locked_callers_out_for_an_hour() {
+    for algorithm in Algorithm::ALL {
+        let mut limiter = limiter(algorithm, 10, SECOND);
+        burst(limiter.as_mut(), 2 * HOUR);
+        let back = 2 * HOUR - HOUR;
+        let wait_us = limiter.step(back, 1).retry_after_us.unwrap();
+        assert!(wait_us <= 2 * SECOND, "{wait_us}: {algorithm:?}");
+        assert!(limiter.step(back + wait_us, 1).allowed, "{algorithm:?}");
+    }
+}
+
+/// A step back of less than a window made the elapsed time negative, and a negative refill.
+#[test]
+fn a_small_step_back_took_tokens_away() {
+    for algorithm in Algorithm::ALL {
+        let mut limiter = limiter(algorithm, 10, SECOND);
+        limiter.step(HOUR + 500 * MS, 4);
+        let before = limiter.peek(HOUR + 500 * MS, 0);
+        for back_us in [1, 10 * MS, 400 * MS] {
+            let after = limiter.peek(HOUR + 500 * MS - back_us, 0);
+            assert_eq!(after, before, "{back_us}: {algorithm:?}");
+        }
+    }
+}
+
+/// Whole seconds: `retry_after` was 0 while denied, and callers came back at once.
+#[test]
+fn retry_after_of_0_while_denied() {
+    for algorithm in Algorithm::ALL {
+        let mut limiter = limiter(algorithm, 900, SECOND);
+        let mut denied = 0;
+        for at_us in every(311, 0, 2 * SECOND) {
+            let answer = limiter.step(at_us, 1);
+            denied += u64::from(!answer.allowed);
+            assert_eq!(answer.allowed, answer.retry_after_us == Some(0), "{algorithm:?}");
+        }
+        assert!(denied > 100, "{denied}: {algorithm:?}");
+    }
+}
+
+/// A `Retry-After` that is too early sends the caller into a second refusal.
+#[test]
+fn a_retry_after_that_is_too_early() {
+    for algorithm in Algorithm::ALL {
+        let mut limiter = limiter(algorithm, 7, SECOND);
+        let (mut at_us, mut denied) = (123_457, 0);
+        for cost in (1..=7).cycle().take(500) {
+            let answer = limiter.step(at_us, cost);
+            if let (false, Some(wait_us)) = (answer.allowed, answer.retry_after_us) {
+                denied += 1;
+                assert!(!limiter.step(at_us + wait_us - 1, cost).allowed, "{algorithm:?}");
+                at_us += wait_us;
+                assert!(limiter.step(at_us, cost).allowed, "{algorithm:?}");
+            }
+        }
+        assert!(denied > 100, "{denied}: {algorithm:?}");
+    }
+}

@@ -1,0 +1,306 @@
+//! Limiters whose states fit one word: three to a cache line, with their fingerprints.
+
+mod chains;
+mod line;
+mod lines;
+
+use std::sync::{Arc, MutexGuard};
+
+use tidegate_core::{Held, Room, Timestamp, Verbs};
+
+use super::budget::Budget;
+use super::hands::{self, Hand, Shared, Standing};
+use super::sync::{AtomicU32, Ordering::Relaxed};
+use super::table::{Hold, Holding, OnFull, One, Part, Refusal, Step, Table};
+use crate::key::Fingerprint;
+use chains::{Chain, Chains, Place};
+
+/// Chains looked through for limiters as good as new before one more chain is made.
+const SWEPT_PER_GROWTH: u32 = 2;
+/// The same when there is no room for one.
+const SWEPT_WHEN_FULL: u32 = 16;
+
+/// A table of packed states.
+#[derive(Debug)]
+pub(super) struct Packed<R: Room> {
+    room: R,
+    /// What packed times count from.
+    base: Timestamp,
+    chains: Chains,
+    budget: Arc<Budget>,
+    shared: Shared<R>,
+    /// The chain that is looked through next.
+    hand: AtomicU32,
+}
+
+impl<R: Room> Packed<R> {
+    pub(super) fn new(room: R, base: Timestamp, budget: Arc<Budget>, on_full: OnFull) -> Self {
+        let chains = Chains::for_keys(budget.most_keys());
+        Self { room, base, chains, budget, shared: Shared::new(on_full), hand: AtomicU32::new(0) }
+    }
+
+    fn unpack(&self, word: u64) -> R::State {
+        self.room.unpack(self.base, [word, 0])
+    }
+
+    fn pack(&self, state: &R::State) -> u64 {
+        self.room.pack(self.base, state)[0]
+    }
+
+    /// Replaces a state; one that packs to nothing is as good as new, and goes.
+    fn store(&self, place: Place<'_>, word: u64) {
+        if word == 0 {
+            place.clear();
+            self.budget.release(1);
+        } else {
+            place.set_state(word);
+        }
+    }
+
+    /// Adds a limiter whose place is claimed.
+    fn add(&self, chain: &Chain<'_>, print: Fingerprint, word: u64) {
+        match chain.make_room().filter(|_| word != 0) {
+            Some(place) => place.put(print, word),
+            None => self.budget.release(1),
+        }
+    }
+
+    /// Claims a place for one more limiter, after a look for some that can go.
+    fn claim(&self, now: Timestamp) -> bool {
+        self.budget.claim() || {
+            self.sweep(SWEPT_WHEN_FULL, now);
+            self.budget.claim()
+        }
+    }
+
+    /// Drops limiters that are as good as new from the next few chains that nobody holds; answers
+    /// how many.
+    fn sweep(&self, chains: u32, now: Timestamp) -> usize {
+        let needless = |word| self.room.is_as_good_as_new(&self.unpack(word), now);
+        let mut swept = 0;
+        for _ in 0..chains {
+            let number = self.hand.fetch_add(1, Relaxed) % self.chains.count();
+            if let Some(chain) = self.chains.try_lock(number) {
+                swept += chain.sweep(needless);
+            }
+        }
+        self.budget.release(swept);
+        swept
+    }
+
+    /// Makes room for the future when a limiter was added and its chain is free again: by dropping
+    /// some that can go, else by one more chain.
+    fn tend(&self, now: Timestamp) {
+        if self.chains.are_full(self.budget.keys()) && self.sweep(SWEPT_PER_GROWTH, now) == 0 {
+            self.chains.grow();
+        }
+    }
+
+    /// A step with a limiter that is in the table.
+    #[inline]
+    fn with_found(&self, place: Place<'_>, cost: u64, step: Step, now: Timestamp) -> One {
+        let mut slot = Some(self.unpack(place.state()));
+        let mut held = Held::new(&self.room, &mut slot, cost);
+        let verdict = step.run(&mut held, now);
+        let decision = step.wants_figures().then(|| held.report());
+        let changed = match step {
+            Step::Decide | Step::Ask => verdict.is_allowed() && cost > 0,
+            Step::Peek => false,
+            Step::Refund => true,
+        };
+        if let Some(state) = slot.filter(|_| changed) {
+            self.store(place, self.pack(&state));
+        }
+        One { verdict, at: now, decision, overloaded: false }
+    }
+
+    /// A step with a limiter that is not in the table.
+    #[cold]
+    fn with_new(
+        &self,
+        chain: Chain<'_>,
+        print: Fingerprint,
+        cost: u64,
+        step: Step,
+        now: Timestamp,
+    ) -> One {
+        let stays = step.begins() && cost > 0;
+        if stays && !self.claim(now) {
+            drop(chain);
+            return self.without_room(cost, step, now);
+        }
+        let mut slot = None;
+        let mut held = Held::new(&self.room, &mut slot, cost);
+        let verdict = step.run(&mut held, now);
+        let decision = step.wants_figures().then(|| held.report());
+        if stays {
+            let taken = slot.filter(|_| verdict.is_allowed());
+            self.add(&chain, print, taken.map_or(0, |state| self.pack(&state)));
+            drop(chain);
+            self.tend(now);
+        }
+        One { verdict, at: now, decision, overloaded: false }
+    }
+
+    fn without_room(&self, cost: u64, step: Step, now: Timestamp) -> One {
+        let (verdict, decision) = match self.shared.lock() {
+            Some(mut slot) => {
+                let mut held = Held::new(&self.room, &mut slot, cost);
+                (step.run(&mut held, now), held.report())
+            }
+            None => {
+                let mut refusal = Refusal::of(&self.room, cost, true);
+                (refusal.decide(), refusal.report())
+            }
+        };
+        One {
+            verdict,
+            at: now,
+            decision: step.wants_figures().then_some(decision),
+            overloaded: true,
+        }
+    }
+}
+
+impl<R: Room> Table for Packed<R> {
+    fn admits(&self, print: Fingerprint, cost: u64, now: Timestamp) -> bool {
+        let Some(chain) = self.chains.lock(print) else {
+            return self.without_room(cost, Step::Decide, now).verdict.is_allowed();
+        };
+        let Some(place) = chain.find(print) else {
+            return self.with_new(chain, print, cost, Step::Decide, now).verdict.is_allowed();
+        };
+        let mut state = self.unpack(place.state());
+        let allowed = self.room.ask(&mut state, now, cost).is_allowed();
+        if allowed {
+            place.set_state(self.pack(&state));
+        }
+        allowed
+    }
+
+    #[inline]
+    fn one(&self, print: Fingerprint, cost: u64, step: Step, now: Timestamp) -> One {
+        let Some(chain) = self.chains.lock(print) else {
+            return self.without_room(cost, step, now);
+        };
+        match chain.find(print) {
+            Some(place) => self.with_found(place, cost, step, now),
+            None => self.with_new(chain, print, cost, step, now),
+        }
+    }
+
+    fn hold(&self, parts: &[Part], step: Step, now: Timestamp) -> Box<dyn Hold + '_> {
+        let chains = self.lock_all(parts);
+        let hands: Vec<_> =
+            parts.iter().map(|part| self.take_in_hand(&chains, *part, step, now)).collect();
+        let beyond = hands.iter().any(|hand| hand.standing == Standing::Beyond);
+        let shared = if beyond { self.shared.lock() } else { None };
+        Box::new(HeldChains { table: self, chains, hands, shared })
+    }
+
+    fn touch(&self, print: Fingerprint) -> u64 {
+        self.chains.touch(print)
+    }
+
+    fn keys(&self) -> usize {
+        self.budget.keys()
+    }
+}
+
+/// Limiters of one table in hand, their chains locked.
+#[derive(Debug)]
+struct HeldChains<'a, R: Room> {
+    table: &'a Packed<R>,
+    chains: Vec<Chain<'a>>,
+    hands: Vec<Hand<R>>,
+    shared: Option<MutexGuard<'a, Option<R::State>>>,
+}
+
+impl<R: Room> Packed<R> {
+    /// Locks the chains of all parts, in the order of their numbers.
+    fn lock_all(&self, parts: &[Part]) -> Vec<Chain<'_>> {
+        loop {
+            let mut numbers: Vec<_> =
+                parts.iter().map(|part| self.chains.number_of(part.print)).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            let chains =
+                numbers.iter().filter_map(|number| self.chains.lock_number(*number)).collect();
+            // A chain may have been split before its lock was had; none can be from now on.
+            let holds =
+                |part: &Part| numbers.binary_search(&self.chains.number_of(part.print)).is_ok();
+            if parts.iter().all(holds) {
+                return chains;
+            }
+        }
+    }
+
+    fn take_in_hand(
+        &self,
+        chains: &[Chain<'_>],
+        part: Part,
+        step: Step,
+        now: Timestamp,
+    ) -> Hand<R> {
+        let found = find(chains, &self.chains, part.print);
+        let slot = found.map(|place| self.unpack(place.state()));
+        let standing = match slot {
+            Some(_) => Standing::There,
+            None if !step.begins() || part.cost == 0 => Standing::Absent,
+            None if self.claim(now) => Standing::Claimed,
+            None => Standing::Beyond,
+        };
+        Hand { part, slot, standing }
+    }
+}
+
+/// Where a limiter is in the chains that are locked.
+fn find<'a>(chains: &[Chain<'a>], of: &Chains, print: Fingerprint) -> Option<Place<'a>> {
+    of_print(chains, of, print)?.find(print)
+}
+
+fn of_print<'c, 'a>(
+    chains: &'c [Chain<'a>],
+    of: &Chains,
+    print: Fingerprint,
+) -> Option<&'c Chain<'a>> {
+    let number = of.number_of(print);
+    chains.iter().find(|chain| chain.number() == number)
+}
+
+impl<R: Room> Hold for HeldChains<'_, R> {
+    fn held(&mut self) -> Vec<Holding<'_>> {
+        hands::held(&self.table.room, &mut self.hands, self.shared.as_deref_mut())
+    }
+
+    fn release(mut self: Box<Self>, at: Timestamp) {
+        let table = self.table;
+        let mut added = false;
+        for hand in &mut self.hands {
+            let word = hand.slot.take().map_or(0, |state| table.pack(&state));
+            let Some(chain) = of_print(&self.chains, &table.chains, hand.part.print) else {
+                continue;
+            };
+            match (hand.standing, chain.find(hand.part.print)) {
+                (Standing::There, Some(place)) => table.store(place, word),
+                (Standing::Claimed, _) => {
+                    table.add(chain, hand.part.print, word);
+                    added = true;
+                }
+                _ => {}
+            }
+        }
+        drop(self);
+        if added {
+            table.tend(at);
+        }
+    }
+
+    fn forget(self: Box<Self>) {
+        for hand in self.hands.iter().filter(|hand| hand.standing == Standing::There) {
+            if let Some(place) = find(&self.chains, &self.table.chains, hand.part.print) {
+                self.table.store(place, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Chains of lines by fingerprint: a hash table that grows one chain at a time.
+//!
+//! Linear hashing (Litwin, 1980): with n chains and m the largest power of two not above n, a
+//! fingerprint belongs to the chain of its low bits modulo 2m, or modulo m where that chain does not
+//! exist yet. Growing by one splits chain n - m in two and touches no other, so there is no moment at
+//! which the table stands still; lines never move, so nobody has to be waited for.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::line::{Line, PLACES};
+use super::lines::Lines;
+use crate::key::Fingerprint;
+use crate::store::memory::sync::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Chains of an empty table.
+const FIRST_CHAINS: u32 = 16;
+/// Keys per chain that are aimed at: a full line, so that a key costs about 30 bytes.
+const KEYS_PER_CHAIN: usize = 3;
+
+/// The chains of one table. Chain i begins with home line i and goes on with spare lines.
+#[derive(Debug)]
+pub(super) struct Chains {
+    homes: Lines,
+    spares: Lines,
+    count: AtomicU32,
+    /// Spare lines handed out so far; number 0 means none, so they begin with 1.
+    spares_made: AtomicU32,
+    freed: Mutex<Vec<u32>>,
+    /// Held (true) by the one who splits a chain.
+    splitting: AtomicU32,
+}
+
+/// A locked chain; unlocked when dropped.
+#[derive(Debug)]
+pub(super) struct Chain<'a> {
+    chains: &'a Chains,
+    home: &'a Line,
+    number: u32,
+}
+
+/// Where a limiter is, or could be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    line: &'a Line,
+    index: usize,
+}
+
+impl Place<'_> {
+    pub(super) fn state(&self) -> u64 {
+        self.line.state(self.index)
+    }
+
+    pub(super) fn set_state(&self, state: u64) {
+        self.line.set_state(self.index, state);
+    }
+
+    pub(super) fn put(&self, print: Fingerprint, state: u64) {
+        self.line.put(self.index, print, state);
+    }
+
+    pub(super) fn clear(&self) {
+        self.line.clear(self.index);
+    }
+
+    fn print(&self) -> Option<Fingerprint> {
+        self.line.print(self.index)
+    }
+}
+
+impl Chains {
+    /// Chains for at most `most_keys` keys.
+    pub(super) fn for_keys(most_keys: usize) -> Self {
+        let chains = (most_keys / KEYS_PER_CHAIN + 1).max(FIRST_CHAINS as usize);
+        let homes = Lines::with_room_for(chains);
+        (0..FIRST_CHAINS).for_each(|number| _ = homes.make(number));
+        Self {
+            homes,
+            // Chains may be uneven: as many spare lines as there are homes is never all used.
+            spares: Lines::with_room_for(chains + 1),
+            count: AtomicU32::new(FIRST_CHAINS),
+            spares_made: AtomicU32::new(1),
+            freed: Mutex::default(),
+            splitting: AtomicU32::new(0),
+        }
+    }
+
+    /// The number of the chain that a fingerprint belongs to as things stand.
+    pub(super) fn number_of(&self, print: Fingerprint) -> u32 {
+        number_of(print, self.count.load(Acquire))
+    }
+
+    /// How many chains there are.
+    pub(super) fn count(&self) -> u32 {
+        self.count.load(Relaxed)
+    }
+
+    /// Whether more chains are wanted for that many keys.
+    pub(super) fn are_full(&self, keys: usize) -> bool {
+        keys > self.count() as usize * KEYS_PER_CHAIN
+    }
+
+    /// Locks the chain of a fingerprint.
+    #[inline]
+    pub(super) fn lock(&self, print: Fingerprint) -> Option<Chain<'_>> {
+        loop {
+            let number = self.number_of(print);
+            let chain = self.lock_number(number)?;
+            // It may have been split before the lock was had; then the lock shows the new count.
+            if self.number_of(print) == number {
+                return Some(chain);
+            }
+        }
+    }
+
+    /// Locks a chain by number.
+    pub(super) fn lock_number(&self, number: u32) -> Option<Chain<'_>> {
+        let home = self.homes.get(number)?;
+        home.lock();
+        Some(Chain { chains: self, home, number })
+    }
+
+    /// Reads a little of the line that a fingerprint's chain begins with, so that it is on its way.
+    pub(super) fn touch(&self, print: Fingerprint) -> u64 {
+        self.homes.get(self.number_of(print)).map_or(0, |home| home.next().into())
+    }
+
+    /// Locks a chain by number if nobody holds it.
+    pub(super) fn try_lock(&self, number: u32) -> Option<Chain<'_>> {
+        let home = self.homes.get(number)?;
+        home.try_lock().then_some(Chain { chains: self, home, number })
+    }
+
+    /// Splits one chain, unless somebody is at it already or there is no room for more.
+    pub(super) fn grow(&self) {
+        if self.splitting.swap(1, Acquire) == 0 {
+            self.split_next();
+            self.splitting.store(0, Release);
+        }
+    }
+
+    fn split_next(&self) {
+        let count = self.count.load(Relaxed);
+        if self.homes.make(count).is_none() {
+            return;
+        }
+        let Some(old) = self.lock_number(count - largest_power(count)) else { return };
+        let Some(new) = self.lock_number(count) else { return };
+        let (entries, mut spare) = old.empty();
+        for (print, state) in entries {
+            let chain = if number_of(print, count + 1) == count { &new } else { &old };
+            if let Some(place) = chain.vacant().or_else(|| chain.extend_with(spare.pop()?)) {
+                place.put(print, state);
+            }
+        }
+        self.give_back(spare);
+        self.count.store(count + 1, Release);
+    }
+
+    fn spare(&self) -> Option<u32> {
+        let freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        freed.or_else(|| {
+            let number = self.spares_made.load(Relaxed);
+            self.spares.make(number)?;
+            let next = self.spares_made.compare_exchange(number, number + 1, Relaxed, Relaxed);
+            // Somebody else took it: look again.
+            next.ok().or_else(|| self.spare())
+        })
+    }
+
+    fn give_back(&self, spare: Vec<u32>) {
+        if !spare.is_empty() {
+            self.freed.lock().unwrap_or_else(PoisonError::into_inner).extend(spare);
+        }
+    }
+}
+
+impl<'a> Chain<'a> {
+    /// Its number; it holds while the chain is locked.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Where the limiter of a fingerprint is.
+    #[inline]
+    pub(super) fn find(&self, print: Fingerprint) -> Option<Place<'a>> {
+        self.place(|place| place.print() == Some(print))
+    }
+
+    /// A place for one more limiter, in the chain or in a spare line added to it; `None` when there
+    /// are no more lines.
+    pub(super) fn make_room(&self) -> Option<Place<'a>> {
+        self.vacant().or_else(|| self.extend_with(self.chains.spare()?))
+    }
+
+    /// Empties the places whose states are `needless`, and gives back the lines it then can do
+    /// without; answers how many places.
+    pub(super) fn sweep(&self, needless: impl Fn(u64) -> bool) -> usize {
+        let mut swept = 0;
+        self.place(|place| {
+            if place.print().is_some() && needless(place.state()) {
+                place.clear();
+                swept += 1;
+            }
+            false
+        });
+        if swept > 0 && self.home.next() != 0 {
+            self.close_up();
+        }
+        swept
+    }
+
+    /// The first place for which `wanted` is true.
+    #[inline]
+    fn place(&self, mut wanted: impl FnMut(Place<'a>) -> bool) -> Option<Place<'a>> {
+        let mut line = self.home;
+        loop {
+            let mut places = (0..PLACES).map(|index| Place { line, index });
+            if let Some(found) = places.find(|place| wanted(*place)) {
+                return Some(found);
+            }
+            line = self.after(line)?;
+        }
+    }
+
+    fn after(&self, line: &Line) -> Option<&'a Line> {
+        match line.next() {
+            0 => None,
+            number => self.chains.spares.get(number),
+        }
+    }
+
+    fn vacant(&self) -> Option<Place<'a>> {
+        self.place(|place| place.print().is_none())
+    }
+
+    /// Adds a spare line behind the home line; answers its first place.
+    fn extend_with(&self, number: u32) -> Option<Place<'a>> {
+        let line = self.chains.spares.get(number)?;
+        line.set_next(self.home.next());
+        self.home.set_next(number);
+        Some(Place { line, index: 0 })
+    }
+
+    /// Takes everything out of the chain, and its spare lines off it.
+    fn empty(&self) -> (Vec<(Fingerprint, u64)>, Vec<u32>) {
+        let mut entries = Vec::new();
+        self.place(|place| {
+            entries.extend(place.print().map(|print| (print, place.state())));
+            place.clear();
+            false
+        });
+        let mut spare = Vec::new();
+        let mut line = self.home;
+        while line.next() != 0 {
+            spare.push(line.next());
+            let Some(next) = self.after(line) else { break };
+            line.set_next(0);
+            line = next;
+        }
+        (entries, spare)
+    }
+
+    /// Moves the limiters to the front of the chain and gives the lines behind them back.
+    fn close_up(&self) {
+        let (entries, mut spare) = self.empty();
+        for (print, state) in entries {
+            if let Some(place) = self.vacant().or_else(|| self.extend_with(spare.pop()?)) {
+                place.put(print, state);
+            }
+        }
+        self.chains.give_back(spare);
+    }
+}
+
+impl Drop for Chain<'_> {
+    fn drop(&mut self) {
+        self.home.unlock();
+    }
+}
+
+/// The chain of a fingerprint among `count` chains.
+fn number_of(print: Fingerprint, count: u32) -> u32 {
+    let power = largest_power(count);
+    let low = print.words()[0];
+    let number = low & (2 * power - 1);
+    if number < count { number } else { number & (power - 1) }
+}
+
+/// The largest power of two that is not above `count`, which is at least 1.
+const fn largest_power(count: u32) -> u32 {
+    1 << count.ilog2()
+}

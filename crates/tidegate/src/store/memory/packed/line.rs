@@ -1,0 +1,92 @@
+//! A cache line of three limiters, and the lock over the chain of lines that begins with it.
+
+use crate::key::Fingerprint;
+use crate::store::memory::spin::Spin;
+use crate::store::memory::sync::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Limiters in a line.
+pub(super) const PLACES: usize = 3;
+const LOCKED: u32 = 1 << 31;
+
+/// Three packed states with their fingerprints, and a header: a lock bit, and the number of the line
+/// that the chain goes on with (0 for none).
+///
+/// A line that begins a chain is locked for all of it. Everything but the header is read and written
+/// only under that lock, so those accesses need no order of their own.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    states: [AtomicU64; PLACES],
+    prints: [[AtomicU32; 3]; PLACES],
+    header: AtomicU32,
+}
+
+impl Line {
+    /// Locks the chain that begins here; answers the number of the line it goes on with.
+    pub(super) fn lock(&self) {
+        let mut spin = Spin::default();
+        while !self.try_lock() {
+            spin.wait();
+        }
+    }
+
+    /// Locks the chain if nobody holds it.
+    pub(super) fn try_lock(&self) -> bool {
+        let header = self.header.load(Relaxed);
+        header & LOCKED == 0
+            && self.header.compare_exchange(header, header | LOCKED, Acquire, Relaxed).is_ok()
+    }
+
+    /// Ends the lock that this thread holds.
+    pub(super) fn unlock(&self) {
+        self.header.store(self.next(), Release);
+    }
+
+    /// The number of the line the chain goes on with; 0 for none.
+    pub(super) fn next(&self) -> u32 {
+        self.header.load(Relaxed) & !LOCKED
+    }
+
+    /// Lets the chain go on with another line, keeping the lock as it is.
+    pub(super) fn set_next(&self, next: u32) {
+        let locked = self.header.load(Relaxed) & LOCKED;
+        self.header.store(next | locked, Relaxed);
+    }
+
+    /// Whose limiter is in a place.
+    pub(super) fn print(&self, place: usize) -> Option<Fingerprint> {
+        let [a, b, c] = &self.prints[place];
+        Fingerprint::from_words([a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)])
+    }
+
+    /// The packed state in a place.
+    pub(super) fn state(&self, place: usize) -> u64 {
+        self.states[place].load(Relaxed)
+    }
+
+    /// Replaces the packed state in a place.
+    pub(super) fn set_state(&self, place: usize, state: u64) {
+        self.states[place].store(state, Relaxed);
+    }
+
+    /// Puts a limiter into a place.
+    pub(super) fn put(&self, place: usize, print: Fingerprint, state: u64) {
+        self.set_print(place, print.words());
+        self.set_state(place, state);
+    }
+
+    /// Empties a place.
+    pub(super) fn clear(&self, place: usize) {
+        self.set_print(place, [0; 3]);
+        self.set_state(place, 0);
+    }
+
+    fn set_print(&self, place: usize, words: [u32; 3]) {
+        for (stored, word) in self.prints[place].iter().zip(words) {
+            stored.store(word, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The primitives of shared memory: the standard library's, or those of the model checker.
+
+#[cfg(loom)]
+pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#[cfg(not(loom))]
+pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -1,0 +1,266 @@
+//! Limiters whose states do not fit a word: in shards, each behind a lock that is held shortly.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::{Decision, Held, Room, Timestamp, Verbs, Verdict};
+
+use super::budget::Budget;
+use super::hands::{self, Hand, Shared, Standing};
+use super::table::{Hold, Holding, OnFull, One, Part, Refusal, Step, Table};
+use crate::key::Fingerprint;
+
+const SHARDS: usize = 64;
+/// Limiters looked at, whether they can go, whenever one is added.
+const LOOKED_AT_PER_ADDED: usize = 2;
+/// The same when there is no room for one.
+const LOOKED_AT_WHEN_FULL: usize = 32;
+
+/// A table of whole states.
+#[derive(Debug)]
+pub(super) struct Whole<R: Room> {
+    room: R,
+    shards: Box<[Mutex<Shard<R>>]>,
+    budget: Arc<Budget>,
+    shared: Shared<R>,
+}
+
+/// Some of a table's limiters, and all of their fingerprints in the order they are looked at.
+#[derive(Debug)]
+struct Shard<R: Room> {
+    states: HashMap<Fingerprint, Option<R::State>, BuildHasherDefault<Spread>>,
+    turns: VecDeque<Fingerprint>,
+}
+
+/// Fingerprints are hashes already.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u128(&mut self, print: u128) {
+        self.0 = (print >> 32) as u64;
+    }
+}
+
+impl<R: Room> Default for Shard<R> {
+    fn default() -> Self {
+        Self { states: HashMap::default(), turns: VecDeque::new() }
+    }
+}
+
+impl<R: Room> Shard<R> {
+    fn insert(&mut self, print: Fingerprint, state: R::State) {
+        self.states.insert(print, Some(state));
+        self.turns.push_back(print);
+    }
+
+    /// Looks at the next few limiters and drops those that are as good as new; answers how many.
+    fn sweep(&mut self, room: &R, looked_at: usize, now: Timestamp) -> usize {
+        let mut dropped = 0;
+        for _ in 0..looked_at.min(self.turns.len()) {
+            let Some(print) = self.turns.pop_front() else { break };
+            let Some(slot) = self.states.get(&print) else { continue };
+            if slot.as_ref().is_none_or(|state| room.is_as_good_as_new(state, now)) {
+                self.states.remove(&print);
+                dropped += 1;
+            } else {
+                self.turns.push_back(print);
+            }
+        }
+        dropped
+    }
+}
+
+impl<R: Room> Whole<R> {
+    /// What a limiter takes in the map and the queue, growth included, without its heap.
+    pub(super) const BYTES_BESIDE_HEAP: u64 =
+        3 * (size_of::<(Fingerprint, Option<R::State>)>() + size_of::<Fingerprint>()) as u64;
+
+    pub(super) fn new(room: R, budget: Arc<Budget>, on_full: OnFull) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { room, shards, budget, shared: Shared::new(on_full) }
+    }
+
+    fn shard_of(print: Fingerprint) -> usize {
+        print.words()[0] as usize % SHARDS
+    }
+
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard<R>> {
+        // A panic inside a step leaves a shard as it was before or after, never between.
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims a place for one more limiter in a locked shard, after a look for some that can go.
+    fn claim(&self, shard: &mut Shard<R>, now: Timestamp) -> bool {
+        self.budget.release(shard.sweep(&self.room, LOOKED_AT_PER_ADDED, now));
+        self.budget.claim() || {
+            self.budget.release(shard.sweep(&self.room, LOOKED_AT_WHEN_FULL, now));
+            self.budget.claim()
+        }
+    }
+
+    /// Puts a limiter whose place is claimed into its shard, or forgets it if it is as good as new.
+    fn add(
+        &self,
+        shard: &mut Shard<R>,
+        print: Fingerprint,
+        state: Option<R::State>,
+        at: Timestamp,
+    ) {
+        match state.filter(|state| !self.room.is_as_good_as_new(state, at)) {
+            Some(state) => shard.insert(print, state),
+            None => self.budget.release(1),
+        }
+    }
+
+    fn without_room(&self, cost: u64, step: Step, now: Timestamp) -> One {
+        let (verdict, decision) = match self.shared.lock() {
+            Some(mut slot) => run(&self.room, &mut slot, cost, step, now),
+            None => {
+                let mut refusal = Refusal::of(&self.room, cost, true);
+                (refusal.decide(), Some(refusal.report()).filter(|_| step.wants_figures()))
+            }
+        };
+        One { verdict, at: now, decision, overloaded: true }
+    }
+}
+
+fn run<R: Room>(
+    room: &R,
+    slot: &mut Option<R::State>,
+    cost: u64,
+    step: Step,
+    now: Timestamp,
+) -> (Verdict, Option<Decision>) {
+    let mut held = Held::new(room, slot, cost);
+    let verdict = step.run(&mut held, now);
+    (verdict, step.wants_figures().then(|| held.report()))
+}
+
+impl<R: Room> Table for Whole<R> {
+    fn admits(&self, print: Fingerprint, cost: u64, now: Timestamp) -> bool {
+        if let Some(Some(state)) = self.lock(Self::shard_of(print)).states.get_mut(&print) {
+            return self.room.ask(state, now, cost).is_allowed();
+        }
+        self.one(print, cost, Step::Decide, now).verdict.is_allowed()
+    }
+
+    fn one(&self, print: Fingerprint, cost: u64, step: Step, now: Timestamp) -> One {
+        let mut shard = self.lock(Self::shard_of(print));
+        let (verdict, decision) = if let Some(slot) = shard.states.get_mut(&print) {
+            run(&self.room, slot, cost, step, now)
+        } else if !step.begins() {
+            run(&self.room, &mut None, cost, step, now)
+        } else if self.claim(&mut shard, now) {
+            let mut slot = None;
+            let answer = run(&self.room, &mut slot, cost, step, now);
+            self.add(&mut shard, print, slot, now);
+            answer
+        } else {
+            drop(shard);
+            return self.without_room(cost, step, now);
+        };
+        One { verdict, at: now, decision, overloaded: false }
+    }
+
+    fn hold(&self, parts: &[Part], step: Step, now: Timestamp) -> Box<dyn Hold + '_> {
+        let mut numbers: Vec<_> = parts.iter().map(|part| Self::shard_of(part.print)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut shards: Vec<_> =
+            numbers.iter().map(|number| (*number, self.lock(*number))).collect();
+        let hands: Vec<_> =
+            parts.iter().map(|part| self.take_in_hand(&mut shards, *part, step, now)).collect();
+        let beyond = hands.iter().any(|hand| hand.standing == Standing::Beyond);
+        let shared = if beyond { self.shared.lock() } else { None };
+        Box::new(HeldShards { table: self, shards, hands, shared })
+    }
+
+    fn touch(&self, _print: Fingerprint) -> u64 {
+        0
+    }
+
+    fn keys(&self) -> usize {
+        self.budget.keys()
+    }
+}
+
+type Locked<'a, R> = (usize, MutexGuard<'a, Shard<R>>);
+
+/// Limiters of one table in hand, their shards locked.
+#[derive(Debug)]
+struct HeldShards<'a, R: Room> {
+    table: &'a Whole<R>,
+    shards: Vec<Locked<'a, R>>,
+    hands: Vec<Hand<R>>,
+    shared: Option<MutexGuard<'a, Option<R::State>>>,
+}
+
+impl<R: Room> Whole<R> {
+    fn take_in_hand(
+        &self,
+        shards: &mut [Locked<'_, R>],
+        part: Part,
+        step: Step,
+        now: Timestamp,
+    ) -> Hand<R> {
+        let shard = shard_among(shards, part.print);
+        let Some(shard) = shard else {
+            return Hand { part, slot: None, standing: Standing::Beyond };
+        };
+        if let Some(slot) = shard.states.get_mut(&part.print) {
+            return Hand { part, slot: slot.take(), standing: Standing::There };
+        }
+        let standing = match step.begins() {
+            false => Standing::Absent,
+            true if self.claim(shard, now) => Standing::Claimed,
+            true => Standing::Beyond,
+        };
+        Hand { part, slot: None, standing }
+    }
+}
+
+fn shard_among<'s, R: Room>(
+    shards: &'s mut [Locked<'_, R>],
+    print: Fingerprint,
+) -> Option<&'s mut Shard<R>> {
+    let number = Whole::<R>::shard_of(print);
+    shards.iter_mut().find(|(of, _)| *of == number).map(|(_, shard)| &mut **shard)
+}
+
+impl<R: Room> Hold for HeldShards<'_, R> {
+    fn held(&mut self) -> Vec<Holding<'_>> {
+        hands::held(&self.table.room, &mut self.hands, self.shared.as_deref_mut())
+    }
+
+    fn release(mut self: Box<Self>, at: Timestamp) {
+        for hand in &mut self.hands {
+            let Some(shard) = shard_among(&mut self.shards, hand.part.print) else { continue };
+            match hand.standing {
+                Standing::There => {
+                    shard.states.insert(hand.part.print, hand.slot.take());
+                }
+                Standing::Claimed => self.table.add(shard, hand.part.print, hand.slot.take(), at),
+                Standing::Absent | Standing::Beyond => {}
+            }
+        }
+    }
+
+    fn forget(mut self: Box<Self>) {
+        for hand in self.hands.iter().filter(|hand| hand.standing == Standing::There) {
+            if let Some(shard) = shard_among(&mut self.shards, hand.part.print) {
+                shard.states.remove(&hand.part.print);
+                self.table.budget.release(1);
+            }
+        }
+    }
+}
