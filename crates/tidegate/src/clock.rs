@@ -32,7 +32,7 @@ pub struct SystemClock {
     began: u64,
     began_at: Timestamp,
     /// Microseconds per tick of the counter, times 2^64.
-    us_per_tick: u128,
+    us_per_tick: u64,
 }
 
 impl SystemClock {
@@ -48,7 +48,8 @@ impl SystemClock {
         Self {
             began: counter.raw(),
             began_at: Timestamp::from_micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)),
-            us_per_tick: (nanos << 64) / (u128::from(TICKS) * 1_000),
+            us_per_tick: u64::try_from((nanos << 64) / (u128::from(TICKS) * 1_000))
+                .unwrap_or(u64::MAX),
             counter,
         }
     }
@@ -64,7 +65,7 @@ impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
         let ticks = self.counter.raw().saturating_sub(self.began);
-        let passed_us = (u128::from(ticks) * self.us_per_tick) >> 64;
+        let passed_us = (u128::from(ticks) * u128::from(self.us_per_tick)) >> 64;
         Timestamp::from_micros(self.began_at.as_micros().saturating_add(passed_us as u64))
     }
 
