@@ -38,17 +38,19 @@ mod algorithm;
 mod algorithms;
 mod decision;
 mod error;
+mod held;
 mod level;
 mod rule;
 mod time;
 
-pub use algorithm::{HORIZON, Held, Packing, Room, Verbs, decide_all, look_at_all};
+pub use algorithm::{HORIZON, Packing, Room};
 pub use algorithms::{
     Algorithm, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket, guides,
 };
 pub use decision::{Decision, Outcome, Verdict};
 pub use error::{RuleError, RuleErrors};
+pub use held::{Held, Verbs, decide_all, look_at_all};
 pub use rule::{
     Anchor, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Rule, Spec, Visitor, Word,
 };

@@ -1,0 +1,233 @@
+//! One atomic step over one limiter or several.
+//!
+//! A step is: *advance* (time passes), *decide* (looks, and by its type can not touch), *take*
+//! (commits what was decided), *report* (works out the figures, only when asked). Several rules on
+//! one request are: advance all, decide all, then take all. Whoever runs a step holds the states of
+//! all its rules from its beginning to its end; that is the store's part.
+
+use alloc::boxed::Box;
+
+use crate::algorithm::Room;
+use crate::decision::{Decision, Outcome, Verdict};
+use crate::time::{Micros, Timestamp};
+
+/// One limiter held for the length of one step: a room, the slot of its key, and a cost.
+///
+/// An empty slot is a limiter that does not exist yet; it begins, as new, inside the step.
+#[derive(Debug)]
+pub struct Held<'a, R: Room> {
+    room: &'a R,
+    slot: &'a mut Option<R::State>,
+    cost: u64,
+    enforced: bool,
+    at: Timestamp,
+    verdict: Verdict,
+    taken: bool,
+}
+
+impl<'a, R: Room> Held<'a, R> {
+    /// Holds the limiter in `slot` for a request of `cost` units.
+    pub const fn new(room: &'a R, slot: &'a mut Option<R::State>, cost: u64) -> Self {
+        Self {
+            room,
+            slot,
+            cost,
+            enforced: true,
+            at: Timestamp::EPOCH,
+            verdict: Verdict::Allow,
+            taken: false,
+        }
+    }
+
+    /// The same, for a rule in shadow mode: it decides and counts but never refuses.
+    #[must_use]
+    pub const fn shadow(mut self) -> Self {
+        self.enforced = false;
+        self
+    }
+
+    /// Decides this limiter alone and takes the cost if it is admitted.
+    pub fn ask(&mut self, now: Timestamp) -> Verdict {
+        self.advance(now);
+        let verdict = self.decide();
+        if verdict.is_allowed() {
+            self.take();
+        }
+        verdict
+    }
+
+    /// What [`Held::ask`] would answer, with its figures, leaving no trace.
+    pub fn peek(&mut self, now: Timestamp) -> Decision {
+        let begins = self.slot.is_none();
+        self.advance(now);
+        self.decide();
+        let decision = self.report();
+        if begins {
+            *self.slot = None;
+        }
+        decision
+    }
+
+    /// Gives the cost back, to no fewer than none used.
+    pub fn refund(&mut self, now: Timestamp) {
+        self.give_back_units(now, self.cost);
+    }
+
+    /// Ends a reservation of `reserved` units that turned out to cost `actual`: gives the difference
+    /// back, or takes it even into debt.
+    pub fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
+        if actual > reserved {
+            let room = self.room;
+            let (state, at) = self.advanced(now);
+            room.take(state, at, actual - reserved);
+        } else {
+            self.give_back_units(now, reserved - actual);
+        }
+    }
+
+    /// The limiter's rule was `old` until now: carries its state over to the rule held.
+    pub fn amend(&mut self, now: Timestamp, old: &R) {
+        let Some(mut state) = self.slot.take() else {
+            return;
+        };
+        let at = old.advance(&mut state, now);
+        if self.room.same_shape(old) {
+            self.room.refit(old, &mut state, at);
+            *self.slot = Some(state);
+        } else {
+            self.charge_as_new(at, old.used(&state, at));
+        }
+    }
+
+    /// The limiter was of another algorithm until now, its state `state`: what counts as used there
+    /// counts as taken now.
+    pub fn carry_over<Old: Room>(&mut self, now: Timestamp, old: &Old, mut state: Old::State) {
+        let at = old.advance(&mut state, now);
+        self.charge_as_new(at, old.used(&state, at));
+    }
+
+    /// Whether the slot could be emptied without changing a later decision.
+    #[must_use]
+    pub fn is_as_good_as_new(&self) -> bool {
+        self.slot.as_ref().is_none_or(|state| self.room.is_as_good_as_new(state, self.at))
+    }
+
+    fn give_back_units(&mut self, now: Timestamp, units: u64) {
+        if self.slot.is_some() {
+            let room = self.room;
+            let (state, at) = self.advanced(now);
+            room.give_back(state, at, units);
+        }
+    }
+
+    fn charge_as_new(&mut self, at: Timestamp, used: u64) {
+        let mut state = self.room.fresh(at);
+        if used > 0 {
+            self.room.take(&mut state, at, used);
+        }
+        *self.slot = Some(state);
+    }
+
+    fn report_of(&self, state: &R::State) -> Decision {
+        let (room, at) = (self.room, self.at);
+        let taken = if self.taken { self.cost } else { 0 };
+        let outcome = match self.verdict {
+            Verdict::Allow if self.cost == 0 => Outcome::Allow { delay: Micros::ZERO },
+            Verdict::Allow => Outcome::Allow { delay: room.delay(state, at, taken) },
+            Verdict::Deny => Outcome::Deny { retry_after: room.retry_after(state, at, self.cost) },
+            Verdict::Never => Outcome::Never,
+        };
+        Decision {
+            outcome,
+            limit: room.limit(),
+            remaining: room.remaining(state, at),
+            reset_after: room.reset_after(state, at),
+        }
+    }
+
+    fn advanced(&mut self, now: Timestamp) -> (&mut R::State, Timestamp) {
+        let state = self.slot.get_or_insert_with(|| self.room.fresh(now));
+        self.at = self.room.advance(state, now);
+        (state, self.at)
+    }
+}
+
+/// The verbs of a held limiter, whatever its algorithm: what a step over several rules needs.
+pub trait Verbs {
+    /// Time passes; a limiter that did not exist begins.
+    fn advance(&mut self, now: Timestamp);
+    /// Looks, and touches nothing.
+    fn decide(&mut self) -> Verdict;
+    /// What [`Verbs::decide`] answered.
+    fn verdict(&self) -> Verdict;
+    /// Takes the cost that was admitted.
+    fn take(&mut self);
+    /// Gives the cost back, to no fewer than none used.
+    fn give_back(&mut self);
+    /// The figures, as of the end of the step.
+    fn report(&self) -> Decision;
+    /// False for a rule in shadow mode.
+    fn is_enforced(&self) -> bool;
+}
+
+impl<R: Room> Verbs for Held<'_, R> {
+    fn advance(&mut self, now: Timestamp) {
+        self.advanced(now);
+    }
+
+    fn decide(&mut self) -> Verdict {
+        self.verdict = match &*self.slot {
+            Some(state) if self.cost > 0 => self.room.decide(state, self.at, self.cost),
+            _ => Verdict::Allow,
+        };
+        self.verdict
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    fn take(&mut self) {
+        if let (Some(state), 1..) = (&mut *self.slot, self.cost) {
+            self.room.take(state, self.at, self.cost);
+            self.taken = true;
+        }
+    }
+
+    fn give_back(&mut self) {
+        if let (Some(state), 1..) = (&mut *self.slot, self.cost) {
+            self.room.give_back(state, self.at, self.cost);
+        }
+    }
+
+    fn report(&self) -> Decision {
+        match &*self.slot {
+            Some(state) => self.report_of(state),
+            None => self.report_of(&self.room.fresh(self.at)),
+        }
+    }
+
+    fn is_enforced(&self) -> bool {
+        self.enforced
+    }
+}
+
+/// Looks at several limiters at `now` and touches none: whether all that are enforced would admit.
+///
+/// A shadow rule never refuses.
+pub fn look_at_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
+    held.iter_mut().for_each(|one| one.advance(now));
+    held.iter_mut().fold(true, |all, one| all & (one.decide().is_allowed() | !one.is_enforced()))
+}
+
+/// One atomic step over several limiters: all that are enforced must admit, else none is charged.
+///
+/// A shadow rule never refuses; it is charged, like the others, when the request goes on and it
+/// would have admitted it itself. Answers whether the request goes on.
+pub fn decide_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
+    let goes_on = look_at_all(held, now);
+    if goes_on {
+        held.iter_mut().filter(|one| one.verdict().is_allowed()).for_each(|one| one.take());
+    }
+    goes_on
+}
