@@ -48,7 +48,7 @@ fn one_allow() -> Vec<Candidate> {
 }
 
 /// How a floor reads the time, in its own units.
-trait Clock: Send + Sync {
+pub(super) trait Clock: Send + Sync {
     fn start() -> Self;
     fn read(&self) -> u64;
 }
@@ -71,7 +71,7 @@ impl Clock for Nanos {
 }
 
 /// The same in microseconds, the unit of an engine that counts in them: a division more.
-struct Micros(Nanos);
+pub(super) struct Micros(Nanos);
 
 impl Clock for Micros {
     fn start() -> Self {
@@ -172,7 +172,7 @@ impl Subject for FlatArray {
 }
 
 /// Takes a unit of one tick of the clock, if less than [`TOLERANCE`] are taken ahead of `now`.
-fn take(taken_until: &AtomicU64, now: u64) -> bool {
+pub(super) fn take(taken_until: &AtomicU64, now: u64) -> bool {
     let mut seen = taken_until.load(Relaxed);
     loop {
         if seen >= now + TOLERANCE {

@@ -10,6 +10,7 @@ mod leaky_bucket;
 mod limitador;
 mod per_key;
 mod ratelimit;
+mod tables;
 mod throttlecrab;
 mod tidegate;
 
@@ -21,6 +22,7 @@ use crate::workload::Ask;
 const PEERS: &[fn(&Case) -> Vec<Candidate>] = &[
     floor::offers,
     tidegate::offers,
+    tables::offers,
     governor::offers,
     ratelimit::offers,
     leaky_bucket::offers,
