@@ -50,7 +50,9 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// Takes `cost` units at `at`, also beyond the limit (debt); counters stop at their largest value.
     fn take(&self, state: &mut Self::State, at: Timestamp, cost: u64);
 
-    /// Gives `units` back, the oldest first, to no fewer than none used.
+    /// Gives `units` back, to no fewer than none used. Which of several units come back first is the
+    /// algorithm's own: the oldest where each has a time of its own, those that weigh most in a
+    /// weighted count. Units that count no more are not given back.
     fn give_back(&self, state: &mut Self::State, at: Timestamp, units: u64);
 
     /// The window W: how far the clock may step back before the state moves with it.

@@ -49,7 +49,7 @@ pub enum RuleError {
         /// The largest capacity that fills in time at this rate.
         most: u64,
     },
-    /// One key's state could grow past the memory allowed for it.
+    /// One key's state could grow past the memory that all of the rule's may take.
     TooLarge {
         /// Most bytes the state could hold.
         bytes: u64,

@@ -20,7 +20,7 @@ pub const MIN_WINDOW: Micros = Micros::from_millis(1);
 pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 86_400);
 /// The most buckets a sliding window may be cut into.
 pub(crate) const MAX_BUCKETS: u64 = 1_000;
-/// What one key's state may grow to unless the rule says otherwise: 64 MiB.
+/// What one key of a log may take unless the rule says otherwise: 64 MiB.
 pub(crate) const DEFAULT_MAX_MEMORY: u64 = 64 << 20;
 const MAX_MAX_MEMORY: u64 = 1 << 40;
 
@@ -62,7 +62,7 @@ pub enum Word {
     Initial,
     /// How coarsely a log keeps times.
     Resolution,
-    /// Most bytes the state of one key may grow to.
+    /// Most bytes that the states of a rule may take, of all its keys.
     MaxMemory,
 }
 
@@ -143,7 +143,9 @@ pub struct Spec {
     pub initial: Option<u64>,
     /// `sliding_log`: how coarsely times are kept (default one microsecond).
     pub resolution: Option<Micros>,
-    /// `sliding_log`: most bytes one key's state may grow to (default 64 MiB).
+    /// `sliding_log`, `sliding_window`: most bytes that the states of all keys may take together, and
+    /// so of any one of them. Unless said, a store has a default of its own, and one key of a log may
+    /// take up to 64 MiB.
     pub max_memory: Option<u64>,
 }
 

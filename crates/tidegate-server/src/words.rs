@@ -1,6 +1,6 @@
 //! Words of a configuration, where what was read from it is told again.
 
-use tidegate::{Anchor, Mode};
+use tidegate::{Anchor, Mode, OnFull};
 
 /// The mode of a rule.
 pub(crate) const fn mode(mode: Mode) -> &'static str {
@@ -8,6 +8,14 @@ pub(crate) const fn mode(mode: Mode) -> &'static str {
         Mode::Enforce => "enforce",
         Mode::Shadow => "shadow",
         Mode::Off => "off",
+    }
+}
+
+/// What becomes of a key for which there is no room.
+pub(crate) const fn on_full(on_full: OnFull) -> &'static str {
+    match on_full {
+        OnFull::Share => "share",
+        OnFull::Refuse => "refuse",
     }
 }
 

@@ -13,10 +13,15 @@
 //! # where the algorithm has them:
 //! #   buckets, strict, anchor, capacity, initial, resolution, max_memory (bytes, or "64MiB")
 //! # mode = "enforce" | "shadow" | "off"; match = "subset" | "exact"
+//! # max_keys = 1_000_000           # limiters kept at once; and for a key beyond them:
+//! # on_full = "share"              # one limiter with all others beyond, or "refuse"
 //!
 //! [[rule.override]]                 # the first that matches holds
 //! match = { channel = "alipay" }    # entries of `key` with these very values
 //! limit = 500                       # and window, capacity or rate
+//!
+//! [memory]
+//! max_keys = 2_000_000              # limiters of all rules together, besides the cap of each
 //! ```
 //!
 //! A rule needs `name`, `algorithm`, and either `rate` or `limit` with `window` (a `limit` of -1 or 0
@@ -53,6 +58,7 @@ mod figures;
 mod hints;
 mod length;
 mod load;
+mod memory;
 mod overrides;
 mod placing;
 mod rate;

@@ -25,6 +25,11 @@
 //! # Ok::<(), tidegate::PolicyErrors>(())
 //! ```
 
+/// The examples of the README, which must compile and hold.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
 mod answer;
 mod clock;
 #[cfg(feature = "config")]

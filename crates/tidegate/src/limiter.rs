@@ -122,7 +122,7 @@ impl KeyedLimiter {
         Self::with_clock(spec, SystemClock::new())
     }
 
-    /// The same with another cap.
+    /// The same with another cap; one outside of 1 to 10^9 counts as the nearest of the two.
     ///
     /// # Errors
     /// All that is wrong with the words of the rule.

@@ -9,4 +9,6 @@ mod spec;
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use policy::Policy;
 pub use rule::PolicyRule;
+#[cfg(feature = "config")]
+pub(crate) use spec::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS};
 pub use spec::{Mode, OverrideSpec, RuleSpec};

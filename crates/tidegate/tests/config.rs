@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use tidegate::{Algorithm, Anchor, Limit, Micros, Mode, OverrideSpec, RuleSpec, Spec, config};
+use tidegate::{
+    Algorithm, Anchor, Limit, Micros, Mode, OnFull, OverrideSpec, RuleSpec, Spec, config,
+};
 
 /// Every `.toml` file of a folder beside this one, with its name and text.
 fn files(folder: &str) -> Vec<(PathBuf, String)> {
@@ -64,6 +67,7 @@ fn full() -> Vec<RuleSpec> {
     log.max_memory = Some(64 << 10);
     let mut windows = spec(Algorithm::SlidingWindow, 7, "250ms");
     (windows.buckets, windows.strict) = (Some(5), Some(true));
+    windows.max_memory = Some(1 << 20);
     let mut first = spec(Algorithm::FixedWindow, 1, "1d");
     first.anchor = Some(Anchor::FirstRequest);
     let mut bucket = spec(Algorithm::TokenBucket, 100, "1s");
@@ -78,6 +82,7 @@ fn full() -> Vec<RuleSpec> {
             .key(["channel", "account"])
             .mode(Mode::Shadow)
             .exact()
+            .max_keys(50_000, OnFull::Refuse)
             .with_override(override_on(&[("channel", "alipay"), ("account", "7")], |other| {
                 other.limit = Some(Limit::Units(500));
             }))
@@ -108,6 +113,7 @@ fn a_file_with_every_field_becomes_the_rules_it_says() {
     let policy = config::parse("full.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
     let specs: Vec<_> = policy.rules().iter().map(|rule| rule.spec().clone()).collect();
     assert_eq!(specs, full());
+    assert_eq!(policy.max_keys().map(NonZeroUsize::get), Some(2_000_000));
     let loaded = config::load(&path).unwrap();
     assert_eq!(loaded.rules().len(), specs.len());
 }

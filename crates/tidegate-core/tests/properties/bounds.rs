@@ -33,6 +33,7 @@ fn the_bound_of_a_rule_is_the_one_of_its_definition() {
             _ if limit == 0 => 0,
             Algorithm::SlidingLog => limit,
             Algorithm::SlidingWindow if policy.strict => limit,
+            Algorithm::FixedWindow if policy.anchor_first_request => 2 * limit - 1,
             Algorithm::FixedWindow | Algorithm::SlidingWindow => 2 * limit,
             Algorithm::SlidingCounter => 2 * limit - 1,
             Algorithm::TokenBucket | Algorithm::LeakyBucket => policy.capacity() + limit,

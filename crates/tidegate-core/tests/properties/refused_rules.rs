@@ -106,6 +106,19 @@ fn buckets_that_do_not_divide_the_window_are_refused_and_the_hint_helps() {
 }
 
 #[test]
+fn a_memory_in_which_the_counters_of_one_key_have_no_room_is_refused_and_the_hint_helps() {
+    let mut spec = per_second(Algorithm::SlidingWindow, 10);
+    (spec.buckets, spec.strict, spec.max_memory) = (Some(1_000), Some(true), Some(4_003));
+    let said = text(spec);
+    assert!(said.contains("`max_memory` is 4003: expected at least the 4004 bytes"), "{said}");
+    assert!(said.contains("or fewer `buckets`"), "{said}");
+    spec.max_memory = Some(4_004);
+    assert!(errors(spec).is_empty());
+    (spec.max_memory, spec.buckets) = (Some(4_003), Some(500));
+    assert!(errors(spec).is_empty());
+}
+
+#[test]
 fn figures_out_of_range_are_told_with_what_is_allowed() {
     let mut spec = per_second(Algorithm::TokenBucket, 1_000_000_001);
     assert!(text(spec).contains("`limit` is 1000000001: expected a whole number from 0 to"));

@@ -15,6 +15,8 @@ pub struct RuleReport {
     pub asked: u64,
     /// Requests it refused, or would have refused were it not in shadow mode.
     pub refused: u64,
+    /// Decisions for which it had no room: the key shared a limiter, or was refused for that.
+    pub overloaded: u64,
     /// Whom it refused.
     pub refused_most: Most,
     /// The fullest window; of departures for a queue.
@@ -36,6 +38,7 @@ impl RuleReport {
             rule: rule.clone(),
             asked: 0,
             refused: 0,
+            overloaded: 0,
             refused_most: Most::default(),
             worst: Worst::new(window.unwrap_or_default().as_micros()),
             longest_delay: Micros::ZERO,
@@ -68,6 +71,7 @@ impl RuleReport {
 
     pub(super) fn record(&mut self, event: &Event, answer: &Answer<'_>, matched: &Matched<'_>) {
         self.asked += 1;
+        self.overloaded += u64::from(matched.is_overloaded());
         if !matched.decision().is_allowed() {
             self.refuse(event);
         } else if answer.is_allowed() {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use jiff::Timestamp;
-use tidegate::{Limit, Mode, Spec};
+use tidegate::{Limit, Mode, OnFull, Spec};
 
 use super::{Report, RuleReport};
 use crate::plot::duration_label;
@@ -12,12 +12,13 @@ use crate::plot::duration_label;
 /// How many names are listed under "refused most".
 const TOP: usize = 5;
 
-/// The whole report: totals, a line for each rule, and who was refused most.
+/// The whole report: totals, a line for each rule, which of them ran out of room, and who was refused most.
 #[must_use]
 pub fn table(report: &Report) -> String {
     let mut text = totals(report);
     if report.requests > 0 {
         let _ = writeln!(text, "\n{}", rules(report));
+        report.rules.iter().for_each(|rule| overloaded(&mut text, rule));
         report.rules.iter().for_each(|rule| refused_most(&mut text, rule));
         report.rules.iter().for_each(|rule| worst(&mut text, rule));
     }
@@ -72,6 +73,23 @@ fn named(rule: &RuleReport) -> String {
 fn fullest(rule: &RuleReport) -> String {
     let at_least = if rule.worst.overlooked() > 0 { "at least " } else { "" };
     format!("{at_least}{}", grouped(rule.worst.units()))
+}
+
+fn overloaded(text: &mut String, rule: &RuleReport) {
+    if rule.overloaded == 0 {
+        return;
+    }
+    let did = match rule.rule().spec().on_full {
+        OnFull::Share => "shared one limiter",
+        OnFull::Refuse => "were refused for that",
+    };
+    let _ = writeln!(
+        text,
+        "\nOverloaded: {} of {} decisions of {} found no room for their key and {did}; see `max_keys`.",
+        grouped(rule.overloaded),
+        grouped(rule.asked),
+        rule.rule().name(),
+    );
 }
 
 fn refused_most(text: &mut String, rule: &RuleReport) {
@@ -183,6 +201,35 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::Replay;
+    use crate::trace::Event;
+    use tidegate::{Algorithm, Micros, Policy, RuleSpec};
+
+    /// The report of one request each by `keys` callers, where there is room for two.
+    fn told_of(keys: u64, on_full: OnFull) -> String {
+        let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(1));
+        let rule = RuleSpec::new("per-ip", spec).key(["ip"]).max_keys(2, on_full);
+        let replay = Replay::new(Policy::new(vec![rule]).unwrap());
+        let mut report = Report::new(replay.policy());
+        for ip in 0..keys {
+            let descriptor = vec![("ip".to_owned(), ip.to_string())];
+            let event = Event { at_us: 5, domain: "default".to_owned(), descriptor, cost: 1 };
+            report.record(&event, &replay.decide(&event));
+        }
+        table(&report)
+    }
+
+    #[test]
+    fn a_rule_that_ran_out_of_room_says_so_and_no_other_does() {
+        for (on_full, did) in
+            [(OnFull::Share, "shared one limiter"), (OnFull::Refuse, "were refused for that")]
+        {
+            assert!(!told_of(2, on_full).contains("Overloaded"));
+            let told = told_of(5, on_full);
+            let expected = "\nOverloaded: 3 of 5 decisions of per-ip found no room for their key";
+            assert!(told.contains(&format!("{expected} and {did}")), "{told}");
+        }
+    }
 
     #[test]
     fn large_numbers_are_grouped_and_small_shares_are_not_nothing() {

@@ -19,7 +19,7 @@ struct Body<'g> {
     unlimited: bool,
     /// The store was away, and the rule's own choice decided.
     degraded: bool,
-    /// The server had too much to do, and refused without deciding.
+    /// A rule had no room for the key: it shared a limiter with others, or was refused for that.
     overloaded: bool,
     /// What the rules in shadow mode decided.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +44,7 @@ impl<'g> From<&Answer<'g>> for Body<'g> {
             decision: DecisionLine::from(answer),
             unlimited: answer.is_unlimited(),
             degraded: false,
-            overloaded: false,
+            overloaded: answer.is_overloaded(),
             shadow: shadow.map(Shadow::from).collect(),
         }
     }

@@ -61,7 +61,10 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let given = String::from_utf8_lossy(given.as_bytes());
-    let detail = format!("content-type is {given:?}: expected application/json");
+    let detail = format!(
+        "content-type is {given:?}: expected application/json; send the header field \
+         `content-type: application/json` (curl: -H 'content-type: application/json')"
+    );
     Err(Problem::new(Kind::UnsupportedMediaType, detail))
 }
 

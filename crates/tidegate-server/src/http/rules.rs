@@ -1,5 +1,7 @@
 //! `GET /v1/rules`: the policy in force, in the words of a configuration; lengths in microseconds.
 
+use std::num::NonZeroUsize;
+
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
@@ -13,6 +15,14 @@ use crate::words;
 #[derive(Serialize)]
 struct Rules<'a> {
     rules: Vec<Rule<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Memory>,
+}
+
+/// What all rules together may take.
+#[derive(Serialize)]
+struct Memory {
+    max_keys: NonZeroUsize,
 }
 
 #[derive(Serialize)]
@@ -26,6 +36,9 @@ struct Rule<'a> {
     algorithm: &'static str,
     #[serde(flatten)]
     figures: Figures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_keys: Option<usize>,
+    on_full: &'static str,
     overrides: Vec<Override<'a>>,
 }
 
@@ -71,6 +84,8 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             key: &spec.key,
             algorithm: spec.spec.algorithm.name(),
             figures: Figures::from(&spec.spec),
+            max_keys: spec.max_keys,
+            on_full: words::on_full(spec.on_full),
             overrides: spec.overrides.iter().map(Override::from).collect(),
         }
     }
@@ -114,6 +129,8 @@ fn units(limit: Limit) -> i64 {
 
 /// Answers the policy in force.
 pub(super) async fn rules(State(app): State<App>) -> Result<Response, Problem> {
-    let rules = app.gate.policy().rules().iter().map(Rule::from).collect();
-    answer::json(&Rules { rules })
+    let policy = app.gate.policy();
+    let rules = policy.rules().iter().map(Rule::from).collect();
+    let memory = policy.max_keys().map(|max_keys| Memory { max_keys });
+    answer::json(&Rules { rules, memory })
 }

@@ -15,6 +15,8 @@ algorithm = "token_bucket"
 limit = 3
 window = "1h"
 capacity = 5
+max_keys = 20_000
+on_full = "refuse"
 
 [[rule.override]]
 match = { user = "vip" }
@@ -28,6 +30,9 @@ algorithm = "fixed_window"
 anchor = "first_request"
 limit = -1
 mode = "off"
+
+[memory]
+max_keys = 2_000_000
 "#;
 
 const ASKED: &str = r#"{"descriptor": {"plan": "free", "path": "api/x", "user": "a"}, "cost": 4}"#;
@@ -81,14 +86,15 @@ async fn the_rules_in_force_are_told_in_the_words_of_a_configuration() {
             "domain": "default", "name": "per-user", "mode": "enforce", "match": "exact",
             "when": {"plan": "free", "path": "api/*"}, "key": ["user", "path"],
             "algorithm": "token_bucket", "limit": 3, "window_us": 3_600_000_000_u64, "capacity": 5,
+            "max_keys": 20_000, "on_full": "refuse",
             "overrides": [{"match": {"user": "vip"}, "limit": 100, "capacity": 10}],
         },
         {
             "domain": "open", "name": "all", "mode": "off", "match": "subset",
             "when": {}, "key": [], "algorithm": "fixed_window", "limit": -1,
-            "anchor": "first_request", "overrides": [],
+            "anchor": "first_request", "on_full": "share", "overrides": [],
         },
-    ]});
+    ], "memory": {"max_keys": 2_000_000}});
     assert_eq!(answer.json(), expected);
     assert!(answer.text.contains(r#""when":{"plan":"free","path":"api/*"}"#), "in file order");
 }

@@ -99,6 +99,7 @@ async fn only_json_is_read_and_no_type_at_all_is_taken_for_it() {
     {
         let detail = send(Some(kind)).await.problem(415);
         assert!(detail.contains(kind) && detail.contains("expected application/json"), "{detail}");
+        assert!(detail.contains("-H 'content-type: application/json'"), "the fix: {detail}");
     }
     for kind in [None, Some("application/json; charset=UTF-8")] {
         assert_eq!(send(kind).await.status, 200, "{kind:?}");

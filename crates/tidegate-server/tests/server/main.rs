@@ -7,6 +7,7 @@ mod checks;
 mod client;
 mod command_line;
 mod concurrency;
+mod overload;
 mod process;
 mod protocols;
 mod stopping;

@@ -15,7 +15,7 @@ pub(super) struct Field<'t, T> {
 pub(super) struct Level<'t, T> {
     /// What its entries are called: a field, a section.
     pub(super) what: &'static str,
-    /// What the names of its entries stand between in a message.
+    /// How the names of its entries are written in a message.
     pub(super) quotes: Quotes,
     /// Its fields.
     pub(super) fields: Vec<Field<'t, T>>,

@@ -1,9 +1,10 @@
 //! A whole file: its sections, and the policy that its rules make together.
 
 use super::draft::RuleDraft;
+use super::memory::MemoryDraft;
 use super::source::Report;
 use super::table::{Entry, Table};
-use super::value::tables;
+use super::value::{tables, wrong};
 use super::{placing, rule, syntax, vocabulary};
 use crate::Policy;
 
@@ -11,6 +12,7 @@ use crate::Policy;
 #[derive(Default)]
 pub(super) struct Document<'t> {
     rules: Vec<RuleDraft<'t>>,
+    memory: MemoryDraft,
 }
 
 /// Reads a text; `None` when anything is wrong with it, which has then been told.
@@ -43,11 +45,19 @@ impl<'t> Document<'t> {
         Some(())
     }
 
+    /// The section `memory`: a table.
+    pub(super) fn memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        let expected = "`[memory]`, in single brackets, with `max_keys`";
+        let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
+        self.memory = MemoryDraft::read(&table, report);
+        Some(())
+    }
+
     /// The policy, if its rules are sound, alone and together.
     fn into_policy(self, report: &mut Report<'_>) -> Option<Policy> {
         let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
         let errors = match Policy::new(specs) {
-            Ok(policy) => return Some(policy),
+            Ok(policy) => return Some(self.memory.applied_to(policy)),
             Err(errors) => errors,
         };
         let before = report.is_empty();

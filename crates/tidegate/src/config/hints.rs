@@ -39,26 +39,24 @@ fn plain(word: &str) -> String {
     word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// What words stand between: "sliding_log", `limit`, `[[rule]]`.
-pub(super) type Quotes = (&'static str, &'static str);
+/// How a word is written in a message: "sliding_log", `limit`, `[[rule]]`.
+pub(super) type Quotes = fn(&str) -> String;
 /// Of values.
-pub(super) const TEXT: Quotes = ("\"", "\"");
+pub(super) const TEXT: Quotes = |word| format!("\"{word}\"");
 /// Of the names of fields.
-pub(super) const FIELD: Quotes = ("`", "`");
-/// Of the headers of sections.
-pub(super) const SECTION: Quotes = ("`[[", "]]`");
+pub(super) const FIELD: Quotes = |word| format!("`{word}`");
 
 /// The end of a message about a word that does not exist: the nearest, or else all there are.
-pub(super) fn instead(given: &str, words: &[Known], (open, close): Quotes) -> String {
+pub(super) fn instead(given: &str, words: &[Known], quoted: Quotes) -> String {
     match nearest(given, words) {
-        Some(word) => format!("did you mean {open}{word}{close}?"),
-        None => format!("expected {}", one_of(words, (open, close))),
+        Some(word) => format!("did you mean {}?", quoted(word)),
+        None => format!("expected {}", one_of(words, quoted)),
     }
 }
 
 /// "one of `a`, `b`, `c`".
-pub(super) fn one_of(words: &[Known], (open, close): Quotes) -> String {
-    let all: Vec<_> = words.iter().map(|(word, _)| format!("{open}{word}{close}")).collect();
+pub(super) fn one_of(words: &[Known], quoted: Quotes) -> String {
+    let all: Vec<_> = words.iter().map(|(word, _)| quoted(word)).collect();
     match all.as_slice() {
         [only] => only.clone(),
         [one, other] => format!("{one} or {other}"),

@@ -30,9 +30,15 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         Problem::Unreachable(earlier) => {
             match_failed(other) || match_failed(rule.overrides.get(*earlier))
         }
+        // A value that can not be read is none, and none is in range.
+        Problem::MaxKeys(_) => false,
         Problem::Figure(figure) => is_echo_of_figures(figure, rule, other),
     }
 }
+
+/// The fields that no figure is taken from.
+const NO_FIGURES: &[&str] =
+    &["name", "domain", "when", "key", "match", "mode", "max_keys", "on_full"];
 
 fn is_echo_of_figures(
     error: &RuleError,
@@ -41,8 +47,7 @@ fn is_echo_of_figures(
 ) -> bool {
     let failed = || rule.failed.iter().chain(other.map_or(&[][..], |other| &other.failed));
     let failed_one = |name: &str| failed().any(|failed| *failed == name);
-    let figures =
-        || failed().any(|name| !["name", "domain", "when", "key", "match", "mode"].contains(name));
+    let figures = || failed().any(|name| !NO_FIGURES.contains(name));
     match error {
         RuleError::Missing { .. } => failed_one("limit") || failed_one("window"),
         RuleError::Meaningless { .. } => failed_one("algorithm"),
@@ -77,6 +82,7 @@ pub(super) fn place(
         Problem::Name(_) | Problem::SameName(_) => table.place_of(&["name"]),
         Problem::EmptyDomain => table.place_of(&["domain"]),
         Problem::InitialWithKey => table.place_of(&["initial"]),
+        Problem::MaxKeys(_) => table.place_of(&["max_keys"]),
         Problem::EntryTwice(name) => place_of_twice(name, rule),
         Problem::StarInside(value) => place_of_value(value, rule),
         Problem::NotInKey(name) => other.map_or(table.header.clone(), |other| {

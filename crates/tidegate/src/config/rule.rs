@@ -8,9 +8,9 @@ use super::hints::{TEXT, instead, nearest, one_of};
 use super::size::parse_size;
 use super::source::Report;
 use super::table::{Entry, Table};
-use super::value::{choice, count, entries, flag, kind, length, parsed, tables, text, wrong};
+use super::value::{choice, count, entries, flag, keys, kind, length, parsed, tables, text, wrong};
 use super::{figures, vocabulary};
-use crate::Mode;
+use crate::{Mode, OnFull};
 
 /// Reads a rule; tells what is wrong with its fields, and which it lacks.
 pub(super) fn read<'t>(table: Table<'t>, report: &mut Report<'_>) -> RuleDraft<'t> {
@@ -161,6 +161,19 @@ impl<'t> RuleDraft<'t> {
             _ => count(entry, Word::MaxMemory, report)?,
         };
         self.spec.spec.max_memory = Some(bytes);
+        Some(())
+    }
+
+    pub(super) fn max_keys(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.max_keys = Some(keys(entry, report)?);
+        Some(())
+    }
+
+    pub(super) fn on_full(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.on_full = match choice(entry, vocabulary::ON_FULL, report)? {
+            "refuse" => OnFull::Refuse,
+            _ => OnFull::Share,
+        };
         Some(())
     }
 

@@ -9,6 +9,7 @@ use super::hints::{Known, TEXT, instead, shown};
 use super::length::parse_duration;
 use super::source::Report;
 use super::table::{Entry, Table};
+use crate::rules::MAX_KEYS_EXPECTED;
 
 /// Why a text is not the value it should be; it says what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +113,12 @@ pub(super) fn whole(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) 
 pub(super) fn count(entry: &Entry<'_>, word: Word, report: &mut Report<'_>) -> Option<u64> {
     let number = whole(entry, word.expects(), report)?;
     u64::try_from(number).ok().or_else(|| wrong(entry, word.expects(), report))
+}
+
+/// A number of keys, or more than can be counted. Whether it is in range is for others to say.
+pub(super) fn keys(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<usize> {
+    let number = whole(entry, MAX_KEYS_EXPECTED, report)?;
+    usize::try_from(number).ok().or_else(|| wrong(entry, MAX_KEYS_EXPECTED, report))
 }
 
 /// A length of time.

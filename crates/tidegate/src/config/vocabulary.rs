@@ -5,20 +5,35 @@ use tidegate_core::Algorithm;
 use super::accept::{Field, Level};
 use super::document::Document;
 use super::draft::{OverrideDraft, RuleDraft};
-use super::hints::{FIELD, Known, SECTION, nearest};
+use super::hints::{FIELD, Known, nearest};
+use super::memory::MemoryDraft;
 
 /// The top-level sections of a file. Another section is one more line here and its reader.
 pub(super) fn sections<'t>() -> Level<'t, Document<'t>> {
     Level {
         what: "section",
-        quotes: SECTION,
-        fields: vec![Field {
-            known: ("rule", &["ruleset", "limit", "limits"]),
-            read: Document::rule,
-        }],
-        elsewhere: belongs_in_rule,
+        quotes: |name| if name == "rule" { "`[[rule]]`".to_owned() } else { format!("`[{name}]`") },
+        fields: vec![
+            Field { known: ("rule", &["ruleset", "limit", "limits"]), read: Document::rule },
+            Field { known: ("memory", &["cache"]), read: Document::memory },
+        ],
+        elsewhere: belongs_in_section,
     }
 }
+
+/// The fields of `[memory]`.
+pub(super) fn memory_fields<'t>() -> Level<'t, MemoryDraft> {
+    let known = ("max_keys", MAX_KEYS_ALSO);
+    Level {
+        what: "field",
+        quotes: FIELD,
+        fields: vec![Field { known, read: MemoryDraft::max_keys }],
+        elsewhere: only_of_a_rule,
+    }
+}
+
+/// What else `max_keys` is called.
+const MAX_KEYS_ALSO: &[&str] = &["maxentries", "maxsize", "maxlimiters", "cachesize"];
 
 /// The fields of a `[[rule]]`.
 pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
@@ -51,6 +66,8 @@ pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
             field(("initial", &["initialtokens"]), RuleDraft::initial),
             field(("resolution", &["granularity", "tick"]), RuleDraft::resolution),
             field(("max_memory", &["memory", "maxbytes"]), RuleDraft::max_memory),
+            field(("max_keys", MAX_KEYS_ALSO), RuleDraft::max_keys),
+            field(("on_full", &["onoverflow", "overflow", "whenfull"]), RuleDraft::on_full),
             field(("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
             field(("match", &["matching"]), RuleDraft::matching),
             field(("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
@@ -81,6 +98,12 @@ pub(super) const MODES: &[Known] = &[
     ("enforce", &["on", "enabled", "live", "true", "active"]),
     ("shadow", &["dryrun", "monitor", "observe", "log", "test"]),
     ("off", &["disabled", "none", "false"]),
+];
+
+/// What `on_full` may be.
+pub(super) const ON_FULL: &[Known] = &[
+    ("share", &["shared", "overflow", "one"]),
+    ("refuse", &["deny", "reject", "block", "closed", "error"]),
 ];
 
 /// What the `match` of a rule may be.
@@ -120,12 +143,13 @@ pub(super) const IN_FLIGHT: &[Known] = &[(
     &["concurrent", "semaphore", "inflight", "maxinflight", "bulkhead", "permits"],
 )];
 
-/// A field of a rule that stands before any rule, or a section of one that stands alone.
-fn belongs_in_rule(name: &str) -> Option<String> {
+/// A field that stands before any section, or a section of a rule that stands alone.
+fn belongs_in_section(name: &str) -> Option<String> {
     let fields = rule_fields().fields;
     let belongs = |field: &Field<'_, _>| field.known.0 == name;
     let place = match name {
         "override" => "expected `[[rule.override]]`, below the `[[rule]]` it is for",
+        "max_keys" => "expected it below the header of a rule, `[[rule]]`, or of all, `[memory]`",
         "limit" | "rate" => "expected it below the header of a rule, `[[rule]]`",
         _ if fields.iter().any(belongs) => "expected it below the header of a rule, `[[rule]]`",
         _ if nearest(name, &[("override", &["overrides"])]).is_some() => {
@@ -134,6 +158,13 @@ fn belongs_in_rule(name: &str) -> Option<String> {
         _ => return None,
     };
     Some(format!("`{name}` stands outside any rule: {place}"))
+}
+
+/// A field of a rule that stands in `[memory]`.
+fn only_of_a_rule(name: &str) -> Option<String> {
+    let of_rule = rule_fields().fields.iter().any(|field| field.known.0 == name);
+    of_rule
+        .then(|| format!("`{name}` is not for all rules together: expected it below a `[[rule]]`"))
 }
 
 /// A field that only a rule has.

@@ -6,7 +6,7 @@ use tidegate_core::{Rule, RuleErrors};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::rule::{Override, Pattern, PolicyRule};
-use super::spec::{OverrideSpec, RuleSpec};
+use super::spec::{MOST_MAX_KEYS, OverrideSpec, RuleSpec};
 
 const LONGEST_NAME: usize = 64;
 
@@ -67,6 +67,9 @@ fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     }
     if spec.spec.initial.is_some() && !spec.key.is_empty() {
         mistakes.add(Place::Rule, Problem::InitialWithKey);
+    }
+    if let Some(given) = spec.max_keys.filter(|given| !(1..=MOST_MAX_KEYS).contains(given)) {
+        mistakes.add(Place::Rule, Problem::MaxKeys(given));
     }
 }
 

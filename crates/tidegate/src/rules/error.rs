@@ -4,6 +4,8 @@ use std::fmt;
 
 use tidegate_core::RuleError;
 
+use super::spec::MAX_KEYS_EXPECTED;
+
 /// Where in a rule a mistake lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -35,6 +37,8 @@ pub enum Problem {
     Unreachable(usize),
     /// `initial` on a rule that has a key.
     InitialWithKey,
+    /// `max_keys` is not 1 to 10^9.
+    MaxKeys(usize),
     /// A figure of the limiter.
     Figure(RuleError),
 }
@@ -78,6 +82,14 @@ impl fmt::Display for Problem {
                 "`initial` on a rule with a `key`: expected `key = []`, for a key's state may be \
                  forgotten when it is full and would then begin with fewer tokens again",
             ),
+            Self::MaxKeys(0) => write!(
+                f,
+                "`max_keys` is 0: expected {MAX_KEYS_EXPECTED}; a rule that refuses everything has \
+                 `limit = 0`"
+            ),
+            Self::MaxKeys(given) => {
+                write!(f, "`max_keys` is {given}: expected {MAX_KEYS_EXPECTED}")
+            }
             Self::Figure(error) => error.fmt(f),
         }
     }

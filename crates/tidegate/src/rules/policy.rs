@@ -1,6 +1,7 @@
 //! A policy: rules that were checked together, found by domain.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 
 use super::check::check;
 use super::error::PolicyErrors;
@@ -12,6 +13,7 @@ use super::spec::RuleSpec;
 pub struct Policy {
     rules: Vec<PolicyRule>,
     by_domain: HashMap<String, Vec<usize>>,
+    max_keys: Option<NonZeroUsize>,
 }
 
 impl Policy {
@@ -25,7 +27,21 @@ impl Policy {
         for (number, rule) in rules.iter().enumerate() {
             by_domain.entry(rule.domain().to_owned()).or_default().push(number);
         }
-        Ok(Self { rules, by_domain })
+        Ok(Self { rules, by_domain, max_keys: None })
+    }
+
+    /// Lets all rules together keep at most `max_keys` limiters, whatever the cap of each. What
+    /// becomes of a key for which there is no room is told by the `on_full` of its rule.
+    #[must_use]
+    pub const fn with_max_keys(mut self, max_keys: NonZeroUsize) -> Self {
+        self.max_keys = Some(max_keys);
+        self
+    }
+
+    /// Most limiters that all rules together keep; `None` where only the cap of each rule holds.
+    #[must_use]
+    pub const fn max_keys(&self) -> Option<NonZeroUsize> {
+        self.max_keys
     }
 
     /// Its rules, in the order they were written.

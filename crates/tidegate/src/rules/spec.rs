@@ -7,6 +7,10 @@ use crate::store::OnFull;
 
 /// Most limiters of a rule unless it says otherwise.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
+/// The largest `max_keys`.
+pub(crate) const MOST_MAX_KEYS: usize = 1_000_000_000;
+/// What `max_keys` may be.
+pub(crate) const MAX_KEYS_EXPECTED: &str = "a whole number from 1 to 1000000000";
 /// Most bytes of a rule's states unless it says otherwise: 1 GiB.
 const DEFAULT_MAX_MEMORY: u64 = 1 << 30;
 
@@ -41,7 +45,8 @@ pub struct RuleSpec {
     pub mode: Mode,
     /// How its limiters decide.
     pub spec: Spec,
-    /// Most limiters kept at once, a hard cap (default one million).
+    /// Most limiters kept at once, from 1 to 10^9, a hard cap (default one million). Where states do
+    /// not fit a word each, the rule's `max_memory` (default 1 GiB) is another.
     pub max_keys: Option<usize>,
     /// What becomes of a key for which there is no room: it shares, or is refused.
     pub on_full: OnFull,
@@ -111,12 +116,12 @@ impl RuleSpec {
     }
 
     /// Most limiters there may be when one takes up to `largest` bytes: by count, and by memory for
-    /// states larger than a word. At least one.
+    /// states larger than a word. From 1 to 10^9.
     pub(crate) fn most_keys(&self, largest: u64) -> usize {
         let by_count = self.max_keys.unwrap_or(DEFAULT_MAX_KEYS);
         let memory = self.spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
         let by_memory = memory.checked_div(largest).unwrap_or(u64::MAX);
-        by_count.min(usize::try_from(by_memory).unwrap_or(usize::MAX)).max(1)
+        by_count.min(usize::try_from(by_memory).unwrap_or(usize::MAX)).clamp(1, MOST_MAX_KEYS)
     }
 
     /// Adds an override behind those it has.

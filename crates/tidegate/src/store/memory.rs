@@ -9,6 +9,8 @@
 mod budget;
 mod cell;
 mod hands;
+#[cfg(all(test, loom))]
+mod models;
 mod packed;
 mod spin;
 mod sync;
@@ -25,6 +27,7 @@ use crate::rules::{Policy, PolicyRule, RuleSpec};
 use budget::Budget;
 pub(crate) use cell::{Cell, cell_of};
 use packed::Packed;
+use sync::{AtomicUsize, Ordering::Relaxed};
 pub use table::OnFull;
 pub(crate) use table::Step;
 use table::{Holding, Part};
@@ -52,11 +55,15 @@ pub(crate) struct Done {
 pub(crate) struct MemoryStore {
     /// By rule, then by variant; none where the rule is off or unlimited.
     tables: Vec<Vec<Option<Box<dyn Table>>>>,
+    /// The table that is tidied next when room is short.
+    hand: AtomicUsize,
 }
 
 impl MemoryStore {
     pub(crate) fn new(policy: &Policy, clock: &dyn Clock) -> Self {
-        Self { tables: policy.rules().iter().map(|rule| tables_of(rule, clock)).collect() }
+        let shared = policy.max_keys().map(|most| Arc::new(Budget::new(most.get())));
+        let tables = policy.rules().iter().map(|rule| tables_of(rule, shared.as_ref(), clock));
+        Self { tables: tables.collect(), hand: AtomicUsize::new(0) }
     }
 
     /// Runs one step over all limiters of `met`, which names none twice.
@@ -73,6 +80,7 @@ impl MemoryStore {
             return Done { allowed: true, at: clock.now(), decisions: Vec::new() };
         };
         let one = table.one(met.print, met.cost, step, clock.now());
+        self.tidy_if(one.overloaded, one.at);
         let decided = one.decision.map(|decision| Decided { decision, overloaded: one.overloaded });
         Done {
             allowed: one.verdict.is_allowed() || !met.enforced,
@@ -103,6 +111,7 @@ impl MemoryStore {
                 look_at_all(&mut held, at)
             }
         };
+        let short = overloaded.contains(&true);
         let told = if step == Step::Decide { &[][..] } else { held.as_slice() };
         let decided = told.iter().zip(overloaded);
         let decisions = decided
@@ -110,7 +119,21 @@ impl MemoryStore {
             .collect();
         drop(held);
         holds.into_iter().for_each(|hold| hold.release(at));
+        self.tidy_if(short, at);
         Done { allowed, at, decisions }
+    }
+
+    /// When there was no room: looks for some in one table after another, for tables share caps, and
+    /// those that nobody asks any more would keep their limiters for ever.
+    fn tidy_if(&self, short: bool, now: Timestamp) {
+        if !short {
+            return;
+        }
+        let tables = || self.tables.iter().flatten().flatten();
+        let next = self.hand.fetch_add(1, Relaxed).checked_rem(tables().count());
+        if let Some(table) = next.and_then(|next| tables().nth(next)) {
+            table.tidy(now);
+        }
     }
 
     /// Makes every limiter of `met` as good as new.
@@ -154,23 +177,27 @@ impl MemoryStore {
     }
 }
 
-/// The tables of a rule's variants, which share one budget.
-fn tables_of(rule: &PolicyRule, clock: &dyn Clock) -> Vec<Option<Box<dyn Table>>> {
+/// The tables of a rule's variants, which share one budget; it is a part of `shared`, if there is one.
+fn tables_of(
+    rule: &PolicyRule,
+    shared: Option<&Arc<Budget>>,
+    clock: &dyn Clock,
+) -> Vec<Option<Box<dyn Table>>> {
     let variants: Vec<_> = (0..rule.variants()).map(|number| rule.variant(number)).collect();
-    let budget = budget_of(&variants, rule.spec());
+    let budget = budget_of(&variants, rule.spec(), shared.cloned());
     let build = Build { clock, budget: &budget, on_full: rule.spec().on_full };
     variants.iter().map(|variant| variant.visit(build)).collect()
 }
 
 /// The table of a rule that is alone.
 pub(crate) fn table_of(rule: &Rule, spec: &RuleSpec, clock: &dyn Clock) -> Option<Box<dyn Table>> {
-    let budget = budget_of(&[rule], spec);
+    let budget = budget_of(&[rule], spec, None);
     rule.visit(Build { clock, budget: &budget, on_full: spec.on_full })
 }
 
-fn budget_of(variants: &[&Rule], spec: &RuleSpec) -> Arc<Budget> {
+fn budget_of(variants: &[&Rule], spec: &RuleSpec, shared: Option<Arc<Budget>>) -> Arc<Budget> {
     let largest = variants.iter().filter_map(|variant| variant.visit(LargestState)).max();
-    Arc::new(Budget::new(spec.most_keys(largest.unwrap_or(0))))
+    Arc::new(Budget::part_of(shared, spec.most_keys(largest.unwrap_or(0))))
 }
 
 /// Most bytes that one limiter of a room takes in a table of whole states.

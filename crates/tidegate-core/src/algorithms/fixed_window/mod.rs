@@ -130,9 +130,14 @@ impl Room for FixedWindow {
         if state.count == 0 { Micros::ZERO } else { self.left(state, at) }
     }
 
-    /// All of one window at its end, all of the next at its beginning.
+    /// All of one window at its end, all of the next at its beginning; but where a window begins at
+    /// its first unit, the next begins W or more later, and no interval of length W holds that unit
+    /// and one of the next.
     fn bound(&self, _largest_cost: u64) -> u64 {
-        2 * self.limit
+        match self.anchor {
+            Anchor::Epoch => 2 * self.limit,
+            Anchor::FirstRequest => 2 * self.limit - 1,
+        }
     }
 
     fn used(&self, state: &State, at: Timestamp) -> u64 {

@@ -1,6 +1,8 @@
 //! Sliding window in buckets: a ring of counters, each for one part of the window.
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::ToString;
 use alloc::vec;
 use core::mem;
 use core::ops::Range;
@@ -68,6 +70,16 @@ impl SlidingWindow {
         state.newest = self.bucket(at);
     }
 
+    /// The mistake of a memory in which not even the counters of one key have room.
+    fn too_large(&self, max_memory: u64) -> RuleError {
+        let expected = format!(
+            "at least the {} bytes that the {} counters of one key take, or fewer `buckets`",
+            self.most_heap_bytes(),
+            self.span
+        );
+        RuleError::OutOfRange { word: Word::MaxMemory, given: max_memory.to_string(), expected }
+    }
+
     /// The first instant at which the bucket `age` before the newest counts no more.
     fn leaves(&self, state: &State, age: u64) -> Timestamp {
         let end = (state.newest + self.span - age).saturating_mul(self.width_us);
@@ -77,7 +89,7 @@ impl SlidingWindow {
 
 impl Room for SlidingWindow {
     type State = State;
-    const WORDS: &'static [Word] = &[Word::Buckets, Word::Strict];
+    const WORDS: &'static [Word] = &[Word::Buckets, Word::Strict, Word::MaxMemory];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let buckets = spec.buckets.unwrap_or(DEFAULT_BUCKETS);
@@ -90,7 +102,11 @@ impl Room for SlidingWindow {
             .into());
         }
         let span = if spec.strict.unwrap_or_default() { buckets + 1 } else { buckets };
-        Ok(Self { limit, window, width_us: window.as_micros() / buckets, span })
+        let room = Self { limit, window, width_us: window.as_micros() / buckets, span };
+        match spec.max_memory.filter(|most| *most < room.most_heap_bytes()) {
+            Some(too_few) => Err(room.too_large(too_few).into()),
+            None => Ok(room),
+        }
     }
 
     fn fresh(&self, now: Timestamp) -> State {

@@ -1,4 +1,7 @@
-//! How many limiters a rule may keep, counted exactly over all of its tables.
+//! How many limiters may be kept, counted exactly: by a rule over all of its tables, and by all rules
+//! together where they share a cap.
+
+use std::sync::Arc;
 
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 
@@ -7,15 +10,33 @@ use super::sync::{AtomicUsize, Ordering::Relaxed};
 pub(super) struct Budget {
     keys: AtomicUsize,
     most_keys: usize,
+    /// The budget that this one is a part of.
+    whole: Option<Arc<Self>>,
 }
 
 impl Budget {
     pub(super) fn new(most_keys: usize) -> Self {
-        Self { keys: AtomicUsize::new(0), most_keys }
+        Self::part_of(None, most_keys)
+    }
+
+    /// A budget whose limiters count in `whole` as well.
+    pub(super) fn part_of(whole: Option<Arc<Self>>, most_keys: usize) -> Self {
+        Self { keys: AtomicUsize::new(0), most_keys, whole }
     }
 
     /// Counts one more limiter, if there may be one.
     pub(super) fn claim(&self) -> bool {
+        if !self.claim_here() {
+            return false;
+        }
+        let claimed = self.whole.as_ref().is_none_or(|whole| whole.claim());
+        if !claimed {
+            self.keys.fetch_sub(1, Relaxed);
+        }
+        claimed
+    }
+
+    fn claim_here(&self) -> bool {
         let more = |keys| (keys < self.most_keys).then_some(keys + 1);
         self.keys.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
@@ -24,6 +45,7 @@ impl Budget {
     pub(super) fn release(&self, keys: usize) {
         if keys > 0 {
             self.keys.fetch_sub(keys, Relaxed);
+            self.whole.iter().for_each(|whole| whole.release(keys));
         }
     }
 
@@ -31,7 +53,64 @@ impl Budget {
         self.keys.load(Relaxed)
     }
 
-    pub(super) const fn most_keys(&self) -> usize {
-        self.most_keys
+    /// The most there may ever be.
+    pub(super) fn most_keys(&self) -> usize {
+        let whole = self.whole.as_ref().map(|whole| whole.most_keys());
+        whole.map_or(self.most_keys, |most| most.min(self.most_keys))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn two_of(whole: &Arc<Budget>, most_keys: usize) -> [Budget; 2] {
+        [(); 2].map(|()| Budget::part_of(Some(Arc::clone(whole)), most_keys))
+    }
+
+    #[test]
+    fn a_limiter_counts_in_both_budgets_or_in_none() {
+        let whole = Arc::new(Budget::new(3));
+        let [a, b] = two_of(&whole, 2);
+        assert_eq!([a.claim(), a.claim(), a.claim()], [true, true, false], "its own cap is 2");
+        assert_eq!([b.claim(), b.claim()], [true, false], "the common cap is 3");
+        assert_eq!((a.keys(), b.keys(), whole.keys()), (2, 1, 3));
+        a.release(1);
+        assert_eq!((a.keys(), b.keys(), whole.keys()), (1, 1, 2));
+        assert!(b.claim() && !a.claim());
+        assert_eq!((a.keys(), b.keys(), whole.keys()), (1, 2, 3));
+    }
+
+    #[test]
+    fn tables_are_made_for_the_smaller_of_both() {
+        let whole = Arc::new(Budget::new(3));
+        assert_eq!(two_of(&whole, 2).map(|part| part.most_keys()), [2, 2]);
+        assert_eq!(two_of(&whole, 5).map(|part| part.most_keys()), [3, 3]);
+        assert_eq!(Budget::new(7).most_keys(), 7);
+    }
+
+    /// Each thread takes and gives back; what is left in the end is what they kept.
+    #[test]
+    fn the_count_is_exact_under_any_concurrency() {
+        let whole = Arc::new(Budget::new(50));
+        let parts = two_of(&whole, 40);
+        let kept: usize = thread::scope(|scope| {
+            let kept = |part| scope.spawn(move || (0..9_000).filter(|n| keep(part, *n)).count());
+            let threads: Vec<_> = parts.iter().chain(&parts).map(kept).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(kept, whole.keys());
+        assert_eq!(kept, parts.iter().map(Budget::keys).sum::<usize>());
+        let more = parts.iter().map(|part| (0..100).filter(|_| part.claim()).count());
+        assert_eq!(kept + more.sum::<usize>(), 50, "what is free is not withheld");
+    }
+
+    /// Claims one, and gives it back unless the number is even; whether it was kept.
+    fn keep(part: &Budget, number: usize) -> bool {
+        let claimed = part.claim();
+        let kept = claimed && number.is_multiple_of(2);
+        part.release(usize::from(claimed && !kept));
+        kept
     }
 }

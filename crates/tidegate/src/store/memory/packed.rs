@@ -76,14 +76,19 @@ impl<R: Room> Packed<R> {
     /// Drops limiters that are as good as new from the next few chains that nobody holds; answers
     /// how many.
     fn sweep(&self, chains: u32, now: Timestamp) -> usize {
-        let needless = |word| self.room.is_as_good_as_new(&self.unpack(word), now);
         let mut swept = 0;
         for _ in 0..chains {
             let number = self.hand.fetch_add(1, Relaxed) % self.chains.count();
             if let Some(chain) = self.chains.try_lock(number) {
-                swept += chain.sweep(needless);
+                swept += self.sweep_chain(&chain, now);
             }
         }
+        swept
+    }
+
+    /// Drops limiters that are as good as new from a locked chain; answers how many.
+    fn sweep_chain(&self, chain: &Chain<'_>, now: Timestamp) -> usize {
+        let swept = chain.sweep(|word| self.room.is_as_good_as_new(&self.unpack(word), now));
         self.budget.release(swept);
         swept
     }
@@ -125,7 +130,10 @@ impl<R: Room> Packed<R> {
         now: Timestamp,
     ) -> One {
         let stays = step.begins() && cost > 0;
-        if stays && !self.claim(now) {
+        // The last look is into the chain at hand, which a sweep passes over as locked.
+        let has_room =
+            || self.claim(now) || self.sweep_chain(&chain, now) > 0 && self.budget.claim();
+        if stays && !has_room() {
             drop(chain);
             return self.without_room(cost, step, now);
         }
@@ -200,6 +208,10 @@ impl<R: Room> Table for Packed<R> {
 
     fn touch(&self, print: Fingerprint) -> u64 {
         self.chains.touch(print)
+    }
+
+    fn tidy(&self, now: Timestamp) {
+        self.sweep(SWEPT_WHEN_FULL, now);
     }
 
     fn keys(&self) -> usize {

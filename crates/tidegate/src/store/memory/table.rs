@@ -89,6 +89,9 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// means nothing.
     fn touch(&self, print: Fingerprint) -> u64;
 
+    /// Drops some limiters that are as good as new, looking at a few and waiting for none.
+    fn tidy(&self, now: Timestamp);
+
     /// Limiters in existence.
     fn keys(&self) -> usize;
 }

@@ -8,6 +8,7 @@ use tidegate_core::{Decision, Held, Room, Timestamp, Verbs, Verdict};
 
 use super::budget::Budget;
 use super::hands::{self, Hand, Shared, Standing};
+use super::sync::{AtomicUsize, Ordering::Relaxed};
 use super::table::{Hold, Holding, OnFull, One, Part, Refusal, Step, Table};
 use crate::key::Fingerprint;
 
@@ -24,11 +25,14 @@ pub(super) struct Whole<R: Room> {
     shards: Box<[Mutex<Shard<R>>]>,
     budget: Arc<Budget>,
     shared: Shared<R>,
+    /// The shard that is looked through next when there is no room.
+    hand: AtomicUsize,
 }
 
 /// Some of a table's limiters, and all of their fingerprints in the order they are looked at.
 #[derive(Debug)]
 struct Shard<R: Room> {
+    /// Empty only while in the hand of a step over several limiters.
     states: HashMap<Fingerprint, Option<R::State>, BuildHasherDefault<Spread>>,
     turns: VecDeque<Fingerprint>,
 }
@@ -69,7 +73,8 @@ impl<R: Room> Shard<R> {
         for _ in 0..looked_at.min(self.turns.len()) {
             let Some(print) = self.turns.pop_front() else { break };
             let Some(slot) = self.states.get(&print) else { continue };
-            if slot.as_ref().is_none_or(|state| room.is_as_good_as_new(state, now)) {
+            // One that is empty is in somebody's hand, who puts it back.
+            if slot.as_ref().is_some_and(|state| room.is_as_good_as_new(state, now)) {
                 self.states.remove(&print);
                 dropped += 1;
             } else {
@@ -87,7 +92,7 @@ impl<R: Room> Whole<R> {
 
     pub(super) fn new(room: R, budget: Arc<Budget>, on_full: OnFull) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { room, shards, budget, shared: Shared::new(on_full) }
+        Self { room, shards, budget, shared: Shared::new(on_full), hand: AtomicUsize::new(0) }
     }
 
     fn shard_of(print: Fingerprint) -> usize {
@@ -102,10 +107,15 @@ impl<R: Room> Whole<R> {
     /// Claims a place for one more limiter in a locked shard, after a look for some that can go.
     fn claim(&self, shard: &mut Shard<R>, now: Timestamp) -> bool {
         self.budget.release(shard.sweep(&self.room, LOOKED_AT_PER_ADDED, now));
-        self.budget.claim() || {
-            self.budget.release(shard.sweep(&self.room, LOOKED_AT_WHEN_FULL, now));
-            self.budget.claim()
-        }
+        self.budget.claim()
+            || {
+                self.budget.release(shard.sweep(&self.room, LOOKED_AT_WHEN_FULL, now));
+                self.budget.claim()
+            }
+            || {
+                self.tidy(now);
+                self.budget.claim()
+            }
     }
 
     /// Puts a limiter whose place is claimed into its shard, or forgets it if it is as good as new.
@@ -187,6 +197,21 @@ impl<R: Room> Table for Whole<R> {
 
     fn touch(&self, _print: Fingerprint) -> u64 {
         0
+    }
+
+    fn tidy(&self, now: Timestamp) {
+        let mut left = LOOKED_AT_WHEN_FULL;
+        for _ in 0..SHARDS {
+            let number = self.hand.fetch_add(1, Relaxed) % SHARDS;
+            if let Ok(mut shard) = self.shards[number].try_lock() {
+                let looked_at = left.min(shard.turns.len());
+                self.budget.release(shard.sweep(&self.room, looked_at, now));
+                left -= looked_at;
+            }
+            if left == 0 {
+                break;
+            }
+        }
     }
 
     fn keys(&self) -> usize {

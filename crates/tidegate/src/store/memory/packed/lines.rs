@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use super::line::Line;
 
-/// Lines in a segment: 32 KiB, which is the most that is ever made at once.
-const SEGMENT: usize = 512;
+/// Lines in a segment: 32 KiB, which is the most that is ever made at once; few for the model checker.
+const SEGMENT: usize = if cfg!(loom) { 4 } else { 512 };
 
 /// Up to a fixed number of lines. Making one invalidates no reference to another.
 #[derive(Debug)]

@@ -1,0 +1,71 @@
+//! A rule that has no more room for keys: the answer says so, and nobody who is limited is forgotten.
+
+use serde_json::json;
+
+use crate::client::{Answer, Client};
+use crate::process::Server;
+
+/// The rules hold one key each; one hour is longer than any test.
+const RULES: &str = r#"
+[[rule]]
+name = "shares"
+key = ["user"]
+algorithm = "fixed_window"
+anchor = "first_request"
+rate = "2/1h"
+max_keys = 1
+
+[[rule]]
+name = "refuses"
+domain = "strict"
+key = ["user"]
+algorithm = "sliding_log"
+rate = "2/1h"
+max_keys = 1
+on_full = "refuse"
+"#;
+
+const HOUR_US: u64 = 3_600_000_000;
+
+fn server() -> (Server, Client) {
+    let server = Server::with_rules(RULES);
+    let client = Client::new(server.http);
+    (server, client)
+}
+
+async fn ask(client: &Client, domain: &str, user: &str) -> Answer {
+    let body = json!({"domain": domain, "descriptor": {"user": user}});
+    client.check(&body.to_string()).await
+}
+
+/// Status, whether it says to be overloaded, and what is left.
+fn told(answer: &Answer) -> (u16, bool, u64) {
+    let body = answer.json();
+    let overloaded = body["overloaded"].as_bool().unwrap();
+    (answer.status.as_u16(), overloaded, body["remaining"].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn keys_beyond_the_cap_share_one_limiter() {
+    let (_server, client) = server();
+    let mut all = Vec::new();
+    for user in ["a", "b", "c", "d", "a", "a"] {
+        all.push(told(&ask(&client, "default", user).await));
+    }
+    let a = [(200, false, 1), (200, false, 0), (429, false, 0)];
+    let others = [(200, true, 1), (200, true, 0), (429, true, 0)];
+    assert_eq!(all, [a[0], others[0], others[1], others[2], a[1], a[2]]);
+}
+
+#[tokio::test]
+async fn keys_beyond_the_cap_are_refused_and_told_to_come_back_a_window_later() {
+    let (_server, client) = server();
+    assert_eq!(told(&ask(&client, "strict", "a").await), (200, false, 1));
+    let refused = ask(&client, "strict", "b").await;
+    assert_eq!(told(&refused), (429, true, 0));
+    assert_eq!(refused.header("retry-after"), Some("3600"));
+    let body = refused.json();
+    assert_eq!(body["retry_after_us"], HOUR_US);
+    assert_eq!((&body["degraded"], &body["rule"]), (&json!(false), &json!("refuses")));
+    assert_eq!(told(&ask(&client, "strict", "a").await), (200, false, 0), "not forgotten");
+}

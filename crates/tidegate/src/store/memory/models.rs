@@ -1,0 +1,76 @@
+//! The memory store under the model checker: every interleaving of two or three threads, within a
+//! bound on how often one is interrupted.
+//!
+//! The clock stands still in each of them, so that what was admitted can be counted to the unit.
+
+mod cells;
+mod several;
+mod tables;
+
+use std::sync::Arc;
+
+use tidegate_core::{Algorithm, Anchor, FixedWindow, Micros, Room, Spec, Timestamp, TokenBucket};
+
+use super::packed::Packed;
+use super::{Budget, Step, Table};
+use crate::key::Fingerprint;
+use crate::store::OnFull;
+
+/// What packed times count from.
+const BASE: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+/// The window of all limiters.
+const WINDOW: Micros = Micros::from_secs(1);
+/// The instant at which the threads run.
+const NOW: Timestamp = BASE.plus(WINDOW);
+
+/// Runs a model under every interleaving with at most `interruptions` of a thread that could go on.
+fn explore(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(interruptions);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+/// Runs each on a thread of its own; their answers, in order.
+fn together<T: 'static>(threads: Vec<Box<dyn FnOnce() -> T>>) -> Vec<T> {
+    let mut threads = threads.into_iter();
+    let Some(own) = threads.next() else { return Vec::new() };
+    let others: Vec<_> = threads.map(loom::thread::spawn).collect();
+    let own = own();
+    let joined = others.into_iter().map(|thread| thread.join().expect("a thread failed"));
+    [own].into_iter().chain(joined).collect()
+}
+
+/// `limit` units per window that begins at the first of them.
+fn spec(limit: u64) -> Spec {
+    let mut spec = Spec::new(Algorithm::FixedWindow, limit, WINDOW);
+    spec.anchor = Some(Anchor::FirstRequest);
+    spec
+}
+
+/// A table of such limiters, with room for `most_keys`; what is beyond is refused.
+fn table(limit: u64, most_keys: usize) -> Arc<Packed<FixedWindow>> {
+    let room = FixedWindow::build(&spec(limit), limit, WINDOW).expect("a sound rule");
+    let budget = Arc::new(Budget::new(most_keys));
+    Arc::new(Packed::new(room, BASE, budget, OnFull::Refuse))
+}
+
+/// A fingerprint whose chain among two is that of its lowest bit.
+const fn print(number: u32) -> Fingerprint {
+    Fingerprint::from_words([number, 1, 1]).expect("not an empty place")
+}
+
+/// The units that a key's limiter still admits.
+fn left(table: &dyn Table, print: Fingerprint) -> u64 {
+    let peeked = table.one(print, 1, Step::Peek, NOW);
+    peeked.decision.expect("a peek has figures").remaining
+}
+
+/// A bucket that holds `capacity`, whose state needs two words.
+fn two_words(capacity: u64) -> Spec {
+    let mut spec = Spec::new(Algorithm::TokenBucket, 999_999_937, WINDOW);
+    spec.capacity = Some(capacity);
+    let room = TokenBucket::build(&spec, 999_999_937, WINDOW).expect("a sound rule");
+    assert_eq!(room.packing(), tidegate_core::Packing::Two);
+    spec
+}

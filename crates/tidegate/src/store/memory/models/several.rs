@@ -1,0 +1,114 @@
+//! Several limiters on one request: all of them or none, and nobody waits for ever.
+
+use std::sync::Arc;
+
+use super::{BASE, NOW, explore, print, spec, together};
+use crate::clock::Clock;
+use crate::gate::Met;
+use crate::rules::{Policy, RuleSpec};
+use crate::store::memory::{MemoryStore, Step};
+use tidegate_core::Timestamp;
+
+/// The clock of the threads: packed states, no time passes.
+struct Still(Timestamp);
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+
+    fn never_steps_back(&self) -> bool {
+        true
+    }
+}
+
+/// A store with one rule of each limit.
+fn store(limits: &[u64]) -> Arc<MemoryStore> {
+    let rule = |(number, limit): (usize, &u64)| {
+        RuleSpec::new(format!("rule-{number}"), spec(*limit)).key(["user"])
+    };
+    let rules: Vec<_> = limits.iter().enumerate().map(rule).collect();
+    let policy = Policy::new(rules).expect("a sound policy");
+    Arc::new(MemoryStore::new(&policy, &Still(BASE)))
+}
+
+/// A request of one unit from each of these limiters, by rule and key, in this order.
+fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
+    let met = |(rule, key): &(usize, u32)| Met {
+        rule: *rule,
+        variant: 0,
+        print: print(*key),
+        cost: 1,
+        enforced: true,
+    };
+    limiters.iter().map(met).collect()
+}
+
+type Limiters = &'static [(usize, u32)];
+
+/// The requests at once; which of them were admitted.
+fn at_once(store: &Arc<MemoryStore>, requests: &[Limiters]) -> Vec<bool> {
+    let ask = |limiters: &Limiters| {
+        let (store, met) = (Arc::clone(store), request(limiters));
+        Box::new(move || store.step(&met, &Still(NOW), Step::Ask).allowed)
+            as Box<dyn FnOnce() -> bool>
+    };
+    together(requests.iter().map(ask).collect())
+}
+
+fn left(store: &MemoryStore, rule: usize, key: u32) -> u64 {
+    let done = store.step(&request(&[(rule, key)]), &Still(NOW), Step::Peek);
+    done.decisions.first().expect("a peek has figures").decision.remaining
+}
+
+#[test]
+fn two_tables_named_in_opposite_orders_are_charged_together_or_not_at_all() {
+    explore(2, || {
+        let store = store(&[2, 1]);
+        let admitted = at_once(&store, &[&[(0, 2), (1, 2)], &[(1, 2), (0, 2)]]);
+        assert_ne!(admitted[0], admitted[1], "one of them, for the second rule admits one");
+        assert_eq!((left(&store, 0, 2), left(&store, 1, 2)), (1, 0));
+        assert_eq!(store.keys(), 2);
+    });
+}
+
+#[test]
+fn two_keys_of_one_table_named_in_opposite_orders_are_charged_together_or_not_at_all() {
+    explore(2, || {
+        let store = store(&[1]);
+        let admitted = at_once(&store, &[&[(0, 2), (0, 3)], &[(0, 3), (0, 2)]]);
+        assert_ne!(admitted[0], admitted[1]);
+        assert_eq!((left(&store, 0, 2), left(&store, 0, 3)), (0, 0));
+        assert_eq!(store.keys(), 2);
+    });
+}
+
+/// One thread takes the unit that the other's request needs as well: the other is refused, and its
+/// other limiter is as it was.
+#[test]
+fn nobody_is_charged_for_a_refusal_by_another_rule() {
+    explore(2, || {
+        let store = store(&[1, 1]);
+        let admitted = at_once(&store, &[&[(0, 2), (1, 2)], &[(1, 2)]]);
+        assert_ne!(admitted[0], admitted[1]);
+        assert_eq!(left(&store, 1, 2), 0);
+        assert_eq!(left(&store, 0, 2), u64::from(!admitted[0]));
+        assert_eq!(store.keys(), 1 + usize::from(admitted[0]), "no limiter for a refusal");
+    });
+}
+
+/// Letting go of several tables makes them grow one after another: whoever waits for the last must
+/// not be waited for by the first.
+#[test]
+fn tables_that_grow_as_a_request_lets_go_of_them_block_nobody() {
+    explore(2, || {
+        let store = store(&[1, 1]);
+        assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
+        let admitted = at_once(&store, &[&[(0, 3), (1, 3)], &[(0, 4), (1, 4)]]);
+        assert_eq!(admitted, [true, true]);
+        for key in 2..5 {
+            assert_eq!((left(&store, 0, key), left(&store, 1, key)), (0, 0), "{key}");
+        }
+        assert_eq!(store.keys(), 6);
+    });
+}

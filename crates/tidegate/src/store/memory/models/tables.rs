@@ -1,0 +1,119 @@
+//! The keyed table: it grows and drops what it can while others ask, and loses and doubles nobody.
+
+use std::sync::Arc;
+
+use tidegate_core::{FixedWindow, Timestamp};
+
+use super::{BASE, NOW, explore, left, print, table, together};
+use crate::store::memory::packed::Packed;
+use crate::store::memory::{Step, Table};
+
+type Limiters = Packed<FixedWindow>;
+
+/// A thread that asks for one unit of a key.
+fn ask(table: &Arc<Limiters>, key: u32, at: Timestamp) -> Box<dyn FnOnce() -> bool> {
+    let table = Arc::clone(table);
+    Box::new(move || table.admits(print(key), 1, at))
+}
+
+/// A thread that gives one unit back.
+fn refund(table: &Arc<Limiters>, key: u32) -> Box<dyn FnOnce() -> bool> {
+    let table = Arc::clone(table);
+    Box::new(move || table.one(print(key), 1, Step::Refund, NOW).verdict.is_allowed())
+}
+
+#[test]
+fn two_threads_that_bring_the_same_key_get_one_limiter() {
+    explore(3, || {
+        let table = table(1, 4);
+        let admitted = together(vec![ask(&table, 2, NOW), ask(&table, 2, NOW)]);
+        assert_ne!(admitted[0], admitted[1]);
+        assert_eq!((left(&*table, print(2)), table.keys()), (0, 1));
+    });
+}
+
+#[test]
+fn three_threads_that_bring_the_same_key_get_one_limiter() {
+    explore(2, || {
+        let table = table(2, 4);
+        let asks = (0..3).map(|_| ask(&table, 2, NOW)).collect();
+        assert_eq!(together(asks).into_iter().filter(|yes| *yes).count(), 2);
+        assert_eq!((left(&*table, print(2)), table.keys()), (0, 1));
+    });
+}
+
+/// The second key makes the table grow from one chain to two, and moves a key in use.
+#[test]
+fn a_key_in_use_is_neither_lost_nor_doubled_while_its_chain_is_split() {
+    for (first, second) in [(2, 3), (3, 2), (2, 4), (3, 5)] {
+        explore(2, move || {
+            let table = table(2, 8);
+            assert!(table.admits(print(first), 1, NOW));
+            let admitted = together(vec![ask(&table, second, NOW), ask(&table, first, NOW)]);
+            assert_eq!(admitted, [true, true]);
+            assert_eq!(left(&*table, print(first)), 0, "both units are remembered");
+            assert_eq!(left(&*table, print(second)), 1);
+            assert_eq!(table.keys(), 2);
+        });
+    }
+}
+
+#[test]
+fn keys_brought_while_the_table_grows_are_all_there() {
+    explore(2, || {
+        let table = table(1, 8);
+        assert!(table.admits(print(2), 1, NOW));
+        let admitted = together(vec![ask(&table, 3, NOW), ask(&table, 5, NOW)]);
+        assert_eq!(admitted, [true, true]);
+        let left: Vec<_> = [2, 3, 5].map(|key| left(&*table, print(key))).into();
+        assert_eq!((left, table.keys()), (vec![0; 3], 3));
+    });
+}
+
+/// A full table of a limiter that can go and one that can not: the newcomer gets the place of the
+/// first, whatever is asked of the second meanwhile.
+#[test]
+fn a_sweep_drops_what_can_go_and_nothing_else() {
+    explore(2, || {
+        let table = table(2, 2);
+        assert!(table.admits(print(2), 1, BASE), "as good as new by now");
+        assert!(table.admits(print(3), 1, NOW));
+        let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 3, NOW)]);
+        assert_eq!(admitted, [true, true]);
+        assert_eq!(left(&*table, print(3)), 0, "both units are remembered");
+        assert_eq!(left(&*table, print(5)), 1);
+        assert_eq!(table.keys(), 2);
+    });
+}
+
+/// The limiter that could go is asked again just then: it is dropped before and begins anew, or it is
+/// in use and stays.
+#[test]
+fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
+    explore(2, || {
+        let table = table(2, 2);
+        assert!(table.admits(print(2), 1, BASE), "as good as new by now");
+        assert!(table.admits(print(3), 1, NOW));
+        let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 2, NOW)]);
+        assert!(admitted[0] | admitted[1], "there is room for one of them");
+        for (key, admitted) in [(5, admitted[0]), (2, admitted[1])] {
+            assert_eq!(left(&*table, print(key)), 2 - u64::from(admitted), "{key}");
+        }
+        assert_eq!(left(&*table, print(3)), 1);
+        let own = admitted.iter().filter(|yes| **yes).count();
+        assert_eq!(table.keys(), 1 + own);
+    });
+}
+
+/// A limiter that goes because all is given back leaves its place to another.
+#[test]
+fn a_refund_that_ends_a_limiter_frees_its_place_once() {
+    explore(2, || {
+        let table = table(1, 1);
+        assert!(table.admits(print(2), 1, NOW));
+        let admitted = together(vec![ask(&table, 3, NOW), refund(&table, 2)]);
+        assert_eq!(left(&*table, print(2)), 1);
+        assert_eq!(left(&*table, print(3)), 1 - u64::from(admitted[0]));
+        assert_eq!(table.keys(), usize::from(admitted[0]));
+    });
+}

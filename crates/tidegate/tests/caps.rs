@@ -1,0 +1,143 @@
+//! Caps on memory: who gets room, what becomes of the others, and that nobody is forgotten for it.
+#![allow(clippy::unwrap_used)]
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tidegate::{
+    Algorithm, Answer, Clock, Descriptor, Gate, Micros, OnFull, Policy, Request, RuleSpec, Spec,
+    Timestamp,
+};
+
+/// A clock that is moved by hand, and only forward, so that states are packed.
+#[derive(Debug, Default)]
+struct Hand(AtomicU64);
+
+impl Clock for &Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(Relaxed))
+    }
+
+    fn never_steps_back(&self) -> bool {
+        true
+    }
+}
+
+const SECOND_US: u64 = 1_000_000;
+/// One kept in a word, and one kept whole.
+const BOTH: [Algorithm; 2] = [Algorithm::FixedWindow, Algorithm::SlidingLog];
+
+/// One unit per second for each value of the entry of the rule's own name.
+fn rule(name: &str, algorithm: Algorithm) -> RuleSpec {
+    RuleSpec::new(name, Spec::new(algorithm, 1, Micros::from_secs(1))).key([name])
+}
+
+fn ask<'g>(gate: &'g Gate<&Hand>, entries: &[(&str, &str)]) -> Answer<'g> {
+    let descriptors: Vec<_> = entries.chunks(1).map(Descriptor::new).collect();
+    gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors))
+}
+
+/// Allowed, and told to be overloaded.
+fn verdict(answer: &Answer<'_>) -> (bool, bool) {
+    (answer.is_allowed(), answer.is_overloaded())
+}
+
+#[test]
+fn a_key_beyond_the_cap_shares_one_limiter_or_is_refused_and_says_so() {
+    for algorithm in BOTH {
+        for (on_full, first_beyond) in [(OnFull::Share, true), (OnFull::Refuse, false)] {
+            let hand = Hand::default();
+            let spec = rule("user", algorithm).max_keys(1, on_full);
+            let gate = Gate::with_clock(Policy::new(vec![spec]).unwrap(), &hand);
+            assert_eq!(verdict(&ask(&gate, &[("user", "a")])), (true, false));
+            assert_eq!(verdict(&ask(&gate, &[("user", "b")])), (first_beyond, true), "{on_full:?}");
+            assert_eq!(verdict(&ask(&gate, &[("user", "c")])), (false, true));
+            assert_eq!(verdict(&ask(&gate, &[("user", "a")])), (false, false), "not forgotten");
+            assert_eq!(gate.keys(), 1);
+        }
+    }
+}
+
+/// The limiter in the way is as good as new after its window: room is found wherever it lies.
+#[test]
+fn room_is_had_as_soon_as_a_limiter_is_as_good_as_new() {
+    for algorithm in BOTH {
+        let hand = Hand::default();
+        let spec = rule("user", algorithm).max_keys(1, OnFull::Refuse);
+        let gate = Gate::with_clock(Policy::new(vec![spec]).unwrap(), &hand);
+        for user in 0..200 {
+            let answer = ask(&gate, &[("user", &user.to_string())]);
+            assert_eq!(verdict(&answer), (true, false), "{algorithm}, {user}");
+            hand.0.fetch_add(SECOND_US, Relaxed);
+        }
+    }
+}
+
+#[test]
+fn all_rules_together_keep_no_more_than_the_common_cap() {
+    let hand = Hand::default();
+    let rules = vec![
+        rule("user", Algorithm::FixedWindow).max_keys(40, OnFull::Refuse),
+        rule("ip", Algorithm::SlidingLog).max_keys(80, OnFull::Refuse),
+    ];
+    let policy = Policy::new(rules).unwrap().with_max_keys(NonZeroUsize::new(100).unwrap());
+    let gate = Gate::with_clock(policy, &hand);
+    let admitted = |name: &str| {
+        let asked = (0..200).map(|n| n.to_string());
+        asked.filter(|value| ask(&gate, &[(name, value.as_str())]).is_allowed()).count()
+    };
+    assert_eq!((admitted("user"), gate.keys()), (40, 40));
+    assert_eq!((admitted("ip"), gate.keys()), (60, 100));
+}
+
+/// Tables that nobody asks any more give back what they do not need.
+#[test]
+fn a_rule_that_lies_idle_does_not_keep_the_room_of_the_others() {
+    for [idle, busy] in [BOTH, [BOTH[1], BOTH[0]]] {
+        let hand = Hand::default();
+        let rules = ["ip", "user"].into_iter().zip([idle, busy]).map(|(n, a)| rule(n, a));
+        let policy = Policy::new(rules.collect()).unwrap();
+        let gate = Gate::with_clock(policy.with_max_keys(NonZeroUsize::new(50).unwrap()), &hand);
+        (0..50).for_each(|n| _ = ask(&gate, &[("ip", &n.to_string())]));
+        assert!(ask(&gate, &[("user", "a")]).is_overloaded());
+        assert_eq!(gate.keys(), 50, "all of them are still limited");
+        hand.0.fetch_add(SECOND_US, Relaxed);
+        let overloaded = (0..100)
+            .filter(|n| ask(&gate, &[("user", &n.to_string())]).is_overloaded() && *n < 50)
+            .count();
+        assert!(overloaded < 10, "{overloaded} of 50 found no room beside an idle rule");
+    }
+}
+
+/// Limiters that a step has in hand are not taken for empty places by its own search for room.
+#[test]
+fn limiters_of_one_request_that_lie_side_by_side_are_each_counted_once() {
+    for algorithm in BOTH {
+        let hand = Hand::default();
+        let gate = Gate::with_clock(Policy::new(vec![rule("user", algorithm)]).unwrap(), &hand);
+        let names: Vec<_> = (0..2_000).map(|n| n.to_string()).collect();
+        for pair in names.windows(2) {
+            let _ = ask(&gate, &[("user", &pair[0]), ("user", &pair[1])]);
+            hand.0.fetch_add(2 * SECOND_US, Relaxed);
+        }
+        assert!(gate.keys() <= 2_000, "{algorithm}: {}", gate.keys());
+        for name in &names {
+            let entries = [("user", name.as_str())];
+            let descriptors = [Descriptor::new(&entries)];
+            gate.reset(&Request::new(Request::DEFAULT_DOMAIN, &descriptors));
+        }
+        assert_eq!(gate.keys(), 0, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_cap_of_no_keys_is_refused_with_a_hint() {
+    for (max_keys, hint) in [(0, "`limit = 0`"), (1_000_000_001, "from 1 to 1000000000")] {
+        let spec = rule("user", Algorithm::FixedWindow).max_keys(max_keys, OnFull::Share);
+        let told = Policy::new(vec![spec]).unwrap_err().to_string();
+        assert!(
+            told.contains(&format!("`max_keys` is {max_keys}")) && told.contains(hint),
+            "{told}"
+        );
+    }
+}
