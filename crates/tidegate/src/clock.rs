@@ -17,6 +17,36 @@ pub trait Clock: Send + Sync {
     }
 }
 
+/// A reading of a clock that was taken before anything was held, and the clock.
+///
+/// A limiter whose state is packed never goes back in time, so for it the early reading is as good as
+/// any, and need not be waited for. One whose state is kept whole has the clock read again once it is
+/// held: an early reading that was overtaken would look to it like a clock gone backward.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    early: Timestamp,
+    clock: &'a dyn Clock,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads the clock.
+    #[inline]
+    pub(crate) fn of<C: Clock>(clock: &'a C) -> Self {
+        Self { early: clock.now(), clock }
+    }
+
+    /// The reading from before.
+    #[inline]
+    pub(crate) const fn early(self) -> Timestamp {
+        self.early
+    }
+
+    /// A reading from now on.
+    pub(crate) fn anew(self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
 /// A clock that always reads the same: the time a recorded request carries.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {

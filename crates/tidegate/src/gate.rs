@@ -95,7 +95,7 @@ impl<C: Clock> Gate<C> {
         self.memory.keys()
     }
 
-    fn step<'g>(&'g self, request: &Request<'_>, clock: &dyn Clock, step: Step) -> Answer<'g> {
+    fn step<'g>(&'g self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Answer<'g> {
         let met = self.met(request);
         let done = self.memory.step(&met, clock, step);
         let decided = met.iter().zip(done.decisions);

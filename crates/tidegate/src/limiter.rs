@@ -2,7 +2,7 @@
 
 use tidegate_core::{Decision, Micros, Rule, RuleErrors, Spec};
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::Seed;
 use crate::rules::RuleSpec;
 use crate::store::OnFull;
@@ -51,7 +51,7 @@ impl<C: Clock> Limiter<C> {
     /// Takes `cost` units if they fit now; works out no figures.
     #[inline]
     pub fn admits(&self, cost: u64) -> bool {
-        self.cell.as_ref().is_none_or(|cell| cell.admits(cost, self.clock.now()))
+        self.cell.as_ref().is_none_or(|cell| cell.admits(cost, Reading::of(&self.clock)))
     }
 
     /// Takes `cost` units if they fit now, and tells the figures. An unlimited limiter tells the
@@ -78,7 +78,7 @@ impl<C: Clock> Limiter<C> {
     }
 
     fn step(&self, cost: u64, step: Step) -> Decision {
-        let one = self.cell.as_ref().map(|cell| cell.step(cost, step, self.clock.now()));
+        let one = self.cell.as_ref().map(|cell| cell.step(cost, step, Reading::of(&self.clock)));
         one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
     }
 }
@@ -152,8 +152,8 @@ impl<C: Clock> KeyedLimiter<C> {
     #[inline]
     pub fn admits(&self, key: impl AsRef<[u8]>, cost: u64) -> bool {
         self.table.as_ref().is_none_or(|table| {
-            let now = self.clock.now();
-            table.admits(self.seed.of_bytes(key.as_ref()), cost, now)
+            let reading = Reading::of(&self.clock);
+            table.admits(self.seed.of_bytes(key.as_ref()), cost, reading)
         })
     }
 
@@ -180,11 +180,11 @@ impl<C: Clock> KeyedLimiter<C> {
         let Some(table) = &self.table else { return vec![true; keys.len()] };
         let mut verdicts = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
-            let now = self.clock.now();
+            let reading = Reading::of(&self.clock);
             let prints: Vec<_> = batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
             let touched = prints.iter().fold(0, |all, print| all ^ table.touch(*print));
             std::hint::black_box(touched);
-            verdicts.extend(prints.into_iter().map(|print| table.admits(print, 1, now)));
+            verdicts.extend(prints.into_iter().map(|print| table.admits(print, 1, reading)));
         }
         verdicts
     }
@@ -201,6 +201,6 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     fn one(&self, table: &dyn Table, key: &[u8], cost: u64, step: Step) -> One {
-        table.one(self.seed.of_bytes(key), cost, step, self.clock.now())
+        table.one(self.seed.of_bytes(key), cost, step, Reading::of(&self.clock))
     }
 }

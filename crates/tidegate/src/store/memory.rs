@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Packing, Room, Rule, Timestamp, Visitor, decide_all, look_at_all};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Reading};
 use crate::gate::Met;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
 use budget::Budget;
@@ -67,7 +67,7 @@ impl MemoryStore {
     }
 
     /// Runs one step over all limiters of `met`, which names none twice.
-    pub(crate) fn step(&self, met: &[Met], clock: &dyn Clock, step: Step) -> Done {
+    pub(crate) fn step(&self, met: &[Met], clock: &impl Clock, step: Step) -> Done {
         match met {
             [] => Done { allowed: true, at: clock.now(), decisions: Vec::new() },
             [one] => self.step_with_one(one, clock, step),
@@ -75,11 +75,11 @@ impl MemoryStore {
         }
     }
 
-    fn step_with_one(&self, met: &Met, clock: &dyn Clock, step: Step) -> Done {
+    fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
         let Some(table) = self.table(met) else {
             return Done { allowed: true, at: clock.now(), decisions: Vec::new() };
         };
-        let one = table.one(met.print, met.cost, step, clock.now());
+        let one = table.one(met.print, met.cost, step, Reading::of(clock));
         self.tidy_if(one.overloaded, one.at);
         let decided = one.decision.map(|decision| Decided { decision, overloaded: one.overloaded });
         Done {
@@ -89,7 +89,7 @@ impl MemoryStore {
         }
     }
 
-    fn step_with_all(&self, met: &[Met], clock: &dyn Clock, step: Step) -> Done {
+    fn step_with_all(&self, met: &[Met], clock: &impl Clock, step: Step) -> Done {
         let early = clock.now();
         let mut holds: Vec<_> = self
             .by_table(met)

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use tidegate_core::{Held, Packing, Room, Timestamp, Verbs, Visitor};
+use tidegate_core::{Packing, Room, Timestamp, Visitor};
 
 use super::spin::Spin;
 use super::sync::{
@@ -14,18 +14,18 @@ use super::sync::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use super::table::{One, Step};
+use crate::clock::Reading;
 
 /// The bit that packed states leave free.
 const LOCKED: u64 = 1 << 63;
 
 /// One limiter, whatever its algorithm and however it keeps its state.
 pub(crate) trait Cell: fmt::Debug + Send + Sync {
-    /// Decides and takes, working out no figures: whether the cost was admitted. The clock may have
-    /// been read before: no state goes back to an earlier time.
-    fn admits(&self, cost: u64, now: Timestamp) -> bool;
+    /// Decides and takes, working out no figures: whether the cost was admitted.
+    fn admits(&self, cost: u64, reading: Reading<'_>) -> bool;
 
-    /// One step. The clock may have been read before: no state goes back to an earlier time.
-    fn step(&self, cost: u64, step: Step, now: Timestamp) -> One;
+    /// One step.
+    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
 
     /// Makes it as good as new.
     fn forget(&self);
@@ -54,26 +54,6 @@ impl Visitor for Build {
     }
 }
 
-/// Runs a step on a limiter's state; answers whether the state is to be stored.
-#[inline]
-fn run<R: Room>(
-    room: &R,
-    slot: &mut Option<R::State>,
-    cost: u64,
-    step: Step,
-    now: Timestamp,
-) -> (One, bool) {
-    let mut held = Held::new(room, slot, cost);
-    let verdict = step.run(&mut held, now);
-    let decision = step.wants_figures().then(|| held.report());
-    let changed = match step {
-        Step::Decide | Step::Ask => verdict.is_allowed() && cost > 0,
-        Step::Peek => false,
-        Step::Refund => true,
-    };
-    (One { verdict, at: now, decision, overloaded: false }, changed)
-}
-
 /// A state in one word.
 #[derive(Debug)]
 struct Word<R: Room> {
@@ -83,11 +63,11 @@ struct Word<R: Room> {
 }
 
 impl<R: Room> Cell for Word<R> {
-    fn admits(&self, cost: u64, now: Timestamp) -> bool {
+    fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
         let mut word = self.word.load(Acquire);
         loop {
             let mut state = self.room.unpack(self.base, [word, 0]);
-            if !self.room.ask(&mut state, now, cost).is_allowed() {
+            if !self.room.ask(&mut state, reading.early(), cost).is_allowed() {
                 return false;
             }
             let next = self.room.pack(self.base, &state)[0];
@@ -98,11 +78,11 @@ impl<R: Room> Cell for Word<R> {
         }
     }
 
-    fn step(&self, cost: u64, step: Step, now: Timestamp) -> One {
+    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let mut word = self.word.load(Acquire);
         loop {
             let mut slot = Some(self.room.unpack(self.base, [word, 0]));
-            let (one, changed) = run(&self.room, &mut slot, cost, step, now);
+            let (one, changed) = step.run(&self.room, &mut slot, cost, reading.early());
             let Some(state) = slot.filter(|_| changed) else { return one };
             let next = self.room.pack(self.base, &state)[0];
             match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
@@ -147,18 +127,18 @@ impl<R: Room> Pair<R> {
 }
 
 impl<R: Room> Cell for Pair<R> {
-    fn admits(&self, cost: u64, now: Timestamp) -> bool {
+    fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
         let words = [self.lock(), self.second.load(Relaxed)];
         let mut state = self.room.unpack(self.base, words);
-        let allowed = self.room.ask(&mut state, now, cost).is_allowed();
+        let allowed = self.room.ask(&mut state, reading.early(), cost).is_allowed();
         self.unlock(if allowed { self.room.pack(self.base, &state) } else { words });
         allowed
     }
 
-    fn step(&self, cost: u64, step: Step, now: Timestamp) -> One {
+    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let words = [self.lock(), self.second.load(Relaxed)];
         let mut slot = Some(self.room.unpack(self.base, words));
-        let (one, changed) = run(&self.room, &mut slot, cost, step, now);
+        let (one, changed) = step.run(&self.room, &mut slot, cost, reading.early());
         let state = slot.filter(|_| changed);
         self.unlock(state.map_or(words, |state| self.room.pack(self.base, &state)));
         one
@@ -178,16 +158,17 @@ struct Locked<R: Room> {
 }
 
 impl<R: Room> Cell for Locked<R> {
-    fn admits(&self, cost: u64, now: Timestamp) -> bool {
+    fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = reading.anew();
         let state = slot.get_or_insert_with(|| self.room.fresh(now));
         self.room.ask(state, now, cost).is_allowed()
     }
 
-    fn step(&self, cost: u64, step: Step, now: Timestamp) -> One {
+    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let begins = slot.is_none() && !step.begins();
-        let (one, _) = run(&self.room, &mut slot, cost, step, now);
+        let (one, _) = step.run(&self.room, &mut slot, cost, reading.anew());
         if begins {
             *slot = None;
         }

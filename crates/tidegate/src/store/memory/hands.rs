@@ -4,7 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Held, Room, Verbs};
 
-use super::table::{Holding, OnFull, Part, Refusal};
+use super::table::{Holding, OnFull, One, Part, Refusal, Step};
+use crate::clock::Reading;
 
 /// One limiter in hand: its state, if it exists.
 #[derive(Debug)]
@@ -37,6 +38,19 @@ pub(super) struct Shared<R: Room> {
 impl<R: Room> Shared<R> {
     pub(super) fn new(on_full: OnFull) -> Self {
         Self { slot: Mutex::new(None), on_full }
+    }
+
+    /// A step with it, for a key that is beyond the table.
+    pub(super) fn one(&self, room: &R, cost: u64, step: Step, reading: Reading<'_>) -> One {
+        let one = match self.lock() {
+            Some(mut slot) => step.run(room, &mut slot, cost, reading.anew()).0,
+            None => {
+                let mut refusal = Refusal::of(room, cost, true);
+                let decision = step.wants_figures().then(|| refusal.report());
+                One { verdict: refusal.decide(), at: reading.early(), decision, overloaded: true }
+            }
+        };
+        One { overloaded: true, ..one }
     }
 
     /// Holds it; `None` where keys without room are refused.

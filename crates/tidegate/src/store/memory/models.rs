@@ -27,7 +27,7 @@ const NOW: Timestamp = BASE.plus(WINDOW);
 fn explore(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(interruptions);
-    builder.max_branches = 20_000;
+    builder.max_branches = 4_000;
     builder.check(model);
 }
 

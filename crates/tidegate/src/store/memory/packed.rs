@@ -6,12 +6,13 @@ mod lines;
 
 use std::sync::{Arc, MutexGuard};
 
-use tidegate_core::{Held, Room, Timestamp, Verbs};
+use tidegate_core::{Room, Timestamp};
 
 use super::budget::Budget;
 use super::hands::{self, Hand, Shared, Standing};
 use super::sync::{AtomicU32, Ordering::Relaxed};
-use super::table::{Hold, Holding, OnFull, One, Part, Refusal, Step, Table};
+use super::table::{Hold, Holding, OnFull, One, Part, Step, Table};
+use crate::clock::Reading;
 use crate::key::Fingerprint;
 use chains::{Chain, Chains, Place};
 
@@ -105,18 +106,11 @@ impl<R: Room> Packed<R> {
     #[inline]
     fn with_found(&self, place: Place<'_>, cost: u64, step: Step, now: Timestamp) -> One {
         let mut slot = Some(self.unpack(place.state()));
-        let mut held = Held::new(&self.room, &mut slot, cost);
-        let verdict = step.run(&mut held, now);
-        let decision = step.wants_figures().then(|| held.report());
-        let changed = match step {
-            Step::Decide | Step::Ask => verdict.is_allowed() && cost > 0,
-            Step::Peek => false,
-            Step::Refund => true,
-        };
+        let (one, changed) = step.run(&self.room, &mut slot, cost, now);
         if let Some(state) = slot.filter(|_| changed) {
             self.store(place, self.pack(&state));
         }
-        One { verdict, at: now, decision, overloaded: false }
+        one
     }
 
     /// A step with a limiter that is not in the table.
@@ -127,73 +121,52 @@ impl<R: Room> Packed<R> {
         print: Fingerprint,
         cost: u64,
         step: Step,
-        now: Timestamp,
+        reading: Reading<'_>,
     ) -> One {
+        let now = reading.early();
         let stays = step.begins() && cost > 0;
         // The last look is into the chain at hand, which a sweep passes over as locked.
         let has_room =
             || self.claim(now) || self.sweep_chain(&chain, now) > 0 && self.budget.claim();
         if stays && !has_room() {
             drop(chain);
-            return self.without_room(cost, step, now);
+            return self.shared.one(&self.room, cost, step, reading);
         }
         let mut slot = None;
-        let mut held = Held::new(&self.room, &mut slot, cost);
-        let verdict = step.run(&mut held, now);
-        let decision = step.wants_figures().then(|| held.report());
+        let (one, changed) = step.run(&self.room, &mut slot, cost, now);
         if stays {
-            let taken = slot.filter(|_| verdict.is_allowed());
+            let taken = slot.filter(|_| changed);
             self.add(&chain, print, taken.map_or(0, |state| self.pack(&state)));
             drop(chain);
             self.tend(now);
         }
-        One { verdict, at: now, decision, overloaded: false }
-    }
-
-    fn without_room(&self, cost: u64, step: Step, now: Timestamp) -> One {
-        let (verdict, decision) = match self.shared.lock() {
-            Some(mut slot) => {
-                let mut held = Held::new(&self.room, &mut slot, cost);
-                (step.run(&mut held, now), held.report())
-            }
-            None => {
-                let mut refusal = Refusal::of(&self.room, cost, true);
-                (refusal.decide(), refusal.report())
-            }
-        };
-        One {
-            verdict,
-            at: now,
-            decision: step.wants_figures().then_some(decision),
-            overloaded: true,
-        }
+        one
     }
 }
 
 impl<R: Room> Table for Packed<R> {
-    fn admits(&self, print: Fingerprint, cost: u64, now: Timestamp) -> bool {
+    fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
         let Some(chain) = self.chains.lock(print) else {
-            return self.without_room(cost, Step::Decide, now).verdict.is_allowed();
+            return self.shared.one(&self.room, cost, Step::Decide, reading).verdict.is_allowed();
         };
         let Some(place) = chain.find(print) else {
-            return self.with_new(chain, print, cost, Step::Decide, now).verdict.is_allowed();
+            return self.with_new(chain, print, cost, Step::Decide, reading).verdict.is_allowed();
         };
         let mut state = self.unpack(place.state());
-        let allowed = self.room.ask(&mut state, now, cost).is_allowed();
+        let allowed = self.room.ask(&mut state, reading.early(), cost).is_allowed();
         if allowed {
             place.set_state(self.pack(&state));
         }
         allowed
     }
 
-    #[inline]
-    fn one(&self, print: Fingerprint, cost: u64, step: Step, now: Timestamp) -> One {
+    fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let Some(chain) = self.chains.lock(print) else {
-            return self.without_room(cost, step, now);
+            return self.shared.one(&self.room, cost, step, reading);
         };
         match chain.find(print) {
-            Some(place) => self.with_found(place, cost, step, now),
-            None => self.with_new(chain, print, cost, step, now),
+            Some(place) => self.with_found(place, cost, step, reading.early()),
+            None => self.with_new(chain, print, cost, step, reading),
         }
     }
 

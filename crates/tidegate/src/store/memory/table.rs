@@ -4,6 +4,7 @@ use std::fmt;
 
 use tidegate_core::{Decision, Held, Outcome, Room, Timestamp, Verbs, Verdict};
 
+use crate::clock::Reading;
 use crate::key::Fingerprint;
 
 /// What is to be done with the limiters a request meets.
@@ -30,21 +31,33 @@ impl Step {
         !matches!(self, Self::Decide)
     }
 
-    /// Does it with one limiter; the clock is read already.
+    /// Does it with one limiter that is held, at `now`; answers also whether its state may have changed.
     #[inline]
-    pub(super) fn run<R: Room>(self, held: &mut Held<'_, R>, now: Timestamp) -> Verdict {
-        match self {
-            Self::Decide | Self::Ask => held.ask(now),
+    pub(super) fn run<R: Room>(
+        self,
+        room: &R,
+        slot: &mut Option<R::State>,
+        cost: u64,
+        now: Timestamp,
+    ) -> (One, bool) {
+        let mut held = Held::new(room, slot, cost);
+        let (verdict, changed) = match self {
+            Self::Decide | Self::Ask => {
+                let verdict = held.ask(now);
+                (verdict, verdict.is_allowed() && cost > 0)
+            }
             Self::Peek => {
                 held.advance(now);
-                held.decide()
+                (held.decide(), false)
             }
             Self::Refund => {
                 held.advance(now);
                 held.give_back();
-                held.decide()
+                (held.decide(), true)
             }
-        }
+        };
+        let decision = self.wants_figures().then(|| held.report());
+        (One { verdict, at: now, decision, overloaded: false }, changed)
     }
 }
 
@@ -71,15 +84,11 @@ pub(crate) struct One {
 
 /// The limiters of one variant of a rule.
 pub(crate) trait Table: fmt::Debug + Send + Sync {
-    /// Decides and takes, working out no figures: whether the cost was admitted. The clock may have
-    /// been read before: no state goes back to an earlier time.
-    fn admits(&self, print: Fingerprint, cost: u64, now: Timestamp) -> bool {
-        self.one(print, cost, Step::Decide, now).verdict.is_allowed()
-    }
+    /// Decides and takes, working out no figures: whether the cost was admitted.
+    fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool;
 
-    /// One step with one limiter, from finding it to storing it. The clock may have been read before:
-    /// no state goes back to an earlier time.
-    fn one(&self, print: Fingerprint, cost: u64, step: Step, now: Timestamp) -> One;
+    /// One step with one limiter, from finding it to storing it.
+    fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One;
 
     /// Holds several limiters, none named twice, until the answer is dropped or released.
     /// `now` is a time at or before that of the step.

@@ -4,12 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Decision, Held, Room, Timestamp, Verbs, Verdict};
+use tidegate_core::{Room, Timestamp};
 
 use super::budget::Budget;
 use super::hands::{self, Hand, Shared, Standing};
 use super::sync::{AtomicUsize, Ordering::Relaxed};
-use super::table::{Hold, Holding, OnFull, One, Part, Refusal, Step, Table};
+use super::table::{Hold, Holding, OnFull, One, Part, Step, Table};
+use crate::clock::Reading;
 use crate::key::Fingerprint;
 
 const SHARDS: usize = 64;
@@ -131,55 +132,32 @@ impl<R: Room> Whole<R> {
             None => self.budget.release(1),
         }
     }
-
-    fn without_room(&self, cost: u64, step: Step, now: Timestamp) -> One {
-        let (verdict, decision) = match self.shared.lock() {
-            Some(mut slot) => run(&self.room, &mut slot, cost, step, now),
-            None => {
-                let mut refusal = Refusal::of(&self.room, cost, true);
-                (refusal.decide(), Some(refusal.report()).filter(|_| step.wants_figures()))
-            }
-        };
-        One { verdict, at: now, decision, overloaded: true }
-    }
-}
-
-fn run<R: Room>(
-    room: &R,
-    slot: &mut Option<R::State>,
-    cost: u64,
-    step: Step,
-    now: Timestamp,
-) -> (Verdict, Option<Decision>) {
-    let mut held = Held::new(room, slot, cost);
-    let verdict = step.run(&mut held, now);
-    (verdict, step.wants_figures().then(|| held.report()))
 }
 
 impl<R: Room> Table for Whole<R> {
-    fn admits(&self, print: Fingerprint, cost: u64, now: Timestamp) -> bool {
+    fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
         if let Some(Some(state)) = self.lock(Self::shard_of(print)).states.get_mut(&print) {
-            return self.room.ask(state, now, cost).is_allowed();
+            return self.room.ask(state, reading.anew(), cost).is_allowed();
         }
-        self.one(print, cost, Step::Decide, now).verdict.is_allowed()
+        self.one(print, cost, Step::Decide, reading).verdict.is_allowed()
     }
 
-    fn one(&self, print: Fingerprint, cost: u64, step: Step, now: Timestamp) -> One {
+    fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let mut shard = self.lock(Self::shard_of(print));
-        let (verdict, decision) = if let Some(slot) = shard.states.get_mut(&print) {
-            run(&self.room, slot, cost, step, now)
+        let now = reading.anew();
+        if let Some(slot) = shard.states.get_mut(&print) {
+            step.run(&self.room, slot, cost, now).0
         } else if !step.begins() {
-            run(&self.room, &mut None, cost, step, now)
+            step.run(&self.room, &mut None, cost, now).0
         } else if self.claim(&mut shard, now) {
             let mut slot = None;
-            let answer = run(&self.room, &mut slot, cost, step, now);
+            let (one, _) = step.run(&self.room, &mut slot, cost, now);
             self.add(&mut shard, print, slot, now);
-            answer
+            one
         } else {
             drop(shard);
-            return self.without_room(cost, step, now);
-        };
-        One { verdict, at: now, decision, overloaded: false }
+            self.shared.one(&self.room, cost, step, reading)
+        }
     }
 
     fn hold(&self, parts: &[Part], step: Step, now: Timestamp) -> Box<dyn Hold + '_> {

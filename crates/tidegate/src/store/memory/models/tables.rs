@@ -13,13 +13,13 @@ type Limiters = Packed<FixedWindow>;
 /// A thread that asks for one unit of a key.
 fn ask(table: &Arc<Limiters>, key: u32, at: Timestamp) -> Box<dyn FnOnce() -> bool> {
     let table = Arc::clone(table);
-    Box::new(move || table.admits(print(key), 1, at))
+    Box::new(move || table.admits(print(key), 1, Reading::of(&at)))
 }
 
 /// A thread that gives one unit back.
 fn refund(table: &Arc<Limiters>, key: u32) -> Box<dyn FnOnce() -> bool> {
     let table = Arc::clone(table);
-    Box::new(move || table.one(print(key), 1, Step::Refund, NOW).verdict.is_allowed())
+    Box::new(move || table.one(print(key), 1, Step::Refund, Reading::of(&NOW)).verdict.is_allowed())
 }
 
 #[test]
@@ -32,13 +32,21 @@ fn two_threads_that_bring_the_same_key_get_one_limiter() {
     });
 }
 
+/// Each thread asks twice, for the same two new keys in opposite orders.
 #[test]
-fn three_threads_that_bring_the_same_key_get_one_limiter() {
+fn two_threads_that_bring_the_same_keys_get_one_limiter_for_each() {
     explore(2, || {
-        let table = table(2, 4);
-        let asks = (0..3).map(|_| ask(&table, 2, NOW)).collect();
-        assert_eq!(together(asks).into_iter().filter(|yes| *yes).count(), 2);
-        assert_eq!((left(&*table, print(2)), table.keys()), (0, 1));
+        let table = table(1, 4);
+        let both = |keys: [u32; 2]| {
+            let table = Arc::clone(&table);
+            let asks = move || keys.map(|key| table.admits(print(key), 1, NOW));
+            Box::new(asks) as Box<dyn FnOnce() -> [bool; 2]>
+        };
+        let admitted = together(vec![both([2, 3]), both([3, 2])]);
+        assert_ne!(admitted[0][0], admitted[1][1], "key 2");
+        assert_ne!(admitted[0][1], admitted[1][0], "key 3");
+        assert_eq!((left(&*table, print(2)), left(&*table, print(3))), (0, 0));
+        assert_eq!(table.keys(), 2);
     });
 }
 
@@ -48,7 +56,7 @@ fn a_key_in_use_is_neither_lost_nor_doubled_while_its_chain_is_split() {
     for (first, second) in [(2, 3), (3, 2), (2, 4), (3, 5)] {
         explore(2, move || {
             let table = table(2, 8);
-            assert!(table.admits(print(first), 1, NOW));
+            assert!(table.admits(print(first), 1, Reading::of(&NOW)));
             let admitted = together(vec![ask(&table, second, NOW), ask(&table, first, NOW)]);
             assert_eq!(admitted, [true, true]);
             assert_eq!(left(&*table, print(first)), 0, "both units are remembered");
@@ -62,7 +70,7 @@ fn a_key_in_use_is_neither_lost_nor_doubled_while_its_chain_is_split() {
 fn keys_brought_while_the_table_grows_are_all_there() {
     explore(2, || {
         let table = table(1, 8);
-        assert!(table.admits(print(2), 1, NOW));
+        assert!(table.admits(print(2), 1, Reading::of(&NOW)));
         let admitted = together(vec![ask(&table, 3, NOW), ask(&table, 5, NOW)]);
         assert_eq!(admitted, [true, true]);
         let left: Vec<_> = [2, 3, 5].map(|key| left(&*table, print(key))).into();
@@ -76,8 +84,8 @@ fn keys_brought_while_the_table_grows_are_all_there() {
 fn a_sweep_drops_what_can_go_and_nothing_else() {
     explore(2, || {
         let table = table(2, 2);
-        assert!(table.admits(print(2), 1, BASE), "as good as new by now");
-        assert!(table.admits(print(3), 1, NOW));
+        assert!(table.admits(print(2), 1, Reading::of(&BASE)), "as good as new by now");
+        assert!(table.admits(print(3), 1, Reading::of(&NOW)));
         let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 3, NOW)]);
         assert_eq!(admitted, [true, true]);
         assert_eq!(left(&*table, print(3)), 0, "both units are remembered");
@@ -92,8 +100,8 @@ fn a_sweep_drops_what_can_go_and_nothing_else() {
 fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
     explore(2, || {
         let table = table(2, 2);
-        assert!(table.admits(print(2), 1, BASE), "as good as new by now");
-        assert!(table.admits(print(3), 1, NOW));
+        assert!(table.admits(print(2), 1, Reading::of(&BASE)), "as good as new by now");
+        assert!(table.admits(print(3), 1, Reading::of(&NOW)));
         let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 2, NOW)]);
         assert!(admitted[0] | admitted[1], "there is room for one of them");
         for (key, admitted) in [(5, admitted[0]), (2, admitted[1])] {
@@ -110,7 +118,7 @@ fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
 fn a_refund_that_ends_a_limiter_frees_its_place_once() {
     explore(2, || {
         let table = table(1, 1);
-        assert!(table.admits(print(2), 1, NOW));
+        assert!(table.admits(print(2), 1, Reading::of(&NOW)));
         let admitted = together(vec![ask(&table, 3, NOW), refund(&table, 2)]);
         assert_eq!(left(&*table, print(2)), 1);
         assert_eq!(left(&*table, print(3)), 1 - u64::from(admitted[0]));
