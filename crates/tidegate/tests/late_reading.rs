@@ -1,23 +1,24 @@
 //! A thread that is held up between reading the clock and holding the limiter.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tidegate::{Algorithm, Clock, KeyedLimiter, Limiter, Micros, Spec, Timestamp};
 
 /// A clock whose readings are given one by one; the last stands.
-struct Readings(Mutex<Vec<u64>>);
+#[derive(Clone, Default)]
+struct Readings(Arc<Mutex<Vec<u64>>>);
 
 impl Readings {
-    fn of(ms: &[u64]) -> Self {
-        Self(Mutex::new(ms.iter().rev().copied().collect()))
+    fn are(&self, seconds: &[u64]) {
+        *self.0.lock().unwrap() = seconds.iter().rev().copied().collect();
     }
 }
 
 impl Clock for Readings {
     fn now(&self) -> Timestamp {
         let mut left = self.0.lock().unwrap();
-        let ms = if left.len() > 1 { left.pop() } else { left.last().copied() };
-        Timestamp::from_micros(ms.unwrap() * 1_000)
+        let seconds = if left.len() > 1 { left.pop() } else { left.last().copied() };
+        Timestamp::from_micros(seconds.unwrap() * 1_000_000)
     }
 
     fn never_steps_back(&self) -> bool {
@@ -25,26 +26,34 @@ impl Clock for Readings {
     }
 }
 
-/// One unit is taken at 10 s; the next request read the clock an hour ago by its own account and is
-/// decided a millisecond later. Were the old reading believed, the log would move back with it and
-/// forget its unit: that is how one well-known limiter exceeded its limit.
+/// One unit is taken at two hours; the next request read the clock at one hour, was held up, and is
+/// decided at two hours as well. Were its old reading believed, a state kept whole would move back
+/// with it, as if the clock had stepped, and forget its unit: that is how one well-known limiter
+/// exceeded its limit.
 #[test]
 fn time_taken_before_the_lock_moves_no_state_back() {
-    const OLD: u64 = 3_600_000;
-    const NEW: u64 = 7_200_000;
     for algorithm in Algorithm::ALL {
         let spec = Spec::new(*algorithm, 1, Micros::from_secs(60));
-        // The readings: one when it is built, two for the first request, two for the second.
-        let clock = Readings::of(&[OLD, NEW, NEW, OLD, NEW + 1]);
-        let limiter = Limiter::with_clock(spec, clock).unwrap();
-        let admitted = [1, 1, 1].into_iter().filter(|cost| limiter.admits(*cost)).count();
-        // A queue of one place holds a second.
+        // A queue of one place serves one and holds one.
         let most = if *algorithm == Algorithm::LeakyQueue { 2 } else { 1 };
-        assert!(admitted <= most, "{algorithm} alone: {admitted}");
+        let clock = Readings::default();
 
-        let clock = Readings::of(&[OLD, NEW, NEW, OLD, NEW + 1]);
-        let limiter = KeyedLimiter::with_clock(spec, clock).unwrap();
-        let admitted = [1, 1, 1].into_iter().filter(|cost| limiter.admits("key", *cost)).count();
-        assert!(admitted <= most, "{algorithm} by key: {admitted}");
+        clock.are(&[3_600]);
+        let limiter = Limiter::with_clock(spec, clock.clone()).unwrap();
+        assert!(admitted(&clock, || limiter.admits(1)) <= most, "{algorithm} alone");
+
+        clock.are(&[3_600]);
+        let limiter = KeyedLimiter::with_clock(spec, clock.clone()).unwrap();
+        assert!(admitted(&clock, || limiter.admits("key", 1)) <= most, "{algorithm} by key");
     }
+}
+
+/// How many of three requests within a second are admitted; the second has an old reading in hand.
+fn admitted(clock: &Readings, ask: impl Fn() -> bool) -> u32 {
+    let readings: [&[u64]; 3] = [&[7_200], &[3_600, 7_200], &[7_200]];
+    let asked = readings.map(|readings| {
+        clock.are(readings);
+        ask()
+    });
+    asked.map(u32::from).iter().sum()
 }

@@ -122,7 +122,8 @@ fn two_words_forgotten_while_they_are_asked_are_new_or_one_unit_old() {
             first.forget();
             true
         };
-        let admitted = together(vec![Box::new(forget), Box::new(move || second.admits(1, Reading::of(&NOW)))]);
+        let admitted =
+            together(vec![Box::new(forget), Box::new(move || second.admits(1, Reading::of(&NOW)))]);
         assert_eq!(admitted, [true, true]);
         assert!([1, 2].contains(&left(&*cell)));
     });
