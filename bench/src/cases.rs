@@ -19,9 +19,11 @@ impl Rule {
     /// One unit, and the next in an hour: used up by the filling before the timing.
     pub const ONE_AN_HOUR: Self = Self { capacity: 1, every: Duration::from_secs(3600) };
 
-    /// N in W = N microseconds: a rate of a million a second, which every subject exceeds.
+    /// N in W = N microseconds, but in a millisecond at the least, which is the shortest window:
+    /// at most a million a second, which every subject exceeds.
     const fn window_of(units: u64) -> Self {
-        Self { capacity: units, every: Duration::from_micros(1) }
+        let window_us = if units < 1_000 { 1_000 } else { units };
+        Self { capacity: units, every: Duration::from_micros(window_us / units) }
     }
 }
 
@@ -34,10 +36,15 @@ pub enum Shape {
     Keyed,
     /// Either of the above: the only key is asked from all threads at once.
     HotKey,
-    /// One limiter over a window of `capacity` units, kept full.
+    /// One limiter over a window of `capacity` units, kept full by asking more than it admits.
     Window,
+    /// The same by a clock that moves on by [`Rule::every`] at each decision: one unit leaves the
+    /// window and one is admitted, each time.
+    Sliding,
     /// A limiter per key in a table that may hold no more than [`Case::keys`].
     TableAtCap,
+    /// The same, its memory looked at while it is filled.
+    TableOnTheWay,
 }
 
 /// What the decisions of a case have to be; anything else ends the run with an error.
@@ -77,7 +84,8 @@ pub struct Case {
 impl Case {
     /// Whether bytes per key mean anything here: a table of one key is nothing but its beginnings.
     pub fn has_bytes_per_key(&self) -> bool {
-        self.keys > 1 && matches!(self.shape, Shape::Keyed | Shape::TableAtCap)
+        self.keys > 1
+            && matches!(self.shape, Shape::Keyed | Shape::TableAtCap | Shape::TableOnTheWay)
     }
 }
 
@@ -95,6 +103,17 @@ const ONE: Case = Case {
 
 const KEYED: Case = Case { group: "keyed", base: "governor/String", shape: Shape::Keyed, ..ONE };
 
+/// A million keys in turn, at random.
+pub const MILLION: Case = Case { name: "1000000 keys", keys: 1_000_000, ..KEYED };
+
+/// A million keys in a table that may hold no more, all in use.
+pub const ON_THE_WAY: Case = Case {
+    group: "memory",
+    name: "bytes per key, on the way",
+    shape: Shape::TableOnTheWay,
+    ..MILLION
+};
+
 const WINDOW: Case = Case {
     group: "windows",
     base: "tidegate/token_bucket",
@@ -103,13 +122,15 @@ const WINDOW: Case = Case {
     ..ONE
 };
 
+const SLIDING: Case = Case { shape: Shape::Sliding, expect: Expect::Allowed, ..WINDOW };
+
 /// All cases, in the order in which they run.
 pub const ALL: &[Case] = &[
     ONE,
     Case { name: "one limiter, deny", rule: Rule::ONE_AN_HOUR, expect: Expect::Denied, ..ONE },
     Case { name: "1 key", ..KEYED },
     Case { name: "1000 keys", keys: 1_000, ..KEYED },
-    Case { name: "1000000 keys", keys: 1_000_000, ..KEYED },
+    MILLION,
     Case { name: "1000000 keys skewed", keys: 1_000_000, order: Order::Zipf, ..KEYED },
     Case {
         group: "threads",
@@ -120,13 +141,10 @@ pub const ALL: &[Case] = &[
     },
     Case { name: "window full, N = 10", rule: Rule::window_of(10), ..WINDOW },
     Case { name: "window full, N = 1000000", rule: Rule::window_of(1_000_000), ..WINDOW },
-    Case {
-        group: "memory",
-        name: "bytes per key, table at its cap",
-        shape: Shape::TableAtCap,
-        keys: 1_000_000,
-        ..KEYED
-    },
+    Case { name: "window sliding, N = 10", rule: Rule::window_of(10), ..SLIDING },
+    Case { name: "window sliding, N = 1000000", rule: Rule::window_of(1_000_000), ..SLIDING },
+    ON_THE_WAY,
+    Case { name: "bytes per key, table at its cap", shape: Shape::TableAtCap, ..ON_THE_WAY },
 ];
 
 #[cfg(test)]

@@ -27,6 +27,11 @@ pub fn grown_by<T>(work: impl FnOnce() -> T) -> (T, i64) {
     (value, LIVE_BYTES.load(Relaxed))
 }
 
+/// By how many bytes the heap has grown so far; to be asked by what [`grown_by`] runs.
+pub fn growth() -> i64 {
+    LIVE_BYTES.load(Relaxed)
+}
+
 /// What malloc spends on a block of `size` bytes.
 fn spent(size: usize) -> i64 {
     let chunk = (size + 8).next_multiple_of(16).max(32);

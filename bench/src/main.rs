@@ -2,20 +2,20 @@
 
 mod cases;
 mod clock;
+mod cores;
+mod flood;
+mod growth;
 mod heap;
+mod in_process;
 mod measure;
 mod pace;
+mod pauses;
 mod report;
 mod subjects;
 mod workload;
 
-use cases::Case;
-use clap::{Args, Parser, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
-use measure::Timing;
-use pace::Pace;
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use subjects::Candidate;
 
 /// Benchmarks of Tidegate beside its peers and its floors.
 #[derive(Parser)]
@@ -28,102 +28,30 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// CPU and wall time per decision and heap per key, in this process.
-    InProcess(InProcess),
-}
-
-#[derive(Args)]
-struct InProcess {
-    /// One JSON object per line instead of tables.
-    #[arg(long)]
-    json: bool,
-    /// Only what has this text in `group/case/subject`.
-    #[arg(long, value_name = "TEXT")]
-    filter: Option<String>,
-    /// Rounds over all the subjects of a case; the figures are the medians of them.
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// Let the processor overlap decisions: the most a core can decide, not what one costs.
-    #[arg(long)]
-    overlap: bool,
+    InProcess(in_process::InProcess),
+    /// The longest single decision while a table grows to a million keys.
+    Pauses(pauses::Pauses),
+    /// Heap per key while a table with room for a million keys is filled.
+    Growth,
+    /// Ten million hostile keys through a table with room for one million.
+    Flood(flood::Flood),
 }
 
 fn main() -> ExitCode {
-    let Command::InProcess(wanted) = Cli::parse().command;
-    match in_process(&wanted) {
+    warn_if_unoptimised();
+    let done = match Cli::parse().command {
+        Command::InProcess(wanted) => in_process::run(&wanted),
+        Command::Pauses(wanted) => pauses::run(&wanted),
+        Command::Growth => growth::run(),
+        Command::Flood(wanted) => flood::run(&wanted),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("tidegate-bench: {problem}");
             ExitCode::FAILURE
         }
     }
-}
-
-fn in_process(wanted: &InProcess) -> Result<(), String> {
-    warn_if_unoptimised();
-    let mut measured = 0;
-    for case in cases::ALL {
-        let candidates = wanted.candidates(case);
-        if candidates.is_empty() {
-            continue;
-        }
-        if cores() < case.threads {
-            eprintln!("left out `{}`: it needs {} cores", case.name, case.threads);
-            continue;
-        }
-        wanted.measure(case, &candidates)?;
-        measured += candidates.len();
-    }
-    (measured > 0).then_some(()).ok_or_else(|| "nothing measured: no case matched".to_owned())
-}
-
-impl InProcess {
-    fn candidates(&self, case: &Case) -> Vec<Candidate> {
-        let mut candidates = subjects::offers(case);
-        candidates.retain(|candidate| self.wants(case, candidate.name));
-        candidates
-    }
-
-    fn wants(&self, case: &Case, subject: &str) -> bool {
-        let path = format!("{}/{}/{subject}", case.group, case.name);
-        self.filter.as_ref().is_none_or(|text| path.contains(text))
-    }
-
-    fn measure(&self, case: &Case, candidates: &[Candidate]) -> Result<(), String> {
-        let timing = self.timing();
-        let progress = progress(case, candidates.len() * (timing.rounds + 1));
-        let asks = workload::sequence(case.keys, case.order);
-        let step = |subject: &str| {
-            progress.inc(1);
-            progress.set_message(subject.to_owned());
-        };
-        let figures = measure::case(case, candidates, &asks, timing, step)?;
-        progress.finish_and_clear();
-        self.print(case, &figures).map_err(|problem| format!("can not print: {problem}"))
-    }
-
-    fn timing(&self) -> Timing {
-        let pace = if self.overlap { Pace::Overlapping } else { Pace::Apart };
-        Timing { rounds: self.rounds as usize, pace }
-    }
-
-    fn print(&self, case: &Case, figures: &[measure::Figures]) -> std::io::Result<()> {
-        let mut out = std::io::stdout().lock();
-        match self.json {
-            true => report::json(&mut out, case, figures),
-            false => report::table(&mut out, case, figures),
-        }
-    }
-}
-
-/// Drawn on standard error, and only when that is a terminal.
-fn progress(case: &Case, steps: usize) -> ProgressBar {
-    let bar = ProgressBar::new(steps as u64).with_prefix(case.name);
-    let style = ProgressStyle::with_template("{prefix} [{bar:30}] {pos}/{len} {msg}");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn warn_if_unoptimised() {

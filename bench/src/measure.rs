@@ -2,7 +2,8 @@
 
 use crate::cases::{Case, Expect};
 use crate::clock::{Reading, Span};
-use crate::heap;
+use crate::cores;
+use crate::growth;
 use crate::pace::Pace;
 use crate::subjects::{Candidate, Subject};
 use crate::workload::Ask;
@@ -15,8 +16,6 @@ const BATCH: Duration = Duration::from_millis(30);
 const PROBE: Duration = Duration::from_millis(3);
 /// A tenth of a batch is decided before it is timed: the caches still hold the previous subject.
 const WARM_UP_SHARE: u64 = 10;
-/// Keys filled in per call while a subject is prepared.
-const FILL_CHUNK: u64 = 1_000;
 
 /// What was measured of one subject in one case.
 pub struct Figures {
@@ -26,7 +25,7 @@ pub struct Figures {
     pub cpu_ns: Vec<f64>,
     /// Wall nanoseconds per decision, over the decisions of all threads; one per round, sorted.
     pub wall_ns: Vec<f64>,
-    /// Heap per key, where the case has keys.
+    /// Heap per key, where the case has keys; the most on the way where that is what is asked.
     pub bytes_per_key: Option<f64>,
 }
 
@@ -88,16 +87,12 @@ impl<'a> Runner<'a> {
         asks: &'a [Ask],
         pace: Pace,
     ) -> Result<Self, String> {
-        let (subject, grown) = heap::grown_by(|| {
-            let subject = candidate.build();
-            fill(&*subject, case.keys);
-            subject
-        });
+        let (subject, bytes) = growth::filled(candidate, case);
         let figures = Figures {
             subject: candidate.name,
             cpu_ns: Vec::new(),
             wall_ns: Vec::new(),
-            bytes_per_key: case.has_bytes_per_key().then(|| grown as f64 / case.keys as f64),
+            bytes_per_key: case.has_bytes_per_key().then_some(bytes),
         };
         let mut runner = Self { case, subject, asks, pace, at: 0, batch: 64, figures };
         runner.find_batch()?;
@@ -158,14 +153,6 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Each key's first request, so that the timing meets known keys only.
-fn fill(subject: &dyn Subject, keys: u64) {
-    for from in (0..keys).step_by(FILL_CHUNK as usize) {
-        let asks: Vec<Ask> = (from..keys.min(from + FILL_CHUNK)).map(Ask::of).collect();
-        subject.run(&asks, Pace::Overlapping);
-    }
-}
-
 /// A stretch of a sequence that is walked round and round.
 #[derive(Clone, Copy)]
 struct Walk<'a> {
@@ -199,20 +186,23 @@ fn timed(subject: &dyn Subject, walk: Walk) -> (Span, u64) {
     (start.until_now(), allowed)
 }
 
-/// The same stretch on each of `threads` threads, let go together.
+/// The same stretch on each of `threads` threads, let go together, each on a core of its own.
 fn timed_on(threads: usize, subject: &dyn Subject, walk: Walk) -> (Span, u64) {
     let gate = Barrier::new(threads);
+    let one = |number| {
+        cores::stay_on(number);
+        gate.wait();
+        timed(subject, walk)
+    };
+    let one = &one;
     std::thread::scope(|scope| {
-        let one = || {
-            gate.wait();
-            timed(subject, walk)
-        };
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(one)).collect();
-        let mine = one();
-        others.into_iter().fold(mine, |(span, allowed), other| match other.join() {
-            Ok((other_span, other_allowed)) => (span.join(other_span), allowed + other_allowed),
+        let all: Vec<_> = (0..threads).map(|number| scope.spawn(move || one(number))).collect();
+        let ended = all.into_iter().map(|thread| match thread.join() {
+            Ok(ended) => ended,
             Err(panic) => std::panic::resume_unwind(panic),
-        })
+        });
+        let both = |(span, allowed): (Span, u64), (other, more)| (span.join(other), allowed + more);
+        ended.reduce(both).unwrap_or_else(|| timed(subject, walk))
     })
 }
 
@@ -249,13 +239,6 @@ mod tests {
         let (_, allowed) =
             timed_on(2, &sum, Walk { asks: &asks, at: 0, count: 50, pace: Pace::Apart });
         assert_eq!((allowed, sum.0.load(Relaxed)), (100, 100));
-    }
-
-    #[test]
-    fn filling_asks_each_key_once() {
-        let sum = Sum::default();
-        fill(&sum, 2_500);
-        assert_eq!(sum.0.load(Relaxed), 2_500 * 2_499 / 2);
     }
 
     #[test]

@@ -47,16 +47,20 @@ pub fn table(out: &mut impl Write, case: &Case, figures: &[Figures]) -> io::Resu
     let base = figures.iter().find(|one| one.subject == case.base).map(|one| score(case, one));
     let mut sorted: Vec<&Figures> = figures.iter().collect();
     sorted.sort_by(|a, b| score(case, a).total_cmp(&score(case, b)));
+    let rows = sorted.into_iter().map(|one| row(case, one, base));
+    writeln!(out, "\n{}: {}\n{}", case.group, case.name, ruled(headings(case), rows))
+}
+
+/// Rows under headings; the first column holds names, the others figures.
+pub fn ruled(headings: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_header(headings(case));
-    for one in sorted {
-        table.add_row(row(case, one, base));
-    }
+    table.set_header(headings);
+    table.add_rows(rows);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    writeln!(out, "\n{}: {}\n{table}", case.group, case.name)
+    table
 }
 
 fn headings(case: &Case) -> Vec<String> {

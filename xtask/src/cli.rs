@@ -1,5 +1,7 @@
 //! The command line: what can be asked, and the help that explains it.
 
+use std::ffi::OsString;
+
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 
@@ -24,6 +26,23 @@ pub(crate) enum Command {
     /// line does not hide a broken test. The exit code is 0 only if none failed. The last line
     /// adds up what the tests themselves reported: `N passed, N failed, N skipped`.
     Test(TestArgs),
+    /// Measure what the project costs beside its peers
+    ///
+    /// The benchmarks are a workspace of their own, in `bench/`: its README.md says how they measure.
+    Bench(BenchArgs),
+}
+
+/// Which benchmark `cargo xtask bench` runs.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Its command and flags, such as `in-process --json`, `pauses`, `growth`, `flood`, `--help`
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// Which steps `cargo xtask test` runs.
@@ -62,9 +81,11 @@ mod tests {
     use super::*;
 
     fn args(words: &[&str]) -> TestArgs {
-        let Command::Test(args) =
-            Cli::try_parse_from([&["cargo xtask", "test"], words].concat()).unwrap().command;
-        args
+        let words = [&["cargo xtask", "test"], words].concat();
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Test(args) => args,
+            other => panic!("{other:?} is not a test"),
+        }
     }
 
     #[test]
@@ -85,6 +106,16 @@ mod tests {
         assert_eq!(args.left_out("format", When::Always), None);
         assert_eq!(args.left_out("long", When::All), None);
         assert_eq!(args.left_out("clippy", When::Always), Some("not asked for"));
+    }
+
+    #[test]
+    fn every_word_behind_bench_is_passed_on() {
+        let words = ["in-process", "--json", "--filter", "1 key", "--rounds", "7", "--help"];
+        let line = ["cargo xtask", "bench"].iter().chain(&words);
+        let Command::Bench(args) = Cli::try_parse_from(line).unwrap().command else {
+            panic!("not a benchmark");
+        };
+        assert_eq!(args.words, words);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! It needs nothing but the pinned toolchain, so that a laptop and the build machine run the
 //! same thing. `cargo xtask --help` lists the subcommands; the checks are in [`steps`].
 
+mod bench;
 mod cli;
 mod context;
 mod process;
@@ -22,6 +23,7 @@ use crate::cli::{Cli, Command};
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Test(which) => runner::test(&which),
+        Command::Bench(which) => bench::run(&which),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -25,7 +25,10 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
         }
         (Shape::Keyed, _) => {
             let keys = case.keys;
-            vec![Candidate::new("floor/flat array", case.rule, move |_| FlatArray::new(keys))]
+            vec![
+                Candidate::new("floor/flat array", case.rule, move |_| FlatArray::new(keys)),
+                Candidate::new("floor/flat lines", case.rule, move |_| FlatLines::new(keys)),
+            ]
         }
         _ => Vec::new(),
     }
@@ -168,6 +171,30 @@ impl FlatArray {
 impl Subject for FlatArray {
     fn decide(&self, ask: &Ask) -> bool {
         take(&self.taken_until[ask.number as usize], self.clock.read())
+    }
+}
+
+/// The same with three words to a cache line, which leaves each key room for a fingerprint: what
+/// merely reaching for that much memory takes.
+struct FlatLines {
+    clock: Micros,
+    lines: Vec<Line>,
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Line([AtomicU64; 3]);
+
+impl FlatLines {
+    fn new(keys: u64) -> Self {
+        Self { clock: Micros::start(), lines: (0..=keys / 3).map(|_| Line::default()).collect() }
+    }
+}
+
+impl Subject for FlatLines {
+    fn decide(&self, ask: &Ask) -> bool {
+        let Line(words) = &self.lines[(ask.number / 3) as usize];
+        take(&words[(ask.number % 3) as usize], self.clock.read())
     }
 }
 

@@ -18,6 +18,7 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
     match case.shape {
         Shape::One => vec![direct(case.rule)],
         Shape::Keyed => keyed(case.rule),
+        Shape::TableOnTheWay => vec![string(case.rule)],
         Shape::HotKey => std::iter::once(direct(case.rule)).chain(keyed(case.rule)).collect(),
         _ => Vec::new(),
     }
@@ -29,11 +30,16 @@ fn direct(rule: Rule) -> Candidate {
 
 fn keyed(rule: Rule) -> Vec<Candidate> {
     vec![
-        Candidate::new("governor/String", rule, Keyed::<String, RandomState>::new),
+        string(rule),
         Candidate::new("governor/String ahash", rule, Keyed::<String, ahash::RandomState>::new),
         Candidate::new("governor/u64", rule, Keyed::<u64, RandomState>::new),
         Candidate::new("governor/u64 ahash", rule, Keyed::<u64, ahash::RandomState>::new),
     ]
+}
+
+/// Keyed by text, as its documentation shows.
+pub fn string(rule: Rule) -> Candidate {
+    Candidate::new("governor/String", rule, Keyed::<String, RandomState>::new)
 }
 
 fn quota(rule: Rule) -> Quota {

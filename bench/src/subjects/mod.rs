@@ -67,6 +67,21 @@ impl Candidate {
     }
 }
 
+/// A table that hostile keys are sent through.
+pub struct Flooded {
+    /// The table.
+    pub candidate: Candidate,
+    /// How many hostile keys it may admit; `None` where nothing bounds it.
+    pub most_admitted: Option<u64>,
+}
+
+/// Tables that may hold no more than `cap` keys, and one that nothing bounds.
+pub fn flooded(rule: Rule, cap: u64) -> Vec<Flooded> {
+    let mut flooded = tidegate::flooded(rule, cap);
+    flooded.push(Flooded { candidate: governor::string(rule), most_admitted: None });
+    flooded
+}
+
 /// Everyone who can do `case`.
 pub fn offers(case: &Case) -> Vec<Candidate> {
     PEERS.iter().flat_map(|peer| peer(case)).collect()

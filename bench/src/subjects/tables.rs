@@ -5,8 +5,8 @@
 //! limiters at once; what these take comes on top.
 
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Mutex, PoisonError};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
 
 use super::floor::{Clock, Micros, take};
 use super::{Candidate, Subject};

@@ -2,11 +2,14 @@
 //!
 //! `admits` is asked: the verdict without figures. Keys are borrowed; nothing is allocated for one.
 
-use super::{Candidate, Subject};
+use super::{Candidate, Flooded, Subject};
 use crate::cases::{Case, Rule, Shape};
 use crate::pace::Pace;
 use crate::workload::Ask;
-use ::tidegate::{Algorithm, KeyedLimiter, Limiter, MAX_LIMIT, Micros, OnFull, Spec};
+use ::tidegate::{
+    Algorithm, Clock, KeyedLimiter, Limiter, MAX_LIMIT, Micros, OnFull, RuleErrors, Spec, Timestamp,
+};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What each kind of limiter is called.
 const NAMES: [(Algorithm, &str); 7] = [
@@ -19,36 +22,60 @@ const NAMES: [(Algorithm, &str); 7] = [
     (Algorithm::LeakyQueue, "tidegate/leaky_queue"),
 ];
 
-/// Every algorithm alone; keyed, those whose states fit a word; over a full window, those that keep
-/// more than a count.
+const WINDOWS: [Algorithm; 3] =
+    [Algorithm::SlidingWindow, Algorithm::SlidingLog, Algorithm::TokenBucket];
+
+/// Keyed, its log would take 58 KB a key under a limit that is never reached: no table holds a
+/// million of those.
+const FEW_KEYS: u64 = 1_000;
+
+/// Every algorithm alone and keyed; over a full window, those that keep more than a count.
 pub fn offers(case: &Case) -> Vec<Candidate> {
-    let rule = case.rule;
-    let max_keys = usize::try_from(case.keys).unwrap_or(usize::MAX);
+    let (rule, max_keys) = (case.rule, usize::try_from(case.keys).unwrap_or(usize::MAX));
+    let keyed = move |algorithm, rule| Keyed::new(algorithm, rule, max_keys, OnFull::Share);
+    let bucket = Algorithm::TokenBucket;
     match case.shape {
         Shape::One => of(&NAMES.map(|(algorithm, _)| algorithm), rule, One::new),
-        Shape::Window => of(
-            &[Algorithm::SlidingWindow, Algorithm::SlidingLog, Algorithm::TokenBucket],
-            rule,
-            One::new,
-        ),
-        Shape::Keyed | Shape::TableAtCap => {
-            let keyed = [Algorithm::TokenBucket, Algorithm::FixedWindow, Algorithm::SlidingWindow];
-            let mut offered = of(&keyed, rule, move |a, rule| Keyed::new(a, rule, max_keys));
-            if case.shape == Shape::Keyed {
-                offered.push(Candidate::new("tidegate/token_bucket, check_many", rule, move |rule| {
-                    Many(Keyed::new(Algorithm::TokenBucket, rule, max_keys))
-                }));
-            }
+        Shape::Window => of(&WINDOWS, rule, One::new),
+        Shape::Sliding => of(&WINDOWS, rule, Stepped::new),
+        Shape::Keyed => {
+            let mut offered = of(&keyed_algorithms(case.keys), rule, keyed);
+            let many = move |rule| Many(keyed(bucket, rule));
+            offered.push(Candidate::new("tidegate/token_bucket, check_many", rule, many));
             offered
         }
+        Shape::TableAtCap | Shape::TableOnTheWay => of(&keyed_algorithms(case.keys), rule, keyed),
         Shape::HotKey => {
-            let mut offered = of(&[Algorithm::TokenBucket], rule, move |a, rule| Keyed::new(a, rule, 1));
-            offered.push(Candidate::new("tidegate/token_bucket, one limiter", rule, |rule| {
-                One::new(Algorithm::TokenBucket, rule)
-            }));
+            let mut offered = of(&[bucket], rule, keyed);
+            let one = move |rule| One::new(bucket, rule);
+            offered.push(Candidate::new("tidegate/token_bucket, one limiter", rule, one));
             offered
         }
     }
+}
+
+/// Tables with a cap, for either thing that becomes of keys beyond it.
+pub fn flooded(rule: Rule, cap: u64) -> Vec<Flooded> {
+    let max_keys = usize::try_from(cap).unwrap_or(usize::MAX);
+    let flooded = |name, algorithm, on_full, shared| Flooded {
+        candidate: Candidate::new(name, rule, move |rule| {
+            Keyed::new(algorithm, rule, max_keys, on_full)
+        }),
+        // The caller has one of the places.
+        most_admitted: Some(cap - 1 + shared),
+    };
+    let (share, refuse) = (OnFull::Share, OnFull::Refuse);
+    vec![
+        flooded("tidegate/token_bucket, share", Algorithm::TokenBucket, share, rule.capacity),
+        flooded("tidegate/token_bucket, refuse", Algorithm::TokenBucket, refuse, 0),
+        flooded("tidegate/sliding_window, share", Algorithm::SlidingWindow, share, rule.capacity),
+        flooded("tidegate/sliding_window, refuse", Algorithm::SlidingWindow, refuse, 0),
+    ]
+}
+
+fn keyed_algorithms(keys: u64) -> Vec<Algorithm> {
+    let all = NAMES.iter().map(|(algorithm, _)| *algorithm);
+    all.filter(|algorithm| *algorithm != Algorithm::SlidingLog || keys <= FEW_KEYS).collect()
 }
 
 fn of<S: Subject + 'static>(
@@ -70,7 +97,10 @@ fn spec(algorithm: Algorithm, rule: Rule) -> Spec {
     let every_us = u64::try_from(rule.every.as_micros()).unwrap_or(u64::MAX);
     if rule.capacity < MAX_LIMIT {
         let window = Micros::from_micros((rule.capacity * every_us).max(1_000));
-        return Spec::new(algorithm, rule.capacity, window);
+        let mut spec = Spec::new(algorithm, rule.capacity, window);
+        // One leaves at once, before those that wait.
+        spec.capacity = (algorithm == Algorithm::LeakyQueue).then(|| rule.capacity - 1);
+        return spec;
     }
     let mut spec = match algorithm {
         Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::LeakyQueue => {
@@ -86,11 +116,17 @@ fn spec(algorithm: Algorithm, rule: Rule) -> Spec {
     spec
 }
 
+/// What was built, of rules that are all written here.
+#[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]
+fn sound<L>(built: Result<L, RuleErrors>) -> L {
+    built.expect("a sound rule")
+}
+
 struct One(Limiter);
 
 impl One {
     fn new(algorithm: Algorithm, rule: Rule) -> Self {
-        Self(Limiter::new(spec(algorithm, rule)).expect("a sound rule"))
+        Self(sound(Limiter::new(spec(algorithm, rule))))
     }
 }
 
@@ -100,12 +136,55 @@ impl Subject for One {
     }
 }
 
+/// One limiter whose clock moves on by W/N at each decision: as soon as N are in the window, one
+/// leaves it whenever one is admitted.
+struct Stepped(Limiter<Steps>);
+
+impl Stepped {
+    fn new(algorithm: Algorithm, rule: Rule) -> Self {
+        let every_us = u64::try_from(rule.every.as_micros()).unwrap_or(u64::MAX);
+        let limiter = Limiter::with_clock(spec(algorithm, rule), Steps::of(every_us));
+        let stepped = Self(sound(limiter));
+        (0..rule.capacity).for_each(|_| _ = stepped.0.admits(1));
+        stepped
+    }
+}
+
+impl Subject for Stepped {
+    fn decide(&self, _: &Ask) -> bool {
+        self.0.admits(1)
+    }
+}
+
+/// A clock for one thread.
+struct Steps {
+    now_us: AtomicU64,
+    step_us: u64,
+}
+
+impl Steps {
+    fn of(step_us: u64) -> Self {
+        Self { now_us: AtomicU64::new(0), step_us }
+    }
+}
+
+impl Clock for Steps {
+    fn now(&self) -> Timestamp {
+        let now_us = self.now_us.load(Relaxed) + self.step_us;
+        self.now_us.store(now_us, Relaxed);
+        Timestamp::from_micros(now_us)
+    }
+
+    fn never_steps_back(&self) -> bool {
+        true
+    }
+}
+
 struct Keyed(KeyedLimiter);
 
 impl Keyed {
-    fn new(algorithm: Algorithm, rule: Rule, max_keys: usize) -> Self {
-        let limiter = KeyedLimiter::with_max_keys(spec(algorithm, rule), max_keys, OnFull::Share);
-        Self(limiter.expect("a sound rule"))
+    fn new(algorithm: Algorithm, rule: Rule, max_keys: usize, on_full: OnFull) -> Self {
+        Self(sound(KeyedLimiter::with_max_keys(spec(algorithm, rule), max_keys, on_full)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! THE LIST of everything `cargo xtask test` does; a new step is one file and one entry.
 
+mod bench;
 mod clippy;
 mod components;
 mod deny;
@@ -60,6 +61,12 @@ pub(crate) const LIST: &[Step] = &[
         what: "no dependency has a known vulnerability (cargo-deny)",
         when: When::All,
         run: deny::advisories,
+    },
+    Step {
+        name: "bench",
+        what: "format, lints and tests of the benchmarks, a workspace of its own",
+        when: When::All,
+        run: bench::run,
     },
     Step {
         name: "long",

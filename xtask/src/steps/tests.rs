@@ -27,7 +27,8 @@ pub(super) fn long(context: &mut Context) -> Result<Outcome> {
     counted(&mut test, context)
 }
 
-fn counted(test: &mut Command, context: &mut Context) -> Result<Outcome> {
+/// Runs a command that runs tests, and adds up what it reports.
+pub(super) fn counted(test: &mut Command, context: &mut Context) -> Result<Outcome> {
     let tally = context.tally.get_or_insert_default();
     let outcome = run_tests(test, tally);
     if !matches!(outcome, Ok(Outcome::Passed(_))) {

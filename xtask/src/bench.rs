@@ -1,0 +1,50 @@
+//! `cargo xtask bench`: builds the benchmarks, optimised, and hands the rest of the line to them.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::cli::BenchArgs;
+use crate::context::Context;
+use crate::process::cargo;
+
+/// Where the workspace of the benchmarks is, from the root.
+pub(crate) const FOLDER: &str = "bench";
+
+/// Runs a benchmark to its end; true if it ended well.
+///
+/// Nothing is written to standard output but what the benchmark writes: it may be JSON.
+///
+/// # Errors
+///
+/// When the workspace can not be read or cargo can not be started.
+pub(crate) fn run(which: &BenchArgs) -> Result<bool> {
+    let context = Context::load()?;
+    let mut run = in_bench(&context, &["run", "--release", "--quiet", "--"]);
+    let status = run.args(&which.words).status().context("can not start cargo")?;
+    Ok(status.success())
+}
+
+/// Cargo, in the workspace of the benchmarks.
+pub(crate) fn in_bench(context: &Context, arguments: &[&str]) -> Command {
+    let mut command = cargo(context, arguments);
+    command.current_dir(folder(context));
+    command
+}
+
+fn folder(context: &Context) -> PathBuf {
+    context.root().join(FOLDER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_benchmarks_are_a_workspace_where_they_are_looked_for() {
+        let manifest = folder(&Context::load().unwrap()).join("Cargo.toml");
+        let text = std::fs::read_to_string(manifest).unwrap();
+        assert!(text.contains("[workspace]"));
+    }
+}

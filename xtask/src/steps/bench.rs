@@ -1,0 +1,31 @@
+//! The bench step: the workspace of the benchmarks is kept as well as the main one.
+
+use anyhow::Result;
+
+use super::{components, tests};
+use crate::bench::in_bench;
+use crate::context::Context;
+use crate::process::succeeds;
+use crate::step::Outcome;
+
+const FORMAT: &[&str] = &["fmt", "--check", "--", "-l"];
+const LINT: &[&str] = &["clippy", "--all-targets", "--locked", "--", "-D", "warnings"];
+const TEST: &[&str] = &["test", "--locked"];
+
+/// Checks and tests it; measures nothing. The first run builds every peer.
+pub(super) fn run(context: &mut Context) -> Result<Outcome> {
+    components::need(context, "fmt", "rustfmt")?;
+    components::need(context, "clippy", "clippy")?;
+    let mut failed = Vec::new();
+    for (name, arguments) in [("format", FORMAT), ("clippy", LINT)] {
+        if !succeeds(&mut in_bench(context, arguments))? {
+            failed.push(format!("{name} in bench/"));
+        }
+    }
+    let mut test = in_bench(context, TEST);
+    match tests::counted(&mut test, context)? {
+        Outcome::Failed(why) => failed.push(format!("{why} in bench/")),
+        Outcome::Passed(_) | Outcome::NotRun(_) => {}
+    }
+    Ok(Outcome::from_failures(&failed))
+}
