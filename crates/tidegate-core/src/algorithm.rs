@@ -100,6 +100,11 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// the requests come, when none costs more than `largest_cost`.
     fn bound(&self, largest_cost: u64) -> u64;
 
+    /// Bytes that a state holds on the heap at this moment, beside `size_of::<State>()`.
+    fn heap_bytes(&self, _state: &Self::State) -> u64 {
+        0
+    }
+
     /// Most bytes the state of one key can hold on the heap, beside `size_of::<State>()`.
     fn most_heap_bytes(&self) -> u64 {
         0

@@ -71,7 +71,7 @@ impl Comparison {
                 rule.longest_delay.to_string(),
             ]);
         }
-        format!("{}, {}.\n{table}\n", self.headline(), self.rate())
+        format!("{}, {}.\n{table}\n{}", self.headline(), self.rate(), self.unmatched())
     }
 
     /// The picture: one lane for each algorithm.
@@ -96,6 +96,26 @@ impl Comparison {
 
     fn headline(&self) -> String {
         self.runs.first().map_or(String::new(), |run| run.report.headline())
+    }
+
+    /// Says so when requests met no limit, for they lack an entry of the key.
+    fn unmatched(&self) -> String {
+        match self.runs.first().map(|run| &run.report) {
+            Some(report) if report.unlimited > 0 => format!(
+                "{} of {} requests met no limit: they lack an entry of the key.\n",
+                grouped(report.unlimited),
+                grouped(report.requests),
+            ),
+            _ => String::new(),
+        }
+    }
+
+    /// Whether there were requests and none of them met a limit.
+    #[must_use]
+    pub fn nothing_met(&self) -> bool {
+        let nothing =
+            |run: &Run| run.report.requests > 0 && run.report.unlimited == run.report.requests;
+        self.runs.iter().all(nothing)
     }
 
     fn rate(&self) -> String {

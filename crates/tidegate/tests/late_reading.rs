@@ -57,3 +57,22 @@ fn admitted(clock: &Readings, ask: impl Fn() -> bool) -> u32 {
     });
     asked.map(u32::from).iter().sum()
 }
+
+/// A packed state does not keep the time of its last unit; it must not go back to an earlier window
+/// all the same, nor forget the units of the one before it.
+#[test]
+fn a_late_reading_does_not_take_a_sliding_counter_back_to_an_earlier_window() {
+    let spec = Spec::new(Algorithm::SlidingCounter, 100, Micros::from_secs(10));
+    let clock = Readings::default();
+    clock.are(&[3_600]);
+    let limiter = KeyedLimiter::with_clock(spec, clock.clone()).unwrap();
+    let at = |seconds: u64, cost| {
+        clock.are(&[seconds]);
+        limiter.admits("key", cost)
+    };
+    assert!(at(3_609, 90), "in one window");
+    assert!(at(3_611, 1), "in the next, at its beginning");
+    assert!(!at(3_605, 90), "held up since the first");
+    assert!(!at(3_611, 50), "90 of the window before weigh 81 now");
+    assert!(at(3_611, 18));
+}

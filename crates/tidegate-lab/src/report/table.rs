@@ -19,6 +19,7 @@ pub fn table(report: &Report) -> String {
     if report.requests > 0 {
         let _ = writeln!(text, "\n{}", rules(report));
         report.rules.iter().for_each(|rule| overloaded(&mut text, rule));
+        report.rules.iter().for_each(|rule| never_asked(&mut text, rule));
         report.rules.iter().for_each(|rule| refused_most(&mut text, rule));
         report.rules.iter().for_each(|rule| worst(&mut text, rule));
     }
@@ -90,6 +91,13 @@ fn overloaded(text: &mut String, rule: &RuleReport) {
         grouped(rule.asked),
         rule.rule().name(),
     );
+}
+
+/// A rule that nothing matched may be a typo.
+fn never_asked(text: &mut String, rule: &RuleReport) {
+    if rule.asked == 0 && rule.rule().mode() != Mode::Off {
+        let _ = writeln!(text, "\nNo request of this trace matched {}.", rule.rule().name());
+    }
 }
 
 fn refused_most(text: &mut String, rule: &RuleReport) {
@@ -186,9 +194,12 @@ pub(crate) fn grouped(n: u64) -> String {
 
 /// A share with one decimal, never 0.0 % for something nor 100.0 % for not all.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
-    let permille = (u128::from(part) * 1_000).checked_div(u128::from(whole)).unwrap_or(0);
+    let permille =
+        (u128::from(part) * 2_000 + u128::from(whole)).checked_div(2 * u128::from(whole));
+    let permille = permille.unwrap_or(0);
     match permille {
         0 if part > 0 => "< 0.1 %".to_owned(),
+        1_000 if part < whole => "> 99.9 %".to_owned(),
         _ => format!("{}.{} %", permille / 10, permille % 10),
     }
 }

@@ -61,6 +61,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             comparison
         }
     };
+    if comparison.nothing_met() {
+        return Err(Failure::configuration(format!(
+            "tidegate: no request of the trace has the entry `{}`: expected names of its descriptors, \
+             such as ip, method, path, status and user_agent of an access log",
+            args.key.join("`, `")
+        )));
+    }
     stdout::print(&comparison.table())?;
     if let Some(file) = &args.plot {
         lab::draw(&comparison.timeline(), file)?;

@@ -33,7 +33,7 @@ pub(super) fn each(
     sorted: Sorted,
     mut decide: impl FnMut(&Event) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let bar = bar("{spinner} deciding  [{bar:32}] {human_pos}/{human_len}  {per_sec}  {eta}");
+    let bar = bar("{spinner} deciding  [{bar:32}] {human_pos}/{human_len}  {eta}");
     bar.set_length(sorted.events());
     for (number, event) in (1..).zip(sorted) {
         decide(&event.map_err(Failure::new)?)?;

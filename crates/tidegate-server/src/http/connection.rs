@@ -64,8 +64,7 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
-        .max_buf_size(BUFFER_BYTES)
-        .pipeline_flush(true);
+        .max_buf_size(BUFFER_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())

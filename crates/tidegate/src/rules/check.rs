@@ -53,7 +53,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_entries(&spec, mistakes);
     let when = patterns(&spec, mistakes);
     let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
-    let overrides = checked_overrides(&spec, base.is_some(), mistakes);
+    let overrides = checked_overrides(&spec, mistakes);
     Some(PolicyRule { when, base: base?, overrides, spec })
 }
 
@@ -97,19 +97,23 @@ fn patterns(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<(String, Patter
     patterns
 }
 
-fn checked_overrides(
-    spec: &RuleSpec,
-    base_is_sound: bool,
-    mistakes: &mut Mistakes<'_>,
-) -> Vec<Override> {
+fn checked_overrides(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<Override> {
+    let own: Vec<_> = match Rule::new(spec.spec) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.iter().cloned().collect(),
+    };
     let mut sound = Vec::new();
     for (number, other) in spec.overrides.iter().enumerate() {
         let place = Place::Override(number);
         check_match(spec, number, other, mistakes);
-        // The mistakes of the rule itself would only be told again.
-        let figures = base_is_sound.then(|| Rule::new(other.applied_to(&spec.spec)));
-        let rule = figures.and_then(|figures| mistakes.figures(place, figures));
-        sound.extend(rule.map(|rule| Override { entries: other.entries.clone(), rule }));
+        match Rule::new(other.applied_to(&spec.spec)) {
+            Ok(rule) => sound.push(Override { entries: other.entries.clone(), rule }),
+            // The mistakes of the rule itself are told once, where they are.
+            Err(errors) => errors
+                .iter()
+                .filter(|error| !own.contains(error))
+                .for_each(|error| mistakes.add(place, Problem::Figure(error.clone()))),
+        }
     }
     sound
 }

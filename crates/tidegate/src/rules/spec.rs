@@ -115,13 +115,15 @@ impl RuleSpec {
         self
     }
 
-    /// Most limiters there may be when one takes up to `largest` bytes: by count, and by memory for
-    /// states larger than a word. From 1 to 10^9.
-    pub(crate) fn most_keys(&self, largest: u64) -> usize {
-        let by_count = self.max_keys.unwrap_or(DEFAULT_MAX_KEYS);
-        let memory = self.spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
-        let by_memory = memory.checked_div(largest).unwrap_or(u64::MAX);
-        by_count.min(usize::try_from(by_memory).unwrap_or(usize::MAX)).clamp(1, MOST_MAX_KEYS)
+    /// Most limiters there may be, from 1 to 10^9.
+    pub(crate) fn most_keys(&self) -> usize {
+        self.max_keys.unwrap_or(DEFAULT_MAX_KEYS).clamp(1, MOST_MAX_KEYS)
+    }
+
+    /// Most bytes that states larger than a word may take before no new limiter is let in.
+    pub(crate) fn most_bytes(&self) -> usize {
+        let most = self.spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
+        usize::try_from(most).unwrap_or(usize::MAX)
     }
 
     /// Adds an override behind those it has.

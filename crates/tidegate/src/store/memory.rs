@@ -118,7 +118,9 @@ impl MemoryStore {
             .map(|(one, overloaded)| Decided { decision: one.report(), overloaded })
             .collect();
         drop(held);
-        holds.into_iter().for_each(|hold| hold.release(at));
+        // The last first: a table that grows as it is let go of waits for one of its chains, which may
+        // be held by somebody who waits for a later table.
+        holds.into_iter().rev().for_each(|hold| hold.release(at));
         self.tidy_if(short, at);
         Done { allowed, at, decisions }
     }
@@ -184,34 +186,19 @@ fn tables_of(
     clock: &dyn Clock,
 ) -> Vec<Option<Box<dyn Table>>> {
     let variants: Vec<_> = (0..rule.variants()).map(|number| rule.variant(number)).collect();
-    let budget = budget_of(&variants, rule.spec(), shared.cloned());
+    let budget = budget_of(rule.spec(), shared.cloned());
     let build = Build { clock, budget: &budget, on_full: rule.spec().on_full };
     variants.iter().map(|variant| variant.visit(build)).collect()
 }
 
 /// The table of a rule that is alone.
 pub(crate) fn table_of(rule: &Rule, spec: &RuleSpec, clock: &dyn Clock) -> Option<Box<dyn Table>> {
-    let budget = budget_of(&[rule], spec, None);
+    let budget = budget_of(spec, None);
     rule.visit(Build { clock, budget: &budget, on_full: spec.on_full })
 }
 
-fn budget_of(variants: &[&Rule], spec: &RuleSpec, shared: Option<Arc<Budget>>) -> Arc<Budget> {
-    let largest = variants.iter().filter_map(|variant| variant.visit(LargestState)).max();
-    Arc::new(Budget::part_of(shared, spec.most_keys(largest.unwrap_or(0))))
-}
-
-/// Most bytes that one limiter of a room takes in a table of whole states.
-struct LargestState;
-
-impl Visitor for LargestState {
-    type Out = u64;
-
-    fn visit<R: Room>(self, room: &R) -> u64 {
-        match room.packing() {
-            Packing::One => 0,
-            Packing::Two | Packing::Whole => Whole::<R>::BYTES_BESIDE_HEAP + room.most_heap_bytes(),
-        }
-    }
+fn budget_of(spec: &RuleSpec, shared: Option<Arc<Budget>>) -> Arc<Budget> {
+    Arc::new(Budget::part_of(shared, spec.most_keys()).most_bytes(spec.most_bytes()))
 }
 
 /// Chooses, once, how the states of a room are kept.

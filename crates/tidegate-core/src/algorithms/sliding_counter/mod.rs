@@ -33,12 +33,19 @@ struct View {
 
 impl SlidingCounter {
     /// Bits of either count as it is packed.
-    fn count_bits(&self) -> u32 {
+    fn packed_bits(&self) -> u32 {
         if self.packing() == Packing::One { self.count_bits } else { u32::BITS }
     }
 
     fn largest_count(&self) -> u64 {
-        (1 << self.count_bits()) - 1
+        (1 << self.packed_bits()) - 1
+    }
+
+    /// `at`, or the start of the state's window where that is later: a packed state does not keep the
+    /// time of its last unit, and must not go back to an earlier window for a reading overtaken.
+    fn not_before(&self, state: &State, at: Timestamp) -> Timestamp {
+        let start = state.window.saturating_mul(self.window.as_micros());
+        at.max(Timestamp::EPOCH.plus(Micros::from_micros(start)))
     }
 
     const fn number(&self, at: Timestamp) -> u64 {
@@ -47,6 +54,7 @@ impl SlidingCounter {
 
     #[inline]
     fn view(&self, state: &State, at: Timestamp) -> View {
+        let at = self.not_before(state, at);
         let (current, previous) = match self.number(at).saturating_sub(state.window) {
             0 => (state.current, state.previous),
             1 => (0, state.current),
@@ -82,11 +90,10 @@ impl Room for SlidingCounter {
         Ok(Self { limit, window, count_bits })
     }
 
-    fn fresh(&self, now: Timestamp) -> State {
-        State { window: self.number(now), current: 0, previous: 0, last: Timestamp::EPOCH }
+    fn fresh(&self, _now: Timestamp) -> State {
+        State { window: 0, current: 0, previous: 0, last: Timestamp::EPOCH }
     }
 
-    #[inline]
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
         if cost > self.limit {
             return Verdict::Never;
@@ -105,6 +112,7 @@ impl Room for SlidingCounter {
 
     #[inline]
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
+        let at = self.not_before(state, at);
         let View { current, previous, .. } = self.view(state, at);
         let current = current.saturating_add(cost);
         *state = State { window: self.number(at), current, previous, last: at };
@@ -195,7 +203,7 @@ impl Room for SlidingCounter {
     /// The number of the window, then its count, then that of the one before.
     #[inline]
     fn pack(&self, _base: Timestamp, state: &State) -> [u64; 2] {
-        let (bits, most) = (self.count_bits(), self.largest_count());
+        let (bits, most) = (self.packed_bits(), self.largest_count());
         let counts = state.current.min(most) << bits | state.previous.min(most);
         match (counts, self.packing()) {
             (0, _) => [0; 2],
@@ -206,7 +214,7 @@ impl Room for SlidingCounter {
 
     #[inline]
     fn unpack(&self, _base: Timestamp, words: [u64; 2]) -> State {
-        let (bits, most) = (self.count_bits(), self.largest_count());
+        let (bits, most) = (self.packed_bits(), self.largest_count());
         let (window, counts) = match self.packing() {
             Packing::One => (words[0] >> (2 * bits), words[0]),
             Packing::Two | Packing::Whole => (words[0], words[1]),

@@ -222,6 +222,10 @@ impl Room for SlidingLog {
         (self.window, self.tick_us) == (old.window, old.tick_us)
     }
 
+    fn heap_bytes(&self, state: &State) -> u64 {
+        state.ring.heap_bytes()
+    }
+
     fn most_heap_bytes(&self) -> u64 {
         self.most_entries * Ring::BYTES_PER_ENTRY
     }

@@ -42,6 +42,16 @@ impl Ring {
         (self.chunks.len().saturating_sub(1) * self.chunk_len() + last).saturating_sub(self.skipped)
     }
 
+    /// Bytes of all chunks: all but the first and the last of several are full.
+    pub(super) fn heap_bytes(&self) -> u64 {
+        let of = |chunk: Option<&Vec<Entry>>| chunk.map_or(0, Vec::capacity);
+        let entries = match self.chunks.len() {
+            0 | 1 => of(self.chunks.front()),
+            chunks => of(self.chunks.front()) + (chunks - 1) * self.chunk_len(),
+        };
+        entries as u64 * Self::BYTES_PER_ENTRY
+    }
+
     pub(super) fn front(&self) -> Option<&Entry> {
         self.chunks.front()?.get(self.skipped)
     }

@@ -202,6 +202,10 @@ impl Room for SlidingWindow {
         (self.window, self.width_us, self.span) == (old.window, old.width_us, old.span)
     }
 
+    fn heap_bytes(&self, _state: &State) -> u64 {
+        self.most_heap_bytes()
+    }
+
     fn most_heap_bytes(&self) -> u64 {
         self.span * size_of::<u32>() as u64
     }

@@ -10,6 +10,9 @@ use super::sync::{AtomicUsize, Ordering::Relaxed};
 pub(super) struct Budget {
     keys: AtomicUsize,
     most_keys: usize,
+    /// Bytes of whole states; packed ones are bounded by their number.
+    bytes: AtomicUsize,
+    most_bytes: usize,
     /// The budget that this one is a part of.
     whole: Option<Arc<Self>>,
 }
@@ -21,7 +24,33 @@ impl Budget {
 
     /// A budget whose limiters count in `whole` as well.
     pub(super) fn part_of(whole: Option<Arc<Self>>, most_keys: usize) -> Self {
-        Self { keys: AtomicUsize::new(0), most_keys, whole }
+        Self {
+            keys: AtomicUsize::new(0),
+            most_keys,
+            bytes: AtomicUsize::new(0),
+            most_bytes: usize::MAX,
+            whole,
+        }
+    }
+
+    /// The same with a cap on the bytes of whole states.
+    pub(super) fn most_bytes(mut self, most_bytes: usize) -> Self {
+        self.most_bytes = most_bytes;
+        self
+    }
+
+    /// Counts one more limiter, if there may be one and whole states leave memory for it.
+    pub(super) fn claim_with_memory(&self) -> bool {
+        self.bytes.load(Relaxed) < self.most_bytes && self.claim()
+    }
+
+    /// A whole state took `before` bytes and takes `after` now.
+    pub(super) fn resize(&self, before: usize, after: usize) {
+        if after > before {
+            self.bytes.fetch_add(after - before, Relaxed);
+        } else if before > after {
+            self.bytes.fetch_sub(before - after, Relaxed);
+        }
     }
 
     /// Counts one more limiter, if there may be one.

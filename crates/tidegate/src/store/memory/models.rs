@@ -13,6 +13,7 @@ use tidegate_core::{Algorithm, Anchor, FixedWindow, Micros, Room, Spec, Timestam
 
 use super::packed::Packed;
 use super::{Budget, Step, Table};
+use crate::clock::Reading;
 use crate::key::Fingerprint;
 use crate::store::OnFull;
 
@@ -62,7 +63,7 @@ const fn print(number: u32) -> Fingerprint {
 
 /// The units that a key's limiter still admits.
 fn left(table: &dyn Table, print: Fingerprint) -> u64 {
-    let peeked = table.one(print, 1, Step::Peek, NOW);
+    let peeked = table.one(print, 1, Step::Peek, Reading::of(&NOW));
     peeked.decision.expect("a peek has figures").remaining
 }
 

@@ -49,9 +49,9 @@ impl<R: Room> Packed<R> {
     }
 
     /// Replaces a state; one that packs to nothing is as good as new, and goes.
-    fn store(&self, place: Place<'_>, word: u64) {
+    fn store(&self, chain: &Chain<'_>, place: Place<'_>, word: u64) {
         if word == 0 {
-            place.clear();
+            chain.clear(place);
             self.budget.release(1);
         } else {
             place.set_state(word);
@@ -60,7 +60,8 @@ impl<R: Room> Packed<R> {
 
     /// Adds a limiter whose place is claimed.
     fn add(&self, chain: &Chain<'_>, print: Fingerprint, word: u64) {
-        match chain.make_room().filter(|_| word != 0) {
+        let place = if word == 0 { None } else { chain.make_room() };
+        match place {
             Some(place) => place.put(print, word),
             None => self.budget.release(1),
         }
@@ -104,11 +105,18 @@ impl<R: Room> Packed<R> {
 
     /// A step with a limiter that is in the table.
     #[inline]
-    fn with_found(&self, place: Place<'_>, cost: u64, step: Step, now: Timestamp) -> One {
+    fn with_found(
+        &self,
+        chain: &Chain<'_>,
+        place: Place<'_>,
+        cost: u64,
+        step: Step,
+        now: Timestamp,
+    ) -> One {
         let mut slot = Some(self.unpack(place.state()));
         let (one, changed) = step.run(&self.room, &mut slot, cost, now);
         if let Some(state) = slot.filter(|_| changed) {
-            self.store(place, self.pack(&state));
+            self.store(chain, place, self.pack(&state));
         }
         one
     }
@@ -165,7 +173,7 @@ impl<R: Room> Table for Packed<R> {
             return self.shared.one(&self.room, cost, step, reading);
         };
         match chain.find(print) {
-            Some(place) => self.with_found(place, cost, step, reading.early()),
+            Some(place) => self.with_found(&chain, place, cost, step, reading.early()),
             None => self.with_new(chain, print, cost, step, reading),
         }
     }
@@ -267,7 +275,7 @@ impl<R: Room> Hold for HeldChains<'_, R> {
                 continue;
             };
             match (hand.standing, chain.find(hand.part.print)) {
-                (Standing::There, Some(place)) => table.store(place, word),
+                (Standing::There, Some(place)) => table.store(chain, place, word),
                 (Standing::Claimed, _) => {
                     table.add(chain, hand.part.print, word);
                     added = true;
@@ -283,8 +291,10 @@ impl<R: Room> Hold for HeldChains<'_, R> {
 
     fn forget(self: Box<Self>) {
         for hand in self.hands.iter().filter(|hand| hand.standing == Standing::There) {
-            if let Some(place) = find(&self.chains, &self.table.chains, hand.part.print) {
-                self.table.store(place, 0);
+            let print = hand.part.print;
+            let Some(chain) = of_print(&self.chains, &self.table.chains, print) else { continue };
+            if let Some(place) = chain.find(print) {
+                self.table.store(chain, place, 0);
             }
         }
     }

@@ -34,8 +34,29 @@ pub(super) struct Whole<R: Room> {
 #[derive(Debug)]
 struct Shard<R: Room> {
     /// Empty only while in the hand of a step over several limiters.
-    states: HashMap<Fingerprint, Option<R::State>, BuildHasherDefault<Spread>>,
+    states: HashMap<Fingerprint, Kept<R>, BuildHasherDefault<Spread>>,
     turns: VecDeque<Fingerprint>,
+}
+
+/// A state, unless it is in somebody's hand, and the bytes that are accounted for it.
+#[derive(Debug)]
+struct Kept<R: Room> {
+    slot: Option<R::State>,
+    bytes: usize,
+}
+
+impl<R: Room> Kept<R> {
+    /// What a limiter takes in the map and the queue, growth included, without its heap.
+    const BYTES_BESIDE_HEAP: usize =
+        3 * (size_of::<(Fingerprint, Self)>() + size_of::<Fingerprint>());
+
+    /// Accounts for what the state takes now.
+    fn weigh(&mut self, room: &R, budget: &Budget) {
+        let heap = self.slot.as_ref().map_or(0, |state| room.heap_bytes(state));
+        let bytes = Self::BYTES_BESIDE_HEAP + usize::try_from(heap).unwrap_or(usize::MAX / 2);
+        budget.resize(self.bytes, bytes);
+        self.bytes = bytes;
+    }
 }
 
 /// Fingerprints are hashes already.
@@ -63,34 +84,35 @@ impl<R: Room> Default for Shard<R> {
 }
 
 impl<R: Room> Shard<R> {
-    fn insert(&mut self, print: Fingerprint, state: R::State) {
-        self.states.insert(print, Some(state));
+    fn insert(&mut self, print: Fingerprint, kept: Kept<R>) {
+        self.states.insert(print, kept);
         self.turns.push_back(print);
     }
 
-    /// Looks at the next few limiters and drops those that are as good as new; answers how many.
-    fn sweep(&mut self, room: &R, looked_at: usize, now: Timestamp) -> usize {
-        let mut dropped = 0;
+    /// Drops a limiter, and what was accounted for it.
+    fn remove(&mut self, print: Fingerprint, budget: &Budget) {
+        if let Some(kept) = self.states.remove(&print) {
+            budget.resize(kept.bytes, 0);
+            budget.release(1);
+        }
+    }
+
+    /// Looks at the next few limiters and drops those that are as good as new.
+    fn sweep(&mut self, room: &R, budget: &Budget, looked_at: usize, now: Timestamp) {
         for _ in 0..looked_at.min(self.turns.len()) {
             let Some(print) = self.turns.pop_front() else { break };
-            let Some(slot) = self.states.get(&print) else { continue };
+            let Some(kept) = self.states.get(&print) else { continue };
             // One that is empty is in somebody's hand, who puts it back.
-            if slot.as_ref().is_some_and(|state| room.is_as_good_as_new(state, now)) {
-                self.states.remove(&print);
-                dropped += 1;
+            if kept.slot.as_ref().is_some_and(|state| room.is_as_good_as_new(state, now)) {
+                self.remove(print, budget);
             } else {
                 self.turns.push_back(print);
             }
         }
-        dropped
     }
 }
 
 impl<R: Room> Whole<R> {
-    /// What a limiter takes in the map and the queue, growth included, without its heap.
-    pub(super) const BYTES_BESIDE_HEAP: u64 =
-        3 * (size_of::<(Fingerprint, Option<R::State>)>() + size_of::<Fingerprint>()) as u64;
-
     pub(super) fn new(room: R, budget: Arc<Budget>, on_full: OnFull) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { room, shards, budget, shared: Shared::new(on_full), hand: AtomicUsize::new(0) }
@@ -107,28 +129,26 @@ impl<R: Room> Whole<R> {
 
     /// Claims a place for one more limiter in a locked shard, after a look for some that can go.
     fn claim(&self, shard: &mut Shard<R>, now: Timestamp) -> bool {
-        self.budget.release(shard.sweep(&self.room, LOOKED_AT_PER_ADDED, now));
-        self.budget.claim()
+        shard.sweep(&self.room, &self.budget, LOOKED_AT_PER_ADDED, now);
+        self.budget.claim_with_memory()
             || {
-                self.budget.release(shard.sweep(&self.room, LOOKED_AT_WHEN_FULL, now));
-                self.budget.claim()
+                shard.sweep(&self.room, &self.budget, LOOKED_AT_WHEN_FULL, now);
+                self.budget.claim_with_memory()
             }
             || {
                 self.tidy(now);
-                self.budget.claim()
+                self.budget.claim_with_memory()
             }
     }
 
     /// Puts a limiter whose place is claimed into its shard, or forgets it if it is as good as new.
-    fn add(
-        &self,
-        shard: &mut Shard<R>,
-        print: Fingerprint,
-        state: Option<R::State>,
-        at: Timestamp,
-    ) {
-        match state.filter(|state| !self.room.is_as_good_as_new(state, at)) {
-            Some(state) => shard.insert(print, state),
+    fn add(&self, shard: &mut Shard<R>, print: Fingerprint, slot: Option<R::State>, at: Timestamp) {
+        match slot.filter(|state| !self.room.is_as_good_as_new(state, at)) {
+            Some(state) => {
+                let mut kept = Kept { slot: Some(state), bytes: 0 };
+                kept.weigh(&self.room, &self.budget);
+                shard.insert(print, kept);
+            }
             None => self.budget.release(1),
         }
     }
@@ -136,17 +156,18 @@ impl<R: Room> Whole<R> {
 
 impl<R: Room> Table for Whole<R> {
     fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
-        if let Some(Some(state)) = self.lock(Self::shard_of(print)).states.get_mut(&print) {
-            return self.room.ask(state, reading.anew(), cost).is_allowed();
-        }
         self.one(print, cost, Step::Decide, reading).verdict.is_allowed()
     }
 
     fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let mut shard = self.lock(Self::shard_of(print));
         let now = reading.anew();
-        if let Some(slot) = shard.states.get_mut(&print) {
-            step.run(&self.room, slot, cost, now).0
+        if let Some(kept) = shard.states.get_mut(&print) {
+            let (one, changed) = step.run(&self.room, &mut kept.slot, cost, now);
+            if changed {
+                kept.weigh(&self.room, &self.budget);
+            }
+            one
         } else if !step.begins() {
             step.run(&self.room, &mut None, cost, now).0
         } else if self.claim(&mut shard, now) {
@@ -183,7 +204,7 @@ impl<R: Room> Table for Whole<R> {
             let number = self.hand.fetch_add(1, Relaxed) % SHARDS;
             if let Ok(mut shard) = self.shards[number].try_lock() {
                 let looked_at = left.min(shard.turns.len());
-                self.budget.release(shard.sweep(&self.room, looked_at, now));
+                shard.sweep(&self.room, &self.budget, looked_at, now);
                 left -= looked_at;
             }
             if left == 0 {
@@ -220,8 +241,8 @@ impl<R: Room> Whole<R> {
         let Some(shard) = shard else {
             return Hand { part, slot: None, standing: Standing::Beyond };
         };
-        if let Some(slot) = shard.states.get_mut(&part.print) {
-            return Hand { part, slot: slot.take(), standing: Standing::There };
+        if let Some(kept) = shard.states.get_mut(&part.print) {
+            return Hand { part, slot: kept.slot.take(), standing: Standing::There };
         }
         let standing = match step.begins() {
             false => Standing::Absent,
@@ -250,7 +271,10 @@ impl<R: Room> Hold for HeldShards<'_, R> {
             let Some(shard) = shard_among(&mut self.shards, hand.part.print) else { continue };
             match hand.standing {
                 Standing::There => {
-                    shard.states.insert(hand.part.print, hand.slot.take());
+                    if let Some(kept) = shard.states.get_mut(&hand.part.print) {
+                        kept.slot = hand.slot.take();
+                        kept.weigh(&self.table.room, &self.table.budget);
+                    }
                 }
                 Standing::Claimed => self.table.add(shard, hand.part.print, hand.slot.take(), at),
                 Standing::Absent | Standing::Beyond => {}
@@ -261,8 +285,7 @@ impl<R: Room> Hold for HeldShards<'_, R> {
     fn forget(mut self: Box<Self>) {
         for hand in self.hands.iter().filter(|hand| hand.standing == Standing::There) {
             if let Some(shard) = shard_among(&mut self.shards, hand.part.print) {
-                shard.states.remove(&hand.part.print);
-                self.table.budget.release(1);
+                shard.remove(hand.part.print, &self.table.budget);
             }
         }
     }

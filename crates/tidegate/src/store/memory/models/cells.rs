@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_core::{Rule, Spec};
 
 use super::{BASE, NOW, explore, spec, together, two_words};
+use crate::clock::Reading;
 use crate::store::memory::{Cell, Step, cell_of};
 
 /// What each thread asks for, at once.
@@ -101,7 +102,9 @@ fn a_refund_is_seen_whole_or_not_at_all() {
             assert!(cell.admits(2, Reading::of(&NOW)));
             let (first, second) = (Arc::clone(&cell), Arc::clone(&cell));
             let admitted = together(vec![
-                Box::new(move || first.step(1, Step::Refund, NOW).verdict.is_allowed()),
+                Box::new(move || {
+                    first.step(1, Step::Refund, Reading::of(&NOW)).verdict.is_allowed()
+                }),
                 Box::new(move || second.admits(1, Reading::of(&NOW))),
             ]);
             assert_eq!(left(&*cell), 1 - u64::from(admitted[1]));

@@ -101,7 +101,7 @@ fn nobody_is_charged_for_a_refusal_by_another_rule() {
 /// not be waited for by the first.
 #[test]
 fn tables_that_grow_as_a_request_lets_go_of_them_block_nobody() {
-    explore(2, || {
+    explore(1, || {
         let store = store(&[1, 1]);
         assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
         let admitted = at_once(&store, &[&[(0, 3), (1, 3)], &[(0, 4), (1, 4)]]);

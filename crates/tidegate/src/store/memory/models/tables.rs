@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{FixedWindow, Timestamp};
 
 use super::{BASE, NOW, explore, left, print, table, together};
+use crate::clock::Reading;
 use crate::store::memory::packed::Packed;
 use crate::store::memory::{Step, Table};
 
@@ -39,7 +40,7 @@ fn two_threads_that_bring_the_same_keys_get_one_limiter_for_each() {
         let table = table(1, 4);
         let both = |keys: [u32; 2]| {
             let table = Arc::clone(&table);
-            let asks = move || keys.map(|key| table.admits(print(key), 1, NOW));
+            let asks = move || keys.map(|key| table.admits(print(key), 1, Reading::of(&NOW)));
             Box::new(asks) as Box<dyn FnOnce() -> [bool; 2]>
         };
         let admitted = together(vec![both([2, 3]), both([3, 2])]);

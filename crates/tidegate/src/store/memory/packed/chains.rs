@@ -62,7 +62,7 @@ impl Place<'_> {
         self.line.put(self.index, print, state);
     }
 
-    pub(super) fn clear(&self) {
+    fn clear(&self) {
         self.line.clear(self.index);
     }
 
@@ -79,7 +79,8 @@ impl Chains {
         (0..FIRST_CHAINS).for_each(|number| _ = homes.make(number));
         Self {
             homes,
-            // Chains may be uneven: as many spare lines as there are homes is never all used.
+            // No chain keeps a line that it can do without, so its spare lines are fewer than a third
+            // of its keys, and those of all chains fewer than there are homes, however uneven they are.
             spares: Lines::with_room_for(chains + 1),
             count: AtomicU32::new(FIRST_CHAINS),
             spares_made: AtomicU32::new(1),
@@ -195,6 +196,14 @@ impl<'a> Chain<'a> {
     /// are no more lines.
     pub(super) fn make_room(&self) -> Option<Place<'a>> {
         self.vacant().or_else(|| self.extend_with(self.chains.spare()?))
+    }
+
+    /// Empties a place, and gives back the line that the chain then can do without.
+    pub(super) fn clear(&self, place: Place<'_>) {
+        place.clear();
+        if self.home.next() != 0 {
+            self.close_up();
+        }
     }
 
     /// Empties the places whose states are `needless`, and gives back the lines it then can do

@@ -1,0 +1,164 @@
+//! States packed into a word or two: nothing is lost on the way, and a reading of the clock that was
+//! overtaken before the state was had lets nobody through that a later one would have stopped.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use testkit::model::{self, Model};
+use testkit::traffic::{self, Rng};
+use tidegate_core::{Packing, Room, Timestamp, Verdict, Visitor};
+
+/// A limiter that is packed after every step, as a store keeps it.
+trait Packed {
+    /// Decides and takes; whether it was admitted.
+    fn ask(&mut self, at_us: u64, cost: u64) -> bool;
+    fn refund(&mut self, at_us: u64, units: u64);
+    /// Unit costs that fit, and the wait until it is as good as new.
+    fn figures(&self, at_us: u64) -> (u64, u64);
+}
+
+struct Of<R: Room> {
+    room: R,
+    base: Timestamp,
+    words: [u64; 2],
+}
+
+impl<R: Room> Of<R> {
+    fn state(&self) -> R::State {
+        self.room.unpack(self.base, self.words)
+    }
+
+    /// Packs, and holds the words to what is promised of them.
+    fn store(&mut self, state: &R::State) {
+        self.words = self.room.pack(self.base, state);
+        assert!(self.words[0] < 1 << 63, "the highest bit is the store's");
+        let fits_one = self.room.packing() == Packing::One;
+        assert!(!fits_one || self.words[1] == 0, "{:?}", self.words);
+        assert_eq!(self.room.pack(self.base, &self.state()), self.words, "packed again");
+    }
+}
+
+impl<R: Room> Packed for Of<R> {
+    fn ask(&mut self, at_us: u64, cost: u64) -> bool {
+        let mut state = self.state();
+        let verdict = self.room.ask(&mut state, Timestamp::from_micros(at_us), cost);
+        if verdict == Verdict::Allow && cost > 0 {
+            self.store(&state);
+        }
+        verdict.is_allowed()
+    }
+
+    fn refund(&mut self, at_us: u64, units: u64) {
+        let mut state = self.state();
+        let at = self.room.advance(&mut state, Timestamp::from_micros(at_us));
+        self.room.give_back(&mut state, at, units);
+        self.store(&state);
+    }
+
+    fn figures(&self, at_us: u64) -> (u64, u64) {
+        let mut state = self.state();
+        let at = self.room.advance(&mut state, Timestamp::from_micros(at_us));
+        let reset_after = self.room.reset_after(&state, at).as_micros();
+        assert_eq!(self.room.is_as_good_as_new(&state, at), reset_after == 0);
+        (self.room.remaining(&state, at), reset_after)
+    }
+}
+
+/// A packed limiter whose words count from the first reading; `None` where it can not be packed.
+struct New(Timestamp);
+
+impl Visitor for New {
+    type Out = Option<Box<dyn Packed>>;
+
+    fn visit<R: Room>(self, room: &R) -> Self::Out {
+        let packed = Of { room: room.clone(), base: self.0, words: [0; 2] };
+        (room.packing() != Packing::Whole).then(|| Box::new(packed) as Box<dyn Packed>)
+    }
+}
+
+/// No store of packed states runs for longer than this.
+const HORIZON_US: u64 = 1 << 48;
+
+/// Walks random policies, those that can be packed, each with a trace of its own.
+fn walk(mut step: impl FnMut(&mut Rng, &mut Walker, u64, u64)) {
+    let policies = if std::env::var_os("TIDEGATE_LONG").is_some() { 3_000 } else { 300 };
+    let (mut steps, mut packed) = (0, 0);
+    for algorithm in model::Algorithm::ALL {
+        for seed in 0..policies {
+            let rng = &mut Rng::new(seed);
+            let policy = traffic::policy(rng, algorithm);
+            let trace = traffic::trace(rng, &policy, 300);
+            let base_us = trace[0].0;
+            let new = New(Timestamp::from_micros(base_us));
+            let Some(limiter) = common::rule(&policy).unwrap().visit(new).flatten() else {
+                continue;
+            };
+            packed += 1;
+            let model = Model::new(policy.clone());
+            let mut walker = Walker { limiter, model, base_us, last_us: 0, policy, seed };
+            for (at_us, cost) in trace.into_iter().take_while(|(at, _)| at - base_us < HORIZON_US) {
+                steps += 1;
+                step(rng, &mut walker, at_us, cost);
+            }
+        }
+    }
+    assert!(steps > 200_000 && packed > 3 * policies, "{steps} steps of {packed} policies");
+}
+
+/// A packed limiter beside its model.
+struct Walker {
+    limiter: Box<dyn Packed>,
+    model: Model,
+    /// What the words count from: no reading is older.
+    base_us: u64,
+    /// When the last unit was taken.
+    last_us: u64,
+    policy: model::Policy,
+    seed: u64,
+}
+
+impl Walker {
+    /// Both stand as they should at `at_us`.
+    fn compare(&mut self, at_us: u64) {
+        let (seen, want) = (self.limiter.figures(at_us), self.model.peek(at_us, 1));
+        let want = (want.remaining, want.reset_after_us);
+        assert_eq!(seen, want, "seed {}, at {at_us}: {:?}", self.seed, self.policy);
+    }
+}
+
+#[test]
+fn what_is_packed_after_every_step_decides_as_the_models() {
+    walk(|rng, walker, at_us, cost| {
+        if rng.chance(15) {
+            walker.limiter.refund(at_us, cost);
+            walker.model.refund(at_us, cost);
+        } else {
+            let allowed = walker.limiter.ask(at_us, cost);
+            let said = walker.model.step(at_us, cost).allowed;
+            assert_eq!(allowed, said, "seed {}, at {at_us}: {:?}", walker.seed, walker.policy);
+        }
+        walker.compare(at_us);
+    });
+}
+
+/// A thread reads the clock, is held up, and has the state only after others took units of it at later
+/// times. What it is admitted counts as of the last of them, at the earliest: the model, which is asked
+/// at that time, must admit it too. The other way round a late reader may be refused too much.
+#[test]
+fn a_reading_that_was_overtaken_admits_nothing_that_a_later_one_would_refuse() {
+    walk(|rng, walker, at_us, cost| {
+        let late = rng.chance(40);
+        let by = rng.pick([1, walker.policy.window_us / 3, walker.policy.window_us]);
+        let by = if late { by.max(1) } else { 0 };
+        let read_us = at_us.saturating_sub(by).max(walker.base_us);
+        let counts_us = read_us.max(walker.last_us);
+        if walker.limiter.ask(read_us, cost) {
+            let said = walker.model.step(counts_us, cost).allowed;
+            assert!(said, "seed {}, read {read_us}, counts {counts_us}", walker.seed);
+            walker.last_us = if cost > 0 { counts_us } else { walker.last_us };
+        } else {
+            assert!(late || !walker.model.peek(counts_us, cost).allowed, "refused at {at_us}");
+        }
+        walker.compare(at_us.max(walker.last_us));
+    });
+}

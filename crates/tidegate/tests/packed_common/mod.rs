@@ -1,0 +1,101 @@
+//! A clock that a test moves, and never back, so that states are packed; and the models beside it.
+#![allow(unreachable_pub, dead_code, clippy::expect_used, reason = "each test uses its part")]
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use testkit::model::{self, Expected};
+use testkit::traffic::Rng;
+use tidegate::{Algorithm, Anchor, Clock, Decision, Micros, Spec, Timestamp};
+
+/// A time of our days, on a whole hour.
+pub const TODAY_US: u64 = 1_699_999_200_000_000;
+
+/// A clock that is moved by hand, forward only; its copies are the same clock.
+#[derive(Clone, Debug)]
+pub struct TestClock(Arc<AtomicU64>);
+
+impl TestClock {
+    pub fn at(us: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(us)))
+    }
+
+    /// Moves it on to a time; not back.
+    pub fn set(&self, us: u64) {
+        self.0.fetch_max(us, SeqCst);
+    }
+
+    pub fn pass(&self, us: u64) {
+        self.0.fetch_add(us, SeqCst);
+    }
+
+    pub fn now_us(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.now_us())
+    }
+
+    fn never_steps_back(&self) -> bool {
+        true
+    }
+}
+
+/// Whether many cases are asked for.
+pub fn long() -> bool {
+    std::env::var_os("TIDEGATE_LONG").is_some()
+}
+
+/// The words of a model's policy.
+pub fn spec_of(policy: &model::Policy) -> Spec {
+    let algorithm = Algorithm::from_name(policy.algorithm.name()).expect("the lists are the same");
+    let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
+    match policy.algorithm {
+        model::Algorithm::FixedWindow => {
+            spec.anchor = policy.anchor_first_request.then_some(Anchor::FirstRequest);
+        }
+        model::Algorithm::SlidingWindow => {
+            (spec.buckets, spec.strict) = (Some(policy.buckets), Some(policy.strict));
+        }
+        model::Algorithm::SlidingLog => {
+            spec.resolution = Some(Micros::from_micros(policy.resolution_us));
+            spec.max_memory = Some(1 << 40);
+        }
+        model::Algorithm::TokenBucket => {
+            (spec.capacity, spec.initial) = (policy.capacity, policy.initial);
+        }
+        algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
+        _ => {}
+    }
+    spec
+}
+
+/// A decision as the models tell it.
+pub fn told(decision: &Decision) -> Expected {
+    Expected {
+        allowed: decision.is_allowed(),
+        limit: decision.limit,
+        remaining: decision.remaining,
+        retry_after_us: decision.retry_after().map(Micros::as_micros),
+        reset_after_us: decision.reset_after.as_micros(),
+        delay_us: decision.delay().as_micros(),
+    }
+}
+
+/// Runs `work` on so many threads that begin together, each with its number and a generator.
+pub fn together(threads: u64, work: impl Fn(u64, &mut Rng) + Sync) {
+    let start = Barrier::new(usize::try_from(threads).expect("few"));
+    thread::scope(|scope| {
+        for number in 0..threads {
+            let (start, work) = (&start, &work);
+            scope.spawn(move || {
+                start.wait();
+                work(number, &mut Rng::new(number));
+            });
+        }
+    });
+}
