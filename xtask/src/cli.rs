@@ -48,7 +48,7 @@ pub(crate) struct BenchArgs {
 /// Which steps `cargo xtask test` runs.
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// Run the long steps too: licences, advisories and the longer property tests
+    /// Run the long steps too: licences, advisories, the model checker and the longer property tests
     ///
     /// The first run installs cargo-deny below the target directory, which takes some minutes.
     #[arg(long)]

@@ -1,4 +1,5 @@
 //! A thread that is held up between reading the clock and holding the limiter.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 

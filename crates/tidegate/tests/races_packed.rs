@@ -37,8 +37,7 @@ fn policies() -> Vec<model::Policy> {
     let all = model::Algorithm::ALL;
     let first_request =
         model::Policy { anchor_first_request: true, ..small(model::Algorithm::FixedWindow) };
-    let part_full =
-        model::Policy { initial: Some(100), ..small(model::Algorithm::TokenBucket) };
+    let part_full = model::Policy { initial: Some(100), ..small(model::Algorithm::TokenBucket) };
     let two_words = all.into_iter().filter(bucket).map(large);
     all.into_iter().map(small).chain([first_request, part_full]).chain(two_words).collect()
 }
@@ -196,7 +195,9 @@ impl Clock for Running {
 fn most(policy: &model::Policy, span_us: u64) -> u64 {
     let (windows, part) = (span_us / policy.window_us, span_us % policy.window_us);
     match policy.algorithm.has_capacity() {
-        true => policy.capacity() + 1 + windows * policy.limit + part * policy.limit / policy.window_us,
+        true => {
+            policy.capacity() + 1 + windows * policy.limit + part * policy.limit / policy.window_us
+        }
         false => (windows + 1) * policy.limit,
     }
 }

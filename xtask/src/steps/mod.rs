@@ -8,6 +8,7 @@ mod docs;
 mod features;
 mod format;
 mod house;
+mod loom;
 mod tests;
 
 use crate::step::{Step, When};
@@ -67,6 +68,12 @@ pub(crate) const LIST: &[Step] = &[
         what: "format, lints and tests of the benchmarks, a workspace of its own",
         when: When::All,
         run: bench::run,
+    },
+    Step {
+        name: "loom",
+        what: "the memory store under every interleaving of a few threads (loom)",
+        when: When::All,
+        run: loom::run,
     },
     Step {
         name: "long",

@@ -286,6 +286,8 @@ impl<R: Room> Hold for HeldShards<'_, R> {
         for hand in self.hands.iter().filter(|hand| hand.standing == Standing::There) {
             if let Some(shard) = shard_among(&mut self.shards, hand.part.print) {
                 shard.remove(hand.part.print, &self.table.budget);
+                // Or its next life would have two turns, and one that is reset often ever more.
+                shard.turns.retain(|turn| *turn != hand.part.print);
             }
         }
     }
