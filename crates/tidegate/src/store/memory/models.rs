@@ -10,7 +10,7 @@ mod tables;
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Anchor, FixedWindow, Micros, Room, Spec, Timestamp, TokenBucket};
+use tidegate_core::{Algorithm, Anchor, FixedWindow, Micros, Packing, Room, Spec, Timestamp};
 
 use super::packed::Packed;
 use super::{Budget, Step, Table};
@@ -68,11 +68,13 @@ fn left(table: &dyn Table, print: Fingerprint) -> u64 {
     peeked.decision.expect("a peek has figures").remaining
 }
 
-/// A bucket that holds `capacity`, whose state needs two words.
-fn two_words(capacity: u64) -> Spec {
-    let mut spec = Spec::new(Algorithm::TokenBucket, 999_999_937, WINDOW);
-    spec.capacity = Some(capacity);
-    let room = TokenBucket::build(&spec, 999_999_937, WINDOW).expect("a sound rule");
-    assert_eq!(room.packing(), tidegate_core::Packing::Two);
+/// What one unit counts for where the count is to need a word of its own.
+const MANY: u64 = 10_000;
+
+/// `limit` times so many units per window, in two words.
+fn two_words(limit: u64) -> Spec {
+    let spec = spec(limit * MANY);
+    let room = FixedWindow::build(&spec, limit * MANY, WINDOW).expect("a sound rule");
+    assert_eq!(room.packing(), Packing::Two);
     spec
 }

@@ -5,28 +5,52 @@ use std::sync::Arc;
 
 use tidegate_core::{Rule, Spec};
 
-use super::{BASE, NOW, explore, spec, together, two_words};
+use super::{BASE, MANY, NOW, explore, spec, together, two_words};
 use crate::clock::Reading;
 use crate::store::memory::{Cell, Step, cell_of};
 
-/// What each thread asks for, at once.
-fn asked(spec: Spec, costs: &[u64], figures: bool) -> (Arc<dyn Cell>, Vec<bool>) {
-    let rule = Rule::new(spec).expect("a sound rule");
-    let cell: Arc<dyn Cell> = Arc::from(rule.visit(cell_of(Some(BASE))).expect("limited"));
-    let ask = |cost: &u64| {
-        let (cell, cost) = (Arc::clone(&cell), *cost);
-        let ask = move || match figures {
-            true => cell.step(cost, Step::Ask, Reading::of(&NOW)).verdict.is_allowed(),
-            false => cell.admits(cost, Reading::of(&NOW)),
-        };
-        Box::new(ask) as Box<dyn FnOnce() -> bool>
-    };
-    let admitted = together(costs.iter().map(ask).collect());
-    (cell, admitted)
+/// How a state is kept: the rule of so many units, and what one of them counts for.
+#[derive(Clone, Copy)]
+struct Kind {
+    spec: fn(u64) -> Spec,
+    unit: u64,
 }
 
-fn left(cell: &dyn Cell) -> u64 {
-    cell.step(1, Step::Peek, Reading::of(&NOW)).decision.expect("a peek has figures").remaining
+const ONE_WORD: Kind = Kind { spec, unit: 1 };
+const TWO_WORDS: Kind = Kind { spec: two_words, unit: MANY };
+
+/// A limiter of so many units, shared.
+#[derive(Clone)]
+struct Limiter {
+    cell: Arc<dyn Cell>,
+    unit: u64,
+}
+
+impl Limiter {
+    fn new(kind: Kind, limit: u64) -> Self {
+        let rule = Rule::new((kind.spec)(limit)).expect("a sound rule");
+        let cell = rule.visit(cell_of(Some(BASE))).expect("limited");
+        Self { cell: Arc::from(cell), unit: kind.unit }
+    }
+
+    fn admits(&self, units: u64) -> bool {
+        self.cell.admits(units * self.unit, Reading::of(&NOW))
+    }
+
+    fn check(&self, units: u64) -> bool {
+        self.cell.step(units * self.unit, Step::Ask, Reading::of(&NOW)).verdict.is_allowed()
+    }
+
+    fn refund(&self, units: u64) -> bool {
+        self.cell.step(units * self.unit, Step::Refund, Reading::of(&NOW)).verdict.is_allowed()
+    }
+
+    fn left(&self) -> u64 {
+        let peeked = self.cell.step(1, Step::Peek, Reading::of(&NOW));
+        let left = peeked.decision.expect("a peek has figures").remaining;
+        assert_eq!(left % self.unit, 0, "halves of two states");
+        left / self.unit
+    }
 }
 
 /// The verdicts that some order of these costs gives, one after another.
@@ -57,22 +81,28 @@ fn orders(of: &[usize]) -> Vec<Vec<usize>> {
 
 /// Each interleaving gives the verdicts of some serial order, and what is left is what that order
 /// leaves.
-fn is_serial(make: fn(u64) -> Spec, limit: u64, costs: &'static [u64], figures: bool) {
+fn is_serial(kind: Kind, limit: u64, costs: &'static [u64], figures: bool) {
     let expected = serial(limit, costs);
     explore(3, move || {
-        let (cell, admitted) = asked(make(limit), costs, figures);
+        let limiter = Limiter::new(kind, limit);
+        let ask = |cost: &u64| {
+            let (limiter, cost) = (limiter.clone(), *cost);
+            let ask = move || if figures { limiter.check(cost) } else { limiter.admits(cost) };
+            Box::new(ask) as Box<dyn FnOnce() -> bool>
+        };
+        let admitted = together(costs.iter().map(ask).collect());
         assert!(expected.contains(&admitted), "{costs:?} of {limit}: {admitted:?}");
         let taken: u64 =
             costs.iter().zip(&admitted).map(|(cost, yes)| cost * u64::from(*yes)).sum();
-        assert_eq!(left(&*cell), limit - taken, "{costs:?} of {limit}: {admitted:?}");
+        assert_eq!(limiter.left(), limit - taken, "{costs:?} of {limit}: {admitted:?}");
     });
 }
 
 #[test]
 fn of_a_limit_of_one_two_threads_get_one() {
     for figures in [false, true] {
-        is_serial(spec, 1, &[1, 1], figures);
-        is_serial(two_words, 1, &[1, 1], figures);
+        is_serial(ONE_WORD, 1, &[1, 1], figures);
+        is_serial(TWO_WORDS, 1, &[1, 1], figures);
     }
 }
 
@@ -80,34 +110,31 @@ fn of_a_limit_of_one_two_threads_get_one() {
 /// for the other for ever.
 #[test]
 fn of_a_limit_of_two_three_threads_get_two() {
-    is_serial(spec, 2, &[1, 1, 1], false);
-    is_serial(two_words, 2, &[1, 1], false);
+    is_serial(ONE_WORD, 2, &[1, 1, 1], false);
+    is_serial(TWO_WORDS, 2, &[1, 1], false);
 }
 
 #[test]
 fn different_costs_end_as_in_some_order() {
     for figures in [false, true] {
-        is_serial(spec, 2, &[1, 2, 1], figures);
-        is_serial(two_words, 2, &[2, 1], figures);
+        is_serial(ONE_WORD, 2, &[1, 2, 1], figures);
+        is_serial(TWO_WORDS, 2, &[2, 1], figures);
     }
 }
 
 /// What one gives back while another asks is there or not there yet, never there twice.
 #[test]
 fn a_refund_is_seen_whole_or_not_at_all() {
-    for make in [spec, two_words] {
+    for kind in [ONE_WORD, TWO_WORDS] {
         explore(3, move || {
-            let rule = Rule::new(make(2)).expect("a sound rule");
-            let cell: Arc<dyn Cell> = Arc::from(rule.visit(cell_of(Some(BASE))).expect("limited"));
-            assert!(cell.admits(2, Reading::of(&NOW)));
-            let (first, second) = (Arc::clone(&cell), Arc::clone(&cell));
+            let limiter = Limiter::new(kind, 2);
+            assert!(limiter.admits(2));
+            let (first, second) = (limiter.clone(), limiter.clone());
             let admitted = together(vec![
-                Box::new(move || {
-                    first.step(1, Step::Refund, Reading::of(&NOW)).verdict.is_allowed()
-                }),
-                Box::new(move || second.admits(1, Reading::of(&NOW))),
+                Box::new(move || first.refund(1)),
+                Box::new(move || second.admits(1)),
             ]);
-            assert_eq!(left(&*cell), 1 - u64::from(admitted[1]));
+            assert_eq!(limiter.left(), 1 - u64::from(admitted[1]));
         });
     }
 }
@@ -117,17 +144,15 @@ fn a_refund_is_seen_whole_or_not_at_all() {
 #[test]
 fn two_words_forgotten_while_they_are_asked_are_new_or_one_unit_old() {
     explore(3, || {
-        let rule = Rule::new(two_words(2)).expect("a sound rule");
-        let cell: Arc<dyn Cell> = Arc::from(rule.visit(cell_of(Some(BASE))).expect("limited"));
-        assert!(cell.admits(1, Reading::of(&NOW)));
-        let (first, second) = (Arc::clone(&cell), Arc::clone(&cell));
+        let limiter = Limiter::new(TWO_WORDS, 2);
+        assert!(limiter.admits(1));
+        let (first, second) = (limiter.clone(), limiter.clone());
         let forget = move || {
-            first.forget();
+            first.cell.forget();
             true
         };
-        let admitted =
-            together(vec![Box::new(forget), Box::new(move || second.admits(1, Reading::of(&NOW)))]);
+        let admitted = together(vec![Box::new(forget), Box::new(move || second.admits(1))]);
         assert_eq!(admitted, [true, true]);
-        assert!([1, 2].contains(&left(&*cell)));
+        assert!([1, 2].contains(&limiter.left()));
     });
 }
