@@ -97,7 +97,10 @@ fn holds(text: &str) -> Result<(), TestCaseError> {
         prop_assert!((1..=lines[line - 1] + 1).contains(&column), "column {}", column);
     }
     let told = errors.to_string();
-    prop_assert!(told.lines().all(|line| !line.contains(|c: char| c.is_control() && c != '\t')));
+    prop_assert!(
+        told.lines().all(|line| !line.contains(|c: char| c.is_control() && c != '\t')),
+        "{told:?}"
+    );
     prop_assert!(!told.contains("not known why"));
     prop_assert_eq!(Some(errors), config::parse("f", text).err());
     Ok(())

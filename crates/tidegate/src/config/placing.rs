@@ -108,7 +108,7 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> St
         (Problem::NotInKey(name), _) => rule.and_then(|rule| {
             let words: Vec<Called<'_>> =
                 rule.spec.key.iter().map(|name| (name.as_str(), &[][..])).collect();
-            nearest(name, &words).map(|name| format!("; did you mean `{name}`?"))
+            nearest(name, &words).map(|name| format!("; did you mean `{}`?", name.escape_debug()))
         }),
         (Problem::Figure(RuleError::Indivisible { .. }), Place::Override(_)) => {
             Some(" (an override changes only the window)".to_owned())

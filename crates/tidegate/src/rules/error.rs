@@ -60,15 +60,19 @@ impl fmt::Display for Problem {
             Self::EntryTwice(name) if name.is_empty() => {
                 f.write_str("an entry has an empty name: expected a name")
             }
-            Self::EntryTwice(name) => write!(f, "entry `{name}` is named twice: expected it once"),
+            Self::EntryTwice(name) => {
+                write!(f, "entry `{}` is named twice: expected it once", name.escape_debug())
+            }
             Self::StarInside(value) => write!(
                 f,
                 "{value:?} has a `*` that is not its last character: expected a whole value, or a \
                  prefix with one `*` at the end"
             ),
-            Self::NotInKey(name) => {
-                write!(f, "override on `{name}`, which is not in `key`: expected an entry of `key`")
-            }
+            Self::NotInKey(name) => write!(
+                f,
+                "override on `{}`, which is not in `key`: expected an entry of `key`",
+                name.escape_debug()
+            ),
             Self::MatchesNothing => {
                 f.write_str("`match` is empty: expected at least one entry of `key` with its value")
             }
@@ -110,7 +114,7 @@ pub struct PolicyError {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rule {} (`{}`)", self.rule + 1, self.name)?;
+        write!(f, "rule {} (`{}`)", self.rule + 1, self.name.escape_debug())?;
         if let Place::Override(number) = self.place {
             write!(f, ", override {}", number + 1)?;
         }
