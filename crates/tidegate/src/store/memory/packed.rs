@@ -31,13 +31,20 @@ pub(super) struct Packed<R: Room> {
     budget: Arc<Budget>,
     shared: Shared<R>,
     /// The chain that is looked through next.
-    hand: AtomicU32,
+    next_swept: AtomicU32,
 }
 
 impl<R: Room> Packed<R> {
     pub(super) fn new(room: R, base: Timestamp, budget: Arc<Budget>, on_full: OnFull) -> Self {
         let chains = Chains::for_keys(budget.most_keys());
-        Self { room, base, chains, budget, shared: Shared::new(on_full), hand: AtomicU32::new(0) }
+        Self {
+            room,
+            base,
+            chains,
+            budget,
+            shared: Shared::new(on_full),
+            next_swept: AtomicU32::new(0),
+        }
     }
 
     fn unpack(&self, word: u64) -> R::State {
@@ -80,7 +87,7 @@ impl<R: Room> Packed<R> {
     fn sweep(&self, chains: u32, now: Timestamp) -> usize {
         let mut swept = 0;
         for _ in 0..chains {
-            let number = self.hand.fetch_add(1, Relaxed) % self.chains.count();
+            let number = self.next_swept.fetch_add(1, Relaxed) % self.chains.count();
             if let Some(chain) = self.chains.try_lock(number) {
                 swept += self.sweep_chain(&chain, now);
             }

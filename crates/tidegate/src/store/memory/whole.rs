@@ -27,7 +27,7 @@ pub(super) struct Whole<R: Room> {
     budget: Arc<Budget>,
     shared: Shared<R>,
     /// The shard that is looked through next when there is no room.
-    hand: AtomicUsize,
+    next_swept: AtomicUsize,
 }
 
 /// Some of a table's limiters, and all of their fingerprints in the order they are looked at.
@@ -115,7 +115,7 @@ impl<R: Room> Shard<R> {
 impl<R: Room> Whole<R> {
     pub(super) fn new(room: R, budget: Arc<Budget>, on_full: OnFull) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { room, shards, budget, shared: Shared::new(on_full), hand: AtomicUsize::new(0) }
+        Self { room, shards, budget, shared: Shared::new(on_full), next_swept: AtomicUsize::new(0) }
     }
 
     fn shard_of(print: Fingerprint) -> usize {
@@ -201,7 +201,7 @@ impl<R: Room> Table for Whole<R> {
     fn tidy(&self, now: Timestamp) {
         let mut left = LOOKED_AT_WHEN_FULL;
         for _ in 0..SHARDS {
-            let number = self.hand.fetch_add(1, Relaxed) % SHARDS;
+            let number = self.next_swept.fetch_add(1, Relaxed) % SHARDS;
             if let Ok(mut shard) = self.shards[number].try_lock() {
                 let looked_at = left.min(shard.turns.len());
                 shard.sweep(&self.room, &self.budget, looked_at, now);
