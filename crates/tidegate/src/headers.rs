@@ -4,6 +4,14 @@
 //! the reported rule; `RateLimit-Policy` and `RateLimit` (IETF draft-ietf-httpapi-ratelimit-headers,
 //! structured fields) list all rules that matched. `Retry-After` comes with a refusal that will pass.
 //! All waits are whole seconds, rounded up: nobody is told to come back too early.
+//!
+//! A rule that several descriptors of one request met under different keys is one item of
+//! `RateLimit-Policy`, and in `RateLimit` one item for each key, told apart by `pk`, the draft's
+//! partition key: `:MQ==:` is `1`, the first of these keys in the order of the descriptors, `:Mg==:`
+//! is `2`, the second. The number says nothing of the key itself, and holds for one answer only. A
+//! name that occurs once has no `pk`.
+
+use std::cmp::Reverse;
 
 use sfv::{KeyRef, ListSerializer, StringRef};
 use tidegate_core::{Limit, Micros};
@@ -48,6 +56,16 @@ pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
     fields
 }
 
+/// The status that goes with an answer: 200 yes, 429 no, 422 never.
+#[must_use]
+pub fn status(answer: &Answer<'_>) -> u16 {
+    match (answer.is_allowed(), answer.is_never()) {
+        (true, _) => 200,
+        (false, false) => 429,
+        (false, true) => 422,
+    }
+}
+
 /// When the reported limiter is as good as new: Unix seconds, rounded up.
 fn reset_at(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
     let at = answer.at().plus(reported.decision().reset_after);
@@ -55,17 +73,13 @@ fn reset_at(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
 }
 
 /// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is what it holds and w the time
-/// it takes to fill, so that q/w is its rate whatever its capacity.
+/// it takes to fill, so that q/w is its rate whatever its capacity. A name is there once: where
+/// overrides give several keys of a rule other figures, those of the key that holds least.
 fn policies(answer: &Answer<'_>) -> Option<String> {
     let mut list = ListSerializer::new();
-    let mut told: Vec<(&str, usize)> = Vec::new();
-    for matched in answer.enforced() {
-        let identity = (matched.rule().name(), matched.variant());
-        if told.contains(&identity) {
-            continue;
-        }
-        told.push(identity);
-        let Ok(name) = StringRef::from_str(identity.0) else { continue };
+    for keys in by_rule(answer).chunk_by(|a, b| same_rule(a, b)) {
+        let Some(matched) = keys.iter().min_by_key(|matched| figures(matched)) else { continue };
+        let Ok(name) = StringRef::from_str(matched.rule().name()) else { continue };
         let item = list.bare_item(name).parameter(key("q"), integer(matched.decision().limit));
         if let Some(window) = seconds_to_fill(matched) {
             item.parameter(key("w"), integer(window));
@@ -77,15 +91,35 @@ fn policies(answer: &Answer<'_>) -> Option<String> {
 /// `"name";r=50;t=30`: r units left, t seconds until there are more (a refusal) or all (else).
 fn limits(answer: &Answer<'_>) -> Option<String> {
     let mut list = ListSerializer::new();
-    for matched in answer.enforced() {
-        let Ok(name) = StringRef::from_str(matched.rule().name()) else { continue };
-        let item = list.bare_item(name);
-        let item = item.parameter(key("r"), integer(matched.decision().remaining));
-        if let Some(wait) = time_told(answer, matched) {
-            item.parameter(key("t"), integer(wait.as_secs_ceil()));
+    for keys in by_rule(answer).chunk_by(|a, b| same_rule(a, b)) {
+        for (number, matched) in (1_usize..).zip(keys) {
+            let Ok(name) = StringRef::from_str(matched.rule().name()) else { continue };
+            let item = list.bare_item(name);
+            let mut item = item.parameter(key("r"), integer(matched.decision().remaining));
+            if let Some(wait) = time_told(answer, matched) {
+                item = item.parameter(key("t"), integer(wait.as_secs_ceil()));
+            }
+            if keys.len() > 1 {
+                item.parameter(key("pk"), number.to_string().as_bytes());
+            }
         }
     }
     list.finish()
+}
+
+/// The enforced rules in file order; one met under several keys is there for each of them in a row.
+fn by_rule<'a, 'g>(answer: &'a Answer<'g>) -> Vec<&'a Matched<'g>> {
+    answer.enforced().collect()
+}
+
+/// Names are unique in the domain of a request.
+fn same_rule(one: &Matched<'_>, other: &Matched<'_>) -> bool {
+    one.rule().name() == other.rule().name()
+}
+
+/// To order by: less is stricter.
+fn figures(matched: &Matched<'_>) -> (u64, Reverse<Option<u64>>) {
+    (matched.decision().limit, Reverse(seconds_to_fill(matched)))
 }
 
 fn time_told(answer: &Answer<'_>, matched: &Matched<'_>) -> Option<Micros> {
@@ -116,4 +150,83 @@ fn integer(value: u64) -> sfv::Integer {
 
 const fn key(name: &'static str) -> &'static KeyRef {
     KeyRef::constant(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Descriptor, Gate, Mode, OverrideSpec, Policy, Request, RuleSpec};
+    use tidegate_core::{Algorithm, Spec, Timestamp};
+
+    /// Ten an hour for each user, a hundred for `vip`.
+    fn per_user() -> RuleSpec {
+        let spec = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(3600));
+        let mut vip = OverrideSpec::new("user", "vip");
+        vip.limit = Some(Limit::Units(100));
+        RuleSpec::new("per-user", spec).key(["user"]).with_override(vip)
+    }
+
+    fn for_all() -> RuleSpec {
+        RuleSpec::new("all", Spec::new(Algorithm::SlidingLog, 50, Micros::from_secs(60)))
+    }
+
+    /// The values of both fields for a request about users at costs.
+    fn told(rules: Vec<RuleSpec>, users: &[(&str, u64)]) -> (String, String) {
+        let gate = Gate::with_clock(Policy::new(rules).unwrap(), Timestamp::from_micros(1 << 40));
+        let entries: Vec<_> = users.iter().map(|(user, cost)| ([("user", *user)], *cost)).collect();
+        let descriptors: Vec<_> =
+            entries.iter().map(|(entries, cost)| Descriptor::new(entries).cost(*cost)).collect();
+        let fields = of(&gate.check(&Request::new("default", &descriptors)));
+        let field = |name| fields.iter().find(|(field, _)| *field == name).unwrap().1.clone();
+        (field("RateLimit-Policy"), field("RateLimit"))
+    }
+
+    #[test]
+    fn one_rule_under_two_keys_is_one_policy_and_two_partitions() {
+        let (policies, limits) = told(vec![for_all(), per_user()], &[("bob", 3), ("ann", 1)]);
+        assert_eq!(policies, r#""all";q=50;w=60, "per-user";q=10;w=3600"#);
+        assert_eq!(
+            limits,
+            r#""all";r=46;t=60, "per-user";r=7;t=3600;pk=:MQ==:, "per-user";r=9;t=3600;pk=:Mg==:"#
+        );
+    }
+
+    #[test]
+    fn a_name_that_occurs_once_has_no_partition() {
+        let expected = r#""all";r=48;t=60, "per-user";r=8;t=3600"#;
+        let (_, limits) = told(vec![for_all(), per_user()], &[("bob", 2)]);
+        assert_eq!(limits, expected);
+        let (_, limits) = told(vec![for_all(), per_user()], &[("bob", 1), ("bob", 1)]);
+        assert_eq!(limits, expected, "the same key twice is one limiter");
+    }
+
+    #[test]
+    fn a_partition_tells_nothing_of_the_key() {
+        let one = told(vec![per_user()], &[("bob", 1), ("ann", 1)]);
+        let other = told(vec![per_user()], &[("someone-else", 1), ("", 1)]);
+        assert_eq!(one, other);
+    }
+
+    #[test]
+    fn a_policy_is_named_once_also_when_an_override_holds_for_one_of_its_keys() {
+        for users in [[("bob", 1), ("vip", 1)], [("vip", 1), ("bob", 1)]] {
+            let (policies, limits) = told(vec![per_user()], &users);
+            assert_eq!(policies, r#""per-user";q=10;w=3600"#, "that which holds least");
+            assert_eq!(limits.matches("pk=").count(), 2, "{limits}");
+        }
+        let (policies, _) = told(vec![per_user()], &[("vip", 1)]);
+        assert_eq!(policies, r#""per-user";q=100;w=3600"#);
+    }
+
+    #[test]
+    fn in_a_refusal_only_the_partition_that_refuses_tells_a_time() {
+        let (_, limits) = told(vec![per_user()], &[("bob", 11), ("ann", 1)]);
+        assert_eq!(limits, r#""per-user";r=10;pk=:MQ==:, "per-user";r=10;pk=:Mg==:"#);
+        let shadow = per_user().mode(Mode::Shadow);
+        let (policies, limits) = told(vec![for_all(), shadow], &[("bob", 1), ("ann", 1)]);
+        assert_eq!(
+            (policies.as_str(), limits.as_str()),
+            (r#""all";q=50;w=60"#, r#""all";r=48;t=60"#)
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! `tidegate serve`: decide over the network until asked to stop.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use tidegate::{Gate, Policy};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-use super::Failure;
+use super::{Failure, address};
 use crate::banner::Banner;
 use crate::http::{self, Limits};
 use crate::logging::{self, Format, Level};
@@ -34,11 +35,11 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
 
     /// Where checks are answered (IP:PORT; port 0 takes any free one)
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address::parse)]
     http: SocketAddr,
 
     /// Where operators reset, refund and look at the rules (IP:PORT)
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = address::parse)]
     admin: SocketAddr,
 
     /// How log lines, on standard error, are written
@@ -71,6 +72,7 @@ fn runtime() -> Result<Runtime, Failure> {
 }
 
 async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
+    check_apart(args)?;
     let stop = Stop::on_signals()?;
     let (public, public_at) = bind(args.http, "--http").await?;
     let (admin, admin_at) = bind(args.admin, "--admin").await?;
@@ -94,10 +96,7 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
 /// Takes an address; answers the real one too, for port 0 is any free port.
 async fn bind(at: SocketAddr, option: &str) -> Result<(TcpListener, SocketAddr), Failure> {
     let failed = |error: std::io::Error| {
-        let hint = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "; stop what uses it, or choose another address",
-            _ => "",
-        };
+        let hint = hint(error.kind(), at, option);
         Failure::new(format!("can not listen on {at} ({option}): {error}{hint}"))
     };
     let listener = TcpListener::bind(at).await.map_err(failed)?;
@@ -105,8 +104,62 @@ async fn bind(at: SocketAddr, option: &str) -> Result<(TcpListener, SocketAddr),
     Ok((listener, real))
 }
 
+/// What to do about an address that can not be had.
+fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
+    let (ip, port) = (at.ip(), at.port());
+    match kind {
+        ErrorKind::AddrInUse => format!(
+            "; stop what uses it, or choose another address with {option}, such as {option} {} \
+             for any free port",
+            SocketAddr::new(ip, 0)
+        ),
+        ErrorKind::AddrNotAvailable => format!(
+            "; this machine has no address {ip}: choose another with {option}, such as {option} \
+             127.0.0.1:{port}"
+        ),
+        ErrorKind::PermissionDenied => format!(
+            "; low ports are for the privileged: choose another address with {option}, such as \
+             {option} {}",
+            SocketAddr::new(ip, 8080)
+        ),
+        _ => String::new(),
+    }
+}
+
+/// Two listeners can not share a port, unless it is any free one.
+fn check_apart(args: &Args) -> Result<(), Failure> {
+    if args.http != args.admin || args.http.port() == 0 {
+        return Ok(());
+    }
+    let said = format!(
+        "tidegate: --http and --admin are both {}: give one of them another port, such as --admin {}",
+        args.http,
+        SocketAddr::new(args.admin.ip(), 0)
+    );
+    Err(Failure::configuration(said))
+}
+
 fn warn_if_exposed(admin: SocketAddr) {
     if !admin.ip().is_loopback() {
         tracing::warn!(%admin, "the admin listener asks for no password and is not on loopback");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_can_not_be_had_is_told_with_the_option_to_change() {
+        let at: SocketAddr = "[::1]:80".parse().unwrap();
+        for (kind, example) in [
+            (ErrorKind::AddrInUse, "such as --admin [::1]:0"),
+            (ErrorKind::AddrNotAvailable, "such as --admin 127.0.0.1:80"),
+            (ErrorKind::PermissionDenied, "such as --admin [::1]:8080"),
+        ] {
+            let said = hint(kind, at, "--admin");
+            assert!(said.contains("choose another"), "{said}");
+            assert!(said.contains(example), "{said}");
+        }
     }
 }

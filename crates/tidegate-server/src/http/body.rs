@@ -1,9 +1,11 @@
 //! Reads the body of a request: declared as JSON, not too large, in time.
 
+use std::error::Error;
+
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use axum::http::{HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
@@ -52,14 +54,12 @@ fn declared(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// No type at all is taken for JSON.
+/// No type at all is taken for JSON, on either listener; one that is given must be it.
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(given) = headers.get(CONTENT_TYPE) else {
+    let json = |given: &&HeaderValue| given.to_str().is_ok_and(is_json);
+    let Some(given) = headers.get_all(CONTENT_TYPE).iter().find(|given| !json(given)) else {
         return Ok(());
     };
-    if given.to_str().is_ok_and(is_json) {
-        return Ok(());
-    }
     let given = String::from_utf8_lossy(given.as_bytes());
     let detail = format!(
         "content-type is {given:?}: expected application/json; send the header field \
@@ -90,7 +90,20 @@ fn too_slow(limits: Limits) -> Problem {
 }
 
 fn broken_off(error: &axum::Error) -> Problem {
-    Problem::new(Kind::InvalidBody, format!("the body broke off: {error}"))
+    let why = innermost(error).to_string().to_lowercase();
+    let detail = format!(
+        "the body broke off: {why}; expected as many bytes as content-length says, or (with \
+         transfer-encoding: chunked) chunks each behind its size in hexadecimal digits"
+    );
+    Problem::new(Kind::InvalidBody, detail)
+}
+
+/// The cause that has no cause, which says the most.
+fn innermost<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
+    while let Some(cause) = error.source() {
+        error = cause;
+    }
+    error
 }
 
 #[cfg(test)]

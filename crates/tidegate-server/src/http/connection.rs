@@ -1,6 +1,7 @@
 //! One connection: HTTP/1.1 or HTTP/2, by what its first bytes say; kept as long as it brings requests.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,20 +18,39 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, interval_at};
 
-use super::Limits;
+use super::withhold::Withholding;
+use super::{Limits, refused};
 use crate::stop::Stop;
 
 /// Most requests that one HTTP/2 connection may have under way.
 const STREAMS: u32 = 256;
 /// Most bytes of the head of a request.
 const HEAD_BYTES: u32 = 16 << 10;
-/// Most bytes of an HTTP/1.1 connection that wait in memory.
+/// Most bytes of an HTTP/1.1 connection that wait in memory, so of the head of a request.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Serves the connection until it ends, is idle, or is asked to leave with the process.
-pub(super) async fn serve(stream: TcpStream, router: Router, limits: Limits, mut stop: Stop) {
+pub(super) async fn serve(stream: TcpStream, router: Router, limits: Limits, stop: Stop) {
     // Without this a small answer may wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
+    let (stream, mut handed_over) = Withholding::new(stream);
+    let ended = run(stream, router, limits, stop).await;
+    if let Err(error) = &ended {
+        // It concerns nobody but its client.
+        tracing::debug!(%error, "a connection broke off");
+    }
+    if let Ok(refused) = handed_over.try_recv() {
+        let reason = ended.err().map_or_else(|| "can not be read".to_owned(), |e| e.to_string());
+        refused::answer(refused, &reason, BUFFER_BYTES, limits).await;
+    }
+}
+
+async fn run(
+    stream: Withholding,
+    router: Router,
+    limits: Limits,
+    mut stop: Stop,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let used = Arc::new(AtomicBool::new(false));
     let builder = builder(limits);
     let service = noting(Arc::clone(&used), router);
@@ -39,7 +59,7 @@ pub(super) async fn serve(stream: TcpStream, router: Router, limits: Limits, mut
     let (mut draining, mut warned) = (false, false);
     loop {
         tokio::select! {
-            ended = connection.as_mut() => return told(ended),
+            ended = connection.as_mut() => return ended,
             () = stop.draining(), if !draining => {
                 draining = true;
                 connection.as_mut().graceful_shutdown();
@@ -47,7 +67,7 @@ pub(super) async fn serve(stream: TcpStream, router: Router, limits: Limits, mut
             _ = look.tick() => {
                 let idle = !used.swap(false, Ordering::Relaxed);
                 if idle && warned {
-                    return;
+                    return Ok(());
                 }
                 if idle {
                     warned = true;
@@ -88,13 +108,6 @@ fn noting(
         used.store(true, Ordering::Relaxed);
         router.call(request.map(Body::new))
     })
-}
-
-/// A connection that broke off concerns nobody but its client.
-fn told<E: std::fmt::Display>(ended: Result<(), E>) {
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Decisions over HTTP/1.1 and HTTP/2 in clear text, on one port; and an admin port beside it.
 //!
 //! A request goes [`listen`] -> [`connection`] -> [`routes`] -> [`check`] or [`admin`] -> [`body`] and
-//! [`question`] (read it) -> the gate -> [`answer`]. What can not be answered is a [`problem`].
+//! [`question`] (read it) -> the gate -> [`answer`]. What can not be answered is a [`problem`]; what is
+//! not even HTTP is [`withhold`] -> [`refused`].
 
 mod admin;
 mod answer;
@@ -13,10 +14,12 @@ mod limits;
 mod listen;
 mod problem;
 mod question;
+mod refused;
 mod routes;
 mod rules;
 #[cfg(test)]
 mod testing;
+mod withhold;
 
 use std::sync::Arc;
 

@@ -3,13 +3,16 @@
 use std::any::Any;
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{HeaderName, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 /// The types of problems; a client may rely on their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
+    InvalidRequest,
+    UriTooLong,
+    HeadTooLarge,
     InvalidBody,
     UnsupportedMediaType,
     BodyTooLarge,
@@ -23,6 +26,21 @@ pub(super) enum Kind {
 impl Kind {
     const fn facts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
+            Self::InvalidRequest => (
+                StatusCode::BAD_REQUEST,
+                "urn:problem-type:tidegate:invalid-request",
+                "What came is not an HTTP request",
+            ),
+            Self::UriTooLong => (
+                StatusCode::URI_TOO_LONG,
+                "urn:problem-type:tidegate:uri-too-long",
+                "The path is too long",
+            ),
+            Self::HeadTooLarge => (
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "urn:problem-type:tidegate:head-too-large",
+                "The head of the request is too large",
+            ),
             Self::InvalidBody => (
                 StatusCode::BAD_REQUEST,
                 "urn:problem-type:tidegate:invalid-body",
@@ -83,6 +101,10 @@ struct Place {
 }
 
 impl Problem {
+    /// The header fields of every problem.
+    pub(super) const FIELDS: [(HeaderName, &'static str); 2] =
+        [(CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
+
     pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), place: None }
     }
@@ -91,6 +113,19 @@ impl Problem {
     pub(super) fn of_json(detail: String, error: &serde_json::Error) -> Self {
         let place = Place { line: error.line(), column: error.column() };
         Self { place: (place.line > 0).then_some(place), ..Self::new(Kind::InvalidBody, detail) }
+    }
+
+    /// The body that tells it.
+    pub(super) fn document(&self) -> Vec<u8> {
+        let (status, name, title) = self.kind.facts();
+        let document = Document {
+            r#type: name,
+            title,
+            status: status.as_u16(),
+            detail: &self.detail,
+            place: self.place,
+        };
+        serde_json::to_vec(&document).unwrap_or_default()
     }
 }
 
@@ -106,17 +141,8 @@ struct Document<'a> {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, name, title) = self.kind.facts();
-        let document = Document {
-            r#type: name,
-            title,
-            status: status.as_u16(),
-            detail: &self.detail,
-            place: self.place,
-        };
-        let body = serde_json::to_vec(&document).unwrap_or_default();
-        let fields = [(CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
-        (status, fields, body).into_response()
+        let (status, _, _) = self.kind.facts();
+        (status, Self::FIELDS, self.document()).into_response()
     }
 }
 

@@ -2,8 +2,9 @@
 
 use axum::http::Method;
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::process::Server;
+use crate::raw;
 
 /// A body, and what its problem must say.
 const BODIES: [(&str, &str); 30] = [
@@ -87,23 +88,67 @@ async fn bytes_that_are_not_utf_8_are_refused() {
     assert!(detail.contains("invalid unicode code point at line 1 column"), "{detail}");
 }
 
+/// All that takes a body, on both listeners.
+fn posts(server: &Server) -> [(Client, &'static str); 4] {
+    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    [
+        (public.clone(), "/v1/check"),
+        (public, "/v1/peek"),
+        (admin.clone(), "/v1/reset"),
+        (admin, "/v1/refund"),
+    ]
+}
+
+async fn typed(client: &Client, path: &str, kind: Option<&str>) -> Answer {
+    let body = br#"{"descriptor": {"user": "a"}}"#.to_vec();
+    client.send(Method::POST, path, kind, body).await
+}
+
 #[tokio::test]
-async fn only_json_is_read_and_no_type_at_all_is_taken_for_it() {
-    let (_server, client) = server();
-    let send = |kind| {
-        let body = br#"{"descriptor": {"user": "a"}}"#.to_vec();
-        client.send(Method::POST, "/v1/check", kind, body)
+async fn only_json_is_read() {
+    let server = Server::with_example();
+    for (client, path) in posts(&server) {
+        for kind in [
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "application/json; charset=latin1",
+            "application/problem+json",
+            "",
+        ] {
+            let detail = typed(&client, path, Some(kind)).await.problem(415);
+            assert!(
+                detail.contains(&format!("{kind:?}: expected application/json")),
+                "{path}: {detail}"
+            );
+            assert!(detail.contains("-H 'content-type: application/json'"), "the fix: {detail}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_type_at_all_is_taken_for_json() {
+    let server = Server::with_example();
+    for (client, path) in posts(&server) {
+        for kind in [None, Some("application/json; charset=UTF-8")] {
+            assert_eq!(typed(&client, path, kind).await.status, 200, "{path} {kind:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_second_type_that_is_not_json_is_415() {
+    let server = Server::with_example();
+    let json = "content-type: application/json\r\n";
+    let sent = |fields: &str| {
+        format!(
+            "POST /v1/check HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{fields}content-length: 18\r\n\r\n{{\"descriptor\": {{}}}}"
+        )
     };
-    for kind in
-        ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1"]
-    {
-        let detail = send(Some(kind)).await.problem(415);
-        assert!(detail.contains(kind) && detail.contains("expected application/json"), "{detail}");
-        assert!(detail.contains("-H 'content-type: application/json'"), "the fix: {detail}");
-    }
-    for kind in [None, Some("application/json; charset=UTF-8")] {
-        assert_eq!(send(kind).await.status, 200, "{kind:?}");
-    }
+    let twice = raw::exchange(server.http, &sent(&format!("{json}{json}"))).await;
+    assert!(twice.starts_with("HTTP/1.1 200 OK"), "{twice}");
+    let mixed =
+        raw::exchange(server.http, &sent(&format!("{json}content-type: text/plain\r\n"))).await;
+    assert!(mixed.starts_with("HTTP/1.1 415 "), "{mixed}");
 }
 
 #[tokio::test]

@@ -77,8 +77,39 @@ fn an_address_in_use_is_told_with_its_option_and_exit_code_1() {
         let said = text(&output.stderr);
         let taken = if option == "--http" { &http } else { &admin };
         assert!(said.contains(&format!("can not listen on {taken} ({option})")), "{said}");
-        assert!(said.contains("choose another address"), "{said}");
+        assert!(said.contains(&format!("choose another address with {option}")), "{said}");
     }
+}
+
+#[test]
+fn an_address_that_is_none_is_told_with_its_option_and_how_to_write_it() {
+    for option in ["--http", "--admin"] {
+        let output = run(&["serve", option, "localhost:8088"]);
+        assert_eq!((code(&output), text(&output.stdout)), (Some(2), String::new()));
+        let said = text(&output.stderr);
+        for expected in ["'localhost:8088'", option, "names are not looked up", "127.0.0.1:8088"] {
+            assert!(said.contains(expected), "{expected}: {said}");
+        }
+    }
+}
+
+#[test]
+fn two_listeners_on_one_port_are_told_which_option_to_change() {
+    let output = run(&["serve", "--http", "127.0.0.1:8088", "--admin", "127.0.0.1:8088"]);
+    assert_eq!(code(&output), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("--http and --admin are both 127.0.0.1:8088"), "{said}");
+    assert!(said.contains("such as --admin 127.0.0.1:0"), "{said}");
+}
+
+#[test]
+fn an_address_of_another_machine_is_told_with_its_option() {
+    // An address for documentation only, which no machine has.
+    let output = run(&["serve", "--http", "192.0.2.1:8088", "--admin", "127.0.0.1:0"]);
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), Some(1), "{said}");
+    assert!(said.contains("this machine has no address 192.0.2.1"), "{said}");
+    assert!(said.contains("--http 127.0.0.1:8088"), "{said}");
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Reads the address of a listener: an IP address and a port, and nothing that has to be looked up.
+//!
+//! Names are not resolved: what a name stands for may be another thing tomorrow, and the admin
+//! listener asks for no password.
+
+use std::net::{IpAddr, SocketAddr};
+
+/// The port of the examples where none was given.
+const USUAL_PORT: u16 = 8080;
+
+/// The address, or what is wrong with it, what was expected, and an example with the port that was meant.
+pub(super) fn parse(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = port_of(text).unwrap_or(USUAL_PORT);
+        format!(
+            "{}: expected an IP address and a port, such as 127.0.0.1:{port} or [::1]:{port} (this \
+             machine only) or 0.0.0.0:{port} (every network); port 0 takes any free one",
+            mistake(text)
+        )
+    })
+}
+
+fn mistake(text: &str) -> String {
+    if text.contains("://") {
+        return "this is a URL".to_owned();
+    }
+    if let Ok(ip) = text.trim_matches(['[', ']']).parse() {
+        return incomplete(text, ip);
+    }
+    match text.rsplit_once(':') {
+        None if port_of(text).is_some() => "the IP address is missing".to_owned(),
+        None => format!("{text:?} is no IP address, and the port is missing"),
+        Some(("", _)) => "the IP address is missing".to_owned(),
+        Some((_, "")) => "the port is missing".to_owned(),
+        Some((_, port)) if port.parse::<u16>().is_err() => {
+            format!("{port:?} is no port, which is a number from 0 to 65535")
+        }
+        Some((host, _)) if host.contains(':') => {
+            format!("an IPv6 address stands in brackets, and {host:?} is none")
+        }
+        Some((host, _)) => format!("{host:?} is no IP address, and names are not looked up"),
+    }
+}
+
+/// An IP address alone; what is meant as IPv6 and port without brackets reads as one too.
+fn incomplete(text: &str, ip: IpAddr) -> String {
+    let bare_ipv6 = ip.is_ipv6() && !text.starts_with('[');
+    let brackets =
+        if bare_ipv6 { ", and an IPv6 address before it stands in brackets" } else { "" };
+    format!("the port is missing{brackets}")
+}
+
+fn port_of(text: &str) -> Option<u16> {
+    text.rsplit(':').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_that_the_system_can_listen_on_is_taken() {
+        for text in ["127.0.0.1:8080", "0.0.0.0:0", "[::1]:65535", "[::]:80"] {
+            assert_eq!(parse(text).map(|at| at.to_string()).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_named_and_the_example_has_the_port_that_was_meant() {
+        for (text, mistake, example) in [
+            (
+                "localhost:9000",
+                "\"localhost\" is no IP address, and names are not",
+                "127.0.0.1:9000",
+            ),
+            ("*:9000", "\"*\" is no IP address", "0.0.0.0:9000"),
+            ("9000", "the IP address is missing", "127.0.0.1:9000"),
+            (":9000", "the IP address is missing", "127.0.0.1:9000"),
+            ("127.0.0.1", "the port is missing:", "127.0.0.1:8080"),
+            ("[::1]", "the port is missing:", "[::1]:8080"),
+            (
+                "::1",
+                "the port is missing, and an IPv6 address before it stands in brackets",
+                "[::1]:1 ",
+            ),
+            ("127.0.0.1:", "the port is missing:", "127.0.0.1:8080"),
+            ("127.0.0.1:99999", "\"99999\" is no port", "127.0.0.1:8080"),
+            ("127.0.0.1:http", "\"http\" is no port", "127.0.0.1:8080"),
+            (
+                "1:2:3:80",
+                "an IPv6 address stands in brackets, and \"1:2:3\" is none",
+                "127.0.0.1:80 ",
+            ),
+            ("http://127.0.0.1:9000", "this is a URL", "127.0.0.1:9000"),
+            (
+                "localhost",
+                "\"localhost\" is no IP address, and the port is missing",
+                "127.0.0.1:8080",
+            ),
+            ("", "\"\" is no IP address, and the port is missing", "127.0.0.1:8080"),
+        ] {
+            let said = parse(text).unwrap_err();
+            assert!(said.starts_with(mistake) && said.contains(example), "{text}: {said}");
+        }
+    }
+}

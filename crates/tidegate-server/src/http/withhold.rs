@@ -1,0 +1,198 @@
+//! The stream under hyper: it keeps back the bare answer that hyper writes to what it can not read.
+//!
+//! hyper answers a head that its HTTP/1 parser refuses by itself, with an empty body, as the last
+//! thing on the connection. Nothing of the parser's reason is known when that answer is written; it
+//! is once hyper is done. So the answer is kept back here, and instead of being shut down the stream
+//! is handed over, for [`refused`](super::refused) to write a better one.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::http::StatusCode;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot::{self, Receiver, Sender};
+
+/// The bare answer is shorter; a longer write is not looked at.
+const BARE_BYTES: usize = 256;
+/// Header fields of the bare answer, and some to spare.
+const BARE_FIELDS: usize = 8;
+/// All that hyper answers by itself.
+const STATUSES: [StatusCode; 3] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::URI_TOO_LONG,
+    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+];
+
+/// What hyper would have answered by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bare {
+    pub(super) status: StatusCode,
+    /// Of its `date` field, for the answer that takes its place.
+    pub(super) date: Option<String>,
+}
+
+impl Bare {
+    /// `None` for all that is not exactly one bare head that ends the connection: every answer of the
+    /// router names the type of its content.
+    fn parse(written: &[u8]) -> Option<Self> {
+        if written.len() > BARE_BYTES || !written.starts_with(b"HTTP/1.") {
+            return None;
+        }
+        let mut fields = [httparse::EMPTY_HEADER; BARE_FIELDS];
+        let mut head = httparse::Response::new(&mut fields);
+        let ends = head.parse(written).ok()?;
+        let status = StatusCode::from_u16(head.code?).ok()?;
+        let field = |name| value(head.headers, name);
+        let bare = STATUSES.contains(&status)
+            && ends == httparse::Status::Complete(written.len())
+            && field("connection") == Some("close")
+            && field("content-type").is_none()
+            && field("content-length") == Some("0");
+        bare.then(|| Self { status, date: field("date").map(str::to_owned) })
+    }
+}
+
+fn value<'h>(fields: &[httparse::Header<'h>], name: &str) -> Option<&'h str> {
+    let field = fields.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
+    std::str::from_utf8(field.value).ok()
+}
+
+/// A stream on which all has been said but the last answer.
+pub(super) type Refused = (TcpStream, Bare);
+
+/// A TCP stream that passes everything on but hyper's bare answer.
+pub(super) struct Withholding {
+    /// Not there any more once it is handed over.
+    stream: Option<TcpStream>,
+    kept_back: Option<Bare>,
+    hand_over: Option<Sender<Refused>>,
+}
+
+impl Withholding {
+    /// The stream for hyper; and where it comes back when hyper refused and shut it down.
+    pub(super) fn new(stream: TcpStream) -> (Self, Receiver<Refused>) {
+        let (hand_over, handed_over) = oneshot::channel();
+        let stream = Some(stream);
+        (Self { stream, kept_back: None, hand_over: Some(hand_over) }, handed_over)
+    }
+
+    fn inner(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        let gone = || io::Error::from(io::ErrorKind::NotConnected);
+        self.stream.as_mut().map(Pin::new).ok_or_else(gone)
+    }
+
+    /// Whether `written` is what is kept back.
+    fn keeps_back(&mut self, written: &[u8]) -> bool {
+        self.kept_back = self.kept_back.take().or_else(|| Bare::parse(written));
+        self.kept_back.is_some()
+    }
+
+    /// Gives the stream away; false when nothing was kept back, or nobody waits for it.
+    fn hands_over(&mut self) -> bool {
+        let Some(bare) = self.kept_back.take() else { return false };
+        let (Some(stream), Some(to)) = (self.stream.take(), self.hand_over.take()) else {
+            return false;
+        };
+        to.send((stream, bare)).is_ok()
+    }
+}
+
+impl AsyncRead for Withholding {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.get_mut().inner()?.poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for Withholding {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if this.keeps_back(bytes) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        this.inner()?.poll_write(cx, bytes)
+    }
+
+    /// hyper flushes an answer before it reads the next request, so the bare one is never behind
+    /// another in the same write.
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if let [only] = parts
+            && this.keeps_back(only)
+        {
+            return Poll::Ready(Ok(only.len()));
+        }
+        this.inner()?.poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.as_ref().is_some_and(AsyncWrite::is_write_vectored)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().inner()?.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.hands_over() {
+            return Poll::Ready(Ok(()));
+        }
+        this.inner()?.poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BARE: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\
+                        date: Sat, 21 Nov 2026 05:00:00 GMT\r\n\r\n";
+
+    #[test]
+    fn the_bare_answer_is_known_whatever_the_order_of_its_fields() {
+        let date = Some("Sat, 21 Nov 2026 05:00:00 GMT".to_owned());
+        let expected = Bare { status: StatusCode::BAD_REQUEST, date };
+        assert_eq!(Bare::parse(BARE.as_bytes()), Some(expected));
+        let short = b"HTTP/1.0 431 Request Header Fields Too Large\r\n\
+                      Content-Length: 0\r\nConnection: close\r\n\r\n";
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        assert_eq!(Bare::parse(short), Some(Bare { status, date: None }));
+    }
+
+    #[test]
+    fn no_other_write_is_kept_back() {
+        let typed = BARE.replace("date:", "content-type: a/b\r\ndate:");
+        let long = BARE.replace("date:", &format!("x: {}\r\ndate:", "x".repeat(BARE_BYTES)));
+        for other in [
+            "",
+            "HTTP/1.1 400 Bad Request\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\n",
+            &BARE[..BARE.len() - 1],
+            &BARE.replace("400", "200"),
+            &BARE.replace("400", "404"),
+            &BARE.replace("connection: close", "x: y"),
+            &BARE.replace("content-length: 0", "content-length: 1"),
+            &BARE.replace("content-length: 0", "x: 0"),
+            &format!("{BARE}{{}}"),
+            &format!("{{}}{BARE}"),
+            &typed,
+            &long,
+        ] {
+            assert_eq!(Bare::parse(other.as_bytes()), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Bytes as they are over a socket, where a client that speaks only HTTP would not send them.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// All that comes back for these bytes until the server closes, which must not be by a reset.
+pub(crate) async fn exchange(at: SocketAddr, sent: &str) -> String {
+    let mut stream = TcpStream::connect(at).await.unwrap();
+    stream.write_all(sent.as_bytes()).await.unwrap();
+    let mut came = Vec::new();
+    stream.read_to_end(&mut came).await.unwrap();
+    String::from_utf8(came).unwrap()
+}
+
+/// One answer of those that came.
+#[derive(Debug)]
+pub(crate) struct Response<'a> {
+    pub(crate) head: &'a str,
+    pub(crate) body: &'a str,
+}
+
+/// The answers that came one behind the other, by their content-length.
+pub(crate) fn responses(mut came: &str) -> Vec<Response<'_>> {
+    let mut all = Vec::new();
+    while let Some((head, rest)) = came.split_once("\r\n\r\n") {
+        let response = Response { head, body: "" };
+        let bytes = response.header("content-length").map_or(0, |bytes| bytes.parse().unwrap());
+        let (body, rest) = rest.split_at(bytes);
+        all.push(Response { head, body });
+        came = rest;
+    }
+    assert_eq!(came, "", "left over");
+    all
+}
+
+impl<'a> Response<'a> {
+    pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
+        let fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.filter(|(field, _)| *field == name).map(|(_, value)| value).next()
+    }
+
+    /// That it is a problem of this status; its type and detail.
+    pub(crate) fn problem(&self, status: u16) -> (String, String) {
+        assert!(self.head.starts_with(&format!("HTTP/1.1 {status} ")), "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        assert_eq!(self.header("cache-control"), Some("no-store"), "{self:?}");
+        assert!(self.header("date").is_some_and(|date| date.ends_with(" GMT")), "{self:?}");
+        let problem: Value = serde_json::from_str(self.body).unwrap();
+        assert_eq!(problem["status"], status);
+        assert!(!problem["title"].as_str().unwrap().is_empty());
+        let text = |name| problem[name].as_str().unwrap().to_owned();
+        (text("type"), text("detail"))
+    }
+}
