@@ -18,7 +18,7 @@ fn a_bucket_that_starts_part_full_is_not_waited_for_from_behind_its_birth() {
     policy.initial = Some(0);
     let mut model = Model::new(policy);
     assert!(!model.step(3600 * S, 1).allowed);
-    assert_eq!(model.step(3600 * S - 50 * MS, 1).retry_after_us, Some(100 * MS));
+    assert_eq!(model.step(3600 * S - 50 * MS, 1).retry_after_us, Some(150 * MS));
     assert_eq!(model.step(10 * S, 1).retry_after_us, Some(100 * MS));
 }
 
@@ -61,18 +61,69 @@ fn an_anchored_window_emptied_by_a_refund_is_as_good_as_none() {
     assert_eq!(model.step(500 * MS, 1).reset_after_us, S);
 }
 
+/// What was used stays used, and settles, by way of a limit of 0 with a window or without.
 #[test]
-fn what_comes_after_a_limit_of_0_begins_as_new() {
+fn a_limit_of_0_keeps_what_was_used() {
     for algorithm in Algorithm::ALL {
-        let policy = ten_per_second(algorithm);
-        let mut model = Model::new(policy.clone());
-        model.step(0, 10);
-        model.amend(0, Policy { limit: 0, ..policy.clone() });
-        model.settle(0, 0, 5);
-        assert_eq!(model.used(0), 0, "{}", algorithm.name());
-        model.amend(0, policy);
-        assert!(model.step(0, 10).allowed, "{}", algorithm.name());
+        for window_us in [S, 0] {
+            let policy = ten_per_second(algorithm);
+            let mut model = Model::new(policy.clone());
+            model.step(0, 6);
+            model.amend(0, Policy { limit: 0, window_us, ..policy.clone() });
+            model.settle(0, 0, 5);
+            model.refund(0, 2);
+            assert_eq!(model.used(0), 9, "{}", algorithm.name());
+            assert_eq!(model.step(0, 1).retry_after_us, None, "{}", algorithm.name());
+            model.amend(0, policy.clone());
+            let left = policy.limit_figure() - 9;
+            assert_eq!(model.peek(0, 0).remaining, left, "{}", algorithm.name());
+        }
     }
+}
+
+/// Time passes under a limit of 0: units leave by the window, where there is one; at a rate of 0 per
+/// window nothing drains, and it is told as there until the last instant.
+#[test]
+fn units_leave_a_window_of_limit_0_but_no_level_and_not_without_a_window() {
+    for algorithm in Algorithm::ALL {
+        for window_us in [S, 0] {
+            let mut model = Model::new(ten_per_second(algorithm));
+            model.step(0, 6);
+            model.amend(0, Policy { limit: 0, window_us, ..ten_per_second(algorithm) });
+            let stays = algorithm.has_capacity() || window_us == 0;
+            assert_eq!(model.used(2 * S), if stays { 6 } else { 0 }, "{}", algorithm.name());
+            let reset_us = model.peek(2 * S, 0).reset_after_us;
+            let last_us = (1 << 53) - 1;
+            assert_eq!(reset_us, if stays { last_us - 2 * S } else { 0 }, "{}", algorithm.name());
+        }
+    }
+}
+
+/// A store may have dropped it, so it must make no difference whether it did.
+#[test]
+fn what_comes_after_a_limit_of_0_with_nothing_used_begins_as_new() {
+    let mut policy = ten_per_second(Algorithm::TokenBucket);
+    policy.initial = Some(3);
+    for window_us in [S, 0] {
+        let mut model = Model::new(Policy { limit: 0, window_us, ..policy.clone() });
+        model.step(0, 0);
+        model.amend(0, policy.clone());
+        assert_eq!(model.step(0, 0).remaining, 3);
+    }
+}
+
+/// A wait is counted on the clock that was read, a delay is not.
+#[test]
+fn a_clock_a_little_back_waits_for_what_it_lacks_as_well() {
+    let mut model = Model::new(ten_per_second(Algorithm::LeakyQueue));
+    model.step(S, 11);
+    let (there, back) = (model.peek(S, 1), model.peek(S - 300 * MS, 1));
+    assert_eq!((there.retry_after_us, there.reset_after_us), (Some(100 * MS), 1_100 * MS));
+    assert_eq!((back.retry_after_us, back.reset_after_us), (Some(400 * MS), 1_400 * MS));
+    assert!(!model.peek(S + 100 * MS - 1, 1).allowed);
+    let admitted = model.step(S + 100 * MS, 1);
+    model.refund(S + 100 * MS, 1);
+    assert_eq!(model.step(S - 300 * MS, 1).delay_us, admitted.delay_us);
 }
 
 /// A look at a limiter that does not exist shows it as new, and does not create it.
@@ -102,7 +153,11 @@ fn the_shift_of_a_clock_far_back_happens_in_a_look_too() {
         let mut model = Model::new(ten_per_second(algorithm));
         model.step(3600 * S, 10);
         let seen = model.peek(5 * S, 1);
-        assert_eq!(model.peek(4500 * MS, 1), seen, "{}", algorithm.name());
+        let before = model.peek(4500 * MS, 1);
+        assert_eq!(before.remaining, seen.remaining, "{}", algorithm.name());
+        let later = |wait_us| if wait_us > 0 { wait_us + 500 * MS } else { 0 };
+        let waits = (seen.retry_after_us.map(later), later(seen.reset_after_us));
+        assert_eq!((before.retry_after_us, before.reset_after_us), waits, "{}", algorithm.name());
         assert_eq!(model.used(10 * S), 0, "{}", algorithm.name());
     }
 }

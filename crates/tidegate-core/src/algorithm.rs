@@ -35,7 +35,11 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// The optional words this algorithm understands.
     const WORDS: &'static [Word];
 
-    /// Checks what only this algorithm can check; `limit` is at least 1, every figure in range.
+    /// Checks what only this algorithm can check; `limit` may be 0, every figure is in range.
+    ///
+    /// What is sound with some limit is sound with a limit of 0: setting it closes the gate and
+    /// needs no other word changed. Every cost is then [`Verdict::Never`], and units in use leave as
+    /// the algorithm says.
     ///
     /// # Errors
     /// The combinations of words that are impossible.
@@ -74,7 +78,8 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// Least wait until a denied `cost` fits.
     fn retry_after(&self, state: &Self::State, at: Timestamp, cost: u64) -> Micros;
 
-    /// Least wait until the limiter is as good as new.
+    /// Least wait until the limiter is as good as new, and zero just when nothing is used. The wait
+    /// for units that never leave is that until [`Timestamp::MAX`].
     fn reset_after(&self, state: &Self::State, at: Timestamp) -> Micros;
 
     /// How long an admitted request must be held; `taken` units of its own are in the state already.

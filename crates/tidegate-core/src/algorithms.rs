@@ -82,7 +82,7 @@ macro_rules! algorithms {
             }
         }
 
-        /// A room of any algorithm, or the one that is always closed.
+        /// A room of any algorithm, or that of a limit of 0 without a window.
         #[derive(Clone, Debug, PartialEq)]
         pub(crate) enum AnyRoom {
             Closed(Closed),

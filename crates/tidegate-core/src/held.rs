@@ -20,6 +20,9 @@ pub struct Held<'a, R: Room> {
     slot: &'a mut Option<R::State>,
     cost: u64,
     enforced: bool,
+    /// What the clock reads.
+    now: Timestamp,
+    /// The instant that counts: `now`, or the time of the last unit for a clock a little behind it.
     at: Timestamp,
     verdict: Verdict,
     taken: bool,
@@ -33,6 +36,7 @@ impl<'a, R: Room> Held<'a, R> {
             slot,
             cost,
             enforced: true,
+            now: Timestamp::EPOCH,
             at: Timestamp::EPOCH,
             verdict: Verdict::Allow,
             taken: false,
@@ -85,12 +89,16 @@ impl<'a, R: Room> Held<'a, R> {
         }
     }
 
-    /// The limiter's rule was `old` until now: carries its state over to the rule held.
+    /// The limiter's rule was `old` until now: carries its state over to the rule held. What was used
+    /// stays used, also by way of a limit of 0.
     pub fn amend(&mut self, now: Timestamp, old: &R) {
         let Some(mut state) = self.slot.take() else {
             return;
         };
         let at = old.advance(&mut state, now);
+        if leaves_nothing(old, &state, at) {
+            return;
+        }
         if self.room.same_shape(old) {
             self.room.refit(old, &mut state, at);
             *self.slot = Some(state);
@@ -103,7 +111,9 @@ impl<'a, R: Room> Held<'a, R> {
     /// counts as taken now.
     pub fn carry_over<Old: Room>(&mut self, now: Timestamp, old: &Old, mut state: Old::State) {
         let at = old.advance(&mut state, now);
-        self.charge_as_new(at, old.used(&state, at));
+        if !leaves_nothing(old, &state, at) {
+            self.charge_as_new(at, old.used(&state, at));
+        }
     }
 
     /// Whether the slot could be emptied without changing a later decision.
@@ -128,28 +138,42 @@ impl<'a, R: Room> Held<'a, R> {
         *self.slot = Some(state);
     }
 
+    /// The figures. Whoever is told a wait counts it on the clock that was read, so where that is behind
+    /// the instant that counts, what it lacks is waited for as well.
     fn report_of(&self, state: &R::State) -> Decision {
-        let (room, at) = (self.room, self.at);
+        let (room, at, behind) = (self.room, self.at, self.at.since(self.now));
         let taken = if self.taken { self.cost } else { 0 };
         let outcome = match self.verdict {
             Verdict::Allow if self.cost == 0 => Outcome::Allow { delay: Micros::ZERO },
             Verdict::Allow => Outcome::Allow { delay: room.delay(state, at, taken) },
-            Verdict::Deny => Outcome::Deny { retry_after: room.retry_after(state, at, self.cost) },
+            Verdict::Deny => {
+                Outcome::Deny { retry_after: room.retry_after(state, at, self.cost).plus(behind) }
+            }
             Verdict::Never => Outcome::Never,
         };
         Decision {
             outcome,
             limit: room.limit(),
             remaining: room.remaining(state, at),
-            reset_after: room.reset_after(state, at),
+            reset_after: match room.reset_after(state, at) {
+                Micros::ZERO => Micros::ZERO,
+                wait => wait.plus(behind),
+            },
         }
     }
 
     fn advanced(&mut self, now: Timestamp) -> (&mut R::State, Timestamp) {
+        self.now = now;
         let state = self.slot.get_or_insert_with(|| self.room.fresh(now));
         self.at = self.room.advance(state, now);
         (state, self.at)
     }
+}
+
+/// Whether nothing of a state is to be carried over: a limit of 0 under which nothing is used. What
+/// comes after it begins as new, whether the state was kept until now or was dropped.
+fn leaves_nothing<R: Room>(old: &R, state: &R::State, at: Timestamp) -> bool {
+    old.limit() == 0 && old.is_as_good_as_new(state, at)
 }
 
 /// The verbs of a held limiter, whatever its algorithm: what a step over several rules needs.

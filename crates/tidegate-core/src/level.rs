@@ -5,6 +5,8 @@
 //! 1/n microsecond every moment that can occur is a whole number, so nothing is ever rounded. A
 //! grain count fits 128 bits for every rule that is not refused (2^53 us x 10^9 < 2^83), with room
 //! for debts.
+//!
+//! At a limit of 0 nothing drains: a grain is then a unit, and instants are worth none.
 
 use crate::algorithm::{HORIZON, Packing, WORD_BITS};
 use crate::error::RuleError;
@@ -41,13 +43,26 @@ impl Rate {
         units as u128 * self.w as u128
     }
 
-    /// Whole microseconds that `grains` take to drain, rounded up.
+    /// Whole microseconds that `grains` take to drain, rounded up; without end where nothing drains.
     pub(crate) fn wait(self, grains: u128) -> Micros {
-        Micros::saturating_from(grains.div_ceil(self.n as u128))
+        match u128::from(self.n) {
+            0 if grains == 0 => Micros::ZERO,
+            0 => Micros::MAX,
+            n => Micros::saturating_from(grains.div_ceil(n)),
+        }
     }
 
-    /// A capacity whose time to fill can be told, or the mistake.
+    /// The same from `at` on, where what never drains is told as the wait until the last instant.
+    pub(crate) fn wait_from(self, at: Timestamp, grains: u128) -> Micros {
+        if self.n == 0 && grains > 0 { at.until_the_last() } else { self.wait(grains) }
+    }
+
+    /// A capacity whose time to fill can be told, or the mistake. Where nothing drains nothing fills,
+    /// and there is none.
     pub(crate) fn check_capacity(self, capacity: u64) -> Result<u64, RuleError> {
+        if self.n == 0 {
+            return Ok(0);
+        }
         let most = LONGEST_FILL_US as u128 * self.n as u128 / self.w as u128;
         let most = u64::try_from(most).unwrap_or(u64::MAX);
         if capacity <= most { Ok(capacity) } else { Err(RuleError::TooSlow { capacity, most }) }

@@ -29,7 +29,7 @@ const MAX_MAX_MEMORY: u64 = 1 << 40;
 pub enum Limit {
     /// Everything is admitted and nothing is counted; written -1.
     Unlimited,
-    /// So many units per window; 0 denies every cost of one or more, for ever.
+    /// So many units per window; 0 denies every cost of one or more as long as it stands.
     Units(u64),
 }
 
@@ -264,7 +264,7 @@ impl Rule {
         RuleErrors::none(spec.mistakes())?;
         let room = match (spec.limit, spec.window) {
             (Limit::Unlimited, _) => None,
-            (Limit::Units(0), _) | (_, None) => Some(AnyRoom::closed()),
+            (Limit::Units(_), None) => Some(AnyRoom::closed()),
             (Limit::Units(limit), Some(window)) => Some(AnyRoom::build(&spec, limit, window)?),
         };
         Ok(Self { spec, room })

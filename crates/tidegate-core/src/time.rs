@@ -44,6 +44,12 @@ impl Timestamp {
         Self(self.0.saturating_add(by.0))
     }
 
+    /// How long until [`Timestamp::MAX`], and never no time at all: the wait for what comes at no
+    /// instant there is.
+    pub(crate) fn until_the_last(self) -> Micros {
+        Self::MAX.since(self).max(Micros(1))
+    }
+
     /// This instant, `by` earlier; stops at the epoch.
     #[must_use]
     pub const fn minus(self, by: Micros) -> Self {
@@ -99,6 +105,12 @@ impl Micros {
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
+    }
+
+    /// Both lengths together; stops at [`Micros::MAX`].
+    #[must_use]
+    pub const fn plus(self, by: Self) -> Self {
+        Self(self.0.saturating_add(by.0))
     }
 
     /// From a wide count of microseconds; stops at [`Micros::MAX`].

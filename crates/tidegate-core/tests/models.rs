@@ -75,7 +75,8 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
     }
 }
 
-/// Often the same shape with another limit, sometimes another rule altogether.
+/// Often the same shape with another limit, also 0; sometimes no window either, sometimes another rule
+/// altogether.
 fn changed(rng: &mut Rng, policy: &Policy) -> Policy {
     if rng.chance(30) {
         let algorithm = rng.pick(Algorithm::ALL);
@@ -84,6 +85,16 @@ fn changed(rng: &mut Rng, policy: &Policy) -> Policy {
         }
     }
     let mut next = policy.clone();
+    if policy.window_us == 0 {
+        next.window_us = rng.pick([1_000_000, 60_000_000]);
+        next.buckets = 10;
+        next.resolution_us = 1;
+    }
+    if rng.chance(25) {
+        next.limit = 0;
+        next.window_us *= rng.pick([0, 1, 1]);
+        return next;
+    }
     next.limit = rng.between(1, 2 * policy.limit.clamp(1, 400_000_000) + 2);
     next.capacity = policy.capacity.map(|capacity| rng.between(1, 2 * capacity.min(400_000_000)));
     next.initial = None;

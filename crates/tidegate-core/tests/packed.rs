@@ -6,7 +6,7 @@ mod common;
 
 use testkit::model::{self, Model};
 use testkit::traffic::{self, Rng};
-use tidegate_core::{Packing, Room, Timestamp, Verdict, Visitor};
+use tidegate_core::{MAX_LIMIT, Packing, Room, Timestamp, Verdict, Visitor};
 
 /// A limiter that is packed after every step, as a store keeps it.
 trait Packed {
@@ -161,4 +161,48 @@ fn a_reading_that_was_overtaken_admits_nothing_that_a_later_one_would_refuse() {
         }
         walker.compare(at_us.max(walker.last_us));
     });
+}
+
+/// Takes a thousand million units while closed, and gives them back, packed after each; the units that
+/// are in use then.
+struct Closed;
+
+impl Visitor for Closed {
+    type Out = Option<(u64, u64, [u64; 2])>;
+
+    fn visit<R: Room>(self, room: &R) -> Self::Out {
+        let at = Timestamp::from_micros(1_700_000_000_000_500);
+        let mut packed = Of { room: room.clone(), base: at, words: [0; 2] };
+        let mut state = packed.state();
+        room.take(&mut state, at, MAX_LIMIT);
+        packed.store(&state);
+        let taken = room.used(&packed.state(), at);
+        let mut state = packed.state();
+        room.give_back(&mut state, at, MAX_LIMIT - 1);
+        packed.store(&state);
+        let left = room.used(&packed.state(), at);
+        room.give_back(&mut state, at, 1);
+        packed.store(&state);
+        (room.packing() != Packing::Whole).then_some((taken, left, packed.words))
+    }
+}
+
+/// What was used under the largest limit there may be is not cut down to what a limit of 0 could use.
+#[test]
+fn a_packed_limit_of_0_keeps_whatever_was_used() {
+    let mut packed = 0;
+    for algorithm in model::Algorithm::ALL {
+        for window_us in [0, 1_000, 1_000_000, 86_400_000_000] {
+            for anchor_first_request in [false, true] {
+                let policy = model::Policy::new(algorithm, 0, window_us);
+                let policy = model::Policy { anchor_first_request, ..policy };
+                let Some(used) = common::rule(&policy).unwrap().visit(Closed).flatten() else {
+                    continue;
+                };
+                packed += 1;
+                assert_eq!(used, (MAX_LIMIT, 1, [0; 2]), "{policy:?}");
+            }
+        }
+    }
+    assert!(packed >= 40, "only {packed} are packed");
 }

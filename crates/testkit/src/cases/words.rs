@@ -57,7 +57,7 @@ impl Policy {
     fn check(&self) -> Result<(), String> {
         let sliding = self.algorithm == Algorithm::SlidingWindow;
         let wrong = [
-            (self.window_us == 0, "window must be above 0"),
+            (self.window_us == 0 && self.limit > 0, "window must be above 0 unless limit is 0"),
             (self.resolution_us == 0, "resolution must be above 0"),
             (self.buckets == 0, "buckets must be above 0"),
             (

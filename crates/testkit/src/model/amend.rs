@@ -7,13 +7,14 @@ impl Model {
     ///
     /// When only limit, capacity or `initial` differ, what was used stays used exactly. When
     /// anything else does, the units used, rounded up, count as taken now in a fresh limiter of
-    /// the new rule. A limit of 0 holds nothing: what comes after it begins as new.
+    /// the new rule. A limit of 0 is a limit like any other; what comes after one under which
+    /// nothing is used begins as new.
     pub fn amend(&mut self, at_us: u64, policy: Policy) {
         let t = self.now(at_us);
         let used = i128::from(self.used(at_us));
         let old = std::mem::replace(&mut self.policy, policy);
         let Some(state) = &mut self.state else { return };
-        if self.policy.limit == 0 {
+        if old.limit == 0 && used == 0 {
             self.reset();
         } else if frame(&old) == frame(&self.policy) {
             state.amend(t, &self.policy);
@@ -32,8 +33,9 @@ impl Model {
     }
 }
 
-/// What must be equal for the history of one rule to mean the same under another.
-fn frame(policy: &Policy) -> (Algorithm, [u64; 5]) {
+/// What must be equal for the history of one rule to mean the same under another; without a window it
+/// is nothing but units.
+fn frame(policy: &Policy) -> Option<(Algorithm, [u64; 5])> {
     let own = |algorithm, word| {
         if policy.algorithm == algorithm { word } else { 0 }
     };
@@ -44,5 +46,5 @@ fn frame(policy: &Policy) -> (Algorithm, [u64; 5]) {
         own(Algorithm::FixedWindow, u64::from(policy.anchor_first_request)),
         own(Algorithm::SlidingLog, policy.resolution_us),
     ];
-    (policy.algorithm, words)
+    (policy.window_us > 0).then_some((policy.algorithm, words))
 }

@@ -21,29 +21,29 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// A limit of 0 denies every cost of 1 or more for ever.
-    pub(super) fn of_limit_zero(cost: u64) -> Self {
-        Self {
-            allowed: cost == 0,
-            limit: 0,
-            remaining: 0,
-            retry_after_us: (cost == 0).then_some(0),
-            reset_after_us: 0,
-            delay_us: 0,
-        }
-    }
-
-    /// The answer for `cost` at `t`, the state left as it is.
-    pub(super) fn look(state: &dyn Meaning, policy: &Policy, t: i128, cost: u64) -> Self {
+    /// The answer for `cost` at `t`, the state left as it is, to a caller whose clock is `behind` that.
+    ///
+    /// A wait is the least after which something holds, and the caller counts it on the clock that was
+    /// read. Only once that clock has come to `t` does the limiter's time go on, so a wait is longer by
+    /// what it lacks; where there is nothing to wait for, it lacks nothing. A delay is no such wait:
+    /// it is how long a request is held, whatever the clock says meanwhile.
+    pub(super) fn look(
+        state: &dyn Meaning,
+        policy: &Policy,
+        t: i128,
+        behind: i128,
+        cost: u64,
+    ) -> Self {
         let units = i128::from(cost);
+        let told = |wait: i128| figure(if wait > 0 { wait + behind } else { 0 });
         let allowed = units == 0 || state.admits(t, units);
         let retry_after = if allowed { Some(0) } else { state.retry_after(t, units) };
         Self {
             allowed,
             limit: policy.limit_figure(),
             remaining: figure(state.remaining(t)),
-            retry_after_us: retry_after.map(figure),
-            reset_after_us: figure(state.reset_after(t)),
+            retry_after_us: retry_after.map(told),
+            reset_after_us: told(state.reset_after(t)),
             delay_us: if allowed && units > 0 { figure(state.delay(t)) } else { 0 },
         }
     }

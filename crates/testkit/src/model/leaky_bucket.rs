@@ -16,7 +16,7 @@ pub(super) struct LeakyBucket {
 
 impl LeakyBucket {
     pub(super) fn fresh(policy: &Policy) -> Self {
-        Self { rate: Rate::of(policy), capacity: policy.capacity().into(), water: 0, at: 0 }
+        Self { rate: Rate::of(policy), capacity: policy.limit_figure().into(), water: 0, at: 0 }
     }
 
     fn water(&self, t: i128) -> i128 {
@@ -47,7 +47,7 @@ impl Meaning for LeakyBucket {
     }
 
     fn reset_after(&self, t: i128) -> i128 {
-        self.rate.wait(self.water(t))
+        self.rate.wait_from(t, self.water(t))
     }
 
     fn charge(&mut self, t: i128, units: i128) {
@@ -71,7 +71,7 @@ impl Meaning for LeakyBucket {
         self.water = self.rate.convert(self.water(t), rate);
         self.at = if self.water > 0 { t } else { 0 };
         self.rate = rate;
-        self.capacity = policy.capacity().into();
+        self.capacity = policy.limit_figure().into();
     }
 
     fn boxed(&self) -> Box<dyn Meaning> {

@@ -1,9 +1,14 @@
 //! `leaky_queue`: slots W/N apart; what is admitted leaves at the next free one.
 //!
 //! A request of cost c takes c slots, and is admitted when the last of them is at most
-//! `capacity` slots away. Times here are exact, in n-ths of a microsecond, so slots are w apart.
+//! `capacity` slots away; at a limit of 0 there is not even the slot of who finds it idle. Times here are exact, in n-ths of a microsecond, so slots are w apart.
 
 use super::{Policy, meaning::Meaning, rate::Rate, rate::ceil_div};
+
+/// The capacity; -1 at a limit of 0, which serves nobody.
+fn places_behind_the_first(policy: &Policy) -> i128 {
+    i128::from(policy.limit_figure()) - 1
+}
 
 /// The next free slot.
 #[derive(Clone, Debug)]
@@ -15,7 +20,7 @@ pub(super) struct LeakyQueue {
 
 impl LeakyQueue {
     pub(super) fn fresh(policy: &Policy) -> Self {
-        Self { rate: Rate::of(policy), capacity: policy.capacity().into(), next_free: 0 }
+        Self { rate: Rate::of(policy), capacity: places_behind_the_first(policy), next_free: 0 }
     }
 
     fn wait(&self, t: i128) -> i128 {
@@ -48,7 +53,7 @@ impl Meaning for LeakyQueue {
     }
 
     fn reset_after(&self, t: i128) -> i128 {
-        self.rate.wait(self.wait(t))
+        self.rate.wait_from(t, self.wait(t))
     }
 
     fn delay(&self, t: i128) -> i128 {
@@ -74,7 +79,7 @@ impl Meaning for LeakyQueue {
         let wait = self.rate.convert(self.wait(t), rate);
         self.next_free = if wait > 0 { t * rate.n + wait } else { 0 };
         self.rate = rate;
-        self.capacity = policy.capacity().into();
+        self.capacity = places_behind_the_first(policy);
     }
 
     fn boxed(&self) -> Box<dyn Meaning> {

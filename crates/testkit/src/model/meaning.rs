@@ -2,14 +2,14 @@
 
 use super::{Algorithm, Policy};
 use super::{
-    fixed_window::FixedWindow, leaky_bucket::LeakyBucket, leaky_queue::LeakyQueue,
+    closed::Closed, fixed_window::FixedWindow, leaky_bucket::LeakyBucket, leaky_queue::LeakyQueue,
     sliding_counter::SlidingCounter, sliding_log::SlidingLog, sliding_window::SlidingWindow,
     token_bucket::TokenBucket,
 };
 use std::fmt::Debug;
 
 /// One algorithm's definition over its own history. Times are microseconds and never before the
-/// last unit taken; costs are 1 or more; the limit is 1 or more.
+/// last unit taken; costs are 1 or more; at a limit of 0 none is admitted.
 pub(super) trait Meaning: Debug {
     /// Units used at `t`, rounded up.
     fn used(&self, t: i128) -> i128;
@@ -46,6 +46,7 @@ impl Clone for Box<dyn Meaning> {
 /// A limiter as new at `t`.
 pub(super) fn fresh(policy: &Policy, t: i128) -> Box<dyn Meaning> {
     match policy.algorithm {
+        _ if policy.window_us == 0 => Box::new(Closed::fresh()),
         Algorithm::FixedWindow => Box::new(FixedWindow::fresh(policy)),
         Algorithm::SlidingWindow => Box::new(SlidingWindow::fresh(policy)),
         Algorithm::SlidingCounter => Box::new(SlidingCounter::fresh(policy)),

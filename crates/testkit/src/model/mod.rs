@@ -5,6 +5,7 @@
 //! below 2^126, and reported figures stop at `u64::MAX`.
 
 mod amend;
+mod closed;
 mod expected;
 mod fixed_window;
 mod history;
@@ -16,6 +17,7 @@ mod rate;
 mod sliding_counter;
 mod sliding_log;
 mod sliding_window;
+pub mod statistics;
 mod token_bucket;
 
 pub use expected::Expected;
@@ -50,27 +52,22 @@ impl Model {
     ///
     /// The limiter is born here, whatever the outcome.
     pub fn step(&mut self, at_us: u64, cost: u64) -> Expected {
-        if self.policy.limit == 0 {
-            return Expected::of_limit_zero(cost);
-        }
         let t = self.now(at_us);
+        let behind = t - i128::from(at_us);
         self.born(t);
-        let before = self.look(t, cost);
+        let before = self.look(t, behind, cost);
         if !before.allowed || cost == 0 {
             return before;
         }
         self.charge(t, i128::from(cost));
-        Expected { delay_us: before.delay_us, ..self.look(t, 0) }
+        Expected { delay_us: before.delay_us, ..self.look(t, behind, 0) }
     }
 
     /// The answer a request would get, with the figures as they stand now: nothing is taken, so
     /// `remaining` and `reset_after_us` do not count `cost`.
     pub fn peek(&mut self, at_us: u64, cost: u64) -> Expected {
-        if self.policy.limit == 0 {
-            return Expected::of_limit_zero(cost);
-        }
         let t = self.now(at_us);
-        self.look(t, cost)
+        self.look(t, t - i128::from(at_us), cost)
     }
 
     /// Gives `units` back, to no fewer than none used.
@@ -82,22 +79,17 @@ impl Model {
     }
 
     /// Ends a reservation: returns what was not needed, or takes what was needed beyond it, even
-    /// into debt. Under limit 0 there was nothing to reserve and nothing happens.
+    /// into debt.
     pub fn settle(&mut self, at_us: u64, reserved: u64, actual: u64) {
         if actual <= reserved {
             return self.refund(at_us, reserved - actual);
         }
-        if self.policy.limit > 0 {
-            let t = self.now(at_us);
-            self.charge(t, i128::from(actual - reserved));
-        }
+        let t = self.now(at_us);
+        self.charge(t, i128::from(actual - reserved));
     }
 
     /// Units used at this instant, a part of a unit counting as a whole one.
     pub fn used(&mut self, at_us: u64) -> u64 {
-        if self.policy.limit == 0 {
-            return 0;
-        }
         let t = self.now(at_us);
         expected::figure(self.seen(t).used(t))
     }
@@ -113,7 +105,7 @@ impl Model {
     fn now(&mut self, at_us: u64) -> i128 {
         let t = i128::from(at_us);
         let Some(last) = self.last else { return t };
-        if last - t <= i128::from(self.policy.window_us) {
+        if last - t <= self.policy.clock_window() {
             return t.max(last);
         }
         if let Some(state) = &mut self.state {
@@ -128,8 +120,8 @@ impl Model {
         self.state.clone().unwrap_or_else(|| fresh(&self.policy, t))
     }
 
-    fn look(&self, t: i128, cost: u64) -> Expected {
-        Expected::look(self.seen(t).as_ref(), &self.policy, t, cost)
+    fn look(&self, t: i128, behind: i128, cost: u64) -> Expected {
+        Expected::look(self.seen(t).as_ref(), &self.policy, t, behind, cost)
     }
 
     /// The state, created at `t` when there is none. A bucket that starts part full counts as

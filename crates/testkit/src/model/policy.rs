@@ -62,7 +62,7 @@ pub struct Policy {
     pub algorithm: Algorithm,
     /// N, units per window; 0 denies everything.
     pub limit: u64,
-    /// W in microseconds, at least 1.
+    /// W in microseconds, at least 1; 0 where none is given, which only a limit of 0 may.
     pub window_us: u64,
     /// B of a sliding window; divides the window.
     pub buckets: u64,
@@ -98,6 +98,13 @@ impl Policy {
     /// The capacity in force.
     pub fn capacity(&self) -> u64 {
         self.capacity.unwrap_or(self.limit)
+    }
+
+    /// How far the clock may step back before the state moves with it: W, or the longest there may be
+    /// where none is given.
+    pub(super) fn clock_window(&self) -> i128 {
+        const LONGEST_US: u64 = 366 * 86_400_000_000;
+        i128::from(if self.window_us == 0 { LONGEST_US } else { self.window_us })
     }
 
     /// What a decision reports as its limit, which is also the highest cost ever admitted.

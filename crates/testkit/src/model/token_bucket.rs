@@ -16,7 +16,7 @@ pub(super) struct TokenBucket {
 
 impl TokenBucket {
     pub(super) fn fresh(policy: &Policy, t: i128) -> Self {
-        let (rate, capacity) = (Rate::of(policy), policy.capacity());
+        let (rate, capacity) = (Rate::of(policy), policy.limit_figure());
         let initial = policy.initial.unwrap_or(capacity).min(capacity);
         Self {
             rate,
@@ -59,7 +59,7 @@ impl Meaning for TokenBucket {
     }
 
     fn reset_after(&self, t: i128) -> i128 {
-        self.rate.wait(self.missing(t))
+        self.rate.wait_from(t, self.missing(t))
     }
 
     fn charge(&mut self, t: i128, units: i128) {
@@ -82,7 +82,7 @@ impl Meaning for TokenBucket {
         let rate = Rate::of(policy);
         let missing = self.rate.convert(self.missing(t), rate);
         self.rate = rate;
-        self.capacity = i128::from(policy.capacity());
+        self.capacity = i128::from(policy.limit_figure());
         self.level = self.full() - missing;
         self.at = if missing > 0 { t } else { 0 };
     }

@@ -1,68 +1,101 @@
-//! The room of a limit of 0, whatever the algorithm: every cost of one or more is refused for ever.
+//! The room of a limit of 0 without a window, whatever the algorithm: every cost of one or more is
+//! refused for ever, and what is used stays.
 
-use crate::algorithm::Room;
+use crate::algorithm::{Packing, Room, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
-use crate::rule::{Spec, Word};
+use crate::rule::{MAX_WINDOW, Spec, Word};
 use crate::time::{Micros, Timestamp};
 
-/// Admits nothing and remembers nothing.
+/// Admits nothing, and keeps what was used under the rule before for the rule that comes after: never
+/// a credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
+/// Units that never leave, and when the last of them was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    used: u64,
+    last: Timestamp,
+}
+
+/// The most units that a word tells; debts beyond all telling stop there.
+const LARGEST_WORD: u64 = (1 << WORD_BITS) - 1;
+
 impl Room for Closed {
-    type State = ();
+    type State = State;
     const WORDS: &'static [Word] = &[];
 
     fn build(_spec: &Spec, _limit: u64, _window: Micros) -> Result<Self, RuleErrors> {
         Ok(Self)
     }
 
-    fn fresh(&self, _now: Timestamp) {}
+    fn fresh(&self, _now: Timestamp) -> State {
+        State { used: 0, last: Timestamp::EPOCH }
+    }
 
-    fn decide(&self, _state: &(), _at: Timestamp, _cost: u64) -> Verdict {
+    fn decide(&self, _state: &State, _at: Timestamp, _cost: u64) -> Verdict {
         Verdict::Never
     }
 
-    fn take(&self, _state: &mut (), _at: Timestamp, _cost: u64) {}
+    fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
+        *state = State { used: state.used.saturating_add(cost), last: at };
+    }
 
-    fn give_back(&self, _state: &mut (), _at: Timestamp, _units: u64) {}
+    fn give_back(&self, state: &mut State, _at: Timestamp, units: u64) {
+        state.used = state.used.saturating_sub(units);
+    }
 
+    /// None is given, so the longest there may be.
     fn window(&self) -> Micros {
-        Micros::ZERO
+        MAX_WINDOW
     }
 
-    fn last(&self, _state: &()) -> Timestamp {
-        Timestamp::EPOCH
+    fn last(&self, state: &State) -> Timestamp {
+        state.last
     }
 
-    fn rewind(&self, _state: &mut (), _to: Timestamp) {}
+    fn rewind(&self, state: &mut State, to: Timestamp) {
+        state.last = to;
+    }
 
     fn limit(&self) -> u64 {
         0
     }
 
-    fn remaining(&self, _state: &(), _at: Timestamp) -> u64 {
+    fn remaining(&self, _state: &State, _at: Timestamp) -> u64 {
         0
     }
 
-    fn retry_after(&self, _state: &(), _at: Timestamp, _cost: u64) -> Micros {
+    fn retry_after(&self, _state: &State, _at: Timestamp, _cost: u64) -> Micros {
         Micros::MAX
     }
 
-    fn reset_after(&self, _state: &(), _at: Timestamp) -> Micros {
-        Micros::ZERO
+    fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
+        if state.used == 0 { Micros::ZERO } else { at.until_the_last() }
     }
 
     fn bound(&self, _largest_cost: u64) -> u64 {
         0
     }
 
-    fn used(&self, _state: &(), _at: Timestamp) -> u64 {
-        0
+    fn used(&self, state: &State, _at: Timestamp) -> u64 {
+        state.used
     }
 
     fn same_shape(&self, _old: &Self) -> bool {
         true
+    }
+
+    fn packing(&self) -> Packing {
+        Packing::One
+    }
+
+    fn pack(&self, _base: Timestamp, state: &State) -> [u64; 2] {
+        [state.used.min(LARGEST_WORD), 0]
+    }
+
+    fn unpack(&self, _base: Timestamp, words: [u64; 2]) -> State {
+        State { used: words[0], last: Timestamp::EPOCH }
     }
 }

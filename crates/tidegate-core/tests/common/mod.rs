@@ -39,6 +39,7 @@ pub fn limiter(policy: &Policy) -> Box<dyn Limiter> {
 pub fn rule(policy: &Policy) -> Result<Rule, RuleErrors> {
     let algorithm = Algorithm::from_name(policy.algorithm.name()).expect("the lists are the same");
     let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
+    spec.window = spec.window.filter(|window| !window.is_zero());
     match policy.algorithm {
         model::Algorithm::FixedWindow if policy.anchor_first_request => {
             spec.anchor = Some(Anchor::FirstRequest);
@@ -120,8 +121,7 @@ impl<Old: Room> Visitor for CarryOver<Old> {
 
     fn visit<R: Room>(self, room: &R) -> Self::Out {
         let mut next = Of { room: room.clone(), slot: None };
-        // A limit of 0 holds nothing: what comes after it begins as new.
-        let Some(state) = self.slot.filter(|_| size_of::<Old::State>() > 0) else {
+        let Some(state) = self.slot else {
             return Box::new(next);
         };
         let (old, state): (&dyn Any, &dyn Any) = (&self.old, &state);

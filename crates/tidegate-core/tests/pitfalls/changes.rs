@@ -34,6 +34,22 @@ fn a_change_that_mints_credit() {
     }
 }
 
+/// A limit of 0 for a moment forgot what was used, and opening the gate filled every bucket.
+#[test]
+fn closing_the_gate_and_opening_it_mints_credit() {
+    for algorithm in Algorithm::ALL {
+        for window_us in [HOUR, 0] {
+            let mut one = limiter(algorithm, 10, HOUR);
+            burst(one.as_mut(), HOUR);
+            let mut closed = one.amend(HOUR, &Policy::new(algorithm, 0, window_us));
+            assert_eq!(closed.step(HOUR, 1).retry_after_us, None, "{algorithm:?}");
+            let mut opened = closed.amend(HOUR, &Policy::new(algorithm, 10, HOUR));
+            let there = burst(opened.as_mut(), HOUR);
+            assert_eq!(there, 0, "{algorithm:?}, window {window_us}");
+        }
+    }
+}
+
 /// A higher limit for a moment, then the old one again: nothing is left of it.
 #[test]
 fn a_limit_raised_for_a_moment_leaves_nothing_behind() {

@@ -61,8 +61,24 @@ fn a_small_step_back_took_tokens_away() {
         let before = limiter.peek(HOUR + 500 * MS, 0);
         for back_us in [1, 10 * MS, 400 * MS] {
             let after = limiter.peek(HOUR + 500 * MS - back_us, 0);
-            assert_eq!(after, before, "{back_us}: {algorithm:?}");
+            assert_eq!(after.remaining, before.remaining, "{back_us}: {algorithm:?}");
+            let waits_us = before.reset_after_us + back_us;
+            assert_eq!(after.reset_after_us, waits_us, "{back_us}: {algorithm:?}");
         }
+    }
+}
+
+/// Waits were told from the time of the last unit to callers whose clock was still behind it.
+#[test]
+fn a_retry_after_that_is_too_early_after_a_small_step_back() {
+    for algorithm in Algorithm::ALL {
+        let mut limiter = limiter(algorithm, 10, SECOND);
+        burst(limiter.as_mut(), HOUR + 500 * MS);
+        let back = HOUR + 100 * MS;
+        let wait_us = limiter.step(back, 1).retry_after_us.unwrap();
+        assert!(wait_us > 400 * MS, "{wait_us}: {algorithm:?}");
+        assert!(!limiter.step(back + wait_us - 1, 1).allowed, "{algorithm:?}");
+        assert!(limiter.step(back + wait_us, 1).allowed, "{algorithm:?}");
     }
 }
 

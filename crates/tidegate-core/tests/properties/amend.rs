@@ -24,7 +24,7 @@ fn used(limiter: &mut dyn Limiter, at_us: u64) -> u64 {
     now.limit - now.remaining
 }
 
-/// Another rule of any algorithm, whose buckets start full; a limit of 0 holds nothing.
+/// Another rule of any algorithm, whose buckets start full.
 fn any_rule(rng: &mut Rng) -> Policy {
     let algorithm = rng.pick(Algorithm::ALL);
     Policy { initial: None, ..limited(policy(rng, algorithm)) }
@@ -165,5 +165,92 @@ fn changing_a_rule_to_itself_changes_nothing() {
             assert_eq!(amended.step(at_us, cost), plain.step(at_us, cost), "{policy:?}");
             amended = amended.amend(at_us, &policy);
         }
+    });
+}
+
+/// A limit of 0 for a moment, with a window or without: whatever is carried over is carried back.
+#[test]
+fn closing_and_opening_again_gives_nothing_back() {
+    for_many_policies(907, 2 * MANY, |rng, policy| {
+        let policy = Policy { initial: None, ..limited(policy) };
+        let (mut limiter, at_us) = after_traffic(rng, &policy);
+        let before = limiter.peek(at_us, 0);
+        let mut window_us = policy.window_us;
+        for _ in 0..rng.between(1, 3) {
+            window_us *= rng.below(2);
+            let mut closed =
+                limiter.amend(at_us, &Policy { limit: 0, window_us, ..policy.clone() });
+            let shut = closed.step(at_us, 1);
+            assert_eq!((shut.limit, shut.remaining, shut.retry_after_us), (0, 0, None));
+            assert_eq!(shut.reset_after_us == 0, before.reset_after_us == 0, "{policy:?}");
+            limiter = closed.amend(at_us, &policy);
+        }
+        let after = limiter.peek(at_us, 0);
+        assert_eq!(after.remaining, before.remaining, "{policy:?}");
+        assert!(after.reset_after_us >= before.reset_after_us, "{policy:?}");
+        assert!(!limiter.step(at_us, before.remaining + 1).allowed, "{policy:?}");
+    });
+}
+
+/// Time passes under a limit of 0 as under any other: units leave a window, a level stays.
+#[test]
+fn while_closed_a_window_empties_and_a_level_stays() {
+    for_many_policies(908, MANY, |rng, policy| {
+        let policy = Policy { initial: None, ..limited(policy) };
+        let (mut limiter, from_us) = after_traffic(rng, &policy);
+        let level = policy.algorithm.has_capacity();
+        let used = used(limiter.as_mut(), from_us);
+        let at_us = from_us + rng.below(3 * policy.window_us);
+        let want =
+            if level { policy.limit_figure() - used } else { limiter.peek(at_us, 0).remaining };
+        let closed = limiter.amend(from_us, &Policy { limit: 0, ..policy.clone() });
+        let mut opened = closed.amend(at_us, &policy);
+        assert_eq!(opened.peek(at_us, 0).remaining, want, "{policy:?}");
+    });
+}
+
+/// What was used when the gate closed comes back by a refund and grows by a debt, also while closed.
+#[test]
+fn a_reservation_is_settled_while_closed() {
+    for_many_policies(909, MANY, |rng, policy| {
+        let policy = Policy { initial: None, ..limited(policy) };
+        if policy.algorithm == Algorithm::SlidingCounter {
+            return; // a unit of the window before counts less than a unit
+        }
+        let (mut limiter, at_us) = (common::limiter(&policy), 7 * policy.window_us);
+        let reserved = rng.between(1, policy.limit_figure());
+        assert!(limiter.step(at_us, reserved).allowed);
+        let window_us = policy.window_us * rng.below(2);
+        let mut closed = limiter.amend(at_us, &Policy { limit: 0, window_us, ..policy.clone() });
+        let actual = rng.between(0, 2 * reserved);
+        closed.settle(at_us, reserved, actual);
+        assert_eq!(closed.peek(at_us, 0).reset_after_us == 0, actual == 0, "{policy:?}");
+        let left = closed.amend(at_us, &policy).peek(at_us, 0).remaining;
+        assert_eq!(left, policy.limit_figure().saturating_sub(actual), "{policy:?}");
+    });
+}
+
+/// Nothing is to be kept for a limiter under which nothing is used, so a table may drop it.
+#[test]
+fn a_closed_limiter_is_forgotten_just_when_nothing_is_used() {
+    for_many_policies(910, MANY, |rng, policy| {
+        let shut =
+            Policy { limit: 0, window_us: policy.window_us * rng.below(2), ..policy.clone() };
+        let (mut closed, at_us) = (common::limiter(&shut), 9 * policy.window_us);
+        closed.step(at_us, 1);
+        assert!(closed.forget_if_new(at_us), "{shut:?}");
+        closed.settle(at_us, 0, 1);
+        assert!(!closed.forget_if_new(at_us), "{shut:?}");
+        closed.refund(at_us, 1);
+        assert!(closed.forget_if_new(at_us), "{shut:?}");
+    });
+}
+
+/// A rule that is sound stays so with a limit of 0 and no other word changed.
+#[test]
+fn any_sound_rule_can_be_closed() {
+    for_many_policies(911, 2 * MANY, |_, policy| {
+        let closed = common::rule(&Policy { limit: 0, ..policy.clone() });
+        assert!(closed.is_ok(), "{policy:?}: {closed:?}");
     });
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Limiter};
 use crate::greedy::grab;
-use crate::{MANY, STEPS, for_many_policies};
+use crate::{MANY, STEPS, for_many_of, for_many_policies};
 use testkit::model::{Algorithm, Policy};
 use testkit::traffic::{self, Rng};
 
@@ -158,5 +158,53 @@ fn a_step_back_alone_gives_nothing() {
         let before = limiter.peek(at_us, 1).remaining;
         let back_us = at_us.saturating_sub(rng.below(29 * policy.window_us));
         assert_eq!(limiter.peek(back_us, 1).remaining, before, "{back_us}: {policy:?}");
+    });
+}
+
+/// The wait is counted on the clock that was read: what that lacks of the last unit is waited for too.
+#[test]
+fn after_a_step_back_the_wait_told_is_enough_and_not_a_microsecond_too_much() {
+    let mut waits = 0;
+    for_many_policies(705, 2 * MANY, |rng, policy| {
+        let mut limiter = common::limiter(&policy);
+        for (at_us, cost) in traffic::trace(rng, &policy, 30) {
+            limiter.step(at_us, cost);
+            let back_us = rng.pick([1, policy.window_us / 3, policy.window_us]);
+            let reads_us = at_us.saturating_sub(rng.between(0, back_us));
+            let any = rng.between(1, policy.limit_figure().max(1));
+            let told = limiter.peek(reads_us, any);
+            if let Some(wait_us @ 1..) = told.retry_after_us {
+                waits += u64::from(reads_us < at_us);
+                assert!(limiter.peek(reads_us + wait_us, any).allowed, "{wait_us}: {policy:?}");
+                assert!(
+                    !limiter.peek(reads_us + wait_us - 1, any).allowed,
+                    "{wait_us}: {policy:?}"
+                );
+            }
+            assert_resets(limiter.as_mut(), reads_us, told.reset_after_us);
+        }
+    });
+    assert!(waits > 10_000, "only {waits} waits after a step back: the property says little");
+}
+
+/// Just after that wait nothing is used.
+fn assert_resets(limiter: &mut dyn Limiter, reads_us: u64, reset_us: u64) {
+    assert_eq!(limiter.peek(reads_us + reset_us, 0).reset_after_us, 0);
+    if reset_us > 0 {
+        assert_ne!(limiter.peek(reads_us + reset_us - 1, 0).reset_after_us, 0);
+    }
+}
+
+/// A delay is how long a request is held, whatever the clock reads meanwhile.
+#[test]
+fn a_step_back_makes_no_delay_longer() {
+    for_many_of(Algorithm::LeakyQueue, 706, MANY, &mut |rng, policy| {
+        let policy = Policy { limit: policy.limit.max(1), ..policy };
+        let at_us = 5 * policy.window_us;
+        let mut limiter = common::limiter(&policy);
+        limiter.step(at_us, 1);
+        let there = limiter.peek(at_us, 1);
+        let back = limiter.peek(at_us - rng.below(policy.window_us), 1);
+        assert_eq!(back.delay_us, there.delay_us, "{policy:?}");
     });
 }

@@ -136,7 +136,7 @@ impl Room for FixedWindow {
     fn bound(&self, _largest_cost: u64) -> u64 {
         match self.anchor {
             Anchor::Epoch => 2 * self.limit,
-            Anchor::FirstRequest => 2 * self.limit - 1,
+            Anchor::FirstRequest => (2 * self.limit).saturating_sub(1),
         }
     }
 
@@ -148,8 +148,9 @@ impl Room for FixedWindow {
         (self.window, self.anchor) == (old.window, old.anchor)
     }
 
+    /// At a limit of 0 what is used was taken under another limit, and is kept whatever that was.
     fn packing(&self) -> Packing {
-        if u64::BITS - self.limit.leading_zeros() < self.count_bits {
+        if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
             Packing::One
         } else {
             Packing::Two

@@ -11,18 +11,14 @@ use crate::time::{Micros, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeakyQueue {
     per_window: u64,
-    capacity: u64,
+    /// One unit is served at once, `capacity` wait; none at a limit of 0.
+    places: u64,
     window: Micros,
     rate: Rate,
     packing: Packing,
 }
 
 impl LeakyQueue {
-    /// One unit is served at once, `capacity` wait.
-    const fn places(&self) -> u64 {
-        self.capacity + 1
-    }
-
     /// What an arrival at `at` would wait, in grains.
     fn wait(&self, state: &Level, at: Timestamp) -> u128 {
         state.left(self.rate, at)
@@ -36,8 +32,9 @@ impl Room for LeakyQueue {
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let rate = Rate::new(limit, window);
         let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
-        let packing = Level::packing(rate, rate.grains(capacity + 1));
-        Ok(Self { per_window: limit, capacity, window, rate, packing })
+        let places = if limit == 0 { 0 } else { capacity + 1 };
+        let packing = Level::packing(rate, rate.grains(places));
+        Ok(Self { per_window: limit, places, window, rate, packing })
     }
 
     fn fresh(&self, _now: Timestamp) -> Level {
@@ -47,9 +44,9 @@ impl Room for LeakyQueue {
     /// The last unit of the request may wait as long as a full queue takes to leave.
     #[inline]
     fn decide(&self, state: &Level, at: Timestamp, cost: u64) -> Verdict {
-        if cost > self.places() {
+        if cost > self.places {
             Verdict::Never
-        } else if self.wait(state, at) <= self.rate.grains(self.places() - cost) {
+        } else if self.wait(state, at) <= self.rate.grains(self.places - cost) {
             Verdict::Allow
         } else {
             Verdict::Deny
@@ -79,24 +76,24 @@ impl Room for LeakyQueue {
     }
 
     fn limit(&self) -> u64 {
-        self.places()
+        self.places
     }
 
     fn remaining(&self, state: &Level, at: Timestamp) -> u64 {
-        let wait = self.wait(state, at);
-        match self.rate.grains(self.capacity).checked_sub(wait) {
+        let with_one_more = self.wait(state, at).saturating_add(self.rate.grains(1));
+        match self.rate.grains(self.places).checked_sub(with_one_more) {
             Some(slack) => self.rate.units_floor(slack) + 1,
             None => 0,
         }
     }
 
     fn retry_after(&self, state: &Level, at: Timestamp, cost: u64) -> Micros {
-        let longest = self.rate.grains(self.places().saturating_sub(cost));
+        let longest = self.rate.grains(self.places.saturating_sub(cost));
         self.rate.wait(self.wait(state, at).saturating_sub(longest))
     }
 
     fn reset_after(&self, state: &Level, at: Timestamp) -> Micros {
-        self.rate.wait(self.wait(state, at))
+        self.rate.wait_from(at, self.wait(state, at))
     }
 
     /// The request leaves when everything before it has.
@@ -107,7 +104,7 @@ impl Room for LeakyQueue {
 
     /// Slots are W/N apart; the units of one request leave together in the first of its slots.
     fn bound(&self, largest_cost: u64) -> u64 {
-        self.per_window + largest_cost.saturating_sub(1)
+        if self.places == 0 { 0 } else { self.per_window + largest_cost.saturating_sub(1) }
     }
 
     fn used(&self, state: &Level, at: Timestamp) -> u64 {

@@ -180,7 +180,7 @@ impl Room for SlidingCounter {
     }
 
     fn bound(&self, _largest_cost: u64) -> u64 {
-        2 * self.limit - 1
+        (2 * self.limit).saturating_sub(1)
     }
 
     fn used(&self, state: &State, at: Timestamp) -> u64 {
@@ -192,8 +192,9 @@ impl Room for SlidingCounter {
         self.window == old.window
     }
 
+    /// At a limit of 0 what is used was taken under another limit, and is kept whatever that was.
     fn packing(&self) -> Packing {
-        if u64::BITS - self.limit.leading_zeros() < self.count_bits {
+        if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
             Packing::One
         } else {
             Packing::Two

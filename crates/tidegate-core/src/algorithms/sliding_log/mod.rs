@@ -1,5 +1,7 @@
 //! Sliding log: the time of every admitted unit, so that no window of length W holds more than N.
 
+#[cfg(test)]
+mod looks;
 mod ring;
 
 use crate::algorithm::Room;
@@ -22,7 +24,8 @@ pub struct SlidingLog {
 ///
 /// Entries carry running totals, which may wrap; `gone` is the total before the first unit still
 /// held. So entry by entry `total - gone` tells how many of the units held are there *through* it,
-/// and the u-th oldest unit is in the first entry for which that is at least u.
+/// and the u-th oldest unit is in the first entry for which that is at least u. Every entry holds a
+/// unit at least, so that is one of the first u.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     ring: Ring,
@@ -41,36 +44,26 @@ impl State {
         self.ring.back().map_or(0, |newest| self.through(newest))
     }
 
-    /// When the `nth` oldest unit held leaves (1 is the oldest). Constant time for the oldest entry,
-    /// which is all that a cost of 1 asks for; a binary search beyond it.
-    fn leaves(&self, nth: u64) -> Option<Timestamp> {
-        match self.ring.front() {
-            Some(oldest) if nth <= self.through(oldest) => Some(oldest.leaves),
-            _ => {
-                let found = self.ring.first(|entry| self.through(entry) >= nth);
-                self.ring.get(found).map(|entry| entry.leaves)
-            }
-        }
+    /// The entry of the `nth` oldest unit held (1 is the oldest) and its index: one look for the oldest,
+    /// log2(`nth`) + 1 looks for any other, whatever is held beyond it.
+    fn of_unit(&self, nth: u64) -> Option<(usize, &Entry)> {
+        let among = usize::try_from(nth).unwrap_or(usize::MAX);
+        self.ring.first(among, |entry| self.through(entry) >= nth)
     }
 
     /// Units held that have left by `at`, and the number of their entries: a binary search.
     fn left(&self, at: Timestamp) -> (u64, usize) {
-        let entries = self.ring.first(|entry| entry.leaves > at);
+        let counts = self.ring.first(usize::MAX, |entry| entry.leaves > at);
+        let entries = counts.map_or(self.ring.len(), |(index, _)| index);
         let newest = entries.checked_sub(1).and_then(|index| self.ring.get(index));
         (newest.map_or(0, |entry| self.through(entry)), entries)
     }
 
-    /// Whether all units of the newest entry were given back.
-    fn newest_is_empty(&self) -> bool {
-        let before = self.ring.len().checked_sub(2).and_then(|index| self.ring.get(index));
-        let through = before.map_or(0, |entry| self.through(entry));
-        self.ring.back().is_some_and(|newest| self.through(newest) == through)
-    }
-
-    fn drop_oldest(&mut self) {
-        if let Some(oldest) = self.ring.pop_front() {
-            self.gone = oldest.total;
-        }
+    /// Forgets the oldest `units`, of which the last is in the entry at `index`.
+    fn forget(&mut self, units: u64, index: usize) {
+        self.gone = self.gone.wrapping_add(units);
+        let is_empty = self.ring.get(index).is_some_and(|entry| self.through(entry) == 0);
+        self.ring.skip(index + usize::from(is_empty));
     }
 }
 
@@ -89,8 +82,8 @@ impl SlidingLog {
         self.end_of_tick(at).plus(self.window)
     }
 
-    fn wait(leaves: Option<Timestamp>, at: Timestamp) -> Micros {
-        leaves.map_or(Micros::ZERO, |leaves| leaves.since(at))
+    fn wait(leaves: Option<&Entry>, at: Timestamp) -> Micros {
+        leaves.map_or(Micros::ZERO, |entry| entry.leaves.since(at))
     }
 
     /// Units that count at `at`; for figures only.
@@ -103,11 +96,29 @@ impl SlidingLog {
         state.held().saturating_add(cost).saturating_sub(self.limit)
     }
 
+    /// Forgets the units whose leaving makes room for `cost`: no more than N are then held, so that no
+    /// later verdict has to look further than its own cost. They count no more at any reading, for what
+    /// is taken now is the last unit, and no reading counts as earlier than that. If it is a debt that is
+    /// taken, all units that have left are forgotten.
+    fn forget_what_made_room(&self, state: &mut State, at: Timestamp, cost: u64) {
+        let over = self.over(state, cost);
+        let found = if over == 0 { None } else { state.of_unit(over) };
+        match found {
+            Some((index, entry)) if entry.leaves <= at => state.forget(over, index),
+            None if over == 0 => {}
+            _ => {
+                let (left, entries) = state.left(at);
+                state.forget(left, entries);
+            }
+        }
+    }
+
     /// Drops the oldest entry if it has left. Twice for each entry added, the ring never holds more
     /// entries than can count at once, and nothing is ever swept.
-    fn drop_one_that_left(&self, state: &mut State, at: Timestamp) {
-        if state.ring.front().is_some_and(|oldest| oldest.leaves <= at) {
-            state.drop_oldest();
+    fn drop_one_that_left(state: &mut State, at: Timestamp) {
+        if let Some(oldest) = state.ring.front().copied().filter(|oldest| oldest.leaves <= at) {
+            state.gone = oldest.total;
+            state.ring.skip(1);
         }
     }
 }
@@ -139,16 +150,20 @@ impl Room for SlidingLog {
         if cost > self.limit {
             return Verdict::Never;
         }
-        let over = self.over(state, cost);
-        match state.leaves(over) {
-            Some(leaves) if over > 0 && leaves > at => Verdict::Deny,
+        match self.over(state, cost) {
+            0 => Verdict::Allow,
+            over if state.of_unit(over).is_some_and(|(_, entry)| entry.leaves > at) => {
+                Verdict::Deny
+            }
             _ => Verdict::Allow,
         }
     }
 
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
-        self.drop_one_that_left(state, at);
-        self.drop_one_that_left(state, at);
+        self.forget_what_made_room(state, at, cost);
+        Self::drop_one_that_left(state, at);
+        Self::drop_one_that_left(state, at);
+        state.ring.free_some();
         // Entries stay in order also where the clock went back to the middle of a tick.
         let leaves =
             state.ring.back().map_or(Timestamp::EPOCH, |newest| newest.leaves).max(self.leaves(at));
@@ -158,25 +173,25 @@ impl Room for SlidingLog {
         state.last = at;
     }
 
-    /// The oldest units that count are given back. Those that have left keep their places, for a
-    /// clock that goes backward a little.
+    /// The oldest units that count are given back. Those that have left are kept, for a clock that goes
+    /// backward a little: they move up over the entries that are emptied.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
         let (left, entries_left) = state.left(at);
         let units = units.min(state.held() - left);
+        if units == 0 {
+            return;
+        }
+        let kept = state.ring.first(usize::MAX, |entry| state.through(entry) > left + units);
+        let emptied = kept.map_or(state.ring.len(), |(index, _)| index) - entries_left;
+        for index in (0..entries_left).rev() {
+            state.ring.put_over(index, index + emptied, |entry| Entry {
+                total: entry.total.wrapping_add(units),
+                ..entry
+            });
+        }
         state.gone = state.gone.wrapping_add(units);
-        let gone = state.gone;
-        for (index, entry) in state.ring.entries_mut().enumerate() {
-            if index < entries_left {
-                entry.total = entry.total.wrapping_add(units);
-            } else if (entry.total.wrapping_sub(gone) as i64) < left as i64 {
-                entry.total = gone.wrapping_add(left);
-            } else {
-                break;
-            }
-        }
-        while state.newest_is_empty() {
-            state.ring.pop_back();
-        }
+        state.ring.skip(emptied);
+        state.ring.free_some();
     }
 
     fn window(&self) -> Micros {
@@ -203,11 +218,11 @@ impl Room for SlidingLog {
 
     fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
         let over = self.over(state, cost);
-        Self::wait(state.leaves(over), at)
+        Self::wait(state.of_unit(over).map(|(_, entry)| entry), at)
     }
 
     fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
-        Self::wait(state.ring.back().map(|newest| newest.leaves), at)
+        Self::wait(state.ring.back(), at)
     }
 
     fn bound(&self, _largest_cost: u64) -> u64 {

@@ -12,29 +12,46 @@ pub(super) struct Entry {
     pub(super) total: u64,
 }
 
-/// Entries in time order, in chunks. Every chunk but the last is full; the first `skipped` entries of the first
-/// chunk are gone.
+/// Entries in time order, in chunks. Every chunk but the last is full; the first `skipped` entries of
+/// all are gone, and chunks of which all are gone are freed a few at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     chunks: VecDeque<Vec<Entry>>,
     skipped: usize,
     /// Chunks hold 2^`bits` entries.
     bits: u32,
+    /// Entries looked at, to be counted by tests.
+    #[cfg(test)]
+    pub(super) looks: core::cell::Cell<u32>,
 }
 
 impl Ring {
     pub(super) const BYTES_PER_ENTRY: u64 = size_of::<Entry>() as u64;
+    /// Chunks that [`Ring::free_some`] frees at most.
+    pub(super) const FREED_AT_ONCE: usize = 2;
     const LONGEST_CHUNK: u64 = 1024;
     const SHORTEST_CHUNK: u64 = 4;
 
     /// A ring for at most `most` entries at a time: chunks of a quarter of that, within reason.
     pub(super) fn for_entries(most: u64) -> Self {
         let chunk = (most / 4).clamp(Self::SHORTEST_CHUNK, Self::LONGEST_CHUNK);
-        Self { chunks: VecDeque::new(), skipped: 0, bits: chunk.ilog2() }
+        Self {
+            chunks: VecDeque::new(),
+            skipped: 0,
+            bits: chunk.ilog2(),
+            #[cfg(test)]
+            looks: core::cell::Cell::new(0),
+        }
     }
 
     const fn chunk_len(&self) -> usize {
         1 << self.bits
+    }
+
+    /// Chunks that are there, those of which all entries are gone included.
+    #[cfg(test)]
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks.len()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -53,7 +70,7 @@ impl Ring {
     }
 
     pub(super) fn front(&self) -> Option<&Entry> {
-        self.chunks.front()?.get(self.skipped)
+        self.get(0)
     }
 
     pub(super) fn back(&self) -> Option<&Entry> {
@@ -62,28 +79,39 @@ impl Ring {
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&Entry> {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
         let place = self.skipped + index;
         self.chunks.get(place >> self.bits)?.get(place & (self.chunk_len() - 1))
     }
 
-    /// The index of the first entry for which `holds` is true, given that it stays true from there on;
-    /// the length when there is none.
-    pub(super) fn first(&self, holds: impl Fn(&Entry) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
+    /// The first of the oldest `among` entries for which `holds` is true, and its index, given that it
+    /// stays true from there on. Halves, so it looks at log2(`among`) + 1 entries at most, however many
+    /// there are.
+    pub(super) fn first(
+        &self,
+        among: usize,
+        holds: impl Fn(&Entry) -> bool,
+    ) -> Option<(usize, &Entry)> {
+        let (mut low, mut high, mut found) = (0, among.min(self.len()), None);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.get(middle).is_some_and(&holds) {
-                high = middle;
-            } else {
-                low = middle + 1;
+            match self.get(middle) {
+                Some(entry) if holds(entry) => {
+                    found = Some((middle, entry));
+                    high = middle;
+                }
+                _ => low = middle + 1,
             }
         }
-        low
+        found
     }
 
-    /// Adds an entry, or raises the newest one if it is of the same tick.
+    /// Adds an entry; or replaces the newest one, if it is of the same tick or would hold no unit less.
     pub(super) fn record(&mut self, entry: Entry) {
-        if self.back().is_some_and(|newest| newest.leaves == entry.leaves) {
+        let replaces =
+            |newest: &Entry| newest.leaves == entry.leaves || newest.total == entry.total;
+        if self.back().is_some_and(replaces) {
             if let Some(newest) = self.chunks.back_mut().and_then(|chunk| chunk.last_mut()) {
                 *newest = entry;
             }
@@ -101,38 +129,39 @@ impl Ring {
         }
     }
 
-    /// Takes the oldest entry out. A chunk that is used up is freed, or kept for the next entries
-    /// when it is the only one.
-    pub(super) fn pop_front(&mut self) -> Option<Entry> {
-        let entry = *self.front()?;
-        self.skipped += 1;
-        if self.len() == 0 {
-            self.chunks.truncate(1);
-            self.chunks.iter_mut().for_each(Vec::clear);
-            self.skipped = 0;
-        } else if self.skipped == self.chunk_len() {
-            self.chunks.pop_front();
-            self.skipped = 0;
-        }
-        Some(entry)
+    /// Moves the front past the oldest `entries`, in constant time: their chunks are freed later.
+    pub(super) fn skip(&mut self, entries: usize) {
+        self.skipped += entries.min(self.len());
     }
 
-    /// Takes the newest entry out.
-    pub(super) fn pop_back(&mut self) {
-        if self.len() > 0 {
-            let newest = self.chunks.back_mut().map_or(0, |chunk| {
-                chunk.pop();
-                chunk.len()
-            });
-            if newest == 0 && self.chunks.len() > 1 {
-                self.chunks.pop_back();
+    /// Frees a few of the chunks that are used up. The last one is kept for the next entries.
+    pub(super) fn free_some(&mut self) {
+        for _ in 0..Self::FREED_AT_ONCE {
+            if self.chunks.len() > 1 && self.skipped >= self.chunk_len() {
+                self.chunks.pop_front();
+                self.skipped -= self.chunk_len();
             }
+        }
+        if let (1, 0, Some(only)) = (self.chunks.len(), self.len(), self.chunks.front_mut()) {
+            only.clear();
+            self.skipped = 0;
         }
     }
 
     /// The entries, oldest first, to be changed in place.
     pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.chunks.iter_mut().flatten().skip(self.skipped)
+    }
+
+    /// Puts the entry at `from`, changed by `change`, where the one at `to` was.
+    pub(super) fn put_over(&mut self, from: usize, to: usize, change: impl FnOnce(Entry) -> Entry) {
+        let place = self.skipped + to;
+        let (chunk, within) = (place >> self.bits, place & (self.chunk_len() - 1));
+        if let Some(entry) = self.get(from).copied().map(change)
+            && let Some(there) = self.chunks.get_mut(chunk).and_then(|chunk| chunk.get_mut(within))
+        {
+            *there = entry;
+        }
     }
 }
 

@@ -35,7 +35,8 @@ impl Room for TokenBucket {
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let rate = Rate::new(limit, window);
         let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
-        let initial = spec.initial.unwrap_or(capacity);
+        // At a limit of 0 there is no capacity that it could be above.
+        let initial = spec.initial.filter(|_| limit > 0).unwrap_or(capacity);
         if initial > capacity {
             return Err(out_of_range(Word::Initial, initial).into());
         }
@@ -106,7 +107,7 @@ impl Room for TokenBucket {
     }
 
     fn reset_after(&self, state: &Level, at: Timestamp) -> Micros {
-        self.rate.wait(self.missing(state, at))
+        self.rate.wait_from(at, self.missing(state, at))
     }
 
     /// A full bucket, and what flows in meanwhile.

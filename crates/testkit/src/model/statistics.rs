@@ -1,0 +1,144 @@
+//! Statistics: everything that was counted, in a list; each window counts it through.
+
+/// The length of a bucket.
+const BUCKET_US: u64 = 500_000;
+
+/// What was counted in one window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Units admitted.
+    pub pass: u64,
+    /// Units refused.
+    pub block: u64,
+    /// Requests that ended with an error.
+    pub exception: u64,
+    /// Requests that ended well.
+    pub success: u64,
+    /// Their response times, added up.
+    pub rt_sum_us: u64,
+    /// The least of their response times.
+    pub rt_min_us: Option<u64>,
+    /// Units borrowed from a bucket to come.
+    pub occupied: u64,
+}
+
+/// One thing that was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Units admitted.
+    Pass(u64),
+    /// Units refused.
+    Block(u64),
+    /// Requests that ended with an error.
+    Exception(u64),
+    /// A request that ended well, and its response time.
+    Success(u64),
+    /// Units borrowed from a bucket to come.
+    Occupied(u64),
+}
+
+/// The statistics of one resource, nothing forgotten.
+///
+/// Time is the latest time that any verb was told, by the half second: an earlier one counts as in the
+/// current half second.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    current: i64,
+    counted: Vec<(i64, What)>,
+}
+
+impl Statistics {
+    /// Counts one thing.
+    pub fn count(&mut self, at_us: u64, what: What) {
+        let bucket = self.now(at_us);
+        self.counted.push((bucket, what));
+    }
+
+    /// The wait for a place for `units`: in the current bucket or the first of the next two where no
+    /// second that holds it passes more than `limit`, with at most `most` units in buckets to come.
+    pub fn occupy(&mut self, at_us: u64, units: u64, limit: u64, most: u64) -> Option<u64> {
+        let current = self.now(at_us);
+        if units == 0 {
+            return Some(0);
+        }
+        let fits = |bucket: &i64| {
+            let second = |first| self.passed(|b| b == first || b == first + 1) + u128::from(units);
+            second(bucket - 1).max(second(*bucket)) <= u128::from(limit)
+        };
+        let bucket = (current..=current + 2).find(fits)?;
+        if bucket > current {
+            if self.passed(|b| b > current) + u128::from(units) > u128::from(most) {
+                return None;
+            }
+            self.counted.push((current, What::Occupied(units)));
+        }
+        self.counted.push((bucket, What::Pass(units)));
+        let began_us = |bucket: i64| u64::try_from(bucket).unwrap_or(0) * BUCKET_US;
+        Some(began_us(bucket).saturating_sub(at_us.max(began_us(current))))
+    }
+
+    /// The last second: two buckets.
+    pub fn second(&mut self, at_us: u64) -> Figures {
+        let current = self.now(at_us);
+        self.figures(|bucket| bucket == current || bucket == current - 1)
+    }
+
+    /// The last minute: sixty seconds of the clock, the current one counted in.
+    pub fn minute(&mut self, at_us: u64) -> Figures {
+        let second = self.now(at_us).div_euclid(2);
+        self.figures(|bucket| (second - 59..=second).contains(&bucket.div_euclid(2)))
+    }
+
+    /// Each second of the last minute, oldest first, with the time it began.
+    pub fn seconds(&mut self, at_us: u64) -> Vec<(u64, Figures)> {
+        let newest = self.now(at_us).div_euclid(2);
+        let from_epoch = (newest - 59..=newest).filter_map(|second| u64::try_from(second).ok());
+        let each = |second: u64| {
+            let of_it = |bucket: i64| bucket.div_euclid(2) == second.cast_signed();
+            (second * 2 * BUCKET_US, self.figures(of_it))
+        };
+        from_epoch.map(each).collect()
+    }
+
+    /// The current bucket at that time.
+    fn now(&mut self, at_us: u64) -> i64 {
+        self.current = self.current.max((at_us / BUCKET_US).cast_signed());
+        self.current
+    }
+
+    /// Units that passed in some buckets, or will.
+    fn passed(&self, counts: impl Fn(i64) -> bool) -> u128 {
+        let units = |(bucket, what): &(i64, What)| match what {
+            What::Pass(units) if counts(*bucket) => u128::from(*units),
+            _ => 0,
+        };
+        self.counted.iter().map(units).sum()
+    }
+
+    /// What was counted in some buckets, of those that have begun.
+    fn figures(&self, counts: impl Fn(i64) -> bool) -> Figures {
+        let mut figures = Figures::default();
+        for (bucket, what) in &self.counted {
+            if *bucket <= self.current && counts(*bucket) {
+                figures.add(*what);
+            }
+        }
+        figures
+    }
+}
+
+impl Figures {
+    fn add(&mut self, what: What) {
+        match what {
+            What::Pass(units) => self.pass += units,
+            What::Block(units) => self.block += units,
+            What::Exception(requests) => self.exception += requests,
+            What::Occupied(units) => self.occupied += units,
+            What::Success(us) => {
+                self.success += 1;
+                self.rt_sum_us += us;
+                self.rt_min_us = Some(self.rt_min_us.map_or(us, |least| least.min(us)));
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! How many entries a verdict looks at: counted, and held to a bound that does not know N.
+
+use alloc::vec::Vec;
+
+use super::{Ring, SlidingLog, State};
+use crate::algorithm::Room;
+use crate::decision::Verdict;
+use crate::rule::Spec;
+use crate::time::{Micros, Timestamp};
+use crate::{Algorithm, Held};
+
+const SECOND_US: u64 = 1_000_000;
+
+/// A log of one second, and how its verdicts were come by.
+struct Watched {
+    room: SlidingLog,
+    state: State,
+    admitted: u32,
+    denied: u32,
+}
+
+impl Watched {
+    fn new(limit: u64) -> Self {
+        let window = Micros::from_micros(SECOND_US);
+        let spec = Spec::new(Algorithm::SlidingLog, limit, window);
+        let room = SlidingLog::build(&spec, limit, window).unwrap();
+        let state = room.fresh(Timestamp::EPOCH);
+        Self { room, state, admitted: 0, denied: 0 }
+    }
+
+    /// One log with an entry for each of its units, a second's worth of them, the last at `SECOND_US`.
+    fn full(limit: u64) -> Self {
+        let mut log = Self::new(limit);
+        let every_us = SECOND_US / limit;
+        for unit in 1..=limit {
+            assert!(log.ask(unit * every_us, 1));
+        }
+        assert_eq!(log.state.ring.len() as u64, limit);
+        (log.admitted, log.denied) = (0, 0);
+        log
+    }
+
+    fn looks_of<T>(&mut self, work: impl FnOnce(&SlidingLog, &mut State) -> T) -> (T, u32) {
+        self.state.ring.looks.set(0);
+        let done = work(&self.room, &mut self.state);
+        (done, self.state.ring.looks.get())
+    }
+
+    /// Asks, and holds every step of it to its bound, which knows the cost and nothing else.
+    fn ask(&mut self, at_us: u64, cost: u64) -> bool {
+        let at = Timestamp::from_micros(at_us);
+        let search = cost.ilog2() + 1;
+        let (verdict, looks) = self.looks_of(|room, state| room.decide(state, at, cost));
+        assert!(looks <= search, "{looks} looks for {cost} units at {at_us}: {:?}", self.room);
+        let (_, looks) = self.looks_of(|room, state| room.retry_after(state, at, cost));
+        assert!(looks <= search, "{looks} looks for a wait of {cost}: {:?}", self.room);
+        if verdict != Verdict::Allow {
+            self.denied += 1;
+            return false;
+        }
+        self.admitted += 1;
+        let before = self.state.ring.chunks();
+        let (_, looks) = self.looks_of(|room, state| room.take(state, at, cost));
+        assert!(looks <= search + 3, "{looks} looks to take {cost} at {at_us}: {:?}", self.room);
+        let freed = before.saturating_sub(self.state.ring.chunks());
+        assert!(freed <= Ring::FREED_AT_ONCE, "{freed} chunks freed for {cost} at {at_us}");
+        assert!(self.state.held() <= self.room.limit, "more held than N: {:?}", self.room);
+        true
+    }
+}
+
+/// Costs that fit a log of ten.
+const COSTS: [u64; 9] = [1, 2, 3, 1, 10, 7, 1, 4, 5];
+
+#[test]
+fn a_verdict_looks_no_further_than_its_cost_whatever_n() {
+    for limit in [10, 1_000_000] {
+        let mut log = Watched::full(limit);
+        let every_us = SECOND_US / limit;
+        let mut at_us = SECOND_US;
+        for cost in COSTS.into_iter().cycle().take(5_000) {
+            log.ask(at_us, cost);
+            at_us += 2 * every_us;
+        }
+        assert!(log.admitted > 1_000 && log.denied > 1_000, "{}, {}", log.admitted, log.denied);
+    }
+}
+
+#[test]
+fn a_verdict_after_a_whole_window_looks_no_further_either() {
+    for limit in [10, 1_000_000] {
+        for cost in [1, 3, 10, limit / 3, limit - 1, limit] {
+            let mut log = Watched::full(limit);
+            assert!(log.ask(2 * SECOND_US, cost), "{cost} of {limit}");
+            assert!(!log.ask(2 * SECOND_US, limit), "{cost} of {limit}");
+            assert!(cost == limit || log.ask(2 * SECOND_US, 1), "{cost} of {limit}");
+        }
+    }
+}
+
+/// What is given back leaves no empty entries in the way.
+#[test]
+fn a_verdict_after_a_refund_looks_no_further_either() {
+    for limit in [10, 1_000_000] {
+        for given_back in [1, limit / 2, limit - 3] {
+            let mut log = Watched::full(limit);
+            let at_us = SECOND_US + 5 * (SECOND_US / limit);
+            let at = Timestamp::from_micros(at_us);
+            log.room.give_back(&mut log.state, at, given_back);
+            for cost in COSTS {
+                log.ask(at_us, cost);
+            }
+            log.ask(2 * SECOND_US, 10);
+        }
+    }
+}
+
+/// Settling has to look for what has left; the verdicts after it do not, but for the debt.
+#[test]
+fn a_debt_is_all_that_a_verdict_looks_at_besides() {
+    for limit in [10, 1_000_000] {
+        let mut log = Watched::full(limit);
+        let mut slot = Some(log.state.clone());
+        let at = Timestamp::from_micros(2 * SECOND_US);
+        Held::new(&log.room, &mut slot, 0).settle(at, 0, limit + 5);
+        log.state = slot.unwrap();
+        assert_eq!(log.state.held(), limit + 5);
+        let (verdict, looks) = log.looks_of(|room, state| room.decide(state, at, 1));
+        assert_eq!(verdict, Verdict::Deny);
+        assert!(looks <= 6_u64.ilog2() + 1, "{looks}");
+    }
+}
+
+/// The chunks of a million units are freed a few at a time, by the units that come after them.
+#[test]
+fn what_is_no_longer_needed_is_freed_little_by_little() {
+    let mut log = Watched::full(1_000_000);
+    let full = log.state.ring.chunks();
+    assert!(log.ask(3 * SECOND_US, 1_000_000));
+    assert!(log.state.ring.len() == 1 && log.state.ring.chunks() > full - 4);
+    let told: Vec<u64> = (1..=500)
+        .map(|unit| {
+            assert!(log.ask((4 + unit) * SECOND_US, 1_000_000));
+            log.room.heap_bytes(&log.state)
+        })
+        .collect();
+    assert!(told.is_sorted_by(|before, after| before >= after), "it grows: {told:?}");
+    assert!(log.state.ring.chunks() <= 2, "{} chunks", log.state.ring.chunks());
+}
