@@ -1,10 +1,14 @@
 //! Every algorithm with one limit over one trace.
+//!
+//! Memory is bounded however many keys there are: each algorithm keeps at most as many limiters as any
+//! rule does ([`RuleSpec::max_keys`], a million), and all of them together watch windows in
+//! [`WORST_BYTES`](crate::report::WORST_BYTES). The table says so where that was not enough.
 
 use tidegate::{Algorithm, Micros, Policy, PolicyErrors, RuleSpec, Spec};
 
-use crate::plot::{Bins, Timeline};
+use crate::plot::{Bins, Timeline, length_label};
 use crate::replay::Replay;
-use crate::report::{Report, RuleReport, align_right, grouped, new_table, percent};
+use crate::report::{Report, RuleReport, align_right, grouped, new_table, overloaded, percent};
 use crate::trace::Event;
 
 /// The algorithms side by side, each with limiters of its own.
@@ -38,7 +42,7 @@ impl Comparison {
         let run = |algorithm: &Algorithm| {
             let rule = RuleSpec::new(algorithm.name(), fitting(*algorithm, limit, window));
             let policy = Policy::new(vec![rule.key(key.iter().cloned())])?;
-            let report = Report::new(&policy).drawn(bins);
+            let report = Report::one_of(Algorithm::ALL.len(), &policy).drawn(bins);
             Ok(Run { replay: Replay::new(policy), report })
         };
         let runs = Algorithm::ALL.iter().map(run).collect::<Result<_, _>>()?;
@@ -66,12 +70,15 @@ impl Comparison {
                 grouped(report.requests - report.refused),
                 grouped(report.refused),
                 percent(report.refused, report.requests),
-                grouped(rule.worst.units()),
+                rule.fullest(),
                 rule.bound().map_or("none".to_owned(), grouped),
-                rule.longest_delay.to_string(),
+                length_label(rule.longest_delay.as_micros()),
             ]);
         }
-        format!("{}, {}.\n{table}\n{}", self.headline(), self.rate(), self.unmatched())
+        let (headline, rate) = (self.headline(), self.rate());
+        let mut text = format!("{headline}, {rate}.\n{table}\n{}", self.unmatched());
+        self.rules().for_each(|(_, rule)| overloaded(&mut text, rule));
+        text
     }
 
     /// The picture: one lane for each algorithm.

@@ -6,9 +6,11 @@
 
 pub mod compare;
 mod decision_line;
+mod picture_file;
 pub mod plot;
 pub mod replay;
 pub mod report;
 pub mod trace;
 
 pub use decision_line::DecisionLine;
+pub use picture_file::{PictureError, PictureFile};

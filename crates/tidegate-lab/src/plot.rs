@@ -1,7 +1,7 @@
 //! Pictures of a replay: requests admitted and refused over time, one lane per algorithm or rule.
 //!
 //! Plain counts go in and one SVG document comes out, as a string; nothing here reads a clock or
-//! writes a file. The same input gives the same bytes, so a picture can be kept under version
+//! writes a file ([`PictureFile`](crate::PictureFile) does). The same input gives the same bytes, so a picture can be kept under version
 //! control and compared.
 
 mod bins;
@@ -14,7 +14,7 @@ mod time_axis;
 
 pub use bins::{Bins, TARGET_BINS, bin_width};
 pub use error::PlotError;
-pub use label::{count_label, duration_label};
+pub use label::{count_label, duration_label, length_label};
 
 /// The most bins one picture holds; more could not be told apart on any paper.
 pub const MAX_BINS: usize = 4096;

@@ -1,20 +1,46 @@
 //! What a person asks of a replay: how many were refused, who, and how near the bound it came.
+//!
+//! Memory is bounded however many keys there are. What is admitted to each key within a window is
+//! held in [`WORST_BYTES`] over all rules (or, in a comparison, all algorithms): about four
+//! million keys that are active within one window. Keys whose window has passed are dropped first,
+//! which is exact; if that is not enough the fullest window is told as "at least". Names of who was refused
+//! are held for [`NAMES`] keys of each rule.
 
 mod drawn;
+mod fingerprint;
+mod key;
+mod keyed;
 mod most;
+mod recent;
 mod rule_report;
 mod table;
+mod watched;
 mod worst;
 
 use tidegate::{Answer, Policy};
 
 use crate::plot::{Bins, MAX_LANES, Timeline};
 use crate::trace::Event;
-pub use most::Most;
+pub use most::{Counted, Most};
 pub use rule_report::RuleReport;
-pub(crate) use table::{align_right, grouped, new_table, percent};
+pub(crate) use table::{align_right, grouped, new_table, overloaded, percent};
 pub use table::{limit_text, span_text, table};
 pub use worst::Worst;
+
+/// Most bytes held to find the fullest windows, over all rules of a report or all algorithms of a
+/// comparison: 256 MiB.
+pub const WORST_BYTES: usize = 256 << 20;
+
+/// For how many keys of a rule it is counted at a time how often they were refused; one refused
+/// more than one time in so many is always among them.
+pub const NAMES: u32 = 65_536;
+
+/// How much memory one rule's part may take.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    names: u32,
+    worst_bytes: usize,
+}
 
 /// Counts kept while a trace is replayed.
 #[derive(Clone, Debug)]
@@ -37,13 +63,24 @@ impl Report {
     /// Nothing counted yet.
     #[must_use]
     pub fn new(policy: &Policy) -> Self {
+        let worst_bytes = WORST_BYTES / policy.rules().len().max(1);
+        Self::within(policy, Memory { names: NAMES, worst_bytes })
+    }
+
+    /// One of `reports` side by side that share the memory of one, and count no names.
+    pub(crate) fn one_of(reports: usize, policy: &Policy) -> Self {
+        let worst_bytes = WORST_BYTES / (reports * policy.rules().len()).max(1);
+        Self::within(policy, Memory { names: 0, worst_bytes })
+    }
+
+    fn within(policy: &Policy, memory: Memory) -> Self {
         Self {
             requests: 0,
             refused: 0,
             unlimited: 0,
             first_at_us: None,
             last_at_us: 0,
-            rules: policy.rules().iter().map(RuleReport::new).collect(),
+            rules: policy.rules().iter().map(|rule| RuleReport::new(rule, memory)).collect(),
         }
     }
 

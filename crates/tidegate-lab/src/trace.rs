@@ -33,6 +33,11 @@
 //! counted and named in [`BadLines`] and costs no other line; a trace in which *no* line can be
 //! read is an error, an empty trace is not.
 //!
+//! Gzip data that ends in the middle or is corrupt is a bad line too, named with the place: every
+//! line before it counts, and the line that was cut in two does not, even if its beginning reads
+//! like a shorter line. A source that fails (a disk, a network) is an error instead, which says how
+//! many lines had been read: another attempt may give the rest, and half a trace is another trace.
+//!
 //! # Memory
 //!
 //! Logs are seldom quite in order, so events are sorted by time, and events of one time keep the
@@ -64,6 +69,7 @@ mod descriptor;
 mod error;
 mod event;
 mod format;
+mod gzip;
 mod lines;
 mod merge;
 mod ndjson;

@@ -1,6 +1,6 @@
 //! Round bins that lose nothing, and the labels of counts and durations.
 
-use tidegate_lab::plot::{Bins, MAX_BINS, bin_width, count_label, duration_label};
+use tidegate_lab::plot::{Bins, MAX_BINS, bin_width, count_label, duration_label, length_label};
 
 const MS: u64 = 1_000;
 const SECOND: u64 = 1_000 * MS;
@@ -98,4 +98,34 @@ fn durations_are_whole_numbers_of_the_largest_unit() {
     for (duration_us, expected) in table {
         assert_eq!(duration_label(duration_us), expected);
     }
+}
+
+#[test]
+fn lengths_read_as_a_person_writes_them() {
+    let table = [
+        (0, "0 s"),
+        (1, "1 \u{b5}s"),
+        (999, "999 \u{b5}s"),
+        (1_000, "1 ms"),
+        (1_234, "1.23 ms"),
+        (340_000, "340 ms"),
+        (340_400, "340 ms"),
+        (999_499, "999 ms"),
+        (999_500, "1 s"),
+        (1_249_800, "1.25 s"),
+        (10_050_000, "10.1 s"),
+        (59_940_000, "59.9 s"),
+        (59_950_000, "1 min"),
+        (MINUTE, "1 min"),
+        (61 * SECOND, "1 min 1 s"),
+        (125 * SECOND + 400 * MS, "2 min 5 s"),
+        (HOUR - 1, "1 h"),
+        (HOUR + 5 * MINUTE + 29 * SECOND, "1 h 5 min"),
+        (DAY - SECOND, "1 day"),
+        (2 * DAY + 4 * HOUR, "2 days 4 h"),
+    ];
+    for (length_us, expected) in table {
+        assert_eq!(length_label(length_us), expected);
+    }
+    assert!(length_label(u64::MAX).ends_with(" h"));
 }

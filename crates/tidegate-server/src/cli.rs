@@ -2,6 +2,7 @@
 //!
 //! A subcommand is one file with `Args` and `run`, and one line in [`Command`] and in [`run`].
 
+mod address;
 mod check;
 mod compare;
 mod failure;

@@ -42,6 +42,50 @@ pub fn duration_label(duration_us: u64) -> String {
     }
 }
 
+/// A measured length as a person writes it, to three digits or to the smaller of two units:
+/// `0 s`, `340 ms`, `1.25 s`, `2 min 5 s`, `3 days 4 h`.
+///
+/// ```
+/// use tidegate_lab::plot::length_label;
+/// assert_eq!(length_label(1_249_800), "1.25 s");
+/// ```
+pub fn length_label(length_us: u64) -> String {
+    let rounded = to_three_digits(length_us);
+    match rounded {
+        0..MS => duration_label(rounded),
+        MS..SECOND => decimal(rounded, MS, "ms"),
+        SECOND..MINUTE => decimal(rounded, SECOND, "s"),
+        _ => in_two_units(length_us),
+    }
+}
+
+fn to_three_digits(n: u64) -> u64 {
+    let digits = n.checked_ilog10().map_or(1, |log| log + 1);
+    rounded_to(n, 10_u64.pow(digits.saturating_sub(3)))
+}
+
+/// The nearest multiple, the higher one of two.
+fn rounded_to(n: u64, step: u64) -> u64 {
+    n.saturating_add(step / 2) / step * step
+}
+
+fn decimal(us: u64, unit: u64, name: &str) -> String {
+    let thousandths = us % unit / (unit / 1_000);
+    let text = format!("{}.{thousandths:03}", us / unit);
+    format!("{} {name}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn in_two_units(length_us: u64) -> String {
+    let pairs = [(HOUR, MINUTE, SECOND), (DAY, HOUR, MINUTE), (u64::MAX, DAY, HOUR)];
+    let below = |(end, _, small): &(u64, u64, u64)| rounded_to(length_us, *small) < *end;
+    let (_, large, small) = pairs.into_iter().find(below).unwrap_or(pairs[2]);
+    let rounded = rounded_to(length_us, small);
+    match (rounded - rounded % large, rounded % large) {
+        (whole, 0) => duration_label(whole),
+        (whole, rest) => format!("{} {}", duration_label(whole), duration_label(rest)),
+    }
+}
+
 /// What the value axis counts: `requests per second`, `requests per 500 ms`.
 pub(super) fn rate_title(bin_us: u64) -> String {
     match in_largest_unit(bin_us) {

@@ -1,70 +1,207 @@
-//! Who was refused most, in bounded memory.
+//! Who was refused most, in bounded memory: the Space-Saving summary of Metwally, Agrawal and El
+//! Abbadi ("Efficient computation of frequent and top-k elements in data streams", 2005).
+//!
+//! A name that is new when all places are taken takes the place of the name counted least, and its
+//! count as well, since it may have been there before. So a count is never too low, and at most too
+//! high by what was taken over; and that is never more than all counts shared among the places.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-/// How many names are told apart; what comes after is counted together.
-const MOST_NAMES: usize = 65_536;
+use super::fingerprint::Fingerprint;
 
-/// Counts by name.
-#[derive(Clone, Debug, Default)]
+/// How much of a name is kept, in characters.
+const NAME_CHARS: usize = 120;
+
+/// Counts by name, of as many names at a time as there are places.
+///
+/// With n places every name counted more often than one time in n is among them.
+#[derive(Clone, Debug)]
 pub struct Most {
-    counts: HashMap<String, u64>,
-    others: u64,
+    most_places: usize,
+    counters: Vec<Counter>,
+    places: HashMap<Fingerprint, u32>,
+    /// Counts and their places, the least first.
+    by_count: BTreeSet<(u64, u32)>,
+    replaced: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Counter {
+    key: Fingerprint,
+    name: String,
+    count: u64,
+    taken_over: u64,
+}
+
+/// How often a name was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted<'a> {
+    /// The name; the beginning of one longer than 120 characters.
+    pub name: &'a str,
+    /// It was counted at least so often.
+    pub at_least: u64,
+    /// And at most so often; the same where the count is exact.
+    pub at_most: u64,
 }
 
 impl Most {
-    /// Counts one for `name`.
-    pub fn add(&mut self, name: &str) {
-        if let Some(count) = self.counts.get_mut(name) {
-            *count += 1;
-        } else if self.counts.len() < MOST_NAMES {
-            self.counts.insert(name.to_owned(), 1);
-        } else {
-            self.others += 1;
+    /// Counts in `most_places` places: about 200 bytes each, at most about 700 for long names. In
+    /// none nothing is counted.
+    pub(super) fn new(most_places: u32) -> Self {
+        Self {
+            most_places: most_places as usize,
+            counters: Vec::new(),
+            places: HashMap::new(),
+            by_count: BTreeSet::new(),
+            replaced: false,
         }
     }
 
-    /// How many names were told apart.
-    #[must_use]
-    pub fn names(&self) -> usize {
-        self.counts.len()
+    /// Counts one for a name, which is made only if it takes a place.
+    pub(super) fn add(&mut self, key: Fingerprint, name: impl FnOnce() -> String) {
+        if let Some(&place) = self.places.get(&key) {
+            self.count(place);
+        } else if self.counters.len() < self.most_places {
+            let place = self.counters.len() as u32;
+            self.counters.push(Counter { key, name: shortened(name()), count: 1, taken_over: 0 });
+            self.places.insert(key, place);
+            self.by_count.insert((1, place));
+        } else if let Some(&(_, place)) = self.by_count.first() {
+            self.replace(place, key, shortened(name()));
+            self.count(place);
+        }
     }
 
-    /// How many were counted for names beyond the first 65,536.
+    /// How many names were counted; `None` if they were more than there are places.
     #[must_use]
-    pub const fn others(&self) -> u64 {
-        self.others
+    pub fn names(&self) -> Option<usize> {
+        (!self.replaced).then_some(self.counters.len())
     }
 
-    /// The `n` names counted most, the largest first, equal counts by name.
+    /// How many names are counted at a time.
     #[must_use]
-    pub fn top(&self, n: usize) -> Vec<(&str, u64)> {
-        let mut all: Vec<_> =
-            self.counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-        all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    pub const fn places(&self) -> usize {
+        self.most_places
+    }
+
+    /// The `n` names that are known to be counted most, the largest first, equal ones by name.
+    #[must_use]
+    pub fn top(&self, n: usize) -> Vec<Counted<'_>> {
+        let mut all: Vec<_> = self.counters.iter().map(Counter::counted).collect();
+        let order = |c: &Counted<'_>| (u64::MAX - c.at_least, u64::MAX - c.at_most);
+        all.sort_unstable_by(|a, b| order(a).cmp(&order(b)).then(a.name.cmp(b.name)));
         all.truncate(n);
         all
+    }
+
+    fn count(&mut self, place: u32) {
+        if let Some(counter) = self.counters.get_mut(place as usize) {
+            self.by_count.remove(&(counter.count, place));
+            counter.count += 1;
+            self.by_count.insert((counter.count, place));
+        }
+    }
+
+    fn replace(&mut self, place: u32, key: Fingerprint, name: String) {
+        if let Some(counter) = self.counters.get_mut(place as usize) {
+            self.places.remove(&counter.key);
+            self.places.insert(key, place);
+            *counter = Counter { key, name, taken_over: counter.count, ..*counter };
+            self.replaced = true;
+        }
+    }
+}
+
+impl Counter {
+    fn counted(&self) -> Counted<'_> {
+        let at_least = self.count - self.taken_over;
+        Counted { name: &self.name, at_least, at_most: self.count }
+    }
+}
+
+fn shortened(name: String) -> String {
+    match name.char_indices().nth(NAME_CHARS) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn the_largest_come_first_and_ties_by_name() {
-        let mut most = Most::default();
-        "b a c b a".split(' ').for_each(|name| most.add(name));
-        assert_eq!(most.top(2), [("a", 2), ("b", 2)]);
-        assert_eq!((most.names(), most.others()), (3, 0));
+    fn add(most: &mut Most, name: &str) {
+        let word = name.bytes().fold(7_u32, |word, byte| word.wrapping_mul(257) ^ u32::from(byte));
+        most.add(Fingerprint::from_words([word, name.len() as u32, 1]), || name.to_owned());
+    }
+
+    fn exactly(name: &str, count: u64) -> Counted<'_> {
+        Counted { name, at_least: count, at_most: count }
     }
 
     #[test]
-    fn names_past_the_cap_are_counted_together() {
-        let mut most = Most::default();
-        (0..MOST_NAMES + 5).for_each(|n| most.add(&n.to_string()));
-        most.add("0");
-        assert_eq!((most.names(), most.others()), (MOST_NAMES, 5));
-        assert_eq!(most.top(1), [("0", 2)]);
+    fn the_largest_come_first_and_ties_by_name() {
+        let mut most = Most::new(10);
+        "b a c b a".split(' ').for_each(|name| add(&mut most, name));
+        assert_eq!(most.top(2), [exactly("a", 2), exactly("b", 2)]);
+        assert_eq!(most.names(), Some(3));
+    }
+
+    #[test]
+    fn a_heavy_name_that_comes_late_is_found() {
+        let mut most = Most::new(100);
+        (0..5_000).for_each(|n| add(&mut most, &n.to_string()));
+        (0..80).for_each(|_| add(&mut most, "late"));
+        assert_eq!(most.top(1), [Counted { name: "late", at_least: 80, at_most: 130 }]);
+        assert_eq!(most.names(), None);
+    }
+
+    #[test]
+    fn long_names_are_cut_and_stay_apart() {
+        let mut most = Most::new(10);
+        let names = ["é".repeat(1_000), "é".repeat(1_001), "é".repeat(120)];
+        names.iter().for_each(|name| add(&mut most, name));
+        let cut = "é".repeat(120) + "…";
+        assert_eq!(most.top(9).iter().map(|c| c.name).collect::<Vec<_>>(), [&names[2], &cut, &cut]);
+    }
+
+    #[test]
+    fn without_places_nothing_is_counted() {
+        let mut most = Most::new(0);
+        add(&mut most, "a");
+        assert_eq!((most.top(5), most.names()), (Vec::new(), Some(0)));
+    }
+
+    proptest! {
+        #[test]
+        fn every_frequent_name_is_there_and_every_count_is_between_its_bounds(
+            numbers in prop::collection::vec((0_u32..40, 0_u32..40), 0..600),
+            places in 1_u32..50,
+        ) {
+            let mut most = Most::new(places);
+            let mut exact: HashMap<String, u64> = HashMap::new();
+            // The lesser of two is skewed: low numbers come often.
+            for name in numbers.iter().map(|(a, b)| a.min(b).to_string()) {
+                add(&mut most, &name);
+                *exact.entry(name).or_default() += 1;
+            }
+            let total: u64 = exact.values().sum();
+            let found: HashMap<&str, Counted<'_>> =
+                most.top(usize::MAX).into_iter().map(|counted| (counted.name, counted)).collect();
+            prop_assert!(found.len() <= places as usize);
+            for (name, count) in &exact {
+                match found.get(name.as_str()) {
+                    Some(c) => {
+                        prop_assert!(c.at_least <= *count && *count <= c.at_most);
+                        prop_assert!(c.at_most - c.at_least <= total / u64::from(places));
+                    }
+                    None => prop_assert!(*count <= total / u64::from(places)),
+                }
+            }
+            prop_assert_eq!(found.values().map(|c| c.at_most).sum::<u64>(), total);
+            let names = (exact.len() <= places as usize).then_some(exact.len());
+            prop_assert_eq!(most.names(), names);
+        }
     }
 }

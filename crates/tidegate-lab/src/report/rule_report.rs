@@ -3,8 +3,10 @@
 use tidegate::{Algorithm, Answer, Matched, Micros, PolicyRule};
 
 use super::drawn::Drawn;
-use super::{Most, Worst, grouped};
-use crate::plot::{Bins, Lane, duration_label};
+use super::fingerprint::Seed;
+use super::key::Key;
+use super::{Memory, Most, Worst, grouped};
+use crate::plot::{Bins, Lane, length_label};
 use crate::trace::Event;
 
 /// One rule's part of a report.
@@ -25,13 +27,13 @@ pub struct RuleReport {
     pub longest_delay: Micros,
     /// The largest cost it was asked for.
     pub largest_cost: u64,
+    seed: Seed,
     drawn: Option<Drawn>,
 }
 
 impl RuleReport {
-    /// Nothing counted yet.
-    #[must_use]
-    pub fn new(rule: &PolicyRule) -> Self {
+    /// Nothing counted yet, and no more memory taken than that.
+    pub(super) fn new(rule: &PolicyRule, memory: Memory) -> Self {
         let window =
             (0..rule.variants()).filter_map(|number| rule.variant(number).spec().window).max();
         Self {
@@ -39,10 +41,11 @@ impl RuleReport {
             asked: 0,
             refused: 0,
             overloaded: 0,
-            refused_most: Most::default(),
-            worst: Worst::new(window.unwrap_or_default().as_micros()),
+            refused_most: Most::new(memory.names),
+            worst: Worst::new(window.unwrap_or_default().as_micros(), memory.worst_bytes),
             longest_delay: Micros::ZERO,
             largest_cost: 1,
+            seed: Seed::random(),
             drawn: None,
         }
     }
@@ -81,7 +84,8 @@ impl RuleReport {
 
     fn refuse(&mut self, event: &Event) {
         self.refused += 1;
-        self.refused_most.add(&key_text(&self.rule, event));
+        let key = Key { rule: &self.rule, event };
+        self.refused_most.add(key.fingerprint(&self.seed), || key.to_string());
         if let Some(drawn) = &mut self.drawn {
             drawn.refuse(event.at_us);
         }
@@ -91,7 +95,9 @@ impl RuleReport {
         self.largest_cost = self.largest_cost.max(event.cost);
         self.longest_delay = self.longest_delay.max(delay);
         let leaves_at_us = event.at_us.saturating_add(delay.as_micros());
-        self.worst.record(&key_text(&self.rule, event), leaves_at_us, event.cost);
+        let key = Key { rule: &self.rule, event };
+        let (print, times) = (key.fingerprint(&self.seed), (event.at_us, leaves_at_us));
+        self.worst.record(print, || key.to_string(), times, event.cost);
         if let Some(drawn) = &mut self.drawn {
             drawn.admit(event.at_us, delay);
         }
@@ -101,17 +107,25 @@ impl RuleReport {
     #[must_use]
     pub fn lane(&self) -> Option<Lane> {
         let mut note = format!("refused {} of {}", grouped(self.refused), grouped(self.asked));
-        note.push_str(&format!("; fullest window {}", grouped(self.worst.units())));
+        note.push_str(&format!("; fullest window {}", self.fullest()));
         if let Some(bound) = self.bound() {
             note.push_str(&format!(" of at most {}", grouped(bound)));
         }
         if !self.longest_delay.is_zero() {
             note.push_str(&format!(
                 "; held up to {}",
-                duration_label(self.longest_delay.as_micros())
+                length_label(self.longest_delay.as_micros())
             ));
         }
         self.drawn.as_ref().map(|drawn| drawn.lane(self.rule.name(), note))
+    }
+
+    /// The units of the fullest window as a person reads them, with "at least" where memory for
+    /// more had run out.
+    #[must_use]
+    pub fn fullest(&self) -> String {
+        let at_least = if self.worst.forgotten() > 0 { "at least " } else { "" };
+        format!("{at_least}{}", grouped(self.worst.units()))
     }
 
     /// Whether it is departures, not admissions, that its bound is about.
@@ -119,14 +133,4 @@ impl RuleReport {
     pub fn is_queue(&self) -> bool {
         self.rule.spec().spec.algorithm == Algorithm::LeakyQueue
     }
-}
-
-/// The key of a request as a person reads it: `ip=192.0.2.7, path=/login`; `all` for a rule without.
-fn key_text(rule: &PolicyRule, event: &Event) -> String {
-    let value = |name: &str| {
-        event.descriptor.iter().find(|(entry, _)| entry == name).map(|(_, value)| value)
-    };
-    let parts = rule.spec().key.iter().filter_map(|name| Some(format!("{name}={}", value(name)?)));
-    let text = parts.collect::<Vec<_>>().join(", ");
-    if text.is_empty() { "all".to_owned() } else { text }
 }

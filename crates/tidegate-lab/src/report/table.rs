@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use jiff::Timestamp;
 use tidegate::{Limit, Mode, OnFull, Spec};
 
-use super::{Report, RuleReport};
+use super::{Counted, Report, RuleReport};
 use crate::plot::duration_label;
 
 /// How many names are listed under "refused most".
@@ -55,7 +55,7 @@ fn rules(report: &Report) -> Table {
             grouped(rule.asked),
             grouped(rule.refused),
             percent(rule.refused, rule.asked),
-            fullest(rule),
+            rule.fullest(),
             rule.bound().map_or("none".to_owned(), grouped),
         ]);
     }
@@ -71,12 +71,8 @@ fn named(rule: &RuleReport) -> String {
     }
 }
 
-fn fullest(rule: &RuleReport) -> String {
-    let at_least = if rule.worst.overlooked() > 0 { "at least " } else { "" };
-    format!("{at_least}{}", grouped(rule.worst.units()))
-}
-
-fn overloaded(text: &mut String, rule: &RuleReport) {
+/// Says so if keys found no room for limiters of their own.
+pub(crate) fn overloaded(text: &mut String, rule: &RuleReport) {
     if rule.overloaded == 0 {
         return;
     }
@@ -106,14 +102,21 @@ fn refused_most(text: &mut String, rule: &RuleReport) {
     }
     let would = if rule.rule().mode() == Mode::Shadow { "Would be refused" } else { "Refused" };
     let _ = writeln!(text, "\n{would} most by {}:", rule.rule().name());
-    for (name, count) in rule.refused_most.top(TOP) {
-        let _ = writeln!(text, "  {:>9}  {}", grouped(count), printable(name));
+    let most = &rule.refused_most;
+    most.top(TOP).iter().for_each(|counted| one_refused(text, counted));
+    let _ = match most.names() {
+        Some(names) if names <= TOP => Ok(()),
+        Some(names) => writeln!(text, "  {:>9}  keys were refused in all", grouped(names as u64)),
+        None => writeln!(text, "  more than {} keys were refused", grouped(most.places() as u64)),
+    };
+}
+
+fn one_refused(text: &mut String, counted: &Counted<'_>) {
+    let _ = write!(text, "  {:>9}  {}", grouped(counted.at_least), printable(counted.name));
+    if counted.at_most > counted.at_least {
+        let _ = write!(text, "  (at least; at most {})", grouped(counted.at_most));
     }
-    let (names, others) = (rule.refused_most.names(), rule.refused_most.others());
-    if names > TOP {
-        let more = if others > 0 { " and more" } else { "" };
-        let _ = writeln!(text, "  {:>9}  keys were refused in all{more}", grouped(names as u64));
-    }
+    text.push('\n');
 }
 
 fn worst(text: &mut String, rule: &RuleReport) {
@@ -127,7 +130,7 @@ fn worst(text: &mut String, rule: &RuleReport) {
         text,
         "\nFullest window of {}: {} {units} {did} for {} within the {} up to {}.",
         rule.rule().name(),
-        fullest(rule),
+        rule.fullest(),
         printable(key),
         duration_label(window.as_micros()),
         instant(ended),
@@ -210,50 +213,4 @@ fn printable(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::replay::Replay;
-    use crate::trace::Event;
-    use tidegate::{Algorithm, Micros, Policy, RuleSpec};
-
-    /// The report of one request each by `keys` callers, where there is room for two.
-    fn told_of(keys: u64, on_full: OnFull) -> String {
-        let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(1));
-        let rule = RuleSpec::new("per-ip", spec).key(["ip"]).max_keys(2, on_full);
-        let replay = Replay::new(Policy::new(vec![rule]).unwrap());
-        let mut report = Report::new(replay.policy());
-        for ip in 0..keys {
-            let descriptor = vec![("ip".to_owned(), ip.to_string())];
-            let event = Event { at_us: 5, domain: "default".to_owned(), descriptor, cost: 1 };
-            report.record(&event, &replay.decide(&event));
-        }
-        table(&report)
-    }
-
-    #[test]
-    fn a_rule_that_ran_out_of_room_says_so_and_no_other_does() {
-        for (on_full, did) in
-            [(OnFull::Share, "shared one limiter"), (OnFull::Refuse, "were refused for that")]
-        {
-            assert!(!told_of(2, on_full).contains("Overloaded"));
-            let told = told_of(5, on_full);
-            let expected = "\nOverloaded: 3 of 5 decisions of per-ip found no room for their key";
-            assert!(told.contains(&format!("{expected} and {did}")), "{told}");
-        }
-    }
-
-    #[test]
-    fn large_numbers_are_grouped_and_small_shares_are_not_nothing() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!(
-            [(0, 0), (0, 9), (1, 100_000), (1, 3), (3, 3)].map(|(a, b)| percent(a, b)),
-            ["0.0 %", "0.0 %", "< 0.1 %", "33.3 %", "100.0 %"]
-        );
-    }
-
-    #[test]
-    fn synthetic_times_are_seconds_and_real_ones_are_dates() {
-        assert_eq!(span_text(59_000_000, 60_995_000), "from 59.000000 s to 60.995000 s");
-        assert_eq!(instant(1_431_857_103_000_000), "2015-05-17 10:05:03 UTC");
-    }
-}
+mod tests;

@@ -32,13 +32,14 @@ pub struct BadLine {
     /// What is wrong with it, and what was expected.
     pub reason: String,
     /// How the line begins, at most 80 characters; what is not printable is escaped, so it is
-    /// safe to show on a terminal.
+    /// safe to show on a terminal. Empty where damage to compressed data left nothing of it.
     pub excerpt: String,
 }
 
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}: {}", self.line_number, self.reason, self.excerpt)
+        write!(f, "line {}: {}", self.line_number, self.reason)?;
+        if self.excerpt.is_empty() { Ok(()) } else { write!(f, ": {}", self.excerpt) }
     }
 }
 

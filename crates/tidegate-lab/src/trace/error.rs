@@ -17,10 +17,13 @@ pub enum TraceError {
         /// What the system said.
         source: io::Error,
     },
-    /// Reading failed, or the compressed data is damaged or ends early.
+    /// The source failed. Another attempt may give the rest, so what came before it is not taken
+    /// for the trace.
     Read {
         /// The file, or what else the source was called.
         name: String,
+        /// How many whole lines had been read.
+        lines_read: u64,
         /// What the system or the decompressor said.
         source: io::Error,
     },
@@ -53,7 +56,10 @@ impl fmt::Display for TraceError {
             Self::Open { path, source } => {
                 write!(f, "cannot open the trace {}: {source}", path.display())
             }
-            Self::Read { name, source } => write!(f, "cannot read the trace {name}: {source}"),
+            Self::Read { name, lines_read, source } => write!(
+                f,
+                "cannot read the trace {name} to its end: {source}; lines read before: {lines_read}"
+            ),
             Self::Compressed { name, kind } => write!(
                 f,
                 "the trace {name} looks like {kind}; expected plain text or gzip: decompress it \

@@ -49,6 +49,11 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(if too_long { Line::TooLong(line) } else { Line::Whole(line) }))
     }
 
+    /// What had come of the line that [`Self::next`] could not give for an error.
+    pub(super) fn cut_off(&self) -> &[u8] {
+        &self.kept
+    }
+
     /// Takes what the reader has at hand of the current line; `None` at the end of the input.
     fn take_part(&mut self) -> io::Result<Option<Part>> {
         let at_hand = loop {

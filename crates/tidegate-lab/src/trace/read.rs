@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::bad_lines::Reason;
 use super::error::TraceError;
 use super::format::LineParser;
+use super::gzip::Damage;
 use super::lines::{LINE_BYTES_MAX, Line, Lines};
 use super::options::{Options, Progress};
 use super::sort::{FAN_IN, Sorter};
@@ -19,7 +20,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Reads a whole trace and puts it in order of time; see the [module](super) for the formats.
 ///
 /// # Errors
-/// * [`TraceError::Read`] if reading fails or the compressed data is damaged.
+/// * [`TraceError::Read`] if reading fails; damaged compressed data is a bad line instead.
 /// * [`TraceError::Compressed`] if it is compressed in another way than gzip.
 /// * [`TraceError::Unrecognised`] if it has lines but none of them can be read.
 /// * [`TraceError::Spill`] if it does not fit in memory and temporary files fail.
@@ -58,17 +59,35 @@ impl<'a> Reading<'a> {
         self.bytes_read = text.bytes_read;
         let mut lines = Lines::new(text.text);
         let mut number = 0;
-        while let Some(line) =
-            lines.next().map_err(|source| TraceError::Read { name: name.clone(), source })?
-        {
-            number += 1;
-            self.line(number, line)?;
+        loop {
+            match lines.next() {
+                Ok(None) => break,
+                Ok(Some(line)) => {
+                    number += 1;
+                    self.line(number, line)?;
+                }
+                Err(source) => match Damage::of(&source) {
+                    Some(damage) => {
+                        self.cut(number, damage, lines.cut_off());
+                        break;
+                    }
+                    None => return Err(TraceError::Read { name, lines_read: number, source }),
+                },
+            }
             if number % LINES_PER_PROGRESS == 0 {
                 self.tell_progress();
             }
         }
         self.tell_progress();
         Ok(())
+    }
+
+    /// Damage to the compressed data ends the trace. The line it struck is bad however it reads: what
+    /// is there of it may be a shorter line than was written.
+    fn cut(&mut self, lines_read: u64, damage: Damage, left: &[u8]) {
+        let before = if lines_read == 1 { "line before it was" } else { "lines before it were" };
+        let reason = format!("{damage}; {lines_read} {before} read");
+        self.summary.bad_lines.add(lines_read + 1, reason.into(), left);
     }
 
     fn line(&mut self, number: u64, line: Line<'_>) -> Result<(), TraceError> {

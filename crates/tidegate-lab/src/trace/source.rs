@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::bufread::MultiGzDecoder;
-
 use super::error::TraceError;
+use super::gzip::Gunzip;
 
 const BUFFER_BYTES: usize = 128 << 10;
 
@@ -58,14 +57,16 @@ impl Source {
         let mut raw = BufReader::with_capacity(BUFFER_BYTES, counted);
         let mut head = Vec::new();
         let peeked = raw.by_ref().take(MAGIC_BYTES).read_to_end(&mut head);
-        peeked.map_err(|source| TraceError::Read { name: self.name.clone(), source })?;
+        peeked.map_err(|source| TraceError::Read {
+            name: self.name.clone(),
+            lines_read: 0,
+            source,
+        })?;
         let kind = MAGIC.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, kind)| *kind);
         let whole = Cursor::new(head).chain(raw);
         let text: Box<dyn BufRead + Send> = match kind {
             None => Box::new(whole),
-            Some("gzip") => {
-                Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(whole)))
-            }
+            Some("gzip") => Box::new(Gunzip::new(whole)),
             Some(kind) => {
                 return Err(TraceError::Compressed { name: self.name, kind });
             }

@@ -42,6 +42,7 @@ fn rate(text: &str) -> Result<(u64, Micros), String> {
 
 /// Decides the whole trace by every algorithm.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let picture = lab::picture(args.plot.as_deref())?;
     let comparison = match &args.trace {
         Some(trace) => {
             let sorted = lab::read(trace)?;
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         )));
     }
     stdout::print(&comparison.table())?;
-    if let Some(file) = &args.plot {
+    if let Some(file) = &picture {
         lab::draw(&comparison.timeline(), file)?;
     }
     Ok(ExitCode::SUCCESS)

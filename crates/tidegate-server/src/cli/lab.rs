@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_lab::PictureFile;
 use tidegate_lab::plot::{self, Bins, TARGET_BINS, Timeline};
 use tidegate_lab::trace::{self, BadLines, Event, Options, Progress, Sorted, Source};
 
@@ -50,12 +51,18 @@ pub(super) fn bins(sorted: &Sorted) -> Bins {
     Bins::cover(sorted.first_at_us().unwrap_or(0), sorted.last_at_us().unwrap_or(0), TARGET_BINS)
 }
 
+/// Where a picture goes, if one is asked for; looked at before a trace is read, which may take long.
+pub(super) fn picture(plot: Option<&Path>) -> Result<Option<PictureFile>, Failure> {
+    plot.map(PictureFile::at).transpose().map_err(|error| match error.is_usage() {
+        true => Failure::configuration(format!("tidegate: {error}")),
+        false => Failure::new(error),
+    })
+}
+
 /// Writes a picture.
-pub(super) fn draw(timeline: &Timeline, file: &Path) -> Result<(), Failure> {
+pub(super) fn draw(timeline: &Timeline, file: &PictureFile) -> Result<(), Failure> {
     let svg = plot::svg(timeline).map_err(Failure::new)?;
-    let failed =
-        |error| Failure::new(format!("can not write the picture to {}: {error}", file.display()));
-    std::fs::write(file, svg).map_err(failed)
+    file.write(&svg).map_err(Failure::new)
 }
 
 /// Bad lines are no failure; they are counted and the first are named.

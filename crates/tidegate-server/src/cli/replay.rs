@@ -49,10 +49,11 @@ enum Format {
 /// Decides the whole trace in order of time.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let replay = Replay::new(policy::load(&args.config)?);
+    let picture = lab::picture(args.plot.as_deref())?;
     let sorted = lab::read(&args.trace)?;
     let bins = lab::bins(&sorted);
     let mut report = Report::new(replay.policy());
-    if args.plot.is_some() {
+    if picture.is_some() {
         report = report.drawn(bins);
     }
     let mut lines = Lines::new(args.format);
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.format == Format::Table {
         stdout::print(&report::table(&report))?;
     }
-    if let Some(file) = &args.plot {
+    if let Some(file) = &picture {
         let title = format!("{} over {}", named(&args.config), named(&args.trace));
         lab::draw(&report.timeline(title, bins), file)?;
     }

@@ -66,7 +66,7 @@ impl<'g> From<&Matched<'g>> for Shadow<'g> {
 
 /// The answer to a check or a peek: 200 yes, 429 no, 422 never; with the header fields for the caller.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
-    respond(status(answer), headers::of(answer), answer)
+    respond(status(answer)?, headers::of(answer), answer)
 }
 
 /// The figures alone, where nothing was asked for that could be refused.
@@ -74,14 +74,8 @@ pub(super) fn told(answer: &Answer<'_>) -> Result<Response, Problem> {
     respond(StatusCode::OK, Vec::new(), answer)
 }
 
-fn status(answer: &Answer<'_>) -> StatusCode {
-    if answer.is_allowed() {
-        StatusCode::OK
-    } else if answer.is_never() {
-        StatusCode::UNPROCESSABLE_ENTITY
-    } else {
-        StatusCode::TOO_MANY_REQUESTS
-    }
+fn status(answer: &Answer<'_>) -> Result<StatusCode, Problem> {
+    StatusCode::from_u16(headers::status(answer)).map_err(|error| unwritable(&error))
 }
 
 fn respond(

@@ -5,7 +5,9 @@ use std::error::Error;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use tokio::time::timeout;
 
@@ -54,7 +56,19 @@ fn declared(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// No type at all is taken for JSON, on either listener; one that is given must be it.
+/// A web page can have a browser send a body without a type to any address, this machine's own
+/// included, and is asked nothing; a body declared as JSON it can not. So what changes limiters must
+/// be declared.
+pub(super) async fn declared_as_json(request: Request, next: Next) -> Response {
+    if request.method() == Method::POST && !request.headers().contains_key(CONTENT_TYPE) {
+        let detail = "content-type is missing: expected application/json; send the header field \
+                      `content-type: application/json` (curl: -H 'content-type: application/json')";
+        return Problem::new(Kind::UnsupportedMediaType, detail).into_response();
+    }
+    next.run(request).await
+}
+
+/// No type at all is taken for JSON; one that is given must be it.
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let json = |given: &&HeaderValue| given.to_str().is_ok_and(is_json);
     let Some(given) = headers.get_all(CONTENT_TYPE).iter().find(|given| !json(given)) else {

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::problem::{Kind, Problem};
-use super::{App, admin, check, health, problem, rules};
+use super::{App, admin, body, check, health, problem, rules};
 
 const CHECK: &str = "/v1/check";
 const PEEK: &str = "/v1/peek";
@@ -35,7 +35,8 @@ pub(super) fn admin(app: App) -> Router {
         .route(REFUND, post(admin::refund))
         .route(RULES, get(rules::rules))
         .route(HEALTH, get(health::health))
-        .fallback(admin_knows_not);
+        .fallback(admin_knows_not)
+        .layer(middleware::from_fn(body::declared_as_json));
     guarded(routes).with_state(app)
 }
 

@@ -126,13 +126,26 @@ async fn only_json_is_read() {
 }
 
 #[tokio::test]
-async fn no_type_at_all_is_taken_for_json() {
+async fn no_type_at_all_is_taken_for_json_where_it_changes_no_limiter_of_others() {
     let server = Server::with_example();
     for (client, path) in posts(&server) {
-        for kind in [None, Some("application/json; charset=UTF-8")] {
-            assert_eq!(typed(&client, path, kind).await.status, 200, "{path} {kind:?}");
-        }
+        let json = Some("application/json; charset=UTF-8");
+        assert_eq!(typed(&client, path, json).await.status, 200, "{path}");
     }
+    let public = Client::new(server.http);
+    assert_eq!(typed(&public, "/v1/check", None).await.status, 200);
+}
+
+/// A web page can have a browser post to this machine, but not with a type of its choice.
+#[tokio::test]
+async fn what_changes_limiters_must_be_declared_as_json() {
+    let server = Server::with_example();
+    let admin = Client::new(server.admin);
+    for path in ["/v1/reset", "/v1/refund"] {
+        let detail = typed(&admin, path, None).await.problem(415);
+        assert!(detail.contains("content-type is missing"), "{detail}");
+    }
+    assert_eq!(admin.get("/v1/rules").await.status, 200);
 }
 
 #[tokio::test]

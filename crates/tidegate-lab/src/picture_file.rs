@@ -1,0 +1,184 @@
+//! The file a picture goes to: looked at before a long run, and written whole or not at all.
+
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Where a picture will be written.
+///
+/// [`PictureFile::at`] looks whether it can be and leaves nothing behind; [`PictureFile::write`]
+/// writes a file beside it and moves that to its place, so that nobody ever meets half a picture and
+/// an older one stays when writing fails.
+///
+/// ```no_run
+/// let file = tidegate_lab::PictureFile::at("refused.svg")?;
+/// // ... a long run ...
+/// file.write("<svg/>")?;
+/// # Ok::<(), tidegate_lab::PictureError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PictureFile {
+    /// As it was asked for, for a person.
+    asked: PathBuf,
+    /// Behind symbolic links, so that a link stays one.
+    path: PathBuf,
+    dir: PathBuf,
+}
+
+impl PictureFile {
+    /// Looks whether a picture can be written to `path`.
+    ///
+    /// # Errors
+    /// When the name does not end in `.svg`, when there is something other than a writable file, or
+    /// when the folder is not there or takes no new file.
+    pub fn at(path: impl Into<PathBuf>) -> Result<Self, PictureError> {
+        let asked = path.into();
+        match Self::find(&asked) {
+            Ok((path, dir)) => Ok(Self { asked, path, dir }),
+            Err(why) => Err(PictureError { asked, why }),
+        }
+    }
+
+    /// Writes the picture.
+    ///
+    /// # Errors
+    /// When that fails after all; an older picture is then still there.
+    pub fn write(&self, svg: &str) -> Result<(), PictureError> {
+        let failed = |error| PictureError { asked: self.asked.clone(), why: Why::Failed(error) };
+        self.replace(svg).map_err(failed)
+    }
+
+    fn find(asked: &Path) -> Result<(PathBuf, PathBuf), Why> {
+        if !asked.extension().is_some_and(|end| end.eq_ignore_ascii_case("svg")) {
+            return Err(Why::Name);
+        }
+        let path = behind_links(asked).map_err(Why::Failed)?;
+        match fs::metadata(&path) {
+            Ok(there) => check_there(&there)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Why::Failed(error)),
+        }
+        let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = parent.unwrap_or(Path::new(".")).to_path_buf();
+        check_folder(&dir)?;
+        Ok((path, dir))
+    }
+
+    fn replace(&self, svg: &str) -> io::Result<()> {
+        let mut file = fresh(&self.dir)?;
+        file.write_all(svg.as_bytes())?;
+        if let Ok(there) = fs::metadata(&self.path) {
+            file.as_file().set_permissions(there.permissions())?;
+        }
+        file.persist(&self.path).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+/// A file with the permissions that any new file gets.
+#[cfg(unix)]
+fn fresh(dir: &Path) -> io::Result<tempfile::NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt;
+    let permissions = fs::Permissions::from_mode(0o666);
+    tempfile::Builder::new().suffix(".svg").permissions(permissions).tempfile_in(dir)
+}
+
+#[cfg(not(unix))]
+fn fresh(dir: &Path) -> io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new().suffix(".svg").tempfile_in(dir)
+}
+
+/// The file that symbolic links lead to, whether it is there or not.
+fn behind_links(asked: &Path) -> io::Result<PathBuf> {
+    const MOST_LINKS: usize = 40;
+    let mut path = asked.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+fn check_there(there: &Metadata) -> Result<(), Why> {
+    if there.is_dir() {
+        return Err(Why::Folder);
+    }
+    if !there.is_file() {
+        return Err(Why::NoFile);
+    }
+    if there.permissions().readonly() {
+        return Err(Why::ReadOnly);
+    }
+    Ok(())
+}
+
+/// Makes a file and removes it: permissions alone do not tell of a full disk or one that is
+/// mounted to be read only.
+fn check_folder(dir: &Path) -> Result<(), Why> {
+    match fs::metadata(dir) {
+        Ok(there) if there.is_dir() => {}
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(Why::Failed(error)),
+        _ => return Err(Why::NoFolder(dir.to_path_buf())),
+    }
+    let made = tempfile::tempfile_in(dir);
+    made.map(drop).map_err(|error| Why::TakesNoFile(dir.to_path_buf(), error))
+}
+
+/// Why a picture can not be written.
+#[derive(Debug)]
+pub struct PictureError {
+    asked: PathBuf,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    Name,
+    Folder,
+    NoFile,
+    ReadOnly,
+    NoFolder(PathBuf),
+    TakesNoFile(PathBuf, io::Error),
+    Failed(io::Error),
+}
+
+impl PictureError {
+    /// Whether the name is wrong, rather than what is there.
+    #[must_use]
+    pub const fn is_usage(&self) -> bool {
+        matches!(self.why, Why::Name)
+    }
+}
+
+impl fmt::Display for PictureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "can not write the picture to {}: ", self.asked.display())?;
+        match &self.why {
+            Why::Name => f.write_str("expected a name that ends in .svg, for pictures are SVG"),
+            Why::Folder => f.write_str("it is a folder; name a file in it"),
+            Why::NoFile => f.write_str("it is there and is not a file; choose another name"),
+            Why::ReadOnly => f.write_str(
+                "it is there and may not be written; choose another name or allow writing",
+            ),
+            Why::NoFolder(dir) => {
+                write!(f, "{} is not a folder; make it first", dir.display())
+            }
+            Why::TakesNoFile(dir, error) => {
+                write!(f, "no file can be made in {}: {error}", dir.display())
+            }
+            Why::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PictureError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.why {
+            Why::TakesNoFile(_, error) | Why::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The key that a rule sees in a request: to count by, and as a person reads it.
+
+use std::fmt;
+
+use tidegate::PolicyRule;
+
+use super::fingerprint::{Fingerprint, Seed};
+use crate::trace::Event;
+
+/// A rule's key in one request. Shown as `ip=192.0.2.7, path=/login`, or `all` for a rule without.
+#[derive(Clone, Copy)]
+pub(super) struct Key<'a> {
+    pub(super) rule: &'a PolicyRule,
+    pub(super) event: &'a Event,
+}
+
+impl<'a> Key<'a> {
+    pub(super) fn fingerprint(&self, seed: &Seed) -> Fingerprint {
+        seed.of(self.entries().map(|(_, value)| value))
+    }
+
+    /// A rule matches only requests that have every entry of its key.
+    fn entries(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let entries = &self.event.descriptor;
+        let value = move |name| entries.iter().find(|(entry, _)| entry == name);
+        let key = self.rule.spec().key.iter();
+        key.filter_map(value).map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.entries().next().is_none() {
+            return f.write_str("all");
+        }
+        for (place, (name, value)) in self.entries().enumerate() {
+            let comma = if place > 0 { ", " } else { "" };
+            write!(f, "{comma}{name}={value}")?;
+        }
+        Ok(())
+    }
+}

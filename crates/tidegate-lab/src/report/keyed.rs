@@ -1,0 +1,199 @@
+//! Keys in the order of their last use, each with what was admitted for it lately.
+//!
+//! An entry keeps its place until it is removed; chains of places lead to it by fingerprint. So the
+//! bytes held are known exactly, and nothing grows unless it is asked to.
+
+use super::fingerprint::Fingerprint;
+use super::recent::Recent;
+
+/// No place: the end of a chain or a list.
+pub(super) const NOWHERE: u32 = u32::MAX;
+/// Free entries that an empty table is given.
+const FIRST_ENTRIES: usize = 16;
+
+/// One key.
+#[derive(Clone, Debug)]
+struct Entry {
+    key: Fingerprint,
+    recent: Recent,
+    /// The next of the same chain, or the next free one.
+    next: u32,
+    /// The neighbours in the order of use.
+    earlier: u32,
+    later: u32,
+}
+
+const FREE: Entry = Entry {
+    key: Fingerprint::NONE,
+    recent: Recent::NONE,
+    next: NOWHERE,
+    earlier: NOWHERE,
+    later: NOWHERE,
+};
+
+/// The table and the list.
+#[derive(Clone, Debug)]
+pub(super) struct Keyed {
+    entries: Vec<Entry>,
+    /// Where each chain begins; a power of two of them.
+    chains: Vec<u32>,
+    free: u32,
+    earliest: u32,
+    latest: u32,
+    used: usize,
+}
+
+impl Keyed {
+    pub(super) fn new() -> Self {
+        let (entries, chains) = (Vec::new(), Vec::new());
+        Self { entries, chains, free: NOWHERE, earliest: NOWHERE, latest: NOWHERE, used: 0 }
+    }
+
+    /// Bytes held, without what a [`Recent`] has of its own.
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>() + self.chains.capacity() * size_of::<u32>()
+    }
+
+    /// Entries, free ones included.
+    pub(super) fn places(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.used == self.entries.len()
+    }
+
+    pub(super) fn earliest(&self) -> u32 {
+        self.earliest
+    }
+
+    pub(super) fn recent(&self, place: u32) -> Option<&Recent> {
+        self.entries.get(place as usize).map(|entry| &entry.recent)
+    }
+
+    pub(super) fn recent_mut(&mut self, place: u32) -> Option<&mut Recent> {
+        self.entries.get_mut(place as usize).map(|entry| &mut entry.recent)
+    }
+
+    pub(super) fn find(&self, key: Fingerprint) -> Option<u32> {
+        let mut place = self.chains.get(self.chain(key)).copied()?;
+        while let Some(entry) = self.entries.get(place as usize) {
+            if entry.key == key {
+                return Some(place);
+            }
+            place = entry.next;
+        }
+        None
+    }
+
+    /// Bytes that [`Self::grow`] takes, at its height.
+    pub(super) fn growth(&self) -> usize {
+        let chains =
+            if self.chains_are_short() { 2 * self.chains.len().max(FIRST_ENTRIES) } else { 0 };
+        self.more() * size_of::<Entry>() + chains * size_of::<u32>()
+    }
+
+    /// Adds free entries, an eighth more.
+    pub(super) fn grow(&mut self) {
+        if self.chains_are_short() {
+            self.lengthen();
+        }
+        let (first, more) = (self.entries.len(), self.more());
+        self.entries.reserve_exact(more);
+        for place in first..first + more {
+            self.entries.push(Entry { next: self.free, ..FREE });
+            self.free = place as u32;
+        }
+    }
+
+    /// A free entry for a key that is not there, the latest used; `None` when there is none.
+    pub(super) fn insert(&mut self, key: Fingerprint) -> Option<u32> {
+        let (place, chain) = (self.free, self.chain(key));
+        let entry = self.entries.get_mut(place as usize)?;
+        let first = self.chains.get_mut(chain)?;
+        self.free = entry.next;
+        *entry = Entry { key, next: *first, ..FREE };
+        *first = place;
+        self.used += 1;
+        self.link(place);
+        Some(place)
+    }
+
+    /// Frees the entry of a key.
+    pub(super) fn remove(&mut self, place: u32) {
+        let Some(entry) = self.entries.get(place as usize) else { return };
+        let (chain, next) = (self.chain(entry.key), entry.next);
+        let mut before = self.chains[chain];
+        if before == place {
+            self.chains[chain] = next;
+        } else {
+            while self.entries[before as usize].next != place {
+                before = self.entries[before as usize].next;
+            }
+            self.entries[before as usize].next = next;
+        }
+        self.unlink(place);
+        self.entries[place as usize] = Entry { next: self.free, ..FREE };
+        self.free = place;
+        self.used -= 1;
+    }
+
+    /// The key at a place was used just now.
+    pub(super) fn touch(&mut self, place: u32) {
+        if place != self.latest {
+            self.unlink(place);
+            self.link(place);
+        }
+    }
+
+    fn chain(&self, key: Fingerprint) -> usize {
+        key.hash() & self.chains.len().wrapping_sub(1)
+    }
+
+    fn more(&self) -> usize {
+        let more = (self.entries.len() / 8).max(FIRST_ENTRIES);
+        more.min(NOWHERE as usize - self.entries.len())
+    }
+
+    fn chains_are_short(&self) -> bool {
+        self.chains.len() < self.entries.len() + self.more()
+    }
+
+    /// Twice as many chains.
+    fn lengthen(&mut self) {
+        let chains = 2 * self.chains.len().max(FIRST_ENTRIES);
+        self.chains = vec![NOWHERE; chains];
+        let mut place = self.earliest;
+        while let Some(entry) = self.entries.get_mut(place as usize) {
+            let first = &mut self.chains[entry.key.hash() & (chains - 1)];
+            entry.next = std::mem::replace(first, place);
+            place = entry.later;
+        }
+    }
+
+    fn link(&mut self, place: u32) {
+        let before = std::mem::replace(&mut self.latest, place);
+        match self.entries.get_mut(before as usize) {
+            Some(entry) => entry.later = place,
+            None => self.earliest = place,
+        }
+        if let Some(entry) = self.entries.get_mut(place as usize) {
+            (entry.earlier, entry.later) = (before, NOWHERE);
+        }
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let Some(&Entry { earlier, later, .. }) = self.entries.get(place as usize) else { return };
+        match self.entries.get_mut(earlier as usize) {
+            Some(entry) => entry.later = later,
+            None => self.earliest = later,
+        }
+        match self.entries.get_mut(later as usize) {
+            Some(entry) => entry.earlier = earlier,
+            None => self.latest = earlier,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! What a report says, and what it does not say.
+
+use super::*;
+use crate::replay::Replay;
+use crate::trace::Event;
+use tidegate::{Algorithm, Micros, Policy, RuleSpec};
+
+use super::super::Memory;
+
+const ROOMY: Memory = Memory { names: 100, worst_bytes: 1 << 20 };
+
+/// The report of one request by each of these callers, in this order, where each may have one.
+fn report_of(ips: impl IntoIterator<Item = u64>, rule: RuleSpec, memory: Memory) -> String {
+    let replay = Replay::new(Policy::new(vec![rule]).unwrap());
+    let mut report = Report::within(replay.policy(), memory);
+    for ip in ips {
+        let descriptor = vec![("ip".to_owned(), ip.to_string())];
+        let event = Event { at_us: 5, domain: "default".to_owned(), descriptor, cost: 1 };
+        report.record(&event, &replay.decide(&event));
+    }
+    table(&report)
+}
+
+fn per_ip() -> RuleSpec {
+    let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(1));
+    RuleSpec::new("per-ip", spec).key(["ip"])
+}
+
+/// The same where there is room for the limiters of two.
+fn told_of(keys: u64, on_full: OnFull) -> String {
+    report_of(0..keys, per_ip().max_keys(2, on_full), ROOMY)
+}
+
+#[test]
+fn a_rule_that_ran_out_of_room_says_so_and_no_other_does() {
+    for (on_full, did) in
+        [(OnFull::Share, "shared one limiter"), (OnFull::Refuse, "were refused for that")]
+    {
+        assert!(!told_of(2, on_full).contains("Overloaded"));
+        let told = told_of(5, on_full);
+        let expected = "\nOverloaded: 3 of 5 decisions of per-ip found no room for their key";
+        assert!(told.contains(&format!("{expected} and {did}")), "{told}");
+    }
+}
+
+#[test]
+fn large_numbers_are_grouped_and_small_shares_are_not_nothing() {
+    assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    assert_eq!(
+        [(0, 0), (0, 9), (1, 100_000), (1, 3), (3, 3)].map(|(a, b)| percent(a, b)),
+        ["0.0 %", "0.0 %", "< 0.1 %", "33.3 %", "100.0 %"]
+    );
+}
+
+#[test]
+fn synthetic_times_are_seconds_and_real_ones_are_dates() {
+    assert_eq!(span_text(59_000_000, 60_995_000), "from 59.000000 s to 60.995000 s");
+    assert_eq!(instant(1_431_857_103_000_000), "2015-05-17 10:05:03 UTC");
+}
+
+#[test]
+fn a_fullest_window_that_memory_did_not_suffice_for_is_at_least_so_full() {
+    let told = |worst_bytes| report_of(0..100, per_ip(), Memory { worst_bytes, ..ROOMY });
+    assert!(told(1 << 20).contains("\nFullest window of per-ip: 1 unit admitted for ip=0"));
+    assert!(!told(1 << 20).contains("at least"));
+    assert!(told(1_500).contains("\nFullest window of per-ip: at least 1 unit admitted for ip=0"));
+}
+
+#[test]
+fn counts_of_who_was_refused_most_are_exact_or_say_between_what_they_lie() {
+    let ips = || [7; 4].into_iter().chain((0..6).flat_map(|ip| [ip; 2])).chain([8; 5]);
+    let told = |names| report_of(ips(), per_ip(), Memory { names, ..ROOMY });
+    let exact = "  4  ip=8\n          3  ip=7\n          1  ip=0\n";
+    assert!(told(100).contains(exact), "{}", told(100));
+    assert!(told(100).contains("  8  keys were refused in all\n"), "{}", told(100));
+    assert!(!told(100).contains("at most"));
+    let between = "  4  ip=8  (at least; at most 7)\n";
+    assert!(told(3).contains(between), "{}", told(3));
+    assert!(told(3).contains("  more than 3 keys were refused\n"), "{}", told(3));
+}

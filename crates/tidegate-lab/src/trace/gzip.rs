@@ -1,0 +1,172 @@
+//! Gzip, read so that everything before a cut or a damaged place comes out.
+//!
+//! The decoders of `flate2` give an error in place of the text that was made in the same step, which
+//! can be many lines. Here the text is handed out first, and the error after it.
+
+use std::fmt;
+use std::io::{self, BufRead, ErrorKind, Read};
+
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+
+/// The inflater makes text in a ring of this size. Room up to the ring's end and no more is offered
+/// to it each time, so that nothing stays behind in the ring when it stops at damage.
+const RING_BYTES: usize = 32 << 10;
+
+const EXTRA: u8 = 4;
+const NAME: u8 = 8;
+const COMMENT: u8 = 16;
+const HEADER_CHECK: u8 = 2;
+const RESERVED: u8 = 0xe0;
+
+/// What is wrong with the compressed data where reading stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Damage {
+    /// It ends in the middle of a member.
+    Ends,
+    /// It is not gzip from here on, or is not what was compressed.
+    Corrupt(&'static str),
+}
+
+impl Damage {
+    /// The damage an error tells of; `None` for an error of the source itself.
+    pub(super) fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ends => f.write_str("the gzip data ends here, in the middle"),
+            Self::Corrupt(how) => write!(f, "the gzip data is corrupt here: {how}"),
+        }
+    }
+}
+
+impl std::error::Error for Damage {}
+
+impl From<Damage> for io::Error {
+    fn from(damage: Damage) -> Self {
+        Self::new(ErrorKind::InvalidData, damage)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Header,
+    Body,
+    Trailer,
+    End,
+}
+
+/// The text of one gzip member after the other.
+pub(super) struct Gunzip<R> {
+    raw: R,
+    stage: Stage,
+    inflater: Decompress,
+    check: Crc,
+    ring: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl<R: BufRead> Gunzip<R> {
+    pub(super) fn new(raw: R) -> Self {
+        let (inflater, check) = (Decompress::new(false), Crc::new());
+        let ring = vec![0; RING_BYTES].into_boxed_slice();
+        Self { raw, stage: Stage::Header, inflater, check, ring, start: 0, end: 0 }
+    }
+
+    fn step(&mut self) -> io::Result<Stage> {
+        match self.stage {
+            Stage::Header if self.raw.fill_buf()?.is_empty() => Ok(Stage::End),
+            Stage::Header => self.header(),
+            Stage::Body => self.body(),
+            Stage::Trailer => self.trailer(),
+            Stage::End => Ok(Stage::End),
+        }
+    }
+
+    fn header(&mut self) -> io::Result<Stage> {
+        let [id1, id2, method, flags, ..] = self.bytes::<10>()?;
+        if [id1, id2, method] != [0x1f, 0x8b, 8] || flags & RESERVED != 0 {
+            return Err(Damage::Corrupt("expected the header of a gzip member").into());
+        }
+        if flags & EXTRA != 0 {
+            let length = u16::from_le_bytes(self.bytes()?);
+            (0..length).try_for_each(|_| self.bytes::<1>().map(drop))?;
+        }
+        for text in [NAME, COMMENT] {
+            while flags & text != 0 && self.bytes()? != [0] {}
+        }
+        if flags & HEADER_CHECK != 0 {
+            self.bytes::<2>()?;
+        }
+        self.inflater.reset(false);
+        self.check.reset();
+        Ok(Stage::Body)
+    }
+
+    fn body(&mut self) -> io::Result<Stage> {
+        let input = self.raw.fill_buf()?;
+        let (read, made) = (self.inflater.total_in(), self.inflater.total_out());
+        self.start = (made % RING_BYTES as u64) as usize;
+        let room = &mut self.ring[self.start..];
+        let status = self.inflater.decompress(input, room, FlushDecompress::None);
+        let (read, made) = (self.inflater.total_in() - read, self.inflater.total_out() - made);
+        self.end = self.start + made as usize;
+        let at_end = input.is_empty();
+        self.raw.consume(read as usize);
+        self.check.update(&self.ring[self.start..self.end]);
+        match status {
+            Ok(Status::StreamEnd) => Ok(Stage::Trailer),
+            _ if made > 0 => Ok(Stage::Body), // an error comes again, when this text is read
+            Ok(_) if read > 0 => Ok(Stage::Body),
+            Ok(_) if at_end => Err(Damage::Ends.into()),
+            _ => Err(Damage::Corrupt("expected compressed text").into()),
+        }
+    }
+
+    fn trailer(&mut self) -> io::Result<Stage> {
+        let sum = u32::from_le_bytes(self.bytes()?);
+        let length = u32::from_le_bytes(self.bytes()?);
+        if (sum, length) != (self.check.sum(), self.check.amount()) {
+            return Err(Damage::Corrupt("what was read does not match its checksum").into());
+        }
+        Ok(Stage::Header)
+    }
+
+    fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.raw.read_exact(&mut bytes).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => Damage::Ends.into(),
+            _ => error,
+        })?;
+        Ok(bytes)
+    }
+}
+
+impl<R: BufRead> BufRead for Gunzip<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.start == self.end && self.stage != Stage::End {
+            self.stage = self.step()?;
+        }
+        Ok(&self.ring[self.start..self.end])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.start = self.end.min(self.start + bytes);
+    }
+}
+
+impl<R: BufRead> Read for Gunzip<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut at_hand = self.fill_buf()?;
+        let bytes = at_hand.read(into)?;
+        self.consume(bytes);
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Gzip read as another decoder reads it, and up to the last byte before damage.
+
+use std::io::{BufReader, Write};
+
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use flate2::{Compression, GzBuilder};
+use proptest::prelude::*;
+
+use super::*;
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Each line in a block of its own; with where the block of each begins.
+fn in_blocks(lines: &[String]) -> (Vec<u8>, Vec<usize>) {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut starts = Vec::new();
+    for line in lines {
+        encoder.flush().unwrap();
+        starts.push(encoder.get_ref().len());
+        encoder.write_all(line.as_bytes()).unwrap();
+    }
+    (encoder.finish().unwrap(), starts)
+}
+
+/// All that can be read, and what ended it.
+fn read(bytes: &[u8], buffer_bytes: usize) -> (Vec<u8>, Option<Damage>) {
+    let mut text = Vec::new();
+    let ended = Gunzip::new(BufReader::with_capacity(buffer_bytes, bytes)).read_to_end(&mut text);
+    (text, ended.err().map(|error| Damage::of(&error).unwrap()))
+}
+
+/// Lines that do not compress well, so that a cut or a flip meets all kinds of places.
+fn lines(count: u64) -> Vec<String> {
+    let word = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    (0..count).map(|n| format!("{n} {:x} {:x}\n", word(n), word(n + count))).collect()
+}
+
+proptest! {
+    #[test]
+    fn whole_data_is_read_as_by_another_decoder(
+        members in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..3_000), 1..5),
+        repeated in 1_usize..60,
+        buffer_bytes in 1_usize..5_000,
+    ) {
+        let bytes: Vec<u8> = members.iter().flat_map(|text| gzip(&text.repeat(repeated))).collect();
+        let mut expected = Vec::new();
+        MultiGzDecoder::new(&bytes[..]).read_to_end(&mut expected).unwrap();
+        prop_assert_eq!(read(&bytes, buffer_bytes), (expected, None));
+    }
+
+    #[test]
+    fn damage_anywhere_ends_the_text_and_is_no_panic(
+        place in any::<prop::sample::Index>(),
+        flip in 1_u8..=255,
+        buffer_bytes in 1_usize..5_000,
+    ) {
+        let whole = lines(2_000).concat().into_bytes();
+        let mut bytes = gzip(&whole);
+        let place = place.index(bytes.len());
+        bytes[place] ^= flip;
+        let (text, damage) = read(&bytes, buffer_bytes);
+        // Unless it struck what the header says of the file's name and age, which is nobody's business.
+        prop_assert!(damage.is_some() || text == whole);
+    }
+}
+
+#[test]
+fn every_optional_part_of_a_header_is_skipped() {
+    let header = GzBuilder::new().extra(vec![7; 300]).filename("a").comment("b").mtime(5);
+    let mut encoder = header.write(Vec::new(), Compression::fast());
+    encoder.write_all(b"text").unwrap();
+    assert_eq!(read(&encoder.finish().unwrap(), 3), (b"text".to_vec(), None));
+    let mut checked = gzip(b"text");
+    checked[3] |= HEADER_CHECK;
+    checked.splice(10..10, [1, 2]);
+    assert_eq!(read(&checked, 3), (b"text".to_vec(), None));
+}
+
+#[test]
+fn data_cut_anywhere_gives_all_that_came_before_the_cut() {
+    let lines = lines(300);
+    let (first, starts) = in_blocks(&lines[..200]);
+    let second = gzip(lines[200..].concat().as_bytes());
+    let (bytes, whole) = ([&first[..], &second].concat(), lines.concat().into_bytes());
+    for cut in 1..bytes.len() {
+        let (text, damage) = read(&bytes[..cut], 1_000);
+        assert!(whole.starts_with(&text), "{cut}");
+        assert_eq!(damage, (cut != first.len()).then_some(Damage::Ends), "{cut}");
+        let blocks = starts.iter().skip(1).take_while(|start| **start <= cut).count();
+        assert!(text.len() >= lines[..blocks].concat().len(), "{cut}");
+    }
+}
+
+#[test]
+fn all_text_before_a_corrupt_place_is_read() {
+    let lines = lines(5_000);
+    let (bytes, starts) = in_blocks(&lines);
+    for (number, start) in starts.into_iter().enumerate().step_by(37) {
+        let mut bytes = bytes.clone();
+        bytes[start] |= 0b110; // a kind of block that there is not
+        let corrupt = Damage::Corrupt("expected compressed text");
+        let before = lines[..number].concat().into_bytes();
+        assert_eq!(read(&bytes, 100_000), (before, Some(corrupt)), "{number}");
+    }
+}
+
+#[test]
+fn a_wrong_checksum_and_what_is_no_member_are_found_after_the_text() {
+    let whole = gzip(b"text");
+    let mut wrong = whole.clone();
+    let in_the_checksum = wrong.len() - 6;
+    wrong[in_the_checksum] ^= 1;
+    let no_member = [&whole[..], &[0; 20]].concat();
+    let strange = [&whole[..], b"\x1f\x8b\x07\0\0\0\0\0\0\0"].concat();
+    for (bytes, expected) in [(wrong, "checksum"), (no_member, "header"), (strange, "header")] {
+        let (text, damage) = read(&bytes, 50);
+        let said = damage.unwrap().to_string();
+        assert_eq!(text, b"text");
+        assert!(said.contains(expected), "{said}");
+    }
+}
