@@ -1,0 +1,34 @@
+//! The figures of each resource: what passed, what did not, how long it took, in sliding windows.
+//!
+//! One ring of half seconds serves both windows, one second (2 x 500 ms) and one minute (60 x 1 s).
+//! Counts are running totals that only grow. The ring keeps, for each half second, the totals as they
+//! were when it began, so what a window holds is a difference:
+//!
+//! ```text
+//!   totals at the beginning     40        55        55        61       total now: 70
+//!                        |   15    |    0    |    6    |    9 ...
+//!                       0.0       0.5       1.0       1.5       now
+//!                                                the second at now holds 70 - 55 = 15
+//! ```
+//!
+//! Nothing is set to zero while others count: no count is lost, none is in two half seconds, and one
+//! that comes late is in the current half second, for that is where the total grows.
+
+mod ahead;
+mod entry;
+mod least;
+#[cfg(all(test, loom))]
+mod models;
+mod occupy;
+mod reading;
+mod resources;
+mod ring;
+mod snapshot;
+mod statistics;
+mod sync;
+mod totals;
+
+pub use entry::Entry;
+pub use resources::{Resources, TooManyResources};
+pub use snapshot::Snapshot;
+pub use statistics::Statistics;

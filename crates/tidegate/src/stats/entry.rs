@@ -1,0 +1,106 @@
+//! A request on its way through a resource: a guard that counts how it ended.
+
+use std::borrow::Borrow;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::thread;
+
+use tidegate_core::Timestamp;
+
+use super::statistics::Statistics;
+use crate::clock::{Clock, SystemClock};
+
+/// A request in flight. When it is dropped it is in flight no more, and is counted: as an exception
+/// when [`Entry::fail`] was called or its thread is panicking, else as a success with the time since
+/// it began.
+///
+/// `H` is how it holds the statistics: `&Statistics<C>`, or an `Arc` of them where it must live on its
+/// own, as in a future. A future that is dropped before it is done ends well as far as this can tell:
+/// call `fail` first and [`Entry::succeed`] once it is done, where that is not what is meant.
+///
+/// ```
+/// use tidegate::Statistics;
+///
+/// let stats = Statistics::new();
+/// let mut entry = stats.entry();
+/// assert_eq!(stats.in_flight(), 1);
+/// if "seven".parse::<u8>().is_err() {
+///     entry.fail();
+/// }
+/// drop(entry);
+///
+/// assert_eq!(stats.in_flight(), 0);
+/// assert_eq!((stats.minute().pass, stats.minute().exception), (1, 1));
+/// ```
+#[derive(Debug)]
+#[must_use = "the request ends when its entry is dropped"]
+pub struct Entry<H: Borrow<Statistics<C>>, C: Clock = SystemClock> {
+    stats: H,
+    began: Timestamp,
+    failed: bool,
+    clock: PhantomData<fn() -> C>,
+}
+
+impl<H: Borrow<Statistics<C>>, C: Clock> Entry<H, C> {
+    fn new(stats: H, began: Timestamp) -> Self {
+        stats.borrow().ring.totals.enter();
+        Self { stats, began, failed: false, clock: PhantomData }
+    }
+
+    /// The request is to count as an exception when it ends.
+    pub const fn fail(&mut self) {
+        self.failed = true;
+    }
+
+    /// The request is to count as a success when it ends, as it is from the start.
+    pub const fn succeed(&mut self) {
+        self.failed = false;
+    }
+
+    /// When the request began.
+    #[must_use]
+    pub const fn began(&self) -> Timestamp {
+        self.began
+    }
+}
+
+impl<H: Borrow<Statistics<C>>, C: Clock> Drop for Entry<H, C> {
+    fn drop(&mut self) {
+        let stats = self.stats.borrow();
+        let now = stats.clock.now();
+        if self.failed || thread::panicking() {
+            stats.exception_at(1, now);
+        } else {
+            stats.success_at(now.since(self.began), now);
+        }
+        stats.ring.totals.leave();
+    }
+}
+
+impl<C: Clock> Statistics<C> {
+    /// A request of one unit is admitted, and begins: counts a pass, and is in flight until the guard
+    /// is dropped.
+    pub fn entry(&self) -> Entry<&Self, C> {
+        let now = self.clock.now();
+        self.pass_at(1, now);
+        Entry::new(self, now)
+    }
+
+    /// The same, with a guard that lives on its own.
+    pub fn entry_owned(self: &Arc<Self>) -> Entry<Arc<Self>, C> {
+        let now = self.clock.now();
+        self.pass_at(1, now);
+        Entry::new(Arc::clone(self), now)
+    }
+
+    /// A request whose pass is counted already, by [`Statistics::pass`] or [`Statistics::occupy`],
+    /// begins: it is in flight until the guard is dropped.
+    pub fn begin(&self) -> Entry<&Self, C> {
+        Entry::new(self, self.clock.now())
+    }
+
+    /// The same, with a guard that lives on its own.
+    pub fn begin_owned(self: &Arc<Self>) -> Entry<Arc<Self>, C> {
+        Entry::new(Arc::clone(self), self.clock.now())
+    }
+}

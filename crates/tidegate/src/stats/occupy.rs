@@ -1,0 +1,82 @@
+//! Borrowing: a request that is over the limit now may take a place in a half second to come.
+//!
+//! With the half seconds `-1 0 1 2`, 0 being the current one, the seconds that can still grow are
+//! those of two neighbours each: `-1 0`, `0 1`, `1 2`. Units find a place in the first of 0, 1 and 2
+//! where no second that holds it would go over the limit:
+//!
+//! ```text
+//!   limit 10          -1    0    1    2
+//!   passed, borrowed   4    6    .    .     3 more: 0 is full (4 + 6 + 3); 1 has room (6 + 3)
+//!                      4    6    3    .     2 more: 1 is full (6 + 3 + 2); 2 has room (3 + 2)
+//!                      4    6    3    2
+//! ```
+
+use tidegate_core::{Micros, Timestamp};
+
+use super::ahead::MOST_AHEAD;
+use super::ring::{HALF_SECOND_US, Still};
+use super::totals::Count;
+
+impl Still<'_> {
+    /// Finds a place for `units`, and takes it: how long after `now` it begins. None where no second
+    /// has room, or more than `most` would be borrowed.
+    pub(super) fn occupy(
+        &mut self,
+        now: Timestamp,
+        units: u64,
+        limit: u64,
+        most: u64,
+    ) -> Option<Micros> {
+        let ahead = (0..=MOST_AHEAD).find(|ahead| self.has_room(*ahead, units, limit))?;
+        if ahead == 0 {
+            self.ring.totals.add(Count::Pass, units);
+            return Some(Micros::ZERO);
+        }
+        if !fits([self.ahead.all(), units], most) {
+            return None;
+        }
+        self.ahead.borrow(self.current + ahead, units);
+        self.ring.totals.add(Count::Occupied, units);
+        Some(self.wait_for(ahead, now))
+    }
+
+    /// Whether the two seconds that hold the half second so far ahead have room for `units` in it.
+    fn has_room(&self, ahead: u64, units: u64, limit: u64) -> bool {
+        let before = if ahead == 0 { self.passed_before() } else { self.passed(ahead - 1) };
+        let neighbour = before.max(self.passed(ahead + 1));
+        fits([neighbour, self.passed(ahead), units], limit)
+    }
+
+    /// Units that passed in the current half second, or are borrowed from one ahead.
+    fn passed(&self, ahead: u64) -> u64 {
+        match ahead {
+            0 => {
+                let began_with = self.ring.began_with(self.current);
+                self.ring.totals.read().since(&began_with).of(Count::Pass)
+            }
+            1..=MOST_AHEAD => self.ahead.from(self.current + ahead),
+            _ => 0,
+        }
+    }
+
+    /// Units that passed in the half second before the current one.
+    fn passed_before(&self) -> u64 {
+        let before = self.ring.began_with(self.current.saturating_sub(1));
+        self.ring.began_with(self.current).since(&before).of(Count::Pass)
+    }
+
+    /// From `now`, or from the beginning of the current half second where `now` is before it, to that
+    /// of one ahead.
+    fn wait_for(&self, ahead: u64, now: Timestamp) -> Micros {
+        let began = |number: u64| {
+            Timestamp::EPOCH.plus(Micros::from_micros(number.saturating_mul(HALF_SECOND_US)))
+        };
+        began(self.current + ahead).since(now.max(began(self.current)))
+    }
+}
+
+/// Whether so many units together are no more than `limit`; a sum that can not be told is more.
+fn fits<const PARTS: usize>(parts: [u64; PARTS], limit: u64) -> bool {
+    let sum = parts.into_iter().try_fold(0, u64::checked_add);
+    sum.is_some_and(|sum| sum <= limit)
+}

@@ -1,0 +1,58 @@
+//! What the ring tells while one half second is current.
+
+use tidegate_core::Timestamp;
+
+use super::ring::{HALF_SECOND_US, Ring, SECONDS};
+use super::snapshot::Snapshot;
+use super::totals::Counts;
+
+/// The totals at one moment, and the ring that tells what they were before.
+pub(super) struct Reading<'a> {
+    ring: &'a Ring,
+    current: u64,
+    totals: Counts,
+}
+
+impl<'a> Reading<'a> {
+    /// The totals now, while half second `current` is the current one.
+    pub(super) fn new(ring: &'a Ring, current: u64) -> Self {
+        Self { ring, current, totals: ring.totals.read() }
+    }
+
+    /// The last second: the current half second and the one before it.
+    pub(super) fn second(self) -> Snapshot {
+        self.window(self.current.saturating_sub(1), self.current)
+    }
+
+    /// The last minute: the current second of the clock and the 59 before it.
+    pub(super) fn minute(self) -> Snapshot {
+        self.window(2 * self.first_second(), self.current)
+    }
+
+    /// Each second of the last minute, oldest first, with the time at which it began.
+    pub(super) fn seconds(self) -> Vec<(Timestamp, Snapshot)> {
+        let each = |second: u64| {
+            let began = Timestamp::from_micros(2 * second * HALF_SECOND_US);
+            (began, self.window(2 * second, 2 * second + 1))
+        };
+        (self.first_second()..=self.current / 2).map(each).collect()
+    }
+
+    /// The oldest second of the last minute; none lies before the epoch.
+    fn first_second(&self) -> u64 {
+        (self.current / 2).saturating_sub(SECONDS - 1)
+    }
+
+    /// What was counted in the half seconds from `first` to `last`; those after the current one hold
+    /// nothing.
+    fn window(&self, first: u64, last: u64) -> Snapshot {
+        let counts = self.ended_with(last).since(&self.ring.began_with(first));
+        let least = (first..=last.min(self.current)).filter_map(|half| self.ring.least_us(half));
+        Snapshot::new(&counts, least.min())
+    }
+
+    /// The totals as half second `number` ended; those of now while it has not.
+    fn ended_with(&self, number: u64) -> Counts {
+        if number < self.current { self.ring.began_with(number + 1) } else { self.totals }
+    }
+}

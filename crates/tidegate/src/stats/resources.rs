@@ -1,0 +1,132 @@
+//! The named entry points of a process, and the statistics of each.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::entry::Entry;
+use super::statistics::Statistics;
+use crate::clock::{Clock, SystemClock};
+
+/// The statistics of each named entry point, up to a number of them.
+///
+/// A name is a part of the program (a route, a rule, a queue), never a caller: each has statistics of
+/// about seven kilobytes, and none is ever dropped.
+///
+/// ```
+/// use tidegate::Resources;
+///
+/// let resources = Resources::new(100);
+/// let search = resources.named("search")?; // keep it: the name is looked up once
+/// search.block(1);
+/// drop(search.entry());
+///
+/// for (name, stats) in resources.all() {
+///     let minute = stats.minute();
+///     assert_eq!((&*name, minute.pass, minute.block), ("search", 1, 1));
+/// }
+/// # Ok::<(), tidegate::TooManyResources>(())
+/// ```
+#[derive(Debug)]
+pub struct Resources<C = SystemClock> {
+    most: usize,
+    clock: C,
+    named: RwLock<Named<C>>,
+}
+
+type Named<C> = BTreeMap<Arc<str>, Arc<Statistics<C>>>;
+
+impl Resources {
+    /// At most `most` names, by the system's clock.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self::with_clock(most, SystemClock::new())
+    }
+}
+
+impl<C: Clock + Clone> Resources<C> {
+    /// At most `most` names, each by a copy of `clock`.
+    #[must_use]
+    pub fn with_clock(most: usize, clock: C) -> Self {
+        Self { most, clock, named: RwLock::default() }
+    }
+
+    /// The statistics of that name, which begin here if there are none yet. Threads that name the
+    /// same get the same.
+    ///
+    /// # Errors
+    ///
+    /// The name is new, and there are as many names as there may be.
+    pub fn named(&self, name: &str) -> Result<Arc<Statistics<C>>, TooManyResources> {
+        if let Some(stats) = self.get(name) {
+            return Ok(stats);
+        }
+        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        if !named.contains_key(name) && named.len() >= self.most {
+            return Err(TooManyResources { name: name.into(), most: self.most });
+        }
+        let new = || Arc::new(Statistics::with_clock(self.clock.clone()));
+        Ok(Arc::clone(named.entry(name.into()).or_insert_with(new)))
+    }
+
+    /// A request of one unit enters the entry point of that name: [`Statistics::entry`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Resources::named`].
+    pub fn entry(&self, name: &str) -> Result<Entry<Arc<Statistics<C>>, C>, TooManyResources> {
+        self.named(name).map(|stats| stats.entry_owned())
+    }
+}
+
+impl<C> Resources<C> {
+    /// The statistics of that name, if there are any.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Arc<Statistics<C>>> {
+        self.read(|named| named.get(name).cloned())
+    }
+
+    /// All names and their statistics, in the order of the names.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Arc<str>, Arc<Statistics<C>>)> {
+        let pair = |(name, stats): (&Arc<str>, &Arc<_>)| (Arc::clone(name), Arc::clone(stats));
+        self.read(|named| named.iter().map(pair).collect())
+    }
+
+    /// How many names there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.read(BTreeMap::len)
+    }
+
+    /// Whether there is no name yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Named<C>) -> T) -> T {
+        look(&self.named.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A new entry point was named where there may be no more of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooManyResources {
+    name: Box<str>,
+    most: usize,
+}
+
+impl fmt::Display for TooManyResources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, most } = self;
+        write!(
+            f,
+            "no room for the resource {name:?}: there are {most} already, as many as may be; "
+        )?;
+        f.write_str("allow more, or name entry points only, not callers")
+    }
+}
+
+impl Error for TooManyResources {}

@@ -1,0 +1,215 @@
+//! The ring of half seconds: where each began, which one is current, and how the next one begins.
+//!
+//! One word tells which half second is current, and whether others are just beginning:
+//!
+//! - Who counts at a time in the current half second or before it adds to the totals, and that is all.
+//! - Who comes first at a later time makes the half seconds up to it begin, under a lock that is taken
+//!   once for each, and for borrowing. Others who come at a later time wait for that, no one else does.
+//! - Who reads looks at the word before and after, and reads anew when it changed: nobody waits.
+
+use std::fmt;
+use std::sync::PoisonError;
+
+use tidegate_core::Timestamp;
+
+use super::ahead::{Ahead, MOST_AHEAD};
+use super::least::{LONGEST_US, Least};
+use super::reading::Reading;
+use super::sync::{
+    AtomicU64, Mutex, MutexGuard,
+    Ordering::{Acquire, Release},
+};
+use super::totals::{COUNTS, Count, Counts, Totals};
+
+/// How long each bucket of the ring is.
+pub(super) const HALF_SECOND_US: u64 = 500_000;
+
+/// Seconds of the long window. The model checker has time for two.
+pub(super) const SECONDS: u64 = if cfg!(loom) { 2 } else { 60 };
+
+/// Half seconds that the long window looks back on, the current one counted in.
+const HALF_SECONDS: u64 = 2 * SECONDS;
+
+/// Places of the ring: a power of two, not below the half seconds that are kept.
+pub(super) const SLOTS: usize = HALF_SECONDS.next_power_of_two() as usize;
+
+/// Set in the word while half seconds begin; the number of the current one stands above it.
+const BEGINNING: u64 = 1;
+
+/// The number of the half second that a time lies in: the first is that after the epoch.
+#[inline]
+pub(super) const fn number_of(now: Timestamp) -> u64 {
+    now.as_micros() / HALF_SECOND_US
+}
+
+/// The oldest half second that is kept while half second `current` is the current one.
+const fn oldest_kept(current: u64) -> u64 {
+    current.saturating_sub(HALF_SECONDS - 1)
+}
+
+/// One half second: the totals as it began, and the least response time since.
+#[derive(Debug, Default)]
+struct Slot {
+    began_with: [AtomicU64; COUNTS],
+    least: Least,
+}
+
+impl Slot {
+    fn begin(&self, number: u64, totals: &Counts) {
+        for (place, total) in self.began_with.iter().zip(totals.0) {
+            place.store(total, Release);
+        }
+        self.least.begin(number);
+    }
+}
+
+/// The word, on a line of the cache of its own: it changes twice a second, the totals all the time.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Word(AtomicU64);
+
+/// The totals of one resource, and the ring of their past.
+#[derive(Default)]
+pub(super) struct Ring {
+    word: Word,
+    pub(super) totals: Totals,
+    slots: Slots,
+    /// Held while half seconds begin, and to borrow from those that have not.
+    ahead: Mutex<Ahead>,
+}
+
+/// The places of the ring.
+struct Slots(Box<[Slot; SLOTS]>);
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self(Box::new(std::array::from_fn(|_| Slot::default())))
+    }
+}
+
+impl Ring {
+    /// Sees to it that the half second of `now` has begun. One that is before the current one counts
+    /// as the current one.
+    #[inline]
+    pub(super) fn reach(&self, now: Timestamp) {
+        let number = number_of(now);
+        if self.word.0.load(Acquire) >> 1 < number {
+            drop(self.hold(number));
+        }
+    }
+
+    /// Counts a request that ended well, with its response time.
+    pub(super) fn complete(&self, now: Timestamp, took_us: u64) {
+        let took_us = took_us.min(LONGEST_US);
+        self.reach(now);
+        self.totals.add(Count::RtSumUs, took_us);
+        let before = self.totals.add_in_order(Count::Success, 1);
+        if let Some(number) = self.half_of_success(before) {
+            self.slot(number).least.lower(number, took_us);
+        }
+    }
+
+    /// The half second in which the success was counted that found `before` of them: as a rule the
+    /// current one, an earlier one when others began since; none when it has left the ring already.
+    fn half_of_success(&self, before: u64) -> Option<u64> {
+        let holds = |number: &u64| {
+            let began_with = self.slot(*number).began_with[Count::Success as usize].load(Acquire);
+            before.wrapping_sub(began_with).cast_signed() >= 0
+        };
+        loop {
+            let word = self.settled();
+            let newest = word >> 1;
+            let found = (oldest_kept(newest)..=newest).rev().find(holds);
+            if self.word.0.load(Acquire) == word {
+                return found;
+            }
+        }
+    }
+
+    /// Calls `look` with the figures as of `now` until no half second began meanwhile.
+    pub(super) fn read<T>(&self, now: Timestamp, look: impl Fn(Reading<'_>) -> T) -> T {
+        self.reach(now);
+        loop {
+            let before = self.settled();
+            let seen = look(Reading::new(self, before >> 1));
+            if self.word.0.load(Acquire) == before {
+                return seen;
+            }
+        }
+    }
+
+    /// The word while no half second is beginning.
+    #[inline]
+    fn settled(&self) -> u64 {
+        loop {
+            let word = self.word.0.load(Acquire);
+            if word & BEGINNING == 0 {
+                return word;
+            }
+            drop(self.lock());
+        }
+    }
+
+    /// The totals as half second `number`, which is in the ring, began.
+    pub(super) fn began_with(&self, number: u64) -> Counts {
+        let began_with = &self.slot(number).began_with;
+        Counts(std::array::from_fn(|at| began_with[at].load(Acquire)))
+    }
+
+    /// The least response time in half second `number`, which is in the ring.
+    pub(super) fn least_us(&self, number: u64) -> Option<u64> {
+        self.slot(number).least.us()
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> &Slot {
+        &self.slots.0[number as usize % SLOTS]
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds the ring still: no half second begins until this is dropped, and `number` has.
+    #[cold]
+    pub(super) fn hold(&self, number: u64) -> Still<'_> {
+        let mut ahead = self.lock();
+        let current = self.word.0.load(Acquire) >> 1;
+        if current < number {
+            self.begin(&mut ahead, current, number);
+        }
+        Still { ring: self, ahead, current: current.max(number) }
+    }
+
+    /// Makes the half seconds after `current` begin, up to `number`. What is counted meanwhile is
+    /// counted in the last of them.
+    fn begin(&self, ahead: &mut Ahead, current: u64, number: u64) {
+        self.word.0.store(current << 1 | BEGINNING, Release);
+        let before = self.totals.mark();
+        let first_kept = oldest_kept(number).max(current + 1);
+        let mut totals = before;
+        for passed_over in (current + 1..first_kept).take(MOST_AHEAD as usize) {
+            totals.add(Count::Pass, ahead.take(passed_over));
+        }
+        for begun in first_kept..=number {
+            self.slot(begun).begin(begun, &totals);
+            totals.add(Count::Pass, ahead.take(begun));
+        }
+        self.totals.add_in_order(Count::Pass, totals.since(&before).of(Count::Pass));
+        self.word.0.store(number << 1, Release);
+    }
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring").field("totals", &self.totals.read()).finish_non_exhaustive()
+    }
+}
+
+/// The ring while no half second can begin.
+pub(super) struct Still<'a> {
+    pub(super) ring: &'a Ring,
+    pub(super) ahead: MutexGuard<'a, Ahead>,
+    /// The number of the current half second.
+    pub(super) current: u64,
+}

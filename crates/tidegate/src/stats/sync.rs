@@ -1,0 +1,12 @@
+//! The primitives that are shared: the standard library's, or those of the model checker.
+
+#[cfg(loom)]
+pub(super) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
+#[cfg(not(loom))]
+pub(super) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};

@@ -1,0 +1,95 @@
+//! The running totals: what was counted since the beginning, which only grows.
+
+use super::sync::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Count {
+    Pass,
+    Block,
+    Exception,
+    Success,
+    /// Response times of what succeeded, in microseconds.
+    RtSumUs,
+    Occupied,
+}
+
+/// How many things are counted.
+pub(super) const COUNTS: usize = 6;
+
+/// One number for each [`Count`]. They wrap, and only differences are ever told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts(pub(super) [u64; COUNTS]);
+
+impl Counts {
+    /// The number of one count.
+    pub(super) const fn of(&self, what: Count) -> u64 {
+        self.0[what as usize]
+    }
+
+    /// Adds to one count.
+    pub(super) const fn add(&mut self, what: Count, amount: u64) {
+        self.0[what as usize] = self.of(what).wrapping_add(amount);
+    }
+
+    /// What was counted from `earlier` to these.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        let pairs = |at: usize| self.0[at].wrapping_sub(earlier.0[at]);
+        Self(std::array::from_fn(pairs))
+    }
+}
+
+/// The totals of one resource, on a line of the cache of their own: who counts one thing is about to
+/// count another.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Totals {
+    counts: [AtomicU64; COUNTS],
+    in_flight: AtomicU64,
+}
+
+impl Totals {
+    /// Counts.
+    #[inline]
+    pub(super) fn add(&self, what: Count, amount: u64) {
+        self.counts[what as usize].fetch_add(amount, Relaxed);
+    }
+
+    /// Counts, and answers what the total was before.
+    ///
+    /// Who counts after [`Totals::mark`] sees what the marking thread did before it.
+    #[inline]
+    pub(super) fn add_in_order(&self, what: Count, amount: u64) -> u64 {
+        self.counts[what as usize].fetch_add(amount, AcqRel)
+    }
+
+    /// The totals now.
+    pub(super) fn read(&self) -> Counts {
+        Counts(std::array::from_fn(|at| self.counts[at].load(Acquire)))
+    }
+
+    /// The totals now, read by writing: each count that is not among them comes after, and can know it.
+    pub(super) fn mark(&self) -> Counts {
+        Counts(std::array::from_fn(|at| self.counts[at].fetch_add(0, AcqRel)))
+    }
+
+    /// One more in flight.
+    #[inline]
+    pub(super) fn enter(&self) {
+        self.in_flight.fetch_add(1, Relaxed);
+    }
+
+    /// One less in flight; each call after one of [`Totals::enter`].
+    #[inline]
+    pub(super) fn leave(&self) {
+        self.in_flight.fetch_sub(1, Release);
+    }
+
+    /// How many entered and did not leave.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight.load(Acquire)
+    }
+}

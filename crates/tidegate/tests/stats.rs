@@ -1,0 +1,263 @@
+//! Statistics by example: windows, late writers, steps of the clock, guards, names, borrowed places.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tidegate::{Clock, Micros, Resources, Snapshot, Statistics, Timestamp};
+
+/// A whole minute of our days.
+const TODAY_US: u64 = 1_699_999_200_000_000;
+
+const fn at(ms: u64) -> Timestamp {
+    Timestamp::from_micros(TODAY_US + ms * 1_000)
+}
+
+/// A clock that is moved by hand, either way; its copies are the same clock.
+#[derive(Clone, Debug, Default)]
+struct TestClock(Arc<AtomicU64>);
+
+impl TestClock {
+    fn set(&self, now: Timestamp) {
+        self.0.store(now.as_micros(), Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(Relaxed))
+    }
+}
+
+fn stats() -> Statistics<Timestamp> {
+    Statistics::with_clock(Timestamp::EPOCH)
+}
+
+fn clocked() -> (TestClock, Statistics<TestClock>) {
+    let clock = TestClock::default();
+    clock.set(at(0));
+    (clock.clone(), Statistics::with_clock(clock))
+}
+
+fn wait(ms: u64) -> Option<Micros> {
+    Some(Micros::from_millis(ms))
+}
+
+#[test]
+fn a_second_is_the_current_half_and_the_one_before() {
+    let stats = stats();
+    stats.pass_at(1, at(499));
+    stats.pass_at(2, at(500));
+    stats.pass_at(4, at(1_000));
+    let seconds = [at(1_000), at(1_499), at(1_500), at(1_999), at(2_000)];
+    assert_eq!(seconds.map(|now| stats.second_at(now).pass), [6, 6, 4, 4, 0]);
+}
+
+#[test]
+fn a_minute_is_sixty_whole_seconds() {
+    let stats = stats();
+    stats.pass_at(1, at(999));
+    stats.pass_at(2, at(1_000));
+    let minutes = [at(59_999), at(60_000), at(60_999), at(61_000)];
+    assert_eq!(minutes.map(|now| stats.minute_at(now).pass), [3, 2, 2, 0]);
+}
+
+#[test]
+fn what_left_the_window_counts_no_more_though_nobody_wrote_since() {
+    for idle_ms in [61_000, 63_500, 64_000, 64_500, 120_000, 128_000, 3_600_000, u64::MAX / 2_000] {
+        let stats = stats();
+        stats.pass_at(5, at(100));
+        stats.success_at(Micros::from_millis(1), at(100));
+        let later = at(100).plus(Micros::from_millis(idle_ms));
+        assert_eq!(stats.second_at(later), Snapshot::default(), "{idle_ms}");
+        assert_eq!(stats.minute_at(later), Snapshot::default(), "{idle_ms}");
+        assert!(stats.seconds_at(later).iter().all(|(_, second)| *second == Snapshot::default()));
+    }
+}
+
+#[test]
+fn a_late_writer_counts_now_and_is_not_lost() {
+    let stats = stats();
+    stats.pass_at(1, at(5_000));
+    stats.pass_at(2, at(100));
+    stats.success_at(Micros::from_micros(7), Timestamp::EPOCH);
+    assert_eq!(stats.second_at(at(5_000)).pass, 3);
+    let last = *stats.seconds_at(at(5_000)).last().unwrap();
+    assert_eq!((last.0, last.1.pass, last.1.success), (at(5_000), 3, 1));
+    assert_eq!(stats.second_at(at(6_000)).pass, 0);
+}
+
+#[test]
+fn when_the_clock_steps_back_time_stands_still() {
+    let stats = stats();
+    stats.pass_at(1, at(3_600_000));
+    let early = stats.second_at(at(0));
+    assert_eq!(early, stats.second_at(at(3_600_000)));
+    assert_eq!(early.pass, 1);
+    assert_eq!(
+        stats.occupy_at(1, 1, 1, at(0)),
+        wait(1_000),
+        "no longer than from the current half"
+    );
+}
+
+#[test]
+fn the_seconds_of_a_minute_add_up_to_it() {
+    let stats = stats();
+    for ms in (0..70_000).step_by(170) {
+        stats.pass_at(ms, at(ms));
+        stats.success_at(Micros::from_micros(ms), at(ms));
+    }
+    let (minute, seconds) = (stats.minute_at(at(69_990)), stats.seconds_at(at(69_990)));
+    let begins: Vec<_> = (10..70).map(|second| at(second * 1_000)).collect();
+    assert_eq!(seconds.iter().map(|(began, _)| *began).collect::<Vec<_>>(), begins);
+    assert_eq!(seconds.iter().map(|(_, second)| second.pass).sum::<u64>(), minute.pass);
+    assert_eq!(seconds.iter().map(|(_, second)| second.rt_sum_us).sum::<u64>(), minute.rt_sum_us);
+    assert_eq!(seconds.iter().filter_map(|(_, second)| second.rt_min_us).min(), minute.rt_min_us);
+}
+
+#[test]
+fn there_is_no_second_before_the_epoch() {
+    let stats = stats();
+    stats.pass_at(1, Timestamp::EPOCH);
+    let now = Timestamp::from_micros(2_700_000);
+    assert_eq!(stats.seconds_at(now).len(), 3);
+    assert_eq!((stats.minute_at(now).pass, stats.second_at(now).pass), (1, 0));
+}
+
+#[test]
+fn the_end_of_time_is_a_time() {
+    let stats = stats();
+    let end = Timestamp::EPOCH.plus(Micros::MAX);
+    stats.pass_at(1, end);
+    stats.success_at(Micros::MAX, end);
+    assert_eq!(stats.occupy_at(1, 1, 1, end).map(|wait| wait > Micros::from_secs(1)), Some(false));
+    assert_eq!((stats.second_at(end).pass, stats.minute_at(end).success), (1, 1));
+}
+
+#[test]
+fn response_times_have_a_sum_a_least_and_a_mean() {
+    let stats = stats();
+    assert_eq!((stats.second().rt_min_us, stats.second().rt_mean_us()), (None, None));
+    for us in [30, 10, 21] {
+        stats.success_at(Micros::from_micros(us), at(0));
+    }
+    let second = stats.second_at(at(0));
+    assert_eq!((second.success, second.rt_sum_us), (3, 61));
+    assert_eq!((second.rt_min_us, second.rt_mean_us()), (Some(10), Some(20)));
+}
+
+#[test]
+fn an_entry_is_in_flight_and_then_a_success_with_its_time() {
+    let (clock, stats) = clocked();
+    let entry = stats.entry();
+    clock.set(at(30));
+    assert_eq!((stats.in_flight(), stats.second().pass, stats.second().success), (1, 1, 0));
+    drop(entry);
+    assert_eq!((stats.in_flight(), stats.second().success), (0, 1));
+    assert_eq!((stats.second().rt_sum_us, stats.second().rt_min_us), (30_000, Some(30_000)));
+}
+
+#[test]
+fn an_entry_that_failed_or_panicked_is_an_exception() {
+    let (_, stats) = clocked();
+    stats.entry().fail();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _entry = stats.entry();
+        panic!("on its way");
+    }));
+    assert!(panicked.is_err());
+    let second = stats.second();
+    assert_eq!((second.pass, second.exception, second.success), (2, 2, 0));
+    assert_eq!((second.rt_sum_us, second.rt_min_us, stats.in_flight()), (0, None, 0));
+}
+
+#[test]
+fn an_entry_outlives_a_step_back_of_the_clock() {
+    let (clock, stats) = clocked();
+    let entry = stats.entry();
+    clock.set(Timestamp::EPOCH);
+    drop(entry);
+    assert_eq!((stats.second().success, stats.second().rt_min_us), (1, Some(0)));
+}
+
+#[test]
+fn an_owned_entry_lives_on_its_own_and_begin_counts_no_pass() {
+    let stats = Arc::new(clocked().1);
+    let (mut one, two) = (stats.begin_owned(), stats.entry_owned());
+    one.fail();
+    one.succeed();
+    assert_eq!((stats.in_flight(), stats.second().pass), (2, 1));
+    drop((one, two, stats.begin()));
+    assert_eq!((stats.in_flight(), stats.second().success), (0, 3));
+}
+
+#[test]
+fn names_are_bounded_and_each_has_statistics_of_its_own() {
+    let resources = Resources::with_clock(2, at(0));
+    assert!(resources.is_empty());
+    resources.named("b").unwrap().pass(2);
+    resources.entry("a").unwrap().fail();
+    assert!(Arc::ptr_eq(&resources.named("b").unwrap(), &resources.get("b").unwrap()));
+    let error = resources.named("c\n").unwrap_err().to_string();
+    assert!(error.contains(r#""c\n""#) && error.contains("there are 2 already"), "{error}");
+    assert_eq!((resources.len(), resources.get("c\n").is_none()), (2, true));
+    let passes =
+        |(name, stats): &(Arc<str>, Arc<Statistics<_>>)| (name.clone(), stats.second().pass);
+    let all: Vec<_> = resources.all().iter().map(passes).collect();
+    assert_eq!(all, [("a".into(), 1), ("b".into(), 2)]);
+}
+
+#[test]
+fn borrowed_units_are_occupied_now_and_pass_when_their_half_second_begins() {
+    let stats = stats();
+    stats.pass_at(4, at(0));
+    stats.pass_at(6, at(500));
+    assert_eq!(stats.occupy_at(1, 10, 0, at(600)), None, "an ordinary request is over the limit");
+    assert_eq!(stats.occupy_at(3, 10, 5, at(600)), wait(400));
+    assert_eq!(stats.occupy_at(2, 10, 5, at(600)), wait(900), "6 + 3 + 2 is too much for the next");
+    assert_eq!(stats.occupy_at(1, 10, 5, at(600)), None, "no more than 5 ahead");
+    let passed = [600, 1_000, 1_500, 2_000, 2_500].map(|ms| stats.second_at(at(ms)).pass);
+    assert_eq!(passed, [10, 9, 5, 2, 0]);
+    assert_eq!((stats.minute_at(at(2_500)).occupied, stats.second_at(at(2_500)).occupied), (5, 0));
+}
+
+#[test]
+fn what_passes_now_leaves_room_for_what_was_borrowed() {
+    let stats = stats();
+    stats.pass_at(8, at(0));
+    assert_eq!(stats.occupy_at(5, 10, 9, at(500)), wait(500));
+    assert_eq!(stats.occupy_at(2, 10, 0, at(500)), wait(0));
+    assert_eq!(stats.occupy_at(3, 10, 0, at(1_000)), wait(0), "2 + 5 + 3");
+    assert_eq!(stats.occupy_at(1, 10, 0, at(1_000)), None);
+}
+
+#[test]
+fn borrowed_units_pass_though_their_half_seconds_were_passed_over() {
+    for later_ms in [1_500, 2_000, 30_000, 59_000] {
+        let stats = stats();
+        stats.pass_at(10, at(500));
+        assert_eq!(stats.occupy_at(7, 10, 7, at(500)), wait(1_000));
+        assert_eq!(stats.minute_at(at(later_ms)).pass, 17, "{later_ms}");
+        let seconds = stats.seconds_at(at(later_ms));
+        let own = seconds.iter().find(|(began, _)| *began == at(1_000)).unwrap();
+        assert_eq!(own.1.pass, 7, "{later_ms}");
+        assert_eq!(stats.minute_at(at(300_000)).pass, 0);
+    }
+}
+
+#[test]
+fn no_cost_and_no_limit_are_answered_at_once() {
+    let stats = stats();
+    assert_eq!(stats.occupy_at(0, 0, 0, at(0)), wait(0));
+    assert_eq!(stats.occupy_at(1, 0, u64::MAX, at(0)), None);
+    assert_eq!(stats.occupy_at(u64::MAX, u64::MAX, 0, at(0)), wait(0));
+    assert_eq!(stats.occupy_at(u64::MAX, u64::MAX, u64::MAX, at(0)), wait(1_000));
+    assert_eq!(stats.occupy_at(1, u64::MAX, u64::MAX, at(0)), None);
+}
