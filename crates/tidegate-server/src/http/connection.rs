@@ -19,15 +19,15 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, interval_at};
 
 use super::withhold::Withholding;
-use super::{Limits, refused};
+use super::{Limits, head, refused};
 use crate::stop::Stop;
 
 /// Most requests that one HTTP/2 connection may have under way.
 const STREAMS: u32 = 256;
-/// Most bytes of the head of a request.
-const HEAD_BYTES: u32 = 16 << 10;
+/// Most bytes of an HTTP/2 head: what lies between this and [`head::MOST_BYTES`] is told what was wrong.
+const HEAD_BYTES: u32 = 256 << 10;
 /// Most bytes of an HTTP/1.1 connection that wait in memory, so of the head of a request.
-const BUFFER_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = head::MOST_BYTES;
 
 /// Serves the connection until it ends, is idle, or is asked to leave with the process.
 pub(super) async fn serve(stream: TcpStream, router: Router, limits: Limits, stop: Stop) {

@@ -9,6 +9,7 @@ mod answer;
 mod body;
 mod check;
 mod connection;
+mod head;
 mod health;
 mod limits;
 mod listen;

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::problem::{Kind, Problem};
-use super::{App, admin, body, check, health, problem, rules};
+use super::{App, admin, body, check, head, health, problem, rules};
 
 const CHECK: &str = "/v1/check";
 const PEEK: &str = "/v1/peek";
@@ -40,10 +40,12 @@ pub(super) fn admin(app: App) -> Router {
     guarded(routes).with_state(app)
 }
 
-/// What every request of either listener gets: a problem for a wrong method or a panic, and a log line.
+/// What every request of either listener gets: a problem for a wrong method, a large head or a panic, and
+/// a log line.
 fn guarded(routes: Router<App>) -> Router<App> {
     routes
         .method_not_allowed_fallback(problem::method_not_allowed)
+        .layer(middleware::from_fn(head::fits))
         .layer(CatchPanicLayer::custom(problem::panicked))
         .layer(middleware::from_fn(logged))
 }

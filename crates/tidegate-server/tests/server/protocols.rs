@@ -33,3 +33,14 @@ async fn a_head_request_is_answered_like_a_get_without_a_body() {
     let answer = client.send(Method::HEAD, "/healthz", None, Vec::new()).await;
     assert_eq!((answer.status.as_u16(), answer.text.as_str()), (200, ""));
 }
+
+#[tokio::test]
+async fn a_head_too_large_is_told_so_over_http_2_too() {
+    let server = Server::with_example();
+    let client = Client::http2(server.http);
+    let long = format!("application/json; padding={}", "a".repeat(100_000));
+    let body = br#"{"descriptor": {"user": "a"}}"#.to_vec();
+    let refused = client.send(Method::POST, "/v1/check", Some(&long), body).await;
+    assert!(refused.problem(431).contains("at most 65536"), "{}", refused.text);
+    assert_eq!(client.get("/healthz").await.status, 200, "the connection goes on");
+}

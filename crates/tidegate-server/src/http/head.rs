@@ -1,0 +1,30 @@
+//! How large the head of a request may be, whichever version it came by.
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::problem::{Kind, Problem};
+
+/// Most bytes of the head of a request.
+pub(super) const MOST_BYTES: usize = 64 << 10;
+
+/// Refuses a head that HTTP/2 let through and HTTP/1.1 would not have.
+pub(super) async fn fits(request: Request, next: Next) -> Response {
+    let bytes = bytes(&request);
+    if bytes <= MOST_BYTES {
+        return next.run(request).await;
+    }
+    let detail = format!(
+        "the head of the request has {bytes} bytes: expected at most {MOST_BYTES}; send fewer or \
+         shorter header fields"
+    );
+    Problem::new(Kind::HeadTooLarge, detail).into_response()
+}
+
+/// Bytes of path, names and values.
+fn bytes(request: &Request) -> usize {
+    let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    let fields = request.headers().iter();
+    fields.fold(path, |sum, (name, value)| sum + name.as_str().len() + value.len())
+}
