@@ -41,6 +41,8 @@ pub enum Shape {
     /// The same by a clock that moves on by [`Rule::every`] at each decision: one unit leaves the
     /// window and one is admitted, each time.
     Sliding,
+    /// What is counted of a decision, beside the decision.
+    Counted,
     /// A limiter per key in a table that may hold no more than [`Case::keys`].
     TableAtCap,
     /// The same, its memory looked at while it is filled.
@@ -124,6 +126,14 @@ const WINDOW: Case = Case {
 
 const SLIDING: Case = Case { shape: Shape::Sliding, expect: Expect::Allowed, ..WINDOW };
 
+const COUNTED: Case = Case {
+    group: "statistics",
+    name: "counting a decision",
+    base: "floor/clock",
+    shape: Shape::Counted,
+    ..ONE
+};
+
 /// All cases, in the order in which they run.
 pub const ALL: &[Case] = &[
     ONE,
@@ -143,6 +153,8 @@ pub const ALL: &[Case] = &[
     Case { name: "window full, N = 1000000", rule: Rule::window_of(1_000_000), ..WINDOW },
     Case { name: "window sliding, N = 10", rule: Rule::window_of(10), ..SLIDING },
     Case { name: "window sliding, N = 1000000", rule: Rule::window_of(1_000_000), ..SLIDING },
+    COUNTED,
+    Case { name: "counting a decision, 2 threads", threads: 2, ..COUNTED },
     ON_THE_WAY,
     Case { name: "bytes per key, table at its cap", shape: Shape::TableAtCap, ..ON_THE_WAY },
 ];

@@ -2,6 +2,7 @@
 
 use crate::cases::{self, Case};
 use crate::cores;
+use crate::departures;
 use crate::measure::{self, Timing};
 use crate::pace::Pace;
 use crate::report;
@@ -45,18 +46,20 @@ pub fn run(wanted: &InProcess) -> Result<(), String> {
         wanted.measure(case, &candidates)?;
         measured += candidates.len();
     }
+    let departures = |case: &str, subject: &str| wanted.wants(departures::GROUP, case, subject);
+    measured += departures::run(departures, wanted.json)?;
     (measured > 0).then_some(()).ok_or_else(|| "nothing measured: no case matched".to_owned())
 }
 
 impl InProcess {
     fn candidates(&self, case: &Case) -> Vec<Candidate> {
         let mut candidates = subjects::offers(case);
-        candidates.retain(|candidate| self.wants(case, candidate.name));
+        candidates.retain(|candidate| self.wants(case.group, case.name, candidate.name));
         candidates
     }
 
-    fn wants(&self, case: &Case, subject: &str) -> bool {
-        let path = format!("{}/{}/{subject}", case.group, case.name);
+    fn wants(&self, group: &str, case: &str, subject: &str) -> bool {
+        let path = format!("{group}/{case}/{subject}");
         self.filter.as_ref().is_none_or(|text| path.contains(text))
     }
 

@@ -3,6 +3,7 @@
 mod cases;
 mod clock;
 mod cores;
+mod departures;
 mod flood;
 mod growth;
 mod heap;

@@ -89,7 +89,7 @@ fn nanos(time: Duration) -> u32 {
 }
 
 /// The least of the sorted times that is not below a share of them.
-fn least_above(times: &[u32], share: f64) -> u32 {
+pub fn least_above(times: &[u32], share: f64) -> u32 {
     let place = (times.len() as f64 * share) as usize;
     times.get(place.min(times.len() - 1)).copied().unwrap_or_default()
 }

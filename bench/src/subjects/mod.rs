@@ -10,6 +10,7 @@ mod leaky_bucket;
 mod limitador;
 mod per_key;
 mod ratelimit;
+mod statistics;
 mod tables;
 mod throttlecrab;
 mod tidegate;
@@ -22,6 +23,7 @@ use crate::workload::Ask;
 const PEERS: &[fn(&Case) -> Vec<Candidate>] = &[
     floor::offers,
     tidegate::offers,
+    statistics::offers,
     tables::offers,
     governor::offers,
     ratelimit::offers,

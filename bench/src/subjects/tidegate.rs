@@ -51,6 +51,8 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
             offered.push(Candidate::new("tidegate/token_bucket, one limiter", rule, one));
             offered
         }
+        // Its own file has them.
+        Shape::Counted => Vec::new(),
     }
 }
 

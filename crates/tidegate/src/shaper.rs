@@ -1,0 +1,153 @@
+//! Work that leaves at an even pace: a bounded queue, its slots W/N apart.
+
+mod handler;
+mod pace;
+mod queue;
+mod receive;
+mod refused;
+mod shared;
+mod takers;
+mod turn;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::{Micros, Spec};
+
+use crate::clock::{Clock, SystemClock};
+use shared::Shared;
+
+pub use pace::ShaperError;
+pub use queue::{Departure, Next, ShapingQueue};
+#[cfg(feature = "stream")]
+pub use receive::ShaperStream;
+pub use refused::{Refusal, Refused};
+
+/// A line that takes items in bursts and hands them out evenly, W/N apart: the leaky bucket as a
+/// queue, with its worker.
+///
+/// Whoever pushes is told at once: how long the item waits for its slot, or that the line is full and
+/// when it will not be. Which items are taken in and when they leave is what a `leaky_queue` limiter
+/// decides; [`ShapingQueue`] says it exactly. Items come out of [`next`](Shaper::next), of a stream
+/// (feature `stream`), or go to a handler ([`run`](Shaper::run)), each never before its slot.
+///
+/// It is a handle: clones share one line, any of them pushes and receives. Several receivers share the
+/// items, each of which goes to one of them; those that wait are all woken for each, so a handful
+/// is meant, not thousands. A receiver that is dropped while it waits takes nothing with it.
+///
+/// ```
+/// use tidegate::{Algorithm, Micros, Shaper, Spec};
+///
+/// let mails = Shaper::new(Spec::new(Algorithm::LeakyQueue, 1_000, Micros::from_secs(1)))?;
+/// let worker = std::thread::spawn({
+///     let mails = mails.clone();
+///     move || {
+///         let mut sent = Vec::new();
+///         mails.run_blocking(|mail| sent.push(mail));
+///         sent
+///     }
+/// });
+/// mails.push("to ada")?;
+/// mails.push("to bob")?; // leaves a millisecond later
+/// mails.close(); // what is in line still leaves, then the worker ends
+/// assert_eq!(worker.join().ok(), Some(vec!["to ada", "to bob"]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Shaper<T, C = SystemClock> {
+    shared: Arc<Shared<T, C>>,
+}
+
+impl<T> Shaper<T> {
+    /// An empty line by the system's clock.
+    ///
+    /// # Errors
+    /// When `spec` is no `leaky_queue`, is unlimited, or has words that are wrong in themselves.
+    pub fn new(spec: Spec) -> Result<Self, ShaperError> {
+        Self::with_clock(spec, SystemClock::new())
+    }
+}
+
+impl<T, C: Clock> Shaper<T, C> {
+    /// An empty line by `clock`.
+    ///
+    /// # Errors
+    /// When `spec` is no `leaky_queue`, is unlimited, or has words that are wrong in themselves.
+    pub fn with_clock(spec: Spec, clock: C) -> Result<Self, ShaperError> {
+        Ok(Self::over(ShapingQueue::new(spec)?, clock))
+    }
+
+    /// A line over a queue that was made by itself: one that is [strict](ShapingQueue::strict), or
+    /// has items in it.
+    pub fn over(queue: ShapingQueue<T>, clock: C) -> Self {
+        Self { shared: Arc::new(Shared::new(queue, clock)) }
+    }
+
+    /// Takes an item of one unit in; answers how long it waits for its slot.
+    ///
+    /// # Errors
+    /// Gives the item back when the line is full, is not emptied, or is closed: see [`Refusal`].
+    pub fn push(&self, item: T) -> Result<Micros, Refused<T>> {
+        self.push_cost(item, 1)
+    }
+
+    /// The same for an item of `cost` units: it leaves whole in the first of so many slots. One of
+    /// cost 0 is due at once.
+    ///
+    /// # Errors
+    /// As [`Shaper::push`], and when the cost can not ever fit.
+    pub fn push_cost(&self, item: T, cost: u64) -> Result<Micros, Refused<T>> {
+        self.shared.change(|queue, now| queue.push(now, item, cost))
+    }
+
+    /// Takes the first item if it is due; never waits.
+    #[must_use = "an item that is due has left the line"]
+    pub fn try_next(&self) -> Next<T> {
+        self.shared.change(ShapingQueue::poll)
+    }
+
+    /// Refuses all items from now on. What is in line leaves in its slots; then receivers are told
+    /// the end.
+    pub fn close(&self) {
+        self.shared.change(|queue, _| queue.close());
+    }
+
+    /// Refuses all items from now on, gives back what is in line, in order, and tells receivers the
+    /// end.
+    #[must_use = "these items will not leave any more"]
+    pub fn close_now(&self) -> Vec<T> {
+        self.shared.change(|queue, _| queue.close_now())
+    }
+
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.look(ShapingQueue::is_closed)
+    }
+
+    /// Items in line, due or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.look(ShapingQueue::len)
+    }
+
+    /// Whether no item is in line.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T, C> Clone for Shaper<T, C> {
+    /// Another handle to the same line.
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+/// How many items are in line, none of the items.
+impl<T, C: Clock> fmt::Debug for Shaper<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Shaper");
+        shown.field("len", &self.len()).field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,223 @@
+//! Shaping without a clock and without a runtime: items, their slots, and time as an argument.
+
+use std::collections::VecDeque;
+
+use tidegate_core::{Micros, Spec, Timestamp, Verdict};
+
+use super::pace::{Pace, ShaperError};
+use super::refused::{Refusal, Refused};
+
+/// A bounded queue whose items leave at an even pace, W/N apart: the heart of a
+/// [`Shaper`](super::Shaper), for a program that has a loop of its own.
+///
+/// An item of cost c pushed at t has its slot at `max(t, next_free)`, and `next_free` moves on by
+/// c * W/N: to the microsecond what a `leaky_queue` limiter decides, which is the same code. A slot
+/// is never moved once it was told, so who takes items late finds several due at once, still in
+/// order; [`ShapingQueue::strict`] keeps them apart at the price of that promise.
+///
+/// - An item of cost 0 takes no slot: it is due at once, ahead of those that wait for theirs.
+/// - With a limit of 0 every cost of 1 or more is refused for ever.
+/// - A clock that steps back by more than W takes all slots back with it; by less, they stay, and
+///   nobody waits more than W longer.
+///
+/// ```
+/// use tidegate::{Algorithm, Departure, Micros, Next, ShapingQueue, Spec, Timestamp};
+///
+/// let mut mails = ShapingQueue::new(Spec::new(Algorithm::LeakyQueue, 5, Micros::from_secs(1)))?;
+/// let now = Timestamp::from_micros(1_000_000);
+/// assert_eq!(mails.push(now, "first", 1).ok(), Some(Micros::ZERO));
+/// assert_eq!(mails.push(now, "second", 1).ok(), Some(Micros::from_millis(200)));
+///
+/// let later = now.plus(Micros::from_millis(200));
+/// assert_eq!(mails.poll(now), Next::Item(Departure { item: "first", slot: now }));
+/// assert_eq!(mails.poll(now), Next::At(later));
+/// assert_eq!(mails.poll(later), Next::Item(Departure { item: "second", slot: later }));
+/// assert_eq!(mails.poll(later), Next::Empty);
+/// # Ok::<(), tidegate::ShaperError>(())
+/// ```
+#[derive(Debug)]
+pub struct ShapingQueue<T> {
+    pace: Pace,
+    /// By slot, then by arrival.
+    line: VecDeque<Place<T>>,
+    /// The weights of all that are in line.
+    held: u64,
+    /// Nothing leaves before: the epoch unless the spacing is strict.
+    not_before: Timestamp,
+    strict: bool,
+    closed: bool,
+}
+
+/// An item that leaves, and when it was to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure<T> {
+    /// What was pushed.
+    pub item: T,
+    /// The instant it was told to leave at: that of its push and the `delay` answered to it.
+    pub slot: Timestamp,
+}
+
+/// What a look at a [`ShapingQueue`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next<T> {
+    /// This one is due, and has left the queue.
+    Item(Departure<T>),
+    /// Nothing is due before this instant, unless an item of cost 0 comes.
+    At(Timestamp),
+    /// Nothing is in line.
+    Empty,
+    /// Nothing is in line, and nothing will be: the queue is closed.
+    Ended,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    departure: Departure<T>,
+    cost: u64,
+}
+
+impl<T> ShapingQueue<T> {
+    /// An empty queue, its next slot free.
+    ///
+    /// # Errors
+    /// When `spec` is no `leaky_queue`, is unlimited (nothing would bound the queue), or has words
+    /// that are wrong in themselves.
+    pub fn new(spec: Spec) -> Result<Self, ShaperError> {
+        Ok(Self {
+            pace: Pace::new(spec)?,
+            line: VecDeque::new(),
+            held: 0,
+            not_before: Timestamp::EPOCH,
+            strict: false,
+            closed: false,
+        })
+    }
+
+    /// The same, but no item leaves sooner than c * W/N after the one before it *did* leave, where c
+    /// is what that one cost.
+    ///
+    /// For a receiver that must not see two closer together, whatever happens here. Lateness then
+    /// adds up: one item taken late makes all behind it late until the line has run dry, and under
+    /// steady load at the full rate the queue falls behind and refuses ([`Refusal::Behind`]).
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Takes an item in, of `cost` units; answers how long it waits for its slot.
+    ///
+    /// # Errors
+    /// Gives the item back when the line is full, by the decision of the `leaky_queue`; when the cost
+    /// can not ever fit; when twice as many units as fit in line have not been taken although many of
+    /// them are due; and when the queue is closed.
+    pub fn push(&mut self, now: Timestamp, item: T, cost: u64) -> Result<Micros, Refused<T>> {
+        let at = self.advance(now);
+        match self.admit(at, at.since(now), cost) {
+            Ok(delay) => {
+                self.line_up(Departure { item, slot: at.plus(delay) }, cost);
+                Ok(delay)
+            }
+            Err(refusal) => Err(Refused { item, refusal }),
+        }
+    }
+
+    /// Takes the first item out if it is due at `now`; else tells when it will be.
+    pub fn poll(&mut self, now: Timestamp) -> Next<T> {
+        let at = self.advance(now);
+        match self.due() {
+            Some(due) if due <= at => self.leave(at),
+            Some(due) => Next::At(due),
+            None if self.closed => Next::Ended,
+            None => Next::Empty,
+        }
+    }
+
+    /// Refuses all items from now on. What is in line leaves in its slots; then the queue has ended.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Refuses all items from now on, and gives back what is in line, in order.
+    pub fn close_now(&mut self) -> Vec<T> {
+        self.close();
+        self.held = 0;
+        self.line.drain(..).map(|place| place.departure.item).collect()
+    }
+
+    /// Whether it was closed.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Items in line, due or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.line.len()
+    }
+
+    /// Whether no item is in line.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// When the first item may leave.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        self.line.front().map(|first| first.departure.slot.max(self.not_before))
+    }
+
+    /// A wait is counted on the clock that was read: where that is `behind` the instant that counts, what
+    /// it lacks is waited for as well.
+    fn admit(&mut self, at: Timestamp, behind: Micros, cost: u64) -> Result<Micros, Refusal> {
+        if self.closed {
+            return Err(Refusal::Closed);
+        }
+        match self.pace.decide(at, cost) {
+            Verdict::Never => Err(Refusal::Never),
+            Verdict::Deny => {
+                let wait_us = self.pace.retry_after(at, cost).as_micros();
+                let wait_us = wait_us.saturating_add(behind.as_micros());
+                Err(Refusal::Full { retry_after: Micros::from_micros(wait_us) })
+            }
+            Verdict::Allow if weight(cost) > self.pace.most_held().saturating_sub(self.held) => {
+                Err(Refusal::Behind)
+            }
+            Verdict::Allow => Ok(self.pace.take(at, cost)),
+        }
+    }
+
+    /// At the end, but for an item of cost 0: that one goes ahead of those that are not due yet.
+    fn line_up(&mut self, departure: Departure<T>, cost: u64) {
+        let place = self.line.partition_point(|ahead| ahead.departure.slot <= departure.slot);
+        self.held += weight(cost);
+        self.line.insert(place, Place { departure, cost });
+    }
+
+    fn leave(&mut self, at: Timestamp) -> Next<T> {
+        let Some(Place { departure, cost }) = self.line.pop_front() else { return Next::Empty };
+        self.held -= weight(cost);
+        if self.strict {
+            self.not_before = at.plus(self.pace.spacing(cost));
+        }
+        Next::Item(departure)
+    }
+
+    /// Time passes, as in the room: what a step back does to its next slot it does to all in line.
+    fn advance(&mut self, now: Timestamp) -> Timestamp {
+        let (at, back) = self.pace.advance(now);
+        if !back.is_zero() {
+            self.not_before = self.not_before.minus(back);
+            for place in &mut self.line {
+                place.departure.slot = place.departure.slot.minus(back);
+            }
+        }
+        at
+    }
+}
+
+/// What an item counts for in memory: one of cost 0 is held as well.
+fn weight(cost: u64) -> u64 {
+    cost.max(1)
+}

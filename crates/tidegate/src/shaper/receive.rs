@@ -1,0 +1,90 @@
+//! Taking items one by one: as a task, as a thread, as a stream.
+
+use super::Shaper;
+use super::queue::Departure;
+use super::turn::Turn;
+use crate::clock::{Park, Timer};
+
+impl<T, C: Timer> Shaper<T, C> {
+    /// The next item, not before its slot; `None` once the line is closed and empty.
+    ///
+    /// Dropping the future before it is done loses no item and holds nobody up.
+    ///
+    /// # Panics
+    /// As the clock's timer does: those of tokio outside of its runtime.
+    ///
+    /// ```
+    /// use tidegate::{Algorithm, ManualClock, Micros, Shaper, Spec};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let clock = ManualClock::new();
+    /// let spec = Spec::new(Algorithm::LeakyQueue, 10, Micros::from_secs(1));
+    /// let shaper = Shaper::with_clock(spec, clock.clone())?;
+    /// shaper.push("at once")?;
+    /// shaper.push("a tenth of a second later")?;
+    /// assert_eq!(shaper.next().await, Some("at once"));
+    /// clock.advance(Micros::from_millis(100));
+    /// assert_eq!(shaper.next().await, Some("a tenth of a second later"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn next(&self) -> Option<T> {
+        self.next_departure().await.map(|departure| departure.item)
+    }
+
+    /// The same, with the slot that the item was told.
+    ///
+    /// # Panics
+    /// As [`Shaper::next`].
+    pub async fn next_departure(&self) -> Option<Departure<T>> {
+        Turn::new(self.clone()).departure().await
+    }
+
+    /// The items as a stream, which ends once the line is closed and empty. There may be several
+    /// streams and other receivers; each item goes to one of them.
+    #[cfg(feature = "stream")]
+    #[must_use = "a stream does nothing unless it is polled"]
+    pub fn stream(&self) -> ShaperStream<T, C> {
+        ShaperStream { turn: Turn::new(self.clone()) }
+    }
+}
+
+impl<T, C: Park> Shaper<T, C> {
+    /// The next item, not before its slot; `None` once the line is closed and empty. Blocks the
+    /// thread until then.
+    pub fn next_blocking(&self) -> Option<T> {
+        self.next_departure_blocking().map(|departure| departure.item)
+    }
+
+    /// The same, with the slot that the item was told.
+    pub fn next_departure_blocking(&self) -> Option<Departure<T>> {
+        Turn::new(self.clone()).departure_blocking()
+    }
+}
+
+/// The items of a [`Shaper`], each not before its slot (feature `stream`). Dropping it loses no item.
+#[cfg(feature = "stream")]
+pub struct ShaperStream<T, C> {
+    turn: Turn<T, C>,
+}
+
+#[cfg(feature = "stream")]
+impl<T, C: Timer> futures_core::Stream for ShaperStream<T, C> {
+    type Item = T;
+
+    fn poll_next(
+        self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<T>> {
+        let next = self.get_mut().turn.poll(context);
+        next.map(|departure| departure.map(|departure| departure.item))
+    }
+}
+
+#[cfg(feature = "stream")]
+impl<T, C> std::fmt::Debug for ShaperStream<T, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ShaperStream")
+    }
+}

@@ -1,0 +1,78 @@
+//! An item that was not taken in, and why.
+
+use std::fmt;
+
+use tidegate_core::Micros;
+
+/// The item comes back with the reason why it was not taken in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Refused<T> {
+    /// What was to be pushed.
+    pub item: T,
+    /// Why it was not.
+    pub refusal: Refusal,
+}
+
+/// Why an item is not taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The line is full.
+    Full {
+        /// Least wait after which the same cost would be taken in if nothing else arrived.
+        retry_after: Micros,
+    },
+    /// The cost is larger than what an empty line takes.
+    Never,
+    /// Items are due, but not taken: as many units as fit in line, and more than that.
+    Behind,
+    /// Nothing is taken in any more.
+    Closed,
+}
+
+impl Refusal {
+    /// The wait after which the same cost fits, where time alone helps: when the line is full.
+    #[must_use]
+    pub const fn retry_after(self) -> Option<Micros> {
+        match self {
+            Self::Full { retry_after } => Some(retry_after),
+            Self::Never | Self::Behind | Self::Closed => None,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full { retry_after } => {
+                write!(f, "the line is full: the same cost fits after {retry_after}")
+            }
+            Self::Never => f.write_str(
+                "the cost is larger than what an empty line takes (`capacity` + 1, or nothing at \
+                 a `limit` of 0): split it, or raise the figure",
+            ),
+            Self::Behind => f.write_str(
+                "items that are due are not taken: the line takes more once its receiver has \
+                 caught up",
+            ),
+            Self::Closed => f.write_str("the line is closed: nothing is taken in any more"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Without the item, which need not be printable.
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused").field("refusal", &self.refusal).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.refusal.fmt(f)
+    }
+}
+
+impl<T> std::error::Error for Refused<T> {}

@@ -1,0 +1,78 @@
+//! A receiver that waits: as a task, or as a thread.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::thread;
+
+use tidegate_core::Timestamp;
+
+use super::Shaper;
+use super::queue::{Departure, Next};
+use super::takers::Ticket;
+use crate::clock::{Park, Sleep, Timer};
+use crate::wait::unparks_this_thread;
+
+/// One receiver of a line, from item to item. It has nothing in hand between two looks, so dropping
+/// it at any time loses no item.
+pub(super) struct Turn<T, C> {
+    shaper: Shaper<T, C>,
+    ticket: Ticket,
+    /// The slot it waits for, where there is one.
+    alarm: Option<(Timestamp, Sleep)>,
+}
+
+impl<T, C> Turn<T, C> {
+    pub(super) fn new(shaper: Shaper<T, C>) -> Self {
+        Self { ticket: shaper.shared.ticket(), shaper, alarm: None }
+    }
+}
+
+impl<T, C: Timer> Turn<T, C> {
+    /// The next item in its slot; `None` at the end.
+    pub(super) async fn departure(&mut self) -> Option<Departure<T>> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Departure<T>>> {
+        loop {
+            match self.shaper.shared.take_or_wait(self.ticket, context.waker()) {
+                Next::Item(departure) => return Poll::Ready(Some(departure)),
+                Next::Ended => return Poll::Ready(None),
+                Next::Empty => return Poll::Pending,
+                Next::At(slot) => ready!(self.sleep_until(slot, context)),
+            }
+        }
+    }
+
+    /// Goes on with the sleep it is in if that ends at the slot.
+    fn sleep_until(&mut self, slot: Timestamp, context: &mut Context<'_>) -> Poll<()> {
+        let begun = self.alarm.take().filter(|(at, _)| *at == slot);
+        let clock = self.shaper.shared.clock();
+        let (_, mut sleep) = begun.unwrap_or_else(|| (slot, clock.sleep_until(slot)));
+        let answer = Pin::new(&mut sleep).poll(context);
+        self.alarm = answer.is_pending().then_some((slot, sleep));
+        answer
+    }
+}
+
+impl<T, C: Park> Turn<T, C> {
+    /// The next item in its slot; `None` at the end. Blocks the thread until then.
+    pub(super) fn departure_blocking(&mut self) -> Option<Departure<T>> {
+        let waker = unparks_this_thread();
+        loop {
+            match self.shaper.shared.take_or_wait(self.ticket, &waker) {
+                Next::Item(departure) => return Some(departure),
+                Next::Ended => return None,
+                Next::Empty => thread::park(),
+                Next::At(slot) => self.shaper.shared.clock().park_until(slot),
+            }
+        }
+    }
+}
+
+impl<T, C> Drop for Turn<T, C> {
+    fn drop(&mut self) {
+        self.shaper.shared.forget(self.ticket);
+    }
+}

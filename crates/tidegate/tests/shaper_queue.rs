@@ -1,0 +1,242 @@
+//! The shaping queue, told the time: slots, refusals, late receivers, clocks, closing.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use tidegate::{
+    Algorithm, Departure, Micros, Next, Refusal, ShaperError, ShapingQueue, Spec, Timestamp,
+};
+
+/// A slot every 100 ms; one is served and `capacity` wait.
+fn ten_a_second<T>(capacity: u64) -> ShapingQueue<T> {
+    ShapingQueue::new(spec(10, 1_000, capacity)).unwrap()
+}
+
+fn spec(limit: u64, window_ms: u64, capacity: u64) -> Spec {
+    let mut spec = Spec::new(Algorithm::LeakyQueue, limit, Micros::from_millis(window_ms));
+    spec.capacity = Some(capacity);
+    spec
+}
+
+const fn ms(ms: u64) -> Timestamp {
+    Timestamp::from_micros(ms * 1_000)
+}
+
+fn item<T>(item: T, slot_ms: u64) -> Next<T> {
+    Next::Item(Departure { item, slot: ms(slot_ms) })
+}
+
+/// The delay of a push in milliseconds, or why it was refused.
+fn pushed(
+    queue: &mut ShapingQueue<char>,
+    at_ms: u64,
+    name: char,
+    cost: u64,
+) -> Result<u64, Refusal> {
+    let answer = queue.push(ms(at_ms), name, cost);
+    answer.map(|delay| delay.as_micros() / 1_000).map_err(|refused| refused.refusal)
+}
+
+const fn full(retry_ms: u64) -> Result<u64, Refusal> {
+    Err(Refusal::Full { retry_after: Micros::from_millis(retry_ms) })
+}
+
+/// The drawing in the guide of the algorithm, item by item.
+#[test]
+fn the_guides_example_leaves_as_drawn() {
+    let mut queue = ShapingQueue::new(spec(5, 1_000, 2)).unwrap();
+    assert_eq!(pushed(&mut queue, 0, 'A', 1), Ok(0));
+    assert_eq!(pushed(&mut queue, 0, 'B', 1), Ok(200));
+    assert_eq!(pushed(&mut queue, 0, 'C', 1), Ok(400));
+    assert_eq!(pushed(&mut queue, 0, 'D', 1), full(200));
+    assert_eq!(queue.poll(ms(0)), item('A', 0));
+    assert_eq!(queue.poll(ms(200)), item('B', 200));
+    assert_eq!(pushed(&mut queue, 250, 'E', 1), Ok(350));
+    assert_eq!(queue.poll(ms(400)), item('C', 400));
+    assert_eq!(queue.poll(ms(599)), Next::At(ms(600)));
+    assert_eq!(queue.poll(ms(600)), item('E', 600));
+    assert_eq!(queue.poll(ms(600)), Next::Empty);
+}
+
+#[test]
+fn slots_a_third_of_a_second_apart_never_drift() {
+    let mut queue = ShapingQueue::new(spec(3, 1_000, 600)).unwrap();
+    for n in 0..=600_u64 {
+        let slot_us = (n * 1_000_000).div_ceil(3);
+        assert_eq!(queue.push(ms(0), n, 1).ok(), Some(Micros::from_micros(slot_us)), "{n}");
+    }
+    assert_eq!(queue.push(ms(0), 601, 1).unwrap_err().item, 601, "the item comes back");
+}
+
+#[test]
+fn an_item_takes_a_slot_for_each_unit_and_leaves_in_the_first() {
+    let mut queue = ten_a_second(4);
+    assert_eq!(pushed(&mut queue, 0, 'A', 3), Ok(0));
+    assert_eq!(pushed(&mut queue, 0, 'B', 3), full(100));
+    assert_eq!(pushed(&mut queue, 0, 'C', 2), Ok(300));
+    assert_eq!(pushed(&mut queue, 0, 'D', 1), full(100));
+    assert_eq!(pushed(&mut queue, 0, 'E', 6), Err(Refusal::Never));
+    assert_eq!(pushed(&mut queue, 0, 'F', u64::MAX), Err(Refusal::Never));
+    assert_eq!(queue.poll(ms(0)), item('A', 0));
+    assert_eq!(queue.poll(ms(0)), Next::At(ms(300)));
+    assert_eq!(queue.poll(ms(300)), item('C', 300));
+}
+
+#[test]
+fn an_item_of_cost_0_goes_ahead_of_those_that_wait() {
+    let mut queue = ten_a_second(1);
+    assert_eq!(pushed(&mut queue, 0, 'A', 1), Ok(0));
+    assert_eq!(pushed(&mut queue, 0, 'B', 1), Ok(100));
+    assert_eq!(pushed(&mut queue, 0, 'C', 0), Ok(0));
+    assert_eq!(pushed(&mut queue, 50, 'D', 0), Ok(0));
+    assert_eq!(queue.poll(ms(50)), item('A', 0));
+    assert_eq!(queue.poll(ms(50)), item('C', 0), "behind who is due");
+    assert_eq!(queue.poll(ms(50)), item('D', 50), "ahead of who is not");
+    assert_eq!(queue.poll(ms(100)), item('B', 100));
+}
+
+#[test]
+fn a_limit_of_0_takes_nothing_that_costs_anything() {
+    let mut queue = ShapingQueue::new(spec(0, 1_000, 5)).unwrap();
+    assert_eq!(pushed(&mut queue, 5_000, 'A', 1), Err(Refusal::Never));
+    assert_eq!(pushed(&mut queue, 5_000, 'B', 0), Ok(0));
+    assert_eq!(queue.poll(ms(5_000)), item('B', 5_000));
+    assert_eq!(pushed(&mut queue, 9_000_000, 'C', 1), Err(Refusal::Never));
+}
+
+/// Pitfall: idle then burst. The slots that went by unused are gone.
+#[test]
+fn idle_then_burst_leaves_as_evenly_as_ever() {
+    let mut queue = ten_a_second(2);
+    let noon = 12 * 3_600_000;
+    assert_eq!(pushed(&mut queue, 0, 'A', 1), Ok(0));
+    assert_eq!(queue.poll(ms(0)), item('A', 0));
+    let delays = ['B', 'C', 'D', 'E'].map(|name| pushed(&mut queue, noon, name, 1));
+    assert_eq!(delays, [Ok(0), Ok(100), Ok(200), full(100)]);
+}
+
+#[test]
+fn who_takes_late_finds_all_that_is_due_with_the_slots_it_was_told() {
+    let mut queue = ten_a_second(4);
+    for name in ['A', 'B', 'C', 'D'] {
+        pushed(&mut queue, 0, name, 1).unwrap();
+    }
+    assert_eq!(queue.poll(ms(250)), item('A', 0));
+    assert_eq!(queue.poll(ms(250)), item('B', 100));
+    assert_eq!(queue.poll(ms(250)), item('C', 200));
+    assert_eq!(queue.poll(ms(250)), Next::At(ms(300)));
+}
+
+#[test]
+fn strict_spacing_keeps_late_departures_apart() {
+    let mut queue = ten_a_second(4).strict();
+    for (name, cost) in [('A', 1), ('B', 2), ('C', 1)] {
+        pushed(&mut queue, 0, name, cost).unwrap();
+    }
+    assert_eq!(queue.poll(ms(250)), item('A', 0));
+    assert_eq!(queue.poll(ms(250)), Next::At(ms(350)));
+    assert_eq!(queue.poll(ms(360)), item('B', 100));
+    assert_eq!(queue.poll(ms(559)), Next::At(ms(560)));
+    assert_eq!(queue.poll(ms(560)), item('C', 300));
+}
+
+#[test]
+fn strict_spacing_steps_back_with_the_clock() {
+    let hour = 3_600_000;
+    let mut queue = ten_a_second(4).strict();
+    pushed(&mut queue, hour, 'A', 3).unwrap();
+    pushed(&mut queue, hour, 'B', 1).unwrap();
+    assert_eq!(queue.poll(ms(hour + 50)), item('A', hour));
+    assert_eq!(queue.poll(ms(5_000)), Next::At(ms(5_350)));
+    assert_eq!(queue.poll(ms(5_350)), item('B', 5_300));
+}
+
+/// A receiver that stands still for ever must not let the line grow for ever.
+#[test]
+fn what_is_not_taken_is_bounded_and_taken_in_again_when_taken() {
+    let mut queue = ten_a_second(2);
+    let taken_in = (0..100).filter(|turn| pushed(&mut queue, turn * 100, 'A', 1).is_ok());
+    assert_eq!(taken_in.count(), 6, "three fit in line, three more may be overdue");
+    assert_eq!(pushed(&mut queue, 10_000, 'B', 1), Err(Refusal::Behind));
+    assert_eq!(pushed(&mut queue, 10_000, 'C', 0), Err(Refusal::Behind));
+    assert_eq!(pushed(&mut queue, 10_000, 'D', 4), Err(Refusal::Never));
+    assert_eq!(queue.poll(ms(10_000)), item('A', 0));
+    assert_eq!(pushed(&mut queue, 10_000, 'B', 1), Ok(0));
+    assert_eq!(queue.len(), 6);
+}
+
+/// Pitfall: an hour's step back locks callers out for an hour.
+#[test]
+fn an_hours_step_back_takes_the_slots_back_with_it() {
+    let hour = 3_600_000;
+    let mut queue = ten_a_second(4);
+    for name in ['A', 'B', 'C'] {
+        pushed(&mut queue, hour, name, 1).unwrap();
+    }
+    assert_eq!(queue.poll(ms(hour)), item('A', hour));
+    assert_eq!(queue.poll(ms(5_000)), Next::At(ms(5_100)));
+    assert_eq!(pushed(&mut queue, 5_000, 'D', 1), Ok(300));
+    assert_eq!(queue.poll(ms(5_100)), item('B', 5_100));
+    assert_eq!(queue.poll(ms(5_200)), item('C', 5_200));
+    assert_eq!(queue.poll(ms(5_300)), item('D', 5_300));
+}
+
+#[test]
+fn a_step_back_within_the_window_moves_no_slot() {
+    let mut queue = ten_a_second(4);
+    pushed(&mut queue, 1_500, 'A', 1).unwrap();
+    pushed(&mut queue, 1_500, 'B', 1).unwrap();
+    assert_eq!(queue.poll(ms(600)), item('A', 1_500), "counts as the last time");
+    assert_eq!(queue.poll(ms(600)), Next::At(ms(1_600)));
+    assert_eq!(pushed(&mut queue, 600, 'C', 1), Ok(200));
+    assert_eq!(queue.poll(ms(1_600)), item('B', 1_600));
+    assert_eq!(queue.poll(ms(1_700)), item('C', 1_700));
+}
+
+#[test]
+fn closed_it_lets_leave_what_is_in_line_and_then_has_ended() {
+    let mut queue = ten_a_second(4);
+    pushed(&mut queue, 0, 'A', 1).unwrap();
+    pushed(&mut queue, 0, 'B', 1).unwrap();
+    queue.close();
+    assert_eq!(pushed(&mut queue, 0, 'C', 1), Err(Refusal::Closed));
+    assert_eq!(pushed(&mut queue, 0, 'D', 0), Err(Refusal::Closed));
+    assert_eq!(queue.poll(ms(0)), item('A', 0));
+    assert_eq!(queue.poll(ms(0)), Next::At(ms(100)));
+    assert_eq!(queue.poll(ms(100)), item('B', 100));
+    assert_eq!(queue.poll(ms(100)), Next::Ended);
+}
+
+#[test]
+fn closed_now_it_gives_back_the_rest_in_order() {
+    let mut queue = ten_a_second(4);
+    for name in ['A', 'B', 'C'] {
+        pushed(&mut queue, 0, name, 1).unwrap();
+    }
+    assert_eq!(queue.poll(ms(0)), item('A', 0));
+    assert_eq!(queue.close_now(), ['B', 'C']);
+    assert_eq!(queue.close_now(), []);
+    assert!(queue.is_empty() && queue.is_closed());
+    assert_eq!(queue.poll(ms(100)), Next::Ended);
+}
+
+#[test]
+fn a_rule_that_can_not_shape_is_told_why() {
+    let told = |spec| ShapingQueue::<()>::new(spec).unwrap_err().to_string();
+    let bucket = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(1));
+    assert!(told(bucket).contains("expected `leaky_queue`"), "{}", told(bucket));
+    let unlimited = Spec::unlimited(Algorithm::LeakyQueue);
+    assert!(told(unlimited).contains("nothing would bound the queue"));
+    let wrong = spec(10, 0, 2);
+    assert!(told(wrong).contains("`window` is 0us"), "{}", told(wrong));
+    assert!(matches!(ShapingQueue::<()>::new(wrong), Err(ShaperError::Rule(_))));
+}
+
+#[test]
+fn a_refusal_says_what_helps() {
+    let mut queue = ten_a_second(0);
+    queue.push(ms(0), "first", 1).unwrap();
+    let refused = queue.push(ms(40), "second", 1).unwrap_err();
+    assert_eq!(refused.to_string(), "the line is full: the same cost fits after 60ms");
+    assert_eq!(refused.refusal.retry_after(), Some(Micros::from_millis(60)));
+    assert_eq!(Refusal::Never.retry_after(), None);
+    assert_eq!(format!("{refused:?}").matches("second").count(), 0, "items need not be printable");
+}

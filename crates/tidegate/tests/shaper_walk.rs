@@ -1,0 +1,216 @@
+//! The shaping queue against the naive model of the limiter and a list of slots, on random walks.
+//!
+//! `TIDEGATE_LONG=1` walks twenty times as many.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use testkit::model::{self, Model, Policy};
+use testkit::traffic::Rng;
+use tidegate::{Algorithm, Departure, Micros, Next, Refusal, ShapingQueue, Spec, Timestamp};
+
+const STEPS: u64 = 300;
+
+/// A shaping queue written down from its definition: the model decides, a sorted list holds.
+struct Naive {
+    model: Model,
+    window_us: u64,
+    last_us: u64,
+    /// Slot and number of each item, in the order in which they leave.
+    line: Vec<(u64, u64)>,
+}
+
+impl Naive {
+    fn new(limit: u64, window_us: u64, capacity: u64) -> Self {
+        let mut policy = Policy::new(model::Algorithm::LeakyQueue, limit, window_us);
+        policy.capacity = Some(capacity);
+        Self { model: Model::new(policy), window_us, last_us: 0, line: Vec::new() }
+    }
+
+    /// The instant that counts; a clock that is back by more than W takes the slots along.
+    fn at(&mut self, now: u64) -> u64 {
+        if now + self.window_us >= self.last_us {
+            return now.max(self.last_us);
+        }
+        let back = self.last_us - now;
+        self.line.iter_mut().for_each(|(slot, _)| *slot -= back);
+        self.last_us = now;
+        now
+    }
+
+    /// The slot, or the wait until the line is short enough (`None`: never).
+    fn push(&mut self, now: u64, number: u64, cost: u64) -> Result<u64, Option<u64>> {
+        let at = self.at(now);
+        let said = self.model.step(now, cost);
+        if !said.allowed {
+            return Err(said.retry_after_us);
+        }
+        let slot = at + said.delay_us;
+        self.line.push((slot, number));
+        self.line.sort();
+        self.last_us = if cost > 0 { at } else { self.last_us };
+        Ok(slot - at)
+    }
+
+    fn poll(&mut self, now: u64) -> Next<u64> {
+        let at = self.at(now);
+        self.model.peek(now, 1);
+        match self.line.first().copied() {
+            None => Next::Empty,
+            Some((slot, _)) if slot > at => Next::At(Timestamp::from_micros(slot)),
+            Some((slot, item)) => {
+                self.line.remove(0);
+                Next::Item(Departure { item, slot: Timestamp::from_micros(slot) })
+            }
+        }
+    }
+}
+
+struct Walk {
+    rng: Rng,
+    queue: ShapingQueue<u64>,
+    naive: Naive,
+    now: u64,
+    told: String,
+    window_us: u64,
+    capacity: u64,
+}
+
+impl Walk {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let (limit, capacity) = (rng.skewed(5_000), rng.skewed(60) - 1);
+        let window_us = rng.between(1_000, 3_000_000);
+        let mut spec = Spec::new(Algorithm::LeakyQueue, limit, Micros::from_micros(window_us));
+        spec.capacity = Some(capacity);
+        Self {
+            rng,
+            queue: ShapingQueue::new(spec).unwrap(),
+            naive: Naive::new(limit, window_us, capacity),
+            now: 1_000_000_000,
+            told: format!("seed {seed}: {limit} per {window_us} us, capacity {capacity}"),
+            window_us,
+            capacity,
+        }
+    }
+
+    fn push(&mut self, number: u64) {
+        let cost = if self.rng.chance(70) { 1 } else { self.rng.below(self.capacity + 3) };
+        let said = self.naive.push(self.now, number, cost);
+        let answer = self.queue.push(Timestamp::from_micros(self.now), number, cost);
+        let answer = answer.map(Micros::as_micros).map_err(|refused| match refused.refusal {
+            Refusal::Full { retry_after } => Some(retry_after.as_micros()),
+            Refusal::Never => None,
+            other => panic!("{}: {other}", self.told),
+        });
+        assert_eq!(answer, said, "{}: item {number} of {cost} at {}", self.told, self.now);
+    }
+
+    /// Takes out all that is due; answers when the next will be.
+    fn take(&mut self) -> Option<u64> {
+        loop {
+            let next = self.queue.poll(Timestamp::from_micros(self.now));
+            assert_eq!(next, self.naive.poll(self.now), "{} at {}", self.told, self.now);
+            match next {
+                Next::Item(_) => {}
+                Next::At(slot) => return Some(slot.as_micros()),
+                Next::Empty | Next::Ended => return None,
+            }
+        }
+    }
+
+    /// Goes to `to`, and takes at each slot on the way, as a receiver does who is never late.
+    fn go_to(&mut self, to: u64) {
+        while let Some(slot) = self.take().filter(|slot| (self.now..=to).contains(slot)) {
+            self.now = slot;
+        }
+        self.now = to;
+        self.take();
+    }
+}
+
+fn walks() -> u64 {
+    if std::env::var_os("TIDEGATE_LONG").is_some() { 8_000 } else { 400 }
+}
+
+#[test]
+fn every_answer_and_every_slot_is_the_models() {
+    for seed in 0..walks() {
+        let mut walk = Walk::new(seed);
+        for number in 0..STEPS {
+            walk.push(number);
+            walk.take();
+            if walk.rng.chance(60) {
+                let ahead = walk.rng.skewed(walk.window_us);
+                walk.go_to(walk.now + ahead);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_answer_and_every_slot_is_the_models_by_a_clock_that_steps() {
+    for seed in 0..walks() {
+        let mut walk = Walk::new(seed);
+        for number in 0..STEPS {
+            walk.push(number);
+            walk.take();
+            let step = walk.rng.skewed(3 * walk.window_us);
+            match walk.rng.below(10) {
+                0 => walk.now -= step,
+                1..7 => walk.go_to(walk.now + step),
+                _ => {}
+            }
+            walk.take();
+        }
+    }
+}
+
+/// What the core's room says of any interval: no two slots closer than W/N times the units between,
+/// but for the microsecond by which each is rounded up; and in the order of their coming.
+#[test]
+fn slots_are_evenly_apart_and_in_order() {
+    for seed in 0..walks() {
+        let mut rng = Rng::new(seed);
+        let (limit, window) = (rng.skewed(100_000), rng.between(1_000, 3_000_000));
+        let spec = Spec::new(Algorithm::LeakyQueue, limit, Micros::from_micros(window));
+        let mut queue = ShapingQueue::new(spec).unwrap();
+        let (mut now, mut before) = (1_000_000, None);
+        for number in 0..STEPS {
+            now += rng.below(2 * window / limit + 2);
+            let cost = rng.between(1, 3);
+            let Ok(delay) = queue.push(Timestamp::from_micros(now), number, cost) else { continue };
+            let slot = now + delay.as_micros();
+            if let Some((slot_before, cost_before)) = before {
+                let apart = u128::from(slot - slot_before + 1) * u128::from(limit);
+                let least = u128::from(cost_before * window);
+                assert!(apart > least, "seed {seed}: {slot_before} and {slot}");
+            }
+            before = Some((slot, cost));
+            while let Next::Item(left) = queue.poll(Timestamp::from_micros(now)) {
+                assert!(left.slot.as_micros() <= now && left.item <= number);
+            }
+        }
+    }
+}
+
+/// However it is pushed, taken and closed: what was taken in comes out, once and in order.
+#[test]
+fn nothing_is_lost_and_nothing_comes_twice() {
+    for seed in 0..walks() {
+        let mut walk = Walk::new(seed);
+        let (mut taken_in, mut out) = (Vec::new(), Vec::new());
+        for number in 0..STEPS {
+            let now = Timestamp::from_micros(walk.now);
+            taken_in.extend(walk.queue.push(now, number, 1).is_ok().then_some(number));
+            walk.now += walk.rng.below(walk.window_us / 4);
+            if walk.rng.chance(30)
+                && let Next::Item(left) = walk.queue.poll(Timestamp::from_micros(walk.now))
+            {
+                out.push(left.item);
+            }
+        }
+        let most = 2 * (walk.capacity + 1);
+        assert!(walk.queue.len() as u64 <= most, "{}", walk.told);
+        out.extend(walk.queue.close_now());
+        assert_eq!(out, taken_in, "{}", walk.told);
+    }
+}
