@@ -5,6 +5,7 @@ mod clippy;
 mod components;
 mod deny;
 mod docs;
+mod examples;
 mod features;
 mod format;
 mod house;
@@ -50,6 +51,12 @@ pub(crate) const LIST: &[Step] = &[
         what: "unit, integration and documentation tests, with all features",
         when: When::Always,
         run: tests::run,
+    },
+    Step {
+        name: "examples",
+        what: "every example runs to its end and finds what it expects",
+        when: When::Always,
+        run: examples::run,
     },
     Step {
         name: "deny",

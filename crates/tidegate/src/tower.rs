@@ -1,0 +1,73 @@
+//! A [`tower`](https://docs.rs/tower) layer that puts a [`Gate`](crate::Gate) in front of a service
+//! (feature `tower`): in axum, hyper and tonic, and, outgoing, behind a client.
+//!
+//! [`RateLimitLayer::new`] refuses what does not fit, [`RateLimitLayer::waiting`] lets it wait as the
+//! rules say, [`RateLimitLayer::outgoing`] paces a client to someone else's limit. What is asked about
+//! is a list of [`Entries`], each read by an extractor ([`Extract`]); without any, `ip`, `method` and
+//! `path` of the request, as an access log tells them, so that the same rules serve and replay.
+//!
+//! A refusal is `429 Too Many Requests` (422 where the cost can never fit) as
+//! `application/problem+json`, or what [`RateLimitLayer::on_refused`] makes of it; a gRPC call is told
+//! `RESOURCE_EXHAUSTED` with `RetryInfo`. All responses carry the header fields of
+//! [`headers`](crate::headers).
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use axum::body::Body;
+//! use axum::http::{Request, StatusCode};
+//! use axum::{Router, routing::get};
+//! use tidegate::tower::RateLimitLayer;
+//! use tidegate::{Algorithm, Gate, Micros, Policy, RuleSpec, Spec};
+//! use tower::ServiceExt;
+//!
+//! # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+//! # runtime.block_on(async {
+//! let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(3600));
+//! let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-path", spec).key(["path"])])?);
+//! let app: Router = Router::new()
+//!     .route("/", get(async || "hello"))
+//!     .layer(RateLimitLayer::new(Arc::new(gate)));
+//!
+//! let first = app.clone().oneshot(Request::get("/").body(Body::empty())?).await?;
+//! assert_eq!(first.status(), StatusCode::OK);
+//! assert_eq!(first.headers()["x-ratelimit-remaining"], "0");
+//! let second = app.oneshot(Request::get("/").body(Body::empty())?).await?;
+//! assert_eq!(second.status(), StatusCode::TOO_MANY_REQUESTS);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod body;
+mod client_ip;
+mod door;
+mod entries;
+mod extract;
+mod fields;
+mod future;
+mod grpc;
+mod held;
+mod holds;
+mod in_flight;
+mod layer;
+mod pacing;
+mod peer;
+mod plan;
+mod refusal;
+mod retry_after;
+mod service;
+
+pub use body::ResponseBody;
+pub use client_ip::{ClientIp, NetworkError};
+pub use entries::Entries;
+#[cfg(feature = "axum")]
+pub use extract::matched_path;
+pub use extract::{Extension, Extract, Header, extension, header, host, method, path};
+pub use future::ResponseFuture;
+pub use in_flight::InFlight;
+pub use layer::RateLimitLayer;
+pub use pacing::Pacing;
+pub use peer::PeerAddr;
+pub use refusal::{Reason, Refusal};
+pub use service::RateLimit;

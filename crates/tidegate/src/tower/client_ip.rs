@@ -1,0 +1,187 @@
+//! Who calls: the peer's address, or the one that named proxies say they speak for.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::request::Parts;
+
+mod forwarded;
+mod networks;
+mod node;
+
+pub use networks::NetworkError;
+
+use super::extract::Extract;
+use super::peer;
+use forwarded::Field;
+use networks::Networks;
+
+type PeerOf = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
+
+/// The value of a caller whose address nobody told.
+const UNKNOWN: &str = "unknown";
+
+/// Bits of an IPv6 address that tell one caller from another: what one subscriber is given at least.
+const DEFAULT_IPV6_BITS: u8 = 64;
+
+/// An extractor of the caller's network address.
+///
+/// It is that of the connection's peer ([`PeerAddr`](super::PeerAddr), and what axum and tonic leave
+/// in a request with the features of their names) unless the peer belongs to a network of proxies
+/// that was named. Then, and only then, one header field is believed, from right to left: the caller
+/// is the last address that is not itself such a proxy. An entry that can not be read ends the walk
+/// at the proxy that handed it on. Header fields of anybody else are never looked at.
+///
+/// IPv4 addresses are told whole (`192.0.2.1`), v4-mapped IPv6 as IPv4, IPv6 by its network, /64
+/// unless said otherwise (`2001:db8::/64`): a subscriber has 2^64 addresses and more. A caller whose
+/// address nobody told is `unknown`, so that a server which was never given peer addresses limits all
+/// callers as one, which is seen at once, and not none of them.
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use tidegate::tower::{ClientIp, Extract, PeerAddr};
+///
+/// let peer = |text: &str| PeerAddr(text.parse::<SocketAddr>().unwrap());
+/// let ask = http::Request::get("/").header("x-forwarded-for", "6.6.6.6, 192.0.2.7, 10.0.0.2");
+/// let (mut parts, ()) = ask.body(()).unwrap().into_parts();
+///
+/// let behind = ClientIp::x_forwarded_for(["10.0.0.0/8"])?;
+/// parts.extensions.insert(peer("10.0.0.1:4000"));
+/// assert_eq!(behind.extract(&parts).as_deref(), Some("192.0.2.7"));
+///
+/// parts.extensions.insert(peer("198.51.100.9:4000"));
+/// assert_eq!(behind.extract(&parts).as_deref(), Some("198.51.100.9"));
+/// # Ok::<(), tidegate::tower::NetworkError>(())
+/// ```
+#[derive(Clone)]
+pub struct ClientIp {
+    peer: Arc<PeerOf>,
+    /// The field that the proxies write, and the networks that they are in.
+    behind: Option<(Field, Networks)>,
+    unknown_is_proxy: bool,
+    ipv6_bits: u8,
+}
+
+impl ClientIp {
+    /// The peer's address; no header field is believed.
+    #[must_use]
+    pub fn peer() -> Self {
+        Self {
+            peer: Arc::new(peer::of),
+            behind: None,
+            unknown_is_proxy: false,
+            ipv6_bits: DEFAULT_IPV6_BITS,
+        }
+    }
+
+    /// Believes `X-Forwarded-For` from proxies in these networks.
+    ///
+    /// # Errors
+    /// The first text that is not a network such as `10.0.0.0/8`.
+    pub fn x_forwarded_for<T: AsRef<str>>(
+        proxies: impl IntoIterator<Item = T>,
+    ) -> Result<Self, NetworkError> {
+        Self::behind(Field::XForwardedFor, proxies)
+    }
+
+    /// Believes `Forwarded` (RFC 7239) from proxies in these networks.
+    ///
+    /// # Errors
+    /// The first text that is not a network such as `10.0.0.0/8`.
+    pub fn forwarded<T: AsRef<str>>(
+        proxies: impl IntoIterator<Item = T>,
+    ) -> Result<Self, NetworkError> {
+        Self::behind(Field::Forwarded, proxies)
+    }
+
+    fn behind<T: AsRef<str>>(
+        field: Field,
+        proxies: impl IntoIterator<Item = T>,
+    ) -> Result<Self, NetworkError> {
+        Ok(Self { behind: Some((field, Networks::parse(proxies)?)), ..Self::peer() })
+    }
+
+    /// Takes the peer's address from elsewhere, such as another extension of the request.
+    #[must_use]
+    pub fn peer_from(
+        mut self,
+        peer: impl Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
+    ) -> Self {
+        self.peer = Arc::new(peer);
+        self
+    }
+
+    /// Believes a peer without an address too, as it is when the proxy connects by a Unix socket.
+    /// Only for servers that no one else can reach.
+    #[must_use]
+    pub const fn trust_unknown_peer(mut self) -> Self {
+        self.unknown_is_proxy = true;
+        self
+    }
+
+    /// How many leading bits of an IPv6 address tell callers apart, 64 unless said; more than 128
+    /// count as 128. Fewer catch a caller who was given a larger network (a /56 or a /48).
+    #[must_use]
+    pub const fn ipv6_bits(mut self, bits: u8) -> Self {
+        self.ipv6_bits = if bits > 128 { 128 } else { bits };
+        self
+    }
+
+    fn address(&self, parts: &Parts) -> Option<IpAddr> {
+        let peer = (self.peer)(parts).map(|ip| ip.to_canonical());
+        match &self.behind {
+            Some((field, proxies)) => self.walk(peer, *field, proxies, &parts.headers),
+            None => peer,
+        }
+    }
+
+    /// From the peer on, each hop is asked as long as the one that told of it is believed.
+    fn walk(
+        &self,
+        peer: Option<IpAddr>,
+        field: Field,
+        proxies: &Networks,
+        headers: &HeaderMap,
+    ) -> Option<IpAddr> {
+        let mut caller = peer;
+        let mut hops = field.hops(headers);
+        while caller.map_or(self.unknown_is_proxy, |ip| proxies.contain(ip)) {
+            match hops.next() {
+                Some(Some(told)) => caller = Some(told),
+                Some(None) | None => break,
+            }
+        }
+        caller
+    }
+
+    fn shown(&self, ip: IpAddr) -> String {
+        match ip {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("{}/{}", masked(ip, self.ipv6_bits), self.ipv6_bits),
+        }
+    }
+}
+
+fn masked(ip: Ipv6Addr, bits: u8) -> Ipv6Addr {
+    let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+    Ipv6Addr::from_bits(ip.to_bits() & mask)
+}
+
+impl Extract for ClientIp {
+    fn extract(&self, parts: &Parts) -> Option<String> {
+        Some(self.address(parts).map_or_else(|| UNKNOWN.to_owned(), |ip| self.shown(ip)))
+    }
+}
+
+impl std::fmt::Debug for ClientIp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { peer: _, behind, unknown_is_proxy, ipv6_bits } = self;
+        let mut told = f.debug_struct("ClientIp");
+        told.field("behind", behind).field("unknown_is_proxy", unknown_is_proxy);
+        told.field("ipv6_bits", ipv6_bits).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

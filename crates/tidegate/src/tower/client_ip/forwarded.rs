@@ -1,0 +1,181 @@
+//! The two header fields in which proxies tell whom they speak for, read from right to left.
+//!
+//! What stands on the right was written by the proxy next to us, what stands on the left by anybody.
+//! So nothing is parsed from the left: a quote that a caller left open there can not swallow what a
+//! proxy wrote behind it, and a byte that is no text spoils its own entry only.
+
+use std::net::IpAddr;
+
+use http::HeaderMap;
+use http::header::{FORWARDED, HeaderName};
+
+use super::node;
+
+/// Which header field the proxies in front write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    XForwardedFor,
+    Forwarded,
+}
+
+impl Field {
+    fn name(self) -> HeaderName {
+        match self {
+            Self::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
+            Self::Forwarded => FORWARDED,
+        }
+    }
+
+    /// Whom each hop says it speaks for, the last hop first; `None` for one that did not say, or not
+    /// so that it can be read. Several header lines are one list.
+    pub(super) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+        let lines = headers.get_all(self.name()).iter().rev();
+        let entries =
+            lines.flat_map(move |line| Backward::new(line.as_bytes(), self.quoting(), b','));
+        let entries = entries.filter(|entry| !entry.trim_ascii().is_empty());
+        entries.map(move |entry| self.address(std::str::from_utf8(entry).ok()?))
+    }
+
+    const fn quoting(self) -> bool {
+        matches!(self, Self::Forwarded)
+    }
+
+    fn address(self, entry: &str) -> Option<IpAddr> {
+        match self {
+            Self::XForwardedFor => node::address(entry),
+            Self::Forwarded => forwarded_for(entry),
+        }
+    }
+}
+
+/// The address in the `for` parameter of an element such as `for="[2001:db8::1]:80";proto=https`.
+fn forwarded_for(element: &str) -> Option<IpAddr> {
+    let parts = Backward::new(element.as_bytes(), true, b';');
+    let mut named = parts.filter_map(|part| {
+        let (name, value) = std::str::from_utf8(part).ok()?.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("for").then_some(value.trim())
+    });
+    let value = named.next()?;
+    if named.next().is_some() {
+        return None;
+    }
+    node::address(&unquoted(value)?)
+}
+
+/// A token as it is, or a quoted string without its quotes and backslashes.
+fn unquoted(value: &str) -> Option<String> {
+    let Some(rest) = value.strip_prefix('"') else { return Some(value.to_owned()) };
+    let inside = rest.strip_suffix('"')?;
+    let mut text = String::with_capacity(inside.len());
+    let mut chars = inside.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' => text.push(chars.next()?),
+            '"' => return None,
+            other => text.push(other),
+        }
+    }
+    Some(text)
+}
+
+/// The parts of a list from its end, split where `separator` stands outside of quotes.
+struct Backward<'a> {
+    left: Option<&'a [u8]>,
+    quoting: bool,
+    separator: u8,
+}
+
+impl<'a> Backward<'a> {
+    const fn new(text: &'a [u8], quoting: bool, separator: u8) -> Self {
+        Self { left: Some(text), quoting, separator }
+    }
+
+    /// Where the last separator outside of quotes stands.
+    fn last_separator(&self, text: &[u8]) -> Option<usize> {
+        let mut quoted = false;
+        for (at, byte) in text.iter().enumerate().rev() {
+            if *byte == b'"' && self.quoting && !is_escaped(text, at) {
+                quoted = !quoted;
+            } else if *byte == self.separator && !quoted {
+                return Some(at);
+            }
+        }
+        None
+    }
+}
+
+/// Whether an odd number of backslashes stands before.
+fn is_escaped(text: &[u8], at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default();
+    before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
+}
+
+impl<'a> Iterator for Backward<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let text = self.left.take()?;
+        let Some(at) = self.last_separator(text) else { return Some(text) };
+        self.left = text.get(..at);
+        text.get(at + 1..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn hops(field: Field, lines: &[&[u8]]) -> Vec<String> {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(field.name(), HeaderValue::from_bytes(line).unwrap());
+        }
+        field.hops(&headers).map(|ip| ip.map_or("?".into(), |ip| ip.to_string())).collect()
+    }
+
+    #[test]
+    fn forwarded_as_in_the_examples_of_rfc_7239() {
+        let of = |text: &str| hops(Field::Forwarded, &[text.as_bytes()]);
+        assert_eq!(of("for=\"_gazonk\""), ["?"]);
+        assert_eq!(of("For=\"[2001:db8:cafe::17]:4711\""), ["2001:db8:cafe::17"]);
+        assert_eq!(of("for=192.0.2.60;proto=http;by=203.0.113.43"), ["192.0.2.60"]);
+        assert_eq!(of("for=192.0.2.43, for=198.51.100.17"), ["198.51.100.17", "192.0.2.43"]);
+        assert_eq!(of("for=_hidden, for=_SEVKISEK"), ["?", "?"]);
+        let several = "for=192.0.2.43,for=\"[2001:db8:cafe::17]\",for=unknown";
+        assert_eq!(of(several), ["?", "2001:db8:cafe::17", "192.0.2.43"]);
+        assert_eq!(of("for=\"192.0.2.43:47011\""), ["192.0.2.43"]);
+        let spoken = "for=192.0.2.43, for=\"[2001:db8:cafe::17]\";host=\"a,b;c\";proto=https";
+        assert_eq!(of(spoken), ["2001:db8:cafe::17", "192.0.2.43"]);
+    }
+
+    #[test]
+    fn forwarded_lines_are_one_list() {
+        let lines: [&[u8]; 2] = [b"for=192.0.2.43", b"for=198.51.100.17, for=unknown"];
+        assert_eq!(hops(Field::Forwarded, &lines), ["?", "198.51.100.17", "192.0.2.43"]);
+        let lines: [&[u8]; 3] = [b"192.0.2.1, 192.0.2.2", b"", b"192.0.2.3,"];
+        assert_eq!(hops(Field::XForwardedFor, &lines), ["192.0.2.3", "192.0.2.2", "192.0.2.1"]);
+    }
+
+    #[test]
+    fn a_quote_left_open_by_a_caller_swallows_no_entry_of_a_proxy() {
+        let of = |text: &str| hops(Field::Forwarded, &[text.as_bytes()]);
+        assert_eq!(of("for=\"10.0.0.1, for=192.0.2.43").first().unwrap(), "192.0.2.43");
+        assert_eq!(of("for=\"10.0.0.1\\\", for=\"192.0.2.43\"").first().unwrap(), "192.0.2.43");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_spoil_their_own_entry_only() {
+        let line: &[u8] = b"192.0.2.1, \xff\xfe, 192.0.2.3";
+        assert_eq!(hops(Field::XForwardedFor, &[line]), ["192.0.2.3", "?", "192.0.2.1"]);
+    }
+
+    #[test]
+    fn an_element_that_says_it_twice_or_not_at_all_says_nothing() {
+        let of = |text: &str| hops(Field::Forwarded, &[text.as_bytes()]);
+        assert_eq!(of("for=192.0.2.1;for=192.0.2.2"), ["?"]);
+        assert_eq!(of("proto=https;by=192.0.2.1"), ["?"]);
+        assert_eq!(of("for=\"192.0.2.1"), ["?"]);
+        assert_eq!(of("192.0.2.1"), ["?"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! The ways to the gate: to be decided at once, or to wait as the rules say.
+
+use std::future::{Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tidegate_core::{Micros, Timestamp};
+
+use super::entries::Question;
+use super::fields::Fields;
+use super::refusal::Refusal;
+use crate::answer::Answer;
+use crate::clock::{Clock, Timer};
+use crate::gate::Gate;
+use crate::request::Request;
+use crate::wait::Permit;
+
+/// An answer that outlives the gate.
+#[derive(Debug)]
+pub(super) enum Ruling {
+    Admitted(Admission),
+    Refused(Box<Refusal>),
+}
+
+/// What an admitted request brings along.
+#[derive(Debug, Default)]
+pub(super) struct Admission {
+    /// How its limits stand.
+    pub(super) fields: Fields,
+    /// Its place among those in flight, where there is a limit on them.
+    pub(super) permit: Option<Permit>,
+}
+
+impl Ruling {
+    pub(super) fn refused(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+
+    /// The same with a place in flight, which a refusal does not need.
+    pub(super) fn with(self, permit: Permit) -> Self {
+        match self {
+            Self::Admitted(admission) => {
+                Self::Admitted(Admission { permit: Some(permit), ..admission })
+            }
+            Self::Refused(refusal) => Self::Refused(refusal),
+        }
+    }
+}
+
+impl From<&Answer<'_>> for Ruling {
+    fn from(answer: &Answer<'_>) -> Self {
+        if answer.is_allowed() {
+            Self::Admitted(Admission { fields: Fields::from(answer), permit: None })
+        } else {
+            Self::refused(Refusal::of(answer))
+        }
+    }
+}
+
+/// Something that takes its time.
+pub(super) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A ruling that is there, or to come. Not to be polled again once it was given.
+pub(super) enum Asked {
+    Now(Ready<Ruling>),
+    Later(Later<Ruling>),
+}
+
+impl Asked {
+    pub(super) fn now(ruling: Ruling) -> Self {
+        Self::Now(ready(ruling))
+    }
+}
+
+impl Future for Asked {
+    type Output = Ruling;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ruling> {
+        match self.get_mut() {
+            Self::Now(ruling) => Pin::new(ruling).poll(cx),
+            Self::Later(ruling) => ruling.as_mut().poll(cx),
+        }
+    }
+}
+
+/// A gate, whatever clock it goes by.
+pub(super) trait Door: Send + Sync {
+    /// Decides, and takes when all rules admit.
+    fn ask(self: Arc<Self>, question: Question) -> Asked;
+
+    /// Gives back what an admitted question took.
+    fn refund(&self, question: &Question);
+
+    /// The time now.
+    fn now(&self) -> Timestamp;
+
+    /// Ends after `wait`; at once where this door can not wait.
+    fn pause(self: Arc<Self>, wait: Micros) -> Later<()>;
+}
+
+/// Decides at once, whatever the rules say of waiting.
+pub(super) struct Prompt<C>(pub(super) Arc<Gate<C>>);
+
+impl<C: Clock + 'static> Door for Prompt<C> {
+    fn ask(self: Arc<Self>, question: Question) -> Asked {
+        Asked::now(question.ask(|request| Ruling::from(&self.0.check(request))))
+    }
+
+    fn refund(&self, question: &Question) {
+        refund(&self.0, question);
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn pause(self: Arc<Self>, _: Micros) -> Later<()> {
+        Box::pin(ready(()))
+    }
+}
+
+/// Lets a request wait as long as the rules allow, in its place in the line.
+pub(super) struct Patient<C>(pub(super) Arc<Gate<C>>);
+
+impl<C: Timer + 'static> Door for Patient<C> {
+    fn ask(self: Arc<Self>, question: Question) -> Asked {
+        Asked::Later(Box::pin(async move { self.acquire(&question).await }))
+    }
+
+    fn refund(&self, question: &Question) {
+        refund(&self.0, question);
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {
+        Box::pin(async move { self.wait_out(wait).await })
+    }
+}
+
+impl<C: Timer + 'static> Patient<C> {
+    async fn acquire(&self, question: &Question) -> Ruling {
+        let pairs = question.pairs();
+        let descriptors = question.descriptors(&pairs);
+        let request = Request::new(question.domain(), &descriptors);
+        Ruling::from(&self.0.acquire(&request).await)
+    }
+
+    /// A timer may end early: the clock has the last word.
+    async fn wait_out(&self, wait: Micros) {
+        let until = self.0.now().plus(wait);
+        while self.0.now() < until {
+            self.0.clock().sleep_until(until).await;
+        }
+    }
+}
+
+fn refund<C: Clock>(gate: &Gate<C>, question: &Question) {
+    let _stands = question.ask(|request| gate.refund(request).at());
+}

@@ -1,0 +1,163 @@
+//! What a descriptor's entries are read from: any part of a request but its body.
+
+use std::any::type_name;
+use std::fmt;
+use std::marker::PhantomData;
+
+use http::header::{HeaderName, InvalidHeaderName};
+use http::request::Parts;
+
+/// Reads the value of a descriptor's entry from a request.
+///
+/// `None` leaves the entry out, so that no rule that asks for it matches. Every function
+/// `Fn(&Parts) -> Option<String>` is an extractor: `|parts: &Parts| Some(parts.uri.host()?.to_owned())`.
+pub trait Extract: Send + Sync {
+    /// The value, if the request has one.
+    fn extract(&self, parts: &Parts) -> Option<String>;
+}
+
+impl<F> Extract for F
+where
+    F: Fn(&Parts) -> Option<String> + Send + Sync,
+{
+    fn extract(&self, parts: &Parts) -> Option<String> {
+        self(parts)
+    }
+}
+
+/// The first value of a header field, where it is visible ASCII text; see [`header`].
+#[derive(Clone, Debug)]
+pub struct Header(HeaderName);
+
+/// An extractor of a header field's first value, such as an API key.
+///
+/// A caller chooses the values of header fields, so a rule keyed by one alone limits nobody who
+/// makes up another for each request: check the field before, or add a rule keyed by address.
+///
+/// # Errors
+/// When `name` can not be the name of a header field.
+///
+/// ```
+/// use tidegate::tower::{Extract, header};
+///
+/// let (parts, ()) = http::Request::get("/").header("x-channel", "alipay").body(())?.into_parts();
+/// assert_eq!(header("X-Channel")?.extract(&parts).as_deref(), Some("alipay"));
+/// assert_eq!(header("x-absent")?.extract(&parts), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn header(name: &str) -> Result<Header, InvalidHeaderName> {
+    name.parse().map(Header)
+}
+
+impl Extract for Header {
+    fn extract(&self, parts: &Parts) -> Option<String> {
+        parts.headers.get(&self.0)?.to_str().ok().map(str::to_owned)
+    }
+}
+
+/// An extractor of the method, such as `GET`.
+#[must_use]
+pub fn method(parts: &Parts) -> Option<String> {
+    Some(parts.method.as_str().to_owned())
+}
+
+/// An extractor of the path as it was asked for, without the query. As a key it gives each path a
+/// limiter of its own, those that do not exist included; of routes, the template is the better key.
+#[must_use]
+pub fn path(parts: &Parts) -> Option<String> {
+    Some(parts.uri.path().to_owned())
+}
+
+/// An extractor of the host a request is for, in lower case, with its port if it names one: from the
+/// target, else from the `Host` field.
+#[must_use]
+pub fn host(parts: &Parts) -> Option<String> {
+    let target = parts.uri.authority().map(http::uri::Authority::as_str);
+    let field = || parts.headers.get(http::header::HOST)?.to_str().ok();
+    let host = target.or_else(field)?;
+    let bare = host.rsplit_once('@').map_or(host, |(_, bare)| bare);
+    Some(bare.to_ascii_lowercase())
+}
+
+/// An extractor of the template of the route that axum chose, such as `/users/{id}`.
+///
+/// Routes are known to layers given to `Router::layer` and `Router::route_layer`, not to those around
+/// the whole router.
+#[cfg(feature = "axum")]
+#[must_use]
+pub fn matched_path(parts: &Parts) -> Option<String> {
+    parts.extensions.get::<axum::extract::MatchedPath>().map(|path| path.as_str().to_owned())
+}
+
+/// The part of an extension of the request that a function picks; see [`extension`].
+pub struct Extension<T, F> {
+    pick: F,
+    of: PhantomData<fn(&T)>,
+}
+
+/// An extractor of what `pick` makes of an extension of the request, such as the user that a layer
+/// around this one has authenticated.
+///
+/// ```
+/// use tidegate::tower::{Extract, extension};
+///
+/// #[derive(Clone)]
+/// struct User(u64);
+///
+/// let by_user = extension(|user: &User| Some(user.0.to_string()));
+/// let (mut parts, ()) = http::Request::get("/").body(())?.into_parts();
+/// assert_eq!(by_user.extract(&parts), None);
+/// parts.extensions.insert(User(7));
+/// assert_eq!(by_user.extract(&parts).as_deref(), Some("7"));
+/// # Ok::<(), http::Error>(())
+/// ```
+pub const fn extension<T, F>(pick: F) -> Extension<T, F>
+where
+    T: Send + Sync + 'static,
+    F: Fn(&T) -> Option<String> + Send + Sync,
+{
+    Extension { pick, of: PhantomData }
+}
+
+impl<T, F> Extract for Extension<T, F>
+where
+    T: Send + Sync + 'static,
+    F: Fn(&T) -> Option<String> + Send + Sync,
+{
+    fn extract(&self, parts: &Parts) -> Option<String> {
+        (self.pick)(parts.extensions.get::<T>()?)
+    }
+}
+
+impl<T, F> fmt::Debug for Extension<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Extension<{}>", type_name::<T>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(target: &str, host_field: Option<&str>) -> Parts {
+        let request = http::Request::post(target);
+        let request = host_field.into_iter().fold(request, |b, host| b.header("host", host));
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn the_parts_of_a_target() {
+        let parts = ask("http://user:word@Example.COM:80/a/b?c=d", Some("other"));
+        assert_eq!(host(&parts).as_deref(), Some("example.com:80"));
+        assert_eq!(path(&parts).as_deref(), Some("/a/b"));
+        assert_eq!(method(&parts).as_deref(), Some("POST"));
+        assert_eq!(host(&ask("/", Some("Example.com"))).as_deref(), Some("example.com"));
+        assert_eq!(host(&ask("/", None)), None);
+    }
+
+    #[test]
+    fn a_name_that_no_field_can_have_is_an_error() {
+        header("x y").unwrap_err();
+        header("").unwrap_err();
+    }
+}

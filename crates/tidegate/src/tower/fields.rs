@@ -1,0 +1,52 @@
+//! Header fields of an answer, ready to be put into responses.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use tidegate_core::Micros;
+
+use crate::answer::Answer;
+use crate::headers;
+
+/// The field whose presence says that another layer has told the figures already.
+const TOLD: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+
+/// Names and values in the order in which they are told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields(Vec<(HeaderName, HeaderValue)>);
+
+impl Fields {
+    /// Only when to come back.
+    pub(super) fn retry_after(wait: Micros) -> Self {
+        Self(vec![(RETRY_AFTER, wait.as_secs_ceil().into())])
+    }
+
+    /// Adds the fields to a response, none of them twice. One that tells figures already, as from a
+    /// layer further in, keeps those: figures of two rules mixed would be true of neither.
+    pub(super) fn put(self, headers: &mut HeaderMap) {
+        let told = headers.contains_key(TOLD);
+        for (name, value) in self.0 {
+            if name == RETRY_AFTER || !told {
+                headers.entry(name).or_insert(value);
+            }
+        }
+    }
+
+    /// Without the figures: only when to come back, if anything is.
+    pub(super) fn only_retry_after(mut self) -> Self {
+        self.0.retain(|(name, _)| *name == RETRY_AFTER);
+        self
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+        self.0.iter().map(|(name, value)| (name, value))
+    }
+}
+
+impl From<&Answer<'_>> for Fields {
+    fn from(answer: &Answer<'_>) -> Self {
+        let told = headers::of(answer).into_iter();
+        let parsed = told.filter_map(|(name, value)| {
+            Some((name.parse::<HeaderName>().ok()?, HeaderValue::try_from(value).ok()?))
+        });
+        Self(parsed.collect())
+    }
+}

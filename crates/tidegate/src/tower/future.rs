@@ -1,0 +1,96 @@
+//! The way of one request: the gate's ruling, then the service's answer or a refusal.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::request::Parts;
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::body::ResponseBody;
+use super::door::{Asked, Ruling};
+use super::plan::Passage;
+
+pin_project! {
+    /// The response to a request that met the gate: that of the service, or a refusal.
+    ///
+    /// Dropped while the request waits, it leaves the line; nothing is taken.
+    pub struct ResponseFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        // Taken when the answer is there.
+        passage: Option<Passage>,
+        #[pin]
+        stage: Stage<S, S::Future, B>,
+    }
+}
+
+pin_project! {
+    #[project = StageProjected]
+    enum Stage<S, F, B> {
+        // Before the gate. What is needed later is taken when the ruling is there.
+        Asking { asked: Asked, behind: Option<(S, Parts, B)> },
+        // Behind it.
+        Answering { #[pin] answer: F },
+    }
+}
+
+impl<S, B> ResponseFuture<S, B>
+where
+    S: Service<Request<B>>,
+{
+    pub(super) fn new(service: S, parts: Parts, body: B, ask: (Asked, Passage)) -> Self {
+        let (asked, passage) = ask;
+        let stage = Stage::Asking { asked, behind: Some((service, parts, body)) };
+        Self { passage: Some(passage), stage }
+    }
+}
+
+/// Once it has given its answer it stays pending.
+impl<S, B, R> Future for ResponseFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    type Output = Result<Response<ResponseBody<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let StageProjected::Asking { asked, behind } = this.stage.as_mut().project() {
+            if behind.is_none() {
+                return Poll::Pending;
+            }
+            let ruling = ready!(Pin::new(asked).poll(cx));
+            let Some((mut service, parts, body)) = behind.take() else { return Poll::Pending };
+            match ruling {
+                Ruling::Refused(refusal) => {
+                    let Some(passage) = this.passage.take() else { return Poll::Pending };
+                    return Poll::Ready(Ok(passage.refused(*refusal, &parts)));
+                }
+                Ruling::Admitted(admission) => {
+                    if let Some(passage) = this.passage {
+                        passage.admitted(admission);
+                    }
+                    let answer = service.call(Request::from_parts(parts, body));
+                    this.stage.set(Stage::Answering { answer });
+                }
+            }
+        }
+        let StageProjected::Answering { answer } = this.stage.project() else {
+            return Poll::Pending;
+        };
+        let answer = ready!(answer.poll(cx));
+        this.passage.take().map_or(Poll::Pending, |passage| Poll::Ready(passage.answered(answer)))
+    }
+}
+
+impl<S, B> fmt::Debug for ResponseFuture<S, B>
+where
+    S: Service<Request<B>>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResponseFuture")
+    }
+}

@@ -1,0 +1,142 @@
+//! A refusal as gRPC tells it: a response of trailers only, `RESOURCE_EXHAUSTED` with `RetryInfo`.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Response};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use prost::Message;
+use prost_types::{Any, Duration};
+use tidegate_core::Micros;
+
+use super::refusal::Refusal;
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+const RESOURCE_EXHAUSTED: i32 = 8;
+
+/// What a `grpc-message` may not have in it as it is.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Any>,
+}
+
+/// `google.rpc.RetryInfo`.
+#[derive(Clone, PartialEq, Message)]
+struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    retry_delay: Option<Duration>,
+}
+
+impl RetryInfo {
+    const TYPE: &str = "type.googleapis.com/google.rpc.RetryInfo";
+
+    fn packed(wait: Micros) -> Any {
+        let info = Self { retry_delay: Some(duration(wait)) };
+        Any { type_url: Self::TYPE.to_owned(), value: info.encode_to_vec() }
+    }
+}
+
+/// The media type of a gRPC request (gRPC-Web too), if it is one.
+pub(super) fn content_type(headers: &HeaderMap) -> Option<&HeaderValue> {
+    const GRPC: &[u8] = b"application/grpc";
+    let value = headers.get(CONTENT_TYPE)?;
+    let (name, rest) = value.as_bytes().split_at_checked(GRPC.len())?;
+    let ends = matches!(rest.first(), None | Some(b'+' | b'-' | b';' | b' '));
+    (name.eq_ignore_ascii_case(GRPC) && ends).then_some(value)
+}
+
+/// The refusal of a gRPC call whose requests are of `content_type`.
+pub(super) fn response(refusal: &Refusal, content_type: HeaderValue) -> Response<Vec<u8>> {
+    let message = refusal.detail();
+    let wait = refusal.retry_after();
+    let details: Vec<Any> = wait.map(RetryInfo::packed).into_iter().collect();
+    let status = Status { code: RESOURCE_EXHAUSTED, message, details };
+    let mut response = Response::new(Vec::new());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(STATUS, RESOURCE_EXHAUSTED.into());
+    insert_text(headers, MESSAGE, utf8_percent_encode(&status.message, ESCAPED).to_string());
+    insert_text(headers, DETAILS, STANDARD_NO_PAD.encode(status.encode_to_vec()));
+    insert_text(headers, PUSHBACK, pushback_ms(wait));
+    response
+}
+
+fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
+    if let Ok(value) = HeaderValue::try_from(text) {
+        headers.insert(name, value);
+    }
+}
+
+/// Milliseconds, rounded up; a negative figure tells a client not to try again at all.
+fn pushback_ms(wait: Option<Micros>) -> String {
+    wait.map_or("-1".to_owned(), |wait| wait.as_micros().div_ceil(1_000).to_string())
+}
+
+fn duration(wait: Micros) -> Duration {
+    const US_PER_S: u64 = 1_000_000;
+    const NANOS_PER_US: u64 = 1_000;
+    let us = wait.as_micros();
+    Duration {
+        seconds: i64::try_from(us / US_PER_S).unwrap_or(i64::MAX),
+        nanos: i32::try_from(us % US_PER_S * NANOS_PER_US).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::refusal::Reason;
+    use super::*;
+
+    fn of(content_type: &'static str) -> Option<&'static str> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        super::content_type(&headers).map(|_| content_type)
+    }
+
+    #[test]
+    fn grpc_is_told_by_its_media_type() {
+        let grpc = [
+            "application/grpc",
+            "application/grpc+proto",
+            "Application/gRPC;a=b",
+            "application/grpc-web+proto",
+        ];
+        assert!(grpc.iter().all(|name| of(name).is_some()));
+        let other = ["application/grpcx", "application/json", "application/gr", ""];
+        assert!(other.iter().all(|name| of(name).is_none()));
+    }
+
+    #[test]
+    fn the_wait_is_told_to_the_microsecond_and_never_early() {
+        let refusal = Refusal::for_now(Reason::Limit, Micros::from_micros(2_500_001));
+        let response = response(&refusal, HeaderValue::from_static("application/grpc"));
+        let headers = response.headers();
+        assert_eq!(headers[STATUS], "8");
+        assert_eq!(headers[PUSHBACK], "2501");
+        let status = Status::decode(&*STANDARD_NO_PAD.decode(&headers[DETAILS]).unwrap()).unwrap();
+        assert_eq!(status.code, 8);
+        assert_eq!(status.details[0].type_url, RetryInfo::TYPE);
+        let info = RetryInfo::decode(&*status.details[0].value).unwrap();
+        assert_eq!(info.retry_delay, Some(Duration { seconds: 2, nanos: 500_001_000 }));
+        assert!(response.body().is_empty());
+    }
+
+    #[test]
+    fn never_is_no_wait_at_all() {
+        assert_eq!(pushback_ms(None), "-1");
+        assert_eq!(pushback_ms(Some(Micros::MAX)), "18446744073709552");
+        assert_eq!(duration(Micros::MAX).seconds, 18_446_744_073_709);
+    }
+}

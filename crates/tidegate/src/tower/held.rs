@@ -1,0 +1,91 @@
+//! What a request holds until it is over: its entry in the statistics, its place among those in flight.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::{HeaderMap, Response};
+use http_body::Frame;
+
+use crate::clock::Clock;
+use crate::stats::{Entry, Statistics};
+use crate::wait::Permit;
+
+/// Statistics, whatever clock they go by.
+pub(super) trait Recorder: Send + Sync {
+    /// Counts a request that begins.
+    fn begin(self: Arc<Self>) -> Box<dyn Ending>;
+    /// Counts a refusal.
+    fn block(&self);
+}
+
+/// A request that has begun, and ends when this is dropped.
+pub(super) trait Ending: Send + Sync {
+    /// It is to count as an exception.
+    fn fail(&mut self);
+}
+
+impl<C: Clock + 'static> Recorder for Statistics<C> {
+    fn begin(self: Arc<Self>) -> Box<dyn Ending> {
+        Box::new(self.entry_owned())
+    }
+
+    fn block(&self) {
+        Self::block(self, 1);
+    }
+}
+
+impl<C: Clock> Ending for Entry<Arc<Statistics<C>>, C> {
+    fn fail(&mut self) {
+        Self::fail(self);
+    }
+}
+
+/// Given back when it is dropped, wherever the request has come to by then.
+#[derive(Default)]
+pub(super) struct Held {
+    entry: Option<Box<dyn Ending>>,
+    permit: Option<Permit>,
+}
+
+impl Held {
+    pub(super) fn new(recorder: Option<Arc<dyn Recorder>>, permit: Option<Permit>) -> Self {
+        Self { entry: recorder.map(Recorder::begin), permit }
+    }
+
+    /// The service answered with an error instead of a response, or broke off.
+    pub(super) fn fail(&mut self) {
+        if let Some(entry) = &mut self.entry {
+            entry.fail();
+        }
+    }
+
+    /// A response has begun.
+    pub(super) fn answered<B>(&mut self, response: &Response<B>) {
+        if response.status().is_server_error() || is_grpc_fault(response.headers()) {
+            self.fail();
+        }
+    }
+
+    /// A frame of the body came, or an error, or its end.
+    pub(super) fn saw<D, E>(&mut self, frame: Option<&Result<Frame<D>, E>>) {
+        match frame {
+            Some(Ok(frame)) if frame.trailers_ref().is_none_or(|t| !is_grpc_fault(t)) => {}
+            Some(_) => self.fail(),
+            None => *self = Self::default(),
+        }
+    }
+}
+
+/// Whether a gRPC status is one of those that HTTP tells by 500 and above.
+fn is_grpc_fault(fields: &HeaderMap) -> bool {
+    /// Unknown, deadline exceeded, unimplemented, internal, unavailable, data loss.
+    const FAULTS: [&[u8]; 6] = [b"2", b"4", b"12", b"13", b"14", b"15"];
+    fields.get("grpc-status").is_some_and(|status| FAULTS.contains(&status.as_bytes()))
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = f.debug_struct("Held");
+        told.field("entry", &self.entry.is_some()).field("permit", &self.permit).finish()
+    }
+}

@@ -1,0 +1,164 @@
+//! The layer: which gate, what is asked of it, and how its answers are told.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::Response;
+use http::request::Parts;
+use tower_layer::Layer;
+
+use super::door::{Door, Patient, Prompt};
+use super::entries::Entries;
+use super::held::Recorder;
+use super::in_flight::InFlight;
+use super::pacing::Pacing;
+use super::plan::Plan;
+use super::refusal::Refusal;
+use super::service::RateLimit;
+use crate::clock::{Clock, Timer};
+use crate::gate::Gate;
+use crate::stats::Statistics;
+
+/// A layer that asks a [`Gate`] about every request before the service sees it.
+///
+/// All clones of it, and of the services it makes, ask the same gate: a limit is one limit however
+/// many connections there are. Errors and responses of the service are passed on as they are, the
+/// latter with the header fields that tell how the caller's limits stand.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidegate::tower::RateLimitLayer;
+/// use tidegate::{Algorithm, Gate, Micros, Policy, RuleSpec, Spec};
+///
+/// let spec = Spec::new(Algorithm::TokenBucket, 60, Micros::from_secs(60));
+/// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-ip", spec).key(["ip"])])?);
+/// let layer = RateLimitLayer::new(Arc::new(gate));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
+#[derive(Clone)]
+pub struct RateLimitLayer {
+    plan: Arc<Plan>,
+}
+
+impl RateLimitLayer {
+    /// Refuses at once what does not fit.
+    ///
+    /// The `delay` that a shaping rule (`leaky_queue`) tells is not waited for: such rules, and those
+    /// with `on_excess = { wait = … }`, need [`RateLimitLayer::waiting`].
+    #[must_use]
+    pub fn new<C: Clock + 'static>(gate: Arc<Gate<C>>) -> Self {
+        Self::with(Arc::new(Prompt(gate)), Entries::of_a_server())
+    }
+
+    /// Lets requests wait as the rules say, in the order in which they came. One whose client goes
+    /// away while it waits leaves the line, and takes nothing. By the system's clock this needs the
+    /// feature `tokio`.
+    #[must_use]
+    pub fn waiting<C: Timer + 'static>(gate: Arc<Gate<C>>) -> Self {
+        Self::with(Arc::new(Patient(gate)), Entries::of_a_server())
+    }
+
+    /// For a client: keeps its requests to someone else's limits, waiting as the rules say, and leaves
+    /// a host alone for as long as its 429 or 503 asks for by `Retry-After`.
+    ///
+    /// A request that may not be sent is answered by a 429 of its own, with the [`Refusal`] among its
+    /// extensions: nothing was sent then. No request is sent twice. Responses are left as they are.
+    #[must_use]
+    pub fn outgoing<C: Timer + 'static>(gate: Arc<Gate<C>>, pacing: Pacing) -> Self {
+        let mut layer = Self::with(Arc::new(Patient(gate)), Entries::of_a_client());
+        let plan = layer.plan_mut();
+        plan.pacing = Some(pacing);
+        plan.tells = false;
+        layer
+    }
+
+    fn with(door: Arc<dyn Door>, entries: Entries) -> Self {
+        Self { plan: Arc::new(Plan::new(door, entries)) }
+    }
+
+    fn plan_mut(&mut self) -> &mut Plan {
+        Arc::make_mut(&mut self.plan)
+    }
+
+    /// Asks the rules of this domain (`default` unless said).
+    #[must_use]
+    pub fn domain(mut self, domain: &str) -> Self {
+        self.plan_mut().domain = domain.into();
+        self
+    }
+
+    /// Asks about a descriptor of these entries. The first takes the place of what is asked unless
+    /// said: `ip` ([`ClientIp::peer`](super::ClientIp::peer)), `method` and `path` of a server's
+    /// requests, as an access log tells them; `host` of a client's. Others are asked about as well.
+    #[must_use]
+    pub fn descriptor(mut self, entries: Entries) -> Self {
+        self.plan_mut().descriptor(entries);
+        self
+    }
+
+    /// Whether responses tell how the limits stand: `X-RateLimit-*`, `RateLimit` and
+    /// `RateLimit-Policy`. A refusal tells `Retry-After` in any case.
+    #[must_use]
+    pub fn headers(mut self, tells: bool) -> Self {
+        self.plan_mut().tells = tells;
+        self
+    }
+
+    /// Makes the response of a refusal, in place of [`Refusal::to_problem`]. Header fields of limits
+    /// and `Retry-After` are added to it where it has none. Not called for gRPC, whose refusals
+    /// have one form.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use tidegate::tower::{RateLimitLayer, Refusal};
+    /// # use tidegate::{Gate, Policy};
+    /// # let gate = Arc::new(Gate::new(Policy::new(vec![])?));
+    /// let layer = RateLimitLayer::new(gate).on_refused(|refusal, parts| {
+    ///     let mut response = http::Response::new(format!("{} is busy", parts.uri.path()).into());
+    ///     *response.status_mut() = refusal.status();
+    ///     response
+    /// });
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    #[must_use]
+    pub fn on_refused(
+        mut self,
+        respond: impl Fn(&Refusal, &Parts) -> Response<Vec<u8>> + Send + Sync + 'static,
+    ) -> Self {
+        self.plan_mut().on_refused = Some(Arc::new(respond));
+        self
+    }
+
+    /// Counts what passes, is refused, fails (an error, a status of 500 and above, or the gRPC status
+    /// that stands for one) and how long it takes, to the end of the response's body. A request counts
+    /// as one unit, whatever it costs; one whose caller goes away ends well.
+    #[must_use]
+    pub fn statistics<C: Clock + 'static>(mut self, statistics: Arc<Statistics<C>>) -> Self {
+        let recorder: Arc<dyn Recorder> = statistics;
+        self.plan_mut().recorder = Some(recorder);
+        self
+    }
+
+    /// Lets no more requests be in flight at once, until the bodies of their responses have ended. A
+    /// place is asked for before the gate is, so that nothing is charged for want of one; a request
+    /// that then waits at the gate keeps it. One refused for it is told to come back in a second.
+    #[must_use]
+    pub fn in_flight(mut self, limit: InFlight) -> Self {
+        self.plan_mut().in_flight = Some(limit);
+        self
+    }
+}
+
+impl<S> Layer<S> for RateLimitLayer {
+    type Service = RateLimit<S>;
+
+    fn layer(&self, inner: S) -> RateLimit<S> {
+        RateLimit::new(inner, self.plan.clone())
+    }
+}
+
+impl fmt::Debug for RateLimitLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitLayer").field("plan", &self.plan).finish()
+    }
+}

@@ -1,0 +1,162 @@
+//! The outgoing side: leaving alone, until then, who asked for it by `Retry-After`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::Response;
+use http::request::Parts;
+use tidegate_core::Micros;
+
+use super::door::{Door, Later, Ruling};
+use super::entries::Question;
+use super::extract::{self, Extract};
+use super::holds::Holds;
+use super::refusal::{Reason, Refusal};
+use super::retry_after;
+
+/// Most hosts with a hold of their own.
+const MOST_KEYS: usize = 10_000;
+/// The longest hold unless said.
+const MOST_HOLD: Micros = Micros::from_secs(3_600);
+/// How long a request waits for holds to end unless said.
+const MOST_WAIT: Micros = Micros::from_secs(30);
+
+/// How an outgoing layer leaves alone who asks for it.
+///
+/// A 429 or 503 with `Retry-After` (seconds, or a date, which is held against the answer's own `Date`)
+/// holds all later requests to the same host until then. At most 10,000 hosts have a hold of their own;
+/// a hold for which there is no room is one of all hosts.
+///
+/// ```
+/// use tidegate::Micros;
+/// use tidegate::tower::{Pacing, header};
+///
+/// let pacing = Pacing::new().hold_by(header("authorization")?).most_wait(Micros::from_secs(5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Pacing {
+    holds: Arc<Holds>,
+    by: Arc<dyn Extract>,
+    most_wait: Micros,
+}
+
+impl Pacing {
+    /// Holds hosts, for an hour at most; requests wait up to 30 seconds.
+    #[must_use]
+    pub fn new() -> Self {
+        let holds = Arc::new(Holds::new(MOST_KEYS, MOST_HOLD));
+        Self { holds, by: Arc::new(extract::host), most_wait: MOST_WAIT }
+    }
+
+    /// Holds together what has this value in common, in place of the host; a request without one is
+    /// never held.
+    #[must_use]
+    pub fn hold_by(mut self, by: impl Extract + 'static) -> Self {
+        self.by = Arc::new(by);
+        self
+    }
+
+    /// The longest that a `Retry-After` is believed. Begins without any hold.
+    #[must_use]
+    pub fn most_hold(mut self, most: Micros) -> Self {
+        self.holds = Arc::new(Holds::new(MOST_KEYS, most));
+        self
+    }
+
+    /// How long a request waits for holds to end. One that would have to wait longer is refused at
+    /// once.
+    #[must_use]
+    pub const fn most_wait(mut self, most: Micros) -> Self {
+        self.most_wait = most;
+        self
+    }
+
+    /// What this request would be held by; `None` when nothing holds it.
+    pub(super) fn meet(&self, parts: &Parts) -> Option<Hold> {
+        let key = self.by.extract(parts)?;
+        Some(Hold { holds: self.holds.clone(), key, most_wait: self.most_wait })
+    }
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Pacing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = f.debug_struct("Pacing");
+        told.field("most_wait", &self.most_wait).finish_non_exhaustive()
+    }
+}
+
+/// One request's view of the holds.
+#[derive(Clone)]
+pub(super) struct Hold {
+    holds: Arc<Holds>,
+    key: String,
+    most_wait: Micros,
+}
+
+impl Hold {
+    /// Waits until the request may be sent, before the gate is asked and again after: others may have
+    /// been told in the meantime. A wait that would be too long is refused at once.
+    pub(super) fn ask(self, door: Arc<dyn Door>, question: Question) -> Later<Ruling> {
+        Box::pin(async move {
+            let mut patience = self.most_wait;
+            if let Err(refusal) = self.wait_out(&door, &mut patience).await {
+                return Ruling::refused(refusal);
+            }
+            let ruling = door.clone().ask(question.clone()).await;
+            let Ruling::Admitted(_) = ruling else { return ruling };
+            let mut charged = Charged { door: door.clone(), question: Some(question) };
+            match self.wait_out(&door, &mut patience).await {
+                Ok(()) => {
+                    charged.question = None;
+                    ruling
+                }
+                Err(refusal) => Ruling::refused(refusal),
+            }
+        })
+    }
+
+    /// Waits while there is a hold, which may have become longer when it ends.
+    async fn wait_out(&self, door: &Arc<dyn Door>, patience: &mut Micros) -> Result<(), Refusal> {
+        loop {
+            let left = self.holds.left(&self.key, door.now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            if left > *patience {
+                return Err(Refusal::for_now(Reason::Held, left));
+            }
+            *patience = Micros::from_micros(patience.as_micros() - left.as_micros());
+            door.clone().pause(left).await;
+        }
+    }
+
+    /// Notes what a response asks for.
+    pub(super) fn note<B>(&self, response: &Response<B>, door: &dyn Door) {
+        let now = door.now();
+        if let Some(wait) = retry_after::asked(response, now) {
+            self.holds.note(&self.key, wait, now);
+        }
+    }
+}
+
+/// What a request has taken that is not sent yet: given back if it never is, also where its caller
+/// goes away.
+struct Charged {
+    door: Arc<dyn Door>,
+    question: Option<Question>,
+}
+
+impl Drop for Charged {
+    fn drop(&mut self) {
+        if let Some(question) = &self.question {
+            self.door.refund(question);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Where servers leave the address of a connection's peer.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::request::Parts;
+
+/// The address of the peer of a connection, as an extension of its requests: for servers that leave
+/// none of their own, such as hyper alone.
+///
+/// With the feature `axum` that of `into_make_service_with_connect_info::<SocketAddr>()` is found,
+/// with the feature `tonic` that of its TCP server, without and with TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAddr(pub SocketAddr);
+
+/// The peer's address, from whichever extension tells it.
+pub(super) fn of(parts: &Parts) -> Option<IpAddr> {
+    let own = parts.extensions.get::<PeerAddr>().map(|PeerAddr(socket)| *socket);
+    own.or_else(|| of_axum(parts)).or_else(|| of_tonic(parts)).map(|socket| socket.ip())
+}
+
+#[cfg(feature = "axum")]
+fn of_axum(parts: &Parts) -> Option<SocketAddr> {
+    parts.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>().map(|info| info.0)
+}
+
+#[cfg(not(feature = "axum"))]
+const fn of_axum(_: &Parts) -> Option<SocketAddr> {
+    None
+}
+
+#[cfg(feature = "tonic")]
+fn of_tonic(parts: &Parts) -> Option<SocketAddr> {
+    parts.extensions.get::<tonic::transport::server::TcpConnectInfo>()?.remote_addr()
+}
+
+#[cfg(not(feature = "tonic"))]
+const fn of_tonic(_: &Parts) -> Option<SocketAddr> {
+    None
+}

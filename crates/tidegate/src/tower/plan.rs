@@ -1,0 +1,166 @@
+//! What a layer and all its services share, and the way of one request through it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::Response;
+use http::request::Parts;
+use tidegate_core::Micros;
+
+use super::body::ResponseBody;
+use super::door::{Admission, Asked, Door, Later, Ruling};
+use super::entries::{Entries, Question};
+use super::fields::Fields;
+use super::grpc;
+use super::held::{Held, Recorder};
+use super::in_flight::{InFlight, Wish};
+use super::pacing::{Hold, Pacing};
+use super::refusal::{Reason, Refusal};
+use crate::request::Request;
+
+/// Makes the response of a refusal.
+pub(super) type Respond = dyn Fn(&Refusal, &Parts) -> Response<Vec<u8>> + Send + Sync;
+
+/// The settings of a layer.
+#[derive(Clone)]
+pub(super) struct Plan {
+    door: Arc<dyn Door>,
+    pub(super) domain: Arc<str>,
+    /// What is asked while `descriptors` is empty.
+    usual: [Entries; 1],
+    descriptors: Vec<Entries>,
+    pub(super) tells: bool,
+    pub(super) on_refused: Option<Arc<Respond>>,
+    pub(super) recorder: Option<Arc<dyn Recorder>>,
+    pub(super) pacing: Option<Pacing>,
+    pub(super) in_flight: Option<InFlight>,
+}
+
+impl Plan {
+    pub(super) fn new(door: Arc<dyn Door>, usual: Entries) -> Self {
+        Self {
+            door,
+            domain: Request::DEFAULT_DOMAIN.into(),
+            usual: [usual],
+            descriptors: Vec::new(),
+            tells: true,
+            on_refused: None,
+            recorder: None,
+            pacing: None,
+            in_flight: None,
+        }
+    }
+
+    pub(super) fn descriptor(&mut self, entries: Entries) {
+        self.descriptors.push(entries);
+    }
+
+    fn asked_about(&self) -> &[Entries] {
+        if self.descriptors.is_empty() { &self.usual } else { &self.descriptors }
+    }
+
+    /// Asks about a request: for a place in flight, whether its host is to be left alone, the gate.
+    ///
+    /// A place comes first, for it can be given back as if it had never been taken.
+    pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Asked, Passage) {
+        let question = Question::read(&self.domain, self.asked_about(), parts);
+        let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
+        let knock = Knock { door: self.door.clone(), hold: hold.clone(), question };
+        let asked = match &self.in_flight {
+            Some(in_flight) => Asked::Later(knock.with_a_place(in_flight.wish(parts))),
+            None => knock.ask(),
+        };
+        (asked, Passage::new(self.clone(), hold))
+    }
+}
+
+/// All that is needed to ask.
+struct Knock {
+    door: Arc<dyn Door>,
+    hold: Option<Hold>,
+    question: Question,
+}
+
+impl Knock {
+    fn ask(self) -> Asked {
+        match self.hold {
+            Some(hold) => Asked::Later(hold.ask(self.door, self.question)),
+            None => self.door.ask(self.question),
+        }
+    }
+
+    fn with_a_place(self, wish: Wish) -> Later<Ruling> {
+        /// How long somebody else will take is not known: the least that can be told.
+        const SOON: Micros = Micros::from_secs(1);
+        Box::pin(async move {
+            match wish.await {
+                Some(permit) => self.ask().await.with(permit),
+                None => Ruling::refused(Refusal::for_now(Reason::InFlight, SOON)),
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = f.debug_struct("Plan");
+        told.field("domain", &self.domain).field("descriptors", &self.asked_about());
+        told.field("tells", &self.tells).finish_non_exhaustive()
+    }
+}
+
+/// One request on its way, once the gate has been asked.
+pub(super) struct Passage {
+    plan: Arc<Plan>,
+    hold: Option<Hold>,
+    fields: Fields,
+    held: Held,
+}
+
+impl Passage {
+    fn new(plan: Arc<Plan>, hold: Option<Hold>) -> Self {
+        Self { plan, hold, fields: Fields::default(), held: Held::default() }
+    }
+
+    /// The request goes on.
+    pub(super) fn admitted(&mut self, admission: Admission) {
+        self.fields = admission.fields;
+        self.held = Held::new(self.plan.recorder.clone(), admission.permit);
+    }
+
+    /// The service has answered.
+    pub(super) fn answered<B, E>(
+        mut self,
+        answer: Result<Response<B>, E>,
+    ) -> Result<Response<ResponseBody<B>>, E> {
+        let mut response = answer.inspect_err(|_| self.held.fail())?;
+        self.held.answered(&response);
+        if let Some(hold) = &self.hold {
+            hold.note(&response, &*self.plan.door);
+        }
+        if self.plan.tells {
+            self.fields.put(response.headers_mut());
+        }
+        Ok(response.map(|body| ResponseBody::inner(body, self.held)))
+    }
+
+    /// The request does not go on: the response in its place.
+    pub(super) fn refused<B>(self, refusal: Refusal, parts: &Parts) -> Response<ResponseBody<B>> {
+        if let Some(recorder) = &self.plan.recorder {
+            recorder.block();
+        }
+        let refusal = if self.plan.tells { refusal } else { refusal.without_figures() };
+        let mut response = self.respond(&refusal, parts);
+        refusal.put_fields(response.headers_mut());
+        response.extensions_mut().insert(refusal);
+        response.map(ResponseBody::text)
+    }
+
+    fn respond(&self, refusal: &Refusal, parts: &Parts) -> Response<Vec<u8>> {
+        match (grpc::content_type(&parts.headers), &self.plan.on_refused) {
+            (Some(content_type), _) => grpc::response(refusal, content_type.clone()),
+            (None, Some(respond)) => respond(refusal, parts),
+            (None, None) => refusal.to_problem(),
+        }
+    }
+}

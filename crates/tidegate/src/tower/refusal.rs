@@ -1,0 +1,199 @@
+//! A refusal, and the response it becomes unless the service says otherwise.
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use tidegate_core::Micros;
+
+use super::fields::Fields;
+use crate::answer::Answer;
+use crate::headers;
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A limit is used up for now.
+    Limit,
+    /// The request costs more than a limit could ever hold.
+    Never,
+    /// The service that is called has asked to be left alone for longer than the request may wait.
+    Held,
+    /// As many requests as may be in flight are in flight.
+    InFlight,
+}
+
+impl Reason {
+    /// The name of the type of problem, and its title; clients may rely on the name.
+    const fn problem(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Limit => (
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Too many requests",
+            ),
+            Self::Never => (
+                "urn:problem-type:tidegate:cost-never-fits",
+                "The request costs more than its limit can hold",
+            ),
+            Self::Held => (
+                "urn:problem-type:tidegate:held",
+                "The service has asked for no requests until later",
+            ),
+            Self::InFlight => {
+                ("urn:problem-type:tidegate:too-many-in-flight", "Too many requests at once")
+            }
+        }
+    }
+}
+
+/// What is known of a refusal, owned. It is also left in the extensions of the response.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    reason: Reason,
+    status: StatusCode,
+    retry_after: Option<Micros>,
+    rules: Vec<String>,
+    fields: Fields,
+}
+
+impl Refusal {
+    /// Of an answer that refuses.
+    pub(super) fn of(answer: &Answer<'_>) -> Self {
+        let denying = answer.enforced().filter(|matched| !matched.decision().is_allowed());
+        let mut rules: Vec<String> =
+            denying.map(|matched| matched.rule().name().to_owned()).collect();
+        rules.dedup();
+        Self {
+            reason: if answer.is_never() { Reason::Never } else { Reason::Limit },
+            status: StatusCode::from_u16(headers::status(answer))
+                .unwrap_or(StatusCode::TOO_MANY_REQUESTS),
+            retry_after: answer.retry_after(),
+            rules,
+            fields: Fields::from(answer),
+        }
+    }
+
+    /// One that no rule made, and that passes after `wait`.
+    pub(super) fn for_now(reason: Reason, wait: Micros) -> Self {
+        Self {
+            reason,
+            status: StatusCode::TOO_MANY_REQUESTS,
+            retry_after: Some(wait),
+            rules: Vec::new(),
+            fields: Fields::retry_after(wait),
+        }
+    }
+
+    /// Why.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// The status of the response: 429, or 422 when the cost can not ever fit.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Least wait after which the same request would be admitted if nothing else came: `None` is never.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Micros> {
+        self.retry_after
+    }
+
+    /// The names of the rules that refused, in file order.
+    #[must_use]
+    pub fn rules(&self) -> &[String] {
+        &self.rules
+    }
+
+    /// The header fields that the response is given, beside those it has: limits and `Retry-After`.
+    pub fn fields(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+        self.fields.iter()
+    }
+
+    /// The refusal as `application/problem+json` (RFC 9457), as it is told where no hook is set.
+    ///
+    /// Header fields of limits and `Retry-After` are not in it: the layer adds them to any response.
+    #[must_use]
+    pub fn to_problem(&self) -> Response<Vec<u8>> {
+        let mut response = Response::new(self.document().into_bytes());
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+
+    /// No text in it needs escaping: names of rules are letters, digits, `.`, `_` and `-`.
+    fn document(&self) -> String {
+        let (name, title) = self.reason.problem();
+        let (status, detail) = (self.status.as_u16(), self.detail());
+        let rules: Vec<String> = self.rules.iter().map(|rule| format!("\"{rule}\"")).collect();
+        let violated = match rules.as_slice() {
+            [] => String::new(),
+            rules => format!(",\"violated-policies\":[{}]", rules.join(",")),
+        };
+        format!(
+            "{{\"type\":\"{name}\",\"title\":\"{title}\",\"status\":{status},\
+             \"detail\":\"{detail}\"{violated}}}"
+        )
+    }
+
+    /// One sentence: when the same request is admitted, or that it never is.
+    pub(super) fn detail(&self) -> String {
+        match self.retry_after {
+            Some(wait) => format!("the same request may be admitted in {}", seconds(wait)),
+            None => "the same request is never admitted; ask for less at a time".to_owned(),
+        }
+    }
+
+    /// Adds the header fields to a response.
+    pub(super) fn put_fields(&self, headers: &mut HeaderMap) {
+        self.fields.clone().put(headers);
+    }
+
+    /// Without figures in its header fields.
+    pub(super) fn without_figures(mut self) -> Self {
+        self.fields = self.fields.only_retry_after();
+        self
+    }
+}
+
+/// Whole seconds, rounded up like `Retry-After`.
+fn seconds(wait: Micros) -> String {
+    match wait.as_secs_ceil() {
+        1 => "1 second".to_owned(),
+        seconds => format!("{seconds} seconds"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(refusal: &Refusal) -> serde_json::Value {
+        serde_json::from_slice(refusal.to_problem().body()).unwrap()
+    }
+
+    #[test]
+    fn a_problem_names_the_rules_and_when_to_come_back() {
+        let mut refusal = Refusal::for_now(Reason::Limit, Micros::from_millis(1_001));
+        refusal.rules = vec!["per-ip".to_owned(), "all".to_owned()];
+        let problem = document(&refusal);
+        assert_eq!(problem["status"], 429);
+        assert_eq!(problem["violated-policies"], serde_json::json!(["per-ip", "all"]));
+        assert_eq!(problem["detail"], "the same request may be admitted in 2 seconds");
+    }
+
+    #[test]
+    fn every_reason_has_a_type_of_its_own() {
+        let all = [Reason::Limit, Reason::Never, Reason::Held, Reason::InFlight];
+        let mut names = all.map(|reason| reason.problem().0);
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        let held = document(&Refusal::for_now(Reason::Held, Micros::from_secs(1)));
+        assert_eq!(held["type"], "urn:problem-type:tidegate:held");
+        assert_eq!(held.get("violated-policies"), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! What an answer asks of its caller: `Retry-After`, in seconds or as a date.
+
+use std::time::UNIX_EPOCH;
+
+use http::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use http::{Response, StatusCode};
+use tidegate_core::{Micros, Timestamp};
+
+/// How long a 429 or 503 asks to be left alone from `now` on; `None` for other responses, and where
+/// it does not say, or not so that it can be read.
+pub(super) fn asked<B>(response: &Response<B>, now: Timestamp) -> Option<Micros> {
+    const ASKING: [StatusCode; 2] =
+        [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+    let asks = ASKING.contains(&response.status());
+    wait(response.headers(), now).filter(|_| asks)
+}
+
+fn wait(headers: &HeaderMap, now: Timestamp) -> Option<Micros> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(text.parse().map_or(Micros::MAX, Micros::from_secs));
+    }
+    let until = date(headers, &RETRY_AFTER)?;
+    Some(until.since(date(headers, &DATE).unwrap_or(now)))
+}
+
+/// A date of the one who answered. It is held against that one's own `Date`, where there is one, for
+/// two clocks may differ by more than the wait.
+fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Timestamp> {
+    let text = headers.get(name)?.to_str().ok()?;
+    let since_epoch =
+        httpdate::parse_http_date(text.trim()).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(Timestamp::from_micros(u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sun, 06 Nov 1994 08:49:37 GMT.
+    const NOW: Timestamp = Timestamp::from_micros(784_111_777_000_000);
+
+    fn of(status: u16, fields: &[(&str, &str)]) -> Option<u64> {
+        let response = Response::builder().status(status);
+        let response = fields.iter().fold(response, |b, (name, value)| b.header(*name, *value));
+        asked(&response.body(()).unwrap(), NOW).map(Micros::as_secs_ceil)
+    }
+
+    #[test]
+    fn seconds_and_dates_are_read() {
+        assert_eq!(of(429, &[("retry-after", "120")]), Some(120));
+        assert_eq!(of(503, &[("retry-after", " 0 ")]), Some(0));
+        assert_eq!(of(429, &[("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")]), Some(30));
+        assert_eq!(of(429, &[("retry-after", "Sun, 06 Nov 1994 08:49:07 GMT")]), Some(0));
+        assert_eq!(
+            of(429, &[("retry-after", &"9".repeat(40))]).unwrap(),
+            u64::MAX.div_ceil(1_000_000)
+        );
+    }
+
+    #[test]
+    fn a_date_counts_from_the_clock_of_the_one_who_wrote_it() {
+        let fields = [
+            ("retry-after", "Sun, 06 Nov 1994 07:00:05 GMT"),
+            ("date", "Sun, 06 Nov 1994 07:00:00 GMT"),
+        ];
+        assert_eq!(of(429, &fields), Some(5));
+    }
+
+    #[test]
+    fn other_answers_and_other_words_ask_nothing() {
+        for text in ["", "soon", "-1", "1.5", "Sun, 06 Nov"] {
+            assert_eq!(of(429, &[("retry-after", text)]), None, "{text:?}");
+        }
+        assert_eq!(of(429, &[]), None);
+        assert_eq!(of(200, &[("retry-after", "5")]), None);
+        assert_eq!(of(301, &[("retry-after", "5")]), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! The service that a layer makes: the inner one, behind a gate.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tower_service::Service;
+
+use super::body::ResponseBody;
+use super::future::ResponseFuture;
+use super::plan::Plan;
+
+/// A service behind a [`Gate`](crate::Gate); made by [`RateLimitLayer`](super::RateLimitLayer).
+///
+/// Clones share the gate.
+#[derive(Clone, Debug)]
+pub struct RateLimit<S> {
+    inner: S,
+    plan: Arc<Plan>,
+}
+
+impl<S> RateLimit<S> {
+    pub(super) const fn new(inner: S, plan: Arc<Plan>) -> Self {
+        Self { inner, plan }
+    }
+
+    /// The service behind.
+    #[must_use]
+    pub const fn inner(&self) -> &S {
+        &self.inner
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for RateLimit<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+{
+    type Response = Response<ResponseBody<R>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, B>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    /// The inner service that was polled ready is the one that is called; its clone stays behind.
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let spare = self.inner.clone();
+        let ready = std::mem::replace(&mut self.inner, spare);
+        let (parts, body) = request.into_parts();
+        let ask = self.plan.ask(&parts);
+        ResponseFuture::new(ready, parts, body, ask)
+    }
+}
