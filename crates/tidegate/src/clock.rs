@@ -1,8 +1,19 @@
-//! The one place that reads the time.
+//! The one place that reads the time, and that waits for it to pass.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+mod manual;
+mod sleep;
+#[cfg(feature = "tokio")]
+mod tokio;
+
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Timestamp;
+
+#[cfg(feature = "tokio")]
+pub use self::tokio::TokioClock;
+pub use manual::ManualClock;
+pub use sleep::Sleep;
 
 /// Where a gate or a limiter takes the time from.
 pub trait Clock: Send + Sync {
@@ -15,6 +26,23 @@ pub trait Clock: Send + Sync {
     fn never_steps_back(&self) -> bool {
         false
     }
+}
+
+/// A clock whose passing a task can wait for, without blocking its thread.
+///
+/// [`ManualClock`] is one, for tests; with the feature `tokio`, [`SystemClock`] and [`TokioClock`] are,
+/// inside a tokio runtime. For any other runtime, implement it over that runtime's timer.
+pub trait Timer: Clock {
+    /// Ends when this clock reads `at` or later; at once if it does already. It may end late, and a
+    /// little early: whoever waits reads the clock again and waits on. Dropping it ends the waiting.
+    fn sleep_until(&self, at: Timestamp) -> Sleep;
+}
+
+/// A clock whose passing a thread can wait for, by blocking.
+pub trait Park: Clock {
+    /// Blocks the thread until this clock reads `at` or the thread is unparked, whichever is first.
+    /// It may return early for no reason, as [`std::thread::park`] may.
+    fn park_until(&self, at: Timestamp);
 }
 
 /// A reading of a clock that was taken before anything was held, and the clock.
@@ -101,5 +129,11 @@ impl Clock for SystemClock {
 
     fn never_steps_back(&self) -> bool {
         true
+    }
+}
+
+impl Park for SystemClock {
+    fn park_until(&self, at: Timestamp) {
+        thread::park_timeout(Duration::from_micros(at.since(self.now()).as_micros()));
     }
 }

@@ -15,6 +15,8 @@
 //! # mode = "enforce" | "shadow" | "off"; match = "subset" | "exact"
 //! # max_keys = 1_000_000           # limiters kept at once; and for a key beyond them:
 //! # on_full = "share"              # one limiter with all others beyond, or "refuse"
+//! # on_excess = "reject"           # or first come, first served, for so long, so many per limiter:
+//! # on_excess = { wait = "2s", max_waiters = 100 }
 //!
 //! [[rule.override]]                 # the first that matches holds
 //! match = { channel = "alipay" }    # entries of `key` with these very values
@@ -54,6 +56,7 @@ mod accept;
 mod diagnostic;
 mod document;
 mod draft;
+mod excess;
 mod figures;
 mod hints;
 mod length;

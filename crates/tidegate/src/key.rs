@@ -13,6 +13,8 @@ pub(crate) struct Fingerprint(u128);
 impl Fingerprint {
     /// Bits kept: three fingerprints and three states fill a cache line.
     const MASK: u128 = (1 << 96) - 1;
+    /// The fingerprint of what has no key.
+    pub(crate) const FIRST: Self = Self(1);
 
     const fn new(hash: u128) -> Self {
         Self(if hash & Self::MASK == 0 { 1 } else { hash & Self::MASK })

@@ -10,5 +10,5 @@ pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use policy::Policy;
 pub use rule::PolicyRule;
 #[cfg(feature = "config")]
-pub(crate) use spec::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS};
-pub use spec::{Mode, OverrideSpec, RuleSpec};
+pub(crate) use spec::{MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED};
+pub use spec::{Mode, OnExcess, OverrideSpec, RuleSpec};

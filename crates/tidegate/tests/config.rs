@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use tidegate::{
-    Algorithm, Anchor, Limit, Micros, Mode, OnFull, OverrideSpec, RuleSpec, Spec, config,
+    Algorithm, Anchor, Limit, Micros, Mode, OnExcess, OnFull, OverrideSpec, RuleSpec, Spec, config,
 };
 
 /// Every `.toml` file of a folder beside this one, with its name and text.
@@ -92,7 +92,8 @@ fn full() -> Vec<RuleSpec> {
             })),
         RuleSpec::new("windows", windows),
         RuleSpec::new("first", first).mode(Mode::Off),
-        RuleSpec::new("bucket", bucket),
+        RuleSpec::new("bucket", bucket)
+            .on_excess(OnExcess::Wait { wait: Micros::from_secs(2), max_waiters: 100 }),
         RuleSpec::new("drip", spec(Algorithm::LeakyBucket, 60, "60s"))
             .key(["user"])
             .when("tenant", "acme")

@@ -31,14 +31,14 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
             match_failed(other) || match_failed(rule.overrides.get(*earlier))
         }
         // A value that can not be read is none, and none is in range.
-        Problem::MaxKeys(_) => false,
+        Problem::MaxKeys(_) | Problem::Wait(_) | Problem::MaxWaiters(_) => false,
         Problem::Figure(figure) => is_echo_of_figures(figure, rule, other),
     }
 }
 
 /// The fields that no figure is taken from.
 const NO_FIGURES: &[&str] =
-    &["name", "domain", "when", "key", "match", "mode", "max_keys", "on_full"];
+    &["name", "domain", "when", "key", "match", "mode", "max_keys", "on_full", "on_excess"];
 
 fn is_echo_of_figures(
     error: &RuleError,
@@ -83,6 +83,8 @@ pub(super) fn place(
         Problem::EmptyDomain => table.place_of(&["domain"]),
         Problem::InitialWithKey => table.place_of(&["initial"]),
         Problem::MaxKeys(_) => table.place_of(&["max_keys"]),
+        Problem::Wait(_) => place_in_excess("wait", table),
+        Problem::MaxWaiters(_) => place_in_excess("max_waiters", table),
         Problem::EntryTwice(name) => place_of_twice(name, rule),
         Problem::StarInside(value) => place_of_value(value, rule),
         Problem::NotInKey(name) => other.map_or(table.header.clone(), |other| {
@@ -116,6 +118,12 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> St
         _ => None,
     }
     .unwrap_or_default()
+}
+
+/// Where a field of `on_excess` stands.
+fn place_in_excess(name: &str, table: &Table<'_>) -> Span {
+    let excess = table.get("on_excess").and_then(|entry| entry.as_table());
+    excess.map_or_else(|| table.place_of(&["on_excess"]), |excess| excess.place_of(&[name]))
 }
 
 /// The second of the names in `key`, or the nameless one, there or in `when`.

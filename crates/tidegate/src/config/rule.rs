@@ -9,7 +9,7 @@ use super::size::parse_size;
 use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{choice, count, entries, flag, keys, kind, length, parsed, tables, text, wrong};
-use super::{figures, vocabulary};
+use super::{excess, figures, vocabulary};
 use crate::{Mode, OnFull};
 
 /// Reads a rule; tells what is wrong with its fields, and which it lacks.
@@ -174,6 +174,11 @@ impl<'t> RuleDraft<'t> {
             "refuse" => OnFull::Refuse,
             _ => OnFull::Share,
         };
+        Some(())
+    }
+
+    pub(super) fn on_excess(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.on_excess = excess::read(entry, report)?;
         Some(())
     }
 

@@ -5,6 +5,7 @@ use tidegate_core::Algorithm;
 use super::accept::{Field, Level};
 use super::document::Document;
 use super::draft::{OverrideDraft, RuleDraft};
+use super::excess::ExcessDraft;
 use super::hints::{FIELD, Known, nearest};
 use super::memory::MemoryDraft;
 
@@ -68,6 +69,10 @@ pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
             field(("max_memory", &["memory", "maxbytes"]), RuleDraft::max_memory),
             field(("max_keys", MAX_KEYS_ALSO), RuleDraft::max_keys),
             field(("on_full", &["onoverflow", "overflow", "whenfull"]), RuleDraft::on_full),
+            field(
+                ("on_excess", &["excess", "onlimit", "onexceed", "queue", "wait", "maxwait"]),
+                RuleDraft::on_excess,
+            ),
             field(("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
             field(("match", &["matching"]), RuleDraft::matching),
             field(("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
@@ -105,6 +110,27 @@ pub(super) const ON_FULL: &[Known] = &[
     ("share", &["shared", "overflow", "one"]),
     ("refuse", &["deny", "reject", "block", "closed", "error"]),
 ];
+
+/// What `on_excess` may be where it is a word.
+pub(super) const ON_EXCESS: &[Known] =
+    &[("reject", &["deny", "refuse", "block", "drop", "fail", "error", "none"])];
+
+/// The fields of `on_excess` where it is a table.
+pub(super) fn excess_fields<'t>() -> Level<'t, ExcessDraft> {
+    let field = |known, read| Field { known, read };
+    Level {
+        what: "field",
+        quotes: FIELD,
+        fields: vec![
+            field(("wait", &["maxwait", "timeout", "deadline", "for"]), ExcessDraft::wait),
+            field(
+                ("max_waiters", &["waiters", "maxqueue", "queue", "queuesize", "max"]),
+                ExcessDraft::max_waiters,
+            ),
+        ],
+        elsewhere: |_| None,
+    }
+}
 
 /// What the `match` of a rule may be.
 pub(super) const MATCHES: &[Known] =

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::{Rule, RuleErrors};
+use tidegate_core::{MAX_WINDOW, Rule, RuleErrors};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::rule::{Override, Pattern, PolicyRule};
-use super::spec::{MOST_MAX_KEYS, OverrideSpec, RuleSpec};
+use super::spec::{MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, OverrideSpec, RuleSpec};
 
 const LONGEST_NAME: usize = 64;
 
@@ -50,6 +50,7 @@ impl Mistakes<'_> {
 
 fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_identity(&spec, mistakes);
+    check_excess(&spec, mistakes);
     check_entries(&spec, mistakes);
     let when = patterns(&spec, mistakes);
     let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
@@ -70,6 +71,16 @@ fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     }
     if let Some(given) = spec.max_keys.filter(|given| !(1..=MOST_MAX_KEYS).contains(given)) {
         mistakes.add(Place::Rule, Problem::MaxKeys(given));
+    }
+}
+
+fn check_excess(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
+    let OnExcess::Wait { wait, max_waiters } = spec.on_excess else { return };
+    if wait.is_zero() || wait > MAX_WINDOW {
+        mistakes.add(Place::Rule, Problem::Wait(wait));
+    }
+    if !(1..=MOST_MAX_WAITERS).contains(&max_waiters) {
+        mistakes.add(Place::Rule, Problem::MaxWaiters(max_waiters));
     }
 }
 

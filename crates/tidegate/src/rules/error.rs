@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use tidegate_core::RuleError;
+use tidegate_core::{Micros, RuleError};
 
-use super::spec::MAX_KEYS_EXPECTED;
+use super::spec::{MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 
 /// Where in a rule a mistake lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,10 @@ pub enum Problem {
     InitialWithKey,
     /// `max_keys` is not 1 to 10^9.
     MaxKeys(usize),
+    /// The `wait` of `on_excess` is not 1 us to 366 days.
+    Wait(Micros),
+    /// The `max_waiters` of `on_excess` is not 1 to a million.
+    MaxWaiters(usize),
     /// A figure of the limiter.
     Figure(RuleError),
 }
@@ -93,6 +97,20 @@ impl fmt::Display for Problem {
             ),
             Self::MaxKeys(given) => {
                 write!(f, "`max_keys` is {given}: expected {MAX_KEYS_EXPECTED}")
+            }
+            Self::Wait(Micros::ZERO) => write!(
+                f,
+                "`wait` is 0: expected {WAIT_EXPECTED}; who is not to wait has \
+                 `on_excess = \"reject\"`"
+            ),
+            Self::Wait(given) => write!(f, "`wait` is {given}: expected {WAIT_EXPECTED}"),
+            Self::MaxWaiters(0) => write!(
+                f,
+                "`max_waiters` is 0: expected {MAX_WAITERS_EXPECTED}; who is not to wait has \
+                 `on_excess = \"reject\"`"
+            ),
+            Self::MaxWaiters(given) => {
+                write!(f, "`max_waiters` is {given}: expected {MAX_WAITERS_EXPECTED}")
             }
             Self::Figure(error) => error.fmt(f),
         }

@@ -11,6 +11,12 @@ pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 pub(crate) const MOST_MAX_KEYS: usize = 1_000_000_000;
 /// What `max_keys` may be.
 pub(crate) const MAX_KEYS_EXPECTED: &str = "a whole number from 1 to 1000000000";
+/// The largest `max_waiters`.
+pub(crate) const MOST_MAX_WAITERS: usize = 1_000_000;
+/// What `max_waiters` may be.
+pub(crate) const MAX_WAITERS_EXPECTED: &str = "a whole number from 1 to 1000000";
+/// What the `wait` of `on_excess` may be.
+pub(crate) const WAIT_EXPECTED: &str = "a length of time such as \"2s\", from 1us to 366d";
 /// Most bytes of a rule's states unless it says otherwise: 1 GiB.
 const DEFAULT_MAX_MEMORY: u64 = 1 << 30;
 
@@ -24,6 +30,23 @@ pub enum Mode {
     Shadow,
     /// It is not looked at.
     Off,
+}
+
+/// What becomes of a request that is too much for a rule, where it is asked for by
+/// [`Gate::acquire`](crate::Gate::acquire).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnExcess {
+    /// It is refused.
+    #[default]
+    Reject,
+    /// It waits: first come, first served, for each limiter of the rule.
+    Wait {
+        /// The longest, from its arrival: 1 us to 366 days. What can not be admitted by then is
+        /// refused at once.
+        wait: Micros,
+        /// The most that wait for one limiter, from 1 to a million; who comes then is refused at once.
+        max_waiters: usize,
+    },
 }
 
 /// One rule: what it matches, what it keeps a limiter for, and how that limiter decides.
@@ -50,6 +73,8 @@ pub struct RuleSpec {
     pub max_keys: Option<usize>,
     /// What becomes of a key for which there is no room: it shares, or is refused.
     pub on_full: OnFull,
+    /// What becomes of a request that is too much for it: it is rejected, or waits.
+    pub on_excess: OnExcess,
     /// Other figures for some keys; the first that matches holds.
     pub overrides: Vec<OverrideSpec>,
 }
@@ -68,6 +93,7 @@ impl RuleSpec {
             spec,
             max_keys: None,
             on_full: OnFull::default(),
+            on_excess: OnExcess::Reject,
             overrides: Vec::new(),
         }
     }
@@ -124,6 +150,13 @@ impl RuleSpec {
     pub(crate) fn most_bytes(&self) -> usize {
         let most = self.spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
         usize::try_from(most).unwrap_or(usize::MAX)
+    }
+
+    /// Sets what becomes of a request that is too much for it.
+    #[must_use]
+    pub const fn on_excess(mut self, on_excess: OnExcess) -> Self {
+        self.on_excess = on_excess;
+        self
     }
 
     /// Adds an override behind those it has.

@@ -1,0 +1,87 @@
+//! Clocks that tokio's timer wakes (feature `tokio`).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tidegate_core::Timestamp;
+use tokio::time::{Instant, sleep};
+
+use super::{Clock, Sleep, SystemClock, Timer};
+
+/// The wall time at its making, moved on by tokio's own clock: where a test has paused and advances
+/// that, this one stands still and advances with it.
+///
+/// For use inside one runtime. [`SystemClock`] is faster to read and for all else as good.
+///
+/// ```
+/// use tidegate::{Algorithm, Limiter, Micros, Spec, TokioClock};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// # runtime.block_on(async {
+/// let spec = Spec::new(Algorithm::TokenBucket, 1_000, Micros::from_secs(1));
+/// let limiter = Limiter::with_clock(spec, TokioClock::new())?;
+/// let decision = limiter.acquire(10, Micros::from_millis(50)).await;
+/// assert!(decision.is_allowed());
+/// # Ok::<(), tidegate::RuleErrors>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TokioClock {
+    began: Instant,
+    began_at: Timestamp,
+}
+
+impl TokioClock {
+    /// Reads the wall clock once.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is where the time is read")]
+    pub fn new() -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { began: Instant::now(), began_at: at(Timestamp::EPOCH, wall) }
+    }
+}
+
+impl Default for TokioClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        at(self.began_at, self.began.elapsed())
+    }
+
+    fn never_steps_back(&self) -> bool {
+        true
+    }
+}
+
+/// Inside a tokio runtime whose timer is enabled only.
+///
+/// # Panics
+/// [`Timer::sleep_until`] panics outside of such a runtime, as tokio's own timer does.
+impl Timer for TokioClock {
+    fn sleep_until(&self, at: Timestamp) -> Sleep {
+        sleep_by_tokio(self.now(), at)
+    }
+}
+
+/// Inside a tokio runtime whose timer is enabled only.
+///
+/// # Panics
+/// [`Timer::sleep_until`] panics outside of such a runtime, as tokio's own timer does.
+impl Timer for SystemClock {
+    fn sleep_until(&self, at: Timestamp) -> Sleep {
+        sleep_by_tokio(self.now(), at)
+    }
+}
+
+fn sleep_by_tokio(now: Timestamp, until: Timestamp) -> Sleep {
+    Sleep::new(sleep(Duration::from_micros(until.since(now).as_micros())))
+}
+
+/// `passed` after `began`.
+fn at(began: Timestamp, passed: Duration) -> Timestamp {
+    let passed_us = u64::try_from(passed.as_micros()).unwrap_or(u64::MAX);
+    Timestamp::from_micros(began.as_micros().saturating_add(passed_us))
+}

@@ -1,0 +1,72 @@
+//! `on_excess`: what becomes of a request that is too much for a rule.
+
+use tidegate_core::Micros;
+use toml::de::DeValue;
+
+use super::length::parse_duration;
+use super::source::Report;
+use super::table::{Entry, Table};
+use super::value::{choice, parsed, whole, wrong};
+use super::vocabulary;
+use crate::OnExcess;
+use crate::rules::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
+
+/// What is expected of it.
+const EXPECTED: &str = "\"reject\", or { wait = \"2s\", max_waiters = 100 }";
+
+/// The table of one that waits.
+#[derive(Default)]
+pub(super) struct ExcessDraft {
+    wait: Option<Micros>,
+    max_waiters: Option<usize>,
+}
+
+/// Reads it: a word or a table.
+pub(super) fn read(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
+    match entry.value() {
+        DeValue::String(text) if says_to_wait(text) => wrong(entry, EXPECTED, report),
+        DeValue::String(_) => {
+            choice(entry, vocabulary::ON_EXCESS, report).map(|_| OnExcess::Reject)
+        }
+        DeValue::Table(_) => waiting(&entry.as_table()?, report),
+        _ => wrong(entry, EXPECTED, report),
+    }
+}
+
+/// Whether a text that should be a table was meant to be one.
+fn says_to_wait(text: &str) -> bool {
+    matches!(text, "wait" | "queue" | "delay" | "block") || parse_duration(text).is_ok()
+}
+
+/// Both fields are needed: how long somebody waits, and how many, is not to be guessed.
+fn waiting(table: &Table<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
+    let mut draft = ExcessDraft::default();
+    let failed = vocabulary::excess_fields().read(table, &mut draft, report);
+    for (name, expected) in [("wait", WAIT_EXPECTED), ("max_waiters", MAX_WAITERS_EXPECTED)] {
+        if table.get(name).is_none() && !failed.contains(&name) {
+            report.add(&table.header, format!("`{name}` is missing: expected {expected}"));
+        }
+    }
+    Some(OnExcess::Wait { wait: draft.wait?, max_waiters: draft.max_waiters? })
+}
+
+impl ExcessDraft {
+    pub(super) fn wait(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        self.wait = Some(match entry.value() {
+            DeValue::String(text) => parsed(entry, parse_duration(text), report)?,
+            DeValue::Integer(number) if number.as_str().len() < 10 => {
+                let meant = format!("{WAIT_EXPECTED}; did you mean \"{}s\"?", number.as_str());
+                wrong(entry, &meant, report)?
+            }
+            _ => wrong(entry, WAIT_EXPECTED, report)?,
+        });
+        Some(())
+    }
+
+    pub(super) fn max_waiters(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        let number = whole(entry, MAX_WAITERS_EXPECTED, report)?;
+        let number = usize::try_from(number).ok();
+        self.max_waiters = Some(number.or_else(|| wrong(entry, MAX_WAITERS_EXPECTED, report))?);
+        Some(())
+    }
+}

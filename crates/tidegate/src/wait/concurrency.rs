@@ -1,0 +1,248 @@
+//! A limit on the work in flight: over all, or for each key.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use tidegate_core::Micros;
+
+use super::DEFAULT_MAX_WAITERS;
+use super::drive::{Alarm, block};
+use super::permits::{Permit, Permits};
+use super::wish::Wish;
+use crate::clock::{Clock, Park, SystemClock, Timer};
+use crate::key::{Fingerprint, Seed};
+
+/// A limit on the work in flight: at most N units at once, however long they take.
+///
+/// Work runs while it keeps its [`Permit`]. Who waits is served first come, first served, and nobody
+/// overtakes. Clones share the limit.
+///
+/// ```
+/// use tidegate::Concurrency;
+///
+/// let in_flight = Concurrency::new(2);
+/// let first = in_flight.try_acquire(2);
+/// assert!(first.is_some());
+/// assert!(in_flight.try_acquire(1).is_none());
+/// drop(first);
+/// assert!(in_flight.try_acquire(1).is_some());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Concurrency<C = SystemClock> {
+    permits: Arc<Permits>,
+    clock: C,
+}
+
+/// The key under which work without a key is counted.
+const ALL: Fingerprint = Fingerprint::FIRST;
+
+impl Concurrency {
+    /// At most `limit` units in flight; the waiting is by the system's clock.
+    #[must_use]
+    pub fn new(limit: u64) -> Self {
+        Self::with_clock(limit, SystemClock::new())
+    }
+}
+
+impl<C: Clock> Concurrency<C> {
+    /// At most `limit` units in flight; the waiting is by `clock`.
+    #[must_use]
+    pub fn with_clock(limit: u64, clock: C) -> Self {
+        Self { permits: Arc::new(Permits::new(limit, DEFAULT_MAX_WAITERS)), clock }
+    }
+
+    /// Lets at most `max_waiters` wait at once (1,024 unless said). For this one and all its clones,
+    /// whenever it is called.
+    #[must_use]
+    pub fn with_max_waiters(self, max_waiters: usize) -> Self {
+        self.permits.set_max_waiters(max_waiters);
+        self
+    }
+
+    /// A permit for `units` if they are free now and nobody waits. One for 0 units is always there.
+    #[must_use]
+    pub fn try_acquire(&self, units: u64) -> Option<Permit> {
+        self.permits.try_acquire(ALL, units)
+    }
+
+    /// Changes the limit. Work in flight goes on; below a lower limit nothing is let in until enough
+    /// has ended. Who waits for more than the limit then is gives up when it is asked again.
+    pub fn set_limit(&self, limit: u64) {
+        self.permits.set_limit(limit);
+    }
+
+    /// The limit.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.permits.limit()
+    }
+
+    /// Units in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.permits.in_flight(ALL)
+    }
+
+    /// Units that are free: 0 below a limit that was lowered.
+    #[must_use]
+    pub fn available(&self) -> u64 {
+        self.permits.available(ALL)
+    }
+
+    /// How many wait at this moment.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.permits.waiting(ALL)
+    }
+}
+
+impl<C: Timer> Concurrency<C> {
+    /// Waits until `units` are free and all who came before have theirs. `None` when that takes longer
+    /// than `max_wait`; at once when `units` is more than the limit, or the line is full.
+    ///
+    /// It arrives when it is polled first. Dropped before it resolves, it leaves no trace.
+    pub async fn acquire(&self, units: u64, max_wait: Micros) -> Option<Permit> {
+        acquire(Wish::new(&self.permits, ALL, units, max_wait), &self.clock).await
+    }
+}
+
+impl<C: Park> Concurrency<C> {
+    /// What [`Concurrency::acquire`] does, by blocking the thread.
+    ///
+    /// ```
+    /// use tidegate::{Concurrency, Micros};
+    ///
+    /// let in_flight = Concurrency::new(1);
+    /// std::thread::scope(|scope| {
+    ///     for _ in 0..4 {
+    ///         scope.spawn(|| {
+    ///             let permit = in_flight.acquire_blocking(1, Micros::from_secs(60));
+    ///             assert!(permit.is_some());
+    ///             assert_eq!(in_flight.in_flight(), 1);
+    ///         });
+    ///     }
+    /// });
+    /// ```
+    pub fn acquire_blocking(&self, units: u64, max_wait: Micros) -> Option<Permit> {
+        acquire_blocking(Wish::new(&self.permits, ALL, units, max_wait), &self.clock)
+    }
+}
+
+/// A limit on the work in flight for each key. A key of which nothing is in flight takes no memory.
+///
+/// ```
+/// use tidegate::KeyedConcurrency;
+///
+/// let per_user = KeyedConcurrency::new(1);
+/// let permit = per_user.try_acquire("alice", 1);
+/// assert!(permit.is_some());
+/// assert!(per_user.try_acquire("alice", 1).is_none());
+/// assert!(per_user.try_acquire("bob", 1).is_some());
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyedConcurrency<C = SystemClock> {
+    permits: Arc<Permits>,
+    seed: Seed,
+    clock: C,
+}
+
+impl KeyedConcurrency {
+    /// At most `limit` units in flight for each key; the waiting is by the system's clock.
+    #[must_use]
+    pub fn new(limit: u64) -> Self {
+        Self::with_clock(limit, SystemClock::new())
+    }
+}
+
+impl<C: Clock> KeyedConcurrency<C> {
+    /// At most `limit` units in flight for each key; the waiting is by `clock`.
+    #[must_use]
+    pub fn with_clock(limit: u64, clock: C) -> Self {
+        let permits = Arc::new(Permits::new(limit, DEFAULT_MAX_WAITERS));
+        Self { permits, seed: Seed::random(), clock }
+    }
+
+    /// Lets at most `max_waiters` wait at once for each key (1,024 unless said). For this one and all
+    /// its clones, whenever it is called.
+    #[must_use]
+    pub fn with_max_waiters(self, max_waiters: usize) -> Self {
+        self.permits.set_max_waiters(max_waiters);
+        self
+    }
+
+    /// A permit for `units` of the key if they are free now and nobody waits for the key's.
+    #[must_use]
+    pub fn try_acquire(&self, key: impl AsRef<[u8]>, units: u64) -> Option<Permit> {
+        self.permits.try_acquire(self.seed.of_bytes(key.as_ref()), units)
+    }
+
+    /// Changes the limit of every key, as [`Concurrency::set_limit`] does.
+    pub fn set_limit(&self, limit: u64) {
+        self.permits.set_limit(limit);
+    }
+
+    /// The limit of each key.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.permits.limit()
+    }
+
+    /// Units of the key in flight.
+    #[must_use]
+    pub fn in_flight(&self, key: impl AsRef<[u8]>) -> u64 {
+        self.permits.in_flight(self.seed.of_bytes(key.as_ref()))
+    }
+
+    /// Units of the key that are free.
+    #[must_use]
+    pub fn available(&self, key: impl AsRef<[u8]>) -> u64 {
+        self.permits.available(self.seed.of_bytes(key.as_ref()))
+    }
+
+    /// How many wait for units of the key.
+    #[must_use]
+    pub fn waiting(&self, key: impl AsRef<[u8]>) -> usize {
+        self.permits.waiting(self.seed.of_bytes(key.as_ref()))
+    }
+
+    /// Keys of which something is in flight.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.permits.keys()
+    }
+}
+
+impl<C: Timer> KeyedConcurrency<C> {
+    /// Waits for `units` of the key as [`Concurrency::acquire`] does.
+    pub async fn acquire(
+        &self,
+        key: impl AsRef<[u8]>,
+        units: u64,
+        max_wait: Micros,
+    ) -> Option<Permit> {
+        let print = self.seed.of_bytes(key.as_ref());
+        acquire(Wish::new(&self.permits, print, units, max_wait), &self.clock).await
+    }
+}
+
+impl<C: Park> KeyedConcurrency<C> {
+    /// What [`KeyedConcurrency::acquire`] does, by blocking the thread.
+    pub fn acquire_blocking(
+        &self,
+        key: impl AsRef<[u8]>,
+        units: u64,
+        max_wait: Micros,
+    ) -> Option<Permit> {
+        let print = self.seed.of_bytes(key.as_ref());
+        acquire_blocking(Wish::new(&self.permits, print, units, max_wait), &self.clock)
+    }
+}
+
+async fn acquire(mut wish: Wish<'_>, timer: &impl Timer) -> Option<Permit> {
+    let mut alarm = Alarm::default();
+    poll_fn(|context| alarm.drive(timer, context, |now, waker| wish.poll(now, waker))).await
+}
+
+fn acquire_blocking(mut wish: Wish<'_>, clock: &impl Park) -> Option<Permit> {
+    block(clock, |now, waker| wish.poll(now, waker))
+}

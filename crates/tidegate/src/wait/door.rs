@@ -1,0 +1,169 @@
+//! What a turn leads to: one limiter, or all that a request meets.
+
+use tidegate_core::{Decision, Micros, Outcome};
+
+use super::lines::{LineKey, Lines};
+use super::queue::Ticket;
+use crate::store::memory::{Ahead, Decided, Done, Foreseen, One, Step};
+
+/// How long, and beside how many, one may wait for a limiter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) wait: Micros,
+    pub(crate) max_waiters: usize,
+}
+
+/// A limiter that can refuse, and the line before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop<K> {
+    pub(crate) line: K,
+    /// At least 1: who takes nothing stops nowhere.
+    pub(crate) cost: u64,
+    pub(crate) patience: Patience,
+    /// Which of the step's decisions is this limiter's.
+    pub(crate) place: usize,
+}
+
+/// The limiters of one request, and the lines before them.
+pub(crate) trait Door {
+    /// What tells its lines apart.
+    type Line: LineKey;
+
+    /// The lines, of this request and of all others.
+    fn lines(&self) -> &Lines<Self::Line>;
+
+    /// The limiters that can refuse it.
+    fn stops(&self) -> &[Stop<Self::Line>];
+
+    /// One atomic step over all limiters.
+    fn step(&self, step: Step) -> Done;
+
+    /// A look ahead on one limiter; `None` where there is none.
+    fn ahead(&self, stop: &Stop<Self::Line>) -> Option<Box<dyn Ahead>>;
+
+    /// How long a request that was admitted must be held.
+    fn delay(&self, done: &Done) -> Micros;
+
+    /// Whether the time for which it is held is part of how long it may wait.
+    fn delay_is_waiting(&self) -> bool;
+}
+
+/// When `stop` lets a request through, behind those before it in the line who cost `before`; `None` is
+/// never.
+pub(super) fn foresee<D: Door>(
+    door: &D,
+    stop: &Stop<D::Line>,
+    before: impl Iterator<Item = u64>,
+) -> Option<Foreseen> {
+    let Some(mut ahead) = door.ahead(stop) else { return Some(Foreseen::default()) };
+    before.for_each(|cost| {
+        ahead.admit(cost);
+    });
+    ahead.admit(stop.cost)
+}
+
+/// A refusal in the figures of a limiter; `wait` is none when it never ends, and is told as at least a
+/// microsecond, for whoever comes at once stands behind those who wait.
+pub(super) fn refuse(decision: &mut Decision, wait: Option<Micros>) {
+    decision.outcome = match wait {
+        Some(wait) => Outcome::Deny { retry_after: wait.max(Micros::from_micros(1)) },
+        None => Outcome::Never,
+    };
+}
+
+/// A step of one who does not wait: behind all who do, it is refused, and told when its turn would
+/// come.
+pub(crate) fn step_behind<D: Door>(door: &D, step: Step) -> Done {
+    if door.stops().iter().all(|stop| door.lines().is_idle(&stop.line)) {
+        return door.step(step);
+    }
+    let hall = door.lines().enter();
+    let is_behind = |stop: &&Stop<D::Line>| hall.len(&stop.line) > 0;
+    let stops: Vec<_> = door.stops().iter().filter(is_behind).collect();
+    if stops.is_empty() {
+        return door.step(step);
+    }
+    let mut seen = door.step(Step::Peek);
+    seen.allowed = false;
+    if step == Step::Decide {
+        return seen;
+    }
+    for stop in stops {
+        let before =
+            hall.line(&stop.line).into_iter().flat_map(|line| line.costs_before(Ticket::MAX));
+        let foreseen = foresee(door, stop, before);
+        if let Some(decided) = seen.decisions.get_mut(stop.place) {
+            let least = decided.decision.retry_after();
+            let wait = least.and_then(|least| Some(foreseen?.wait.max(least)));
+            refuse(&mut decided.decision, wait);
+            decided.decision.remaining = 0;
+        }
+    }
+    seen
+}
+
+/// A limiter by itself, whatever it is kept in.
+pub(crate) trait Source {
+    /// One step.
+    fn one(&self, cost: u64, step: Step) -> One;
+
+    /// A look ahead; `None` where it is unlimited.
+    fn ahead(&self) -> Option<Box<dyn Ahead>>;
+}
+
+/// The door to one limiter.
+#[derive(Debug)]
+pub(crate) struct Single<'a, K, S> {
+    lines: &'a Lines<K>,
+    source: S,
+    cost: u64,
+    /// None for who takes nothing.
+    stop: Option<Stop<K>>,
+}
+
+impl<'a, K, S> Single<'a, K, S> {
+    pub(crate) fn new(
+        lines: &'a Lines<K>,
+        line: K,
+        source: S,
+        cost: u64,
+        patience: Patience,
+    ) -> Self {
+        let stop = Stop { line, cost, patience, place: 0 };
+        Self { lines, source, cost, stop: (cost > 0).then_some(stop) }
+    }
+}
+
+impl<K: LineKey, S: Source> Door for Single<'_, K, S> {
+    type Line = K;
+
+    fn lines(&self) -> &Lines<K> {
+        self.lines
+    }
+
+    fn stops(&self) -> &[Stop<K>] {
+        self.stop.as_slice()
+    }
+
+    fn step(&self, step: Step) -> Done {
+        let one = self.source.one(self.cost, step);
+        let decided = one.decision.map(|decision| Decided { decision, overloaded: one.overloaded });
+        Done {
+            allowed: one.verdict.is_allowed(),
+            at: one.at,
+            decisions: decided.into_iter().collect(),
+        }
+    }
+
+    fn ahead(&self, _stop: &Stop<K>) -> Option<Box<dyn Ahead>> {
+        self.source.ahead()
+    }
+
+    fn delay(&self, done: &Done) -> Micros {
+        done.decisions.first().map_or(Micros::ZERO, |decided| decided.decision.delay())
+    }
+
+    fn delay_is_waiting(&self) -> bool {
+        true
+    }
+}

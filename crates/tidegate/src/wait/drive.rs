@@ -1,0 +1,116 @@
+//! How a task or a thread waits for a turn.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use tidegate_core::{Micros, Outcome, Timestamp};
+
+use super::door::Door;
+use super::turn::Turn;
+use crate::clock::{Park, Sleep, Timer};
+use crate::store::memory::Done;
+
+/// Waits as a task; ends when the work may run, or is refused. Dropped while it waits, it leaves no
+/// trace; dropped while an admitted request is held, that keeps its slot.
+pub(crate) async fn wait<D: Door>(door: D, timer: &impl Timer) -> Done {
+    let mut turn = Turn::new(door);
+    let mut alarm = Alarm::default();
+    let mut done =
+        poll_fn(|context| alarm.drive(timer, context, |now, waker| turn.poll(now, waker))).await;
+    let runs_at = release(turn.door(), &mut done);
+    while timer.now() < runs_at {
+        timer.sleep_until(runs_at).await;
+    }
+    done
+}
+
+/// The same, by blocking the thread.
+pub(crate) fn wait_blocking<D: Door>(door: D, clock: &impl Park) -> Done {
+    let mut turn = Turn::new(door);
+    let mut done = block(clock, |now, waker| turn.poll(now, waker));
+    let runs_at = release(turn.door(), &mut done);
+    while clock.now() < runs_at {
+        clock.park_until(runs_at);
+    }
+    done
+}
+
+/// When the work may run; the answer will tell no delay, for it has passed by then.
+fn release<D: Door>(door: &D, done: &mut Done) -> Timestamp {
+    let delay = if done.allowed { door.delay(done) } else { Micros::ZERO };
+    for decided in &mut done.decisions {
+        if let Outcome::Allow { delay } = &mut decided.decision.outcome {
+            *delay = Micros::ZERO;
+        }
+    }
+    done.at.plus(delay)
+}
+
+/// How far one who waits has come.
+#[derive(Debug)]
+pub(super) enum Progress<T> {
+    /// It is over. It stands in no line any more.
+    Done(T),
+    /// It waits until its waker is called, and no longer than this.
+    AskAgainAt(Timestamp),
+}
+
+/// The timer that a task has set, and for when.
+#[derive(Debug, Default)]
+pub(super) struct Alarm(Option<(Timestamp, Sleep)>);
+
+impl Alarm {
+    /// Asks until there is an end, or nothing to do but to wait.
+    pub(super) fn drive<T>(
+        &mut self,
+        timer: &impl Timer,
+        context: &mut Context<'_>,
+        mut ask: impl FnMut(Timestamp, &Waker) -> Progress<T>,
+    ) -> Poll<T> {
+        loop {
+            match ask(timer.now(), context.waker()) {
+                Progress::Done(end) => return Poll::Ready(end),
+                Progress::AskAgainAt(at) if self.rings(timer, at, context) => {}
+                Progress::AskAgainAt(_) => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Sets it, if it is not set so already; tells whether the time has come.
+    fn rings(&mut self, timer: &impl Timer, at: Timestamp, context: &mut Context<'_>) -> bool {
+        self.0.take_if(|(set, _)| *set != at);
+        let (_, sleep) = self.0.get_or_insert_with(|| (at, timer.sleep_until(at)));
+        let rings = Pin::new(sleep).poll(context).is_ready();
+        self.0.take_if(|_| rings);
+        rings
+    }
+}
+
+/// Asks, and parks the thread in between.
+pub(super) fn block<T>(
+    clock: &impl Park,
+    mut ask: impl FnMut(Timestamp, &Waker) -> Progress<T>,
+) -> T {
+    let waker = unparks_this_thread();
+    loop {
+        match ask(clock.now(), &waker) {
+            Progress::Done(end) => return end,
+            Progress::AskAgainAt(at) => clock.park_until(at),
+        }
+    }
+}
+
+/// A waker that unparks the thread that made it.
+pub(crate) fn unparks_this_thread() -> Waker {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    Waker::from(Arc::new(Unpark(thread::current())))
+}

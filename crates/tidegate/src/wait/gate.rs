@@ -1,0 +1,170 @@
+//! Waiting at a gate, where a request may meet several limiters.
+
+use tidegate_core::Micros;
+
+use super::door::{Door, Patience, Stop, step_behind};
+use super::drive::{wait, wait_blocking};
+use super::lines::{LineKey, Lines};
+use crate::answer::Answer;
+use crate::clock::{Clock, Park, Timer};
+use crate::gate::{Gate, Met};
+use crate::key::Fingerprint;
+use crate::request::Request;
+use crate::rules::OnExcess;
+use crate::store::memory::{Ahead, Done, Step};
+
+/// Which limiter a line of a gate stands before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GateLine {
+    rule: usize,
+    variant: usize,
+    print: Fingerprint,
+}
+
+impl LineKey for GateLine {
+    const COUNTS: usize = 256;
+
+    fn spread(&self) -> usize {
+        self.print.spread().wrapping_add(self.rule)
+    }
+}
+
+/// All lines of a gate.
+pub(crate) type GateLines = Lines<GateLine>;
+
+impl<C: Clock> Gate<C> {
+    /// How many of those who wait would have to go before this request.
+    #[must_use]
+    pub fn waiting(&self, request: &Request<'_>) -> usize {
+        let lines = self.met(request).into_iter().map(|met| line_of(&met));
+        lines.map(|line| self.lines.len(&line)).sum()
+    }
+
+    /// A step of one who does not wait, while others do.
+    #[cold]
+    pub(crate) fn step_behind(&self, met: Vec<Met>, step: Step) -> (Vec<Met>, Done) {
+        let door = self.door(met);
+        let done = step_behind(&door, step);
+        (door.met, done)
+    }
+
+    /// Wakes who waits first for one of these limiters: there may be units for them.
+    pub(crate) fn stir(&self, met: &[Met]) {
+        met.iter().for_each(|met| self.lines.stir(&line_of(met)));
+    }
+
+    fn door(&self, met: Vec<Met>) -> ToGate<'_, C> {
+        let can_refuse = |met: &Met| met.enforced && met.cost > 0;
+        let all = met.iter().enumerate().filter(|(_, met)| can_refuse(met));
+        let stops = all.map(|(place, met)| Stop {
+            line: line_of(met),
+            cost: met.cost,
+            patience: self.patience(met),
+            place,
+        });
+        ToGate { gate: self, stops: stops.collect(), met }
+    }
+
+    /// How long a rule lets a request wait that is too much for it.
+    fn patience(&self, met: &Met) -> Patience {
+        match self.policy().rules().get(met.rule).map(|rule| rule.spec().on_excess) {
+            Some(OnExcess::Wait { wait, max_waiters }) => Patience { wait, max_waiters },
+            Some(OnExcess::Reject) | None => Patience { wait: Micros::ZERO, max_waiters: 0 },
+        }
+    }
+}
+
+impl<C: Timer> Gate<C> {
+    /// Decides a request like [`Gate::check`], but lets it wait where the rules that would refuse it
+    /// say so ([`OnExcess`]), and resolves when the work may run.
+    ///
+    /// It waits for one limiter at a time, the one with the longest wait, so it holds up nobody who
+    /// does not need that one; then it asks all of them again. It goes before all who came later,
+    /// wherever it stands, and never before one who came sooner. It may wait for as long as the least
+    /// patient of the rules that were in its way lets it, from its arrival; if one of them rejects,
+    /// or the wait can not end in time, it is refused at once.
+    ///
+    /// A `retry_after` of a refusal counts in those who wait for each limiter. A request that meets
+    /// several may have to wait longer, for others may meet other ones.
+    ///
+    /// What is said of dropping and of not polling at [`Limiter::acquire`](crate::Limiter::acquire)
+    /// holds here.
+    ///
+    /// ```
+    /// use tidegate::{Algorithm, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, Spec};
+    /// use tidegate::OnExcess;
+    ///
+    /// let wait = OnExcess::Wait { wait: Micros::from_secs(2), max_waiters: 100 };
+    /// let spec = Spec::new(Algorithm::TokenBucket, 1, Micros::from_secs(1));
+    /// let rule = RuleSpec::new("all", spec).on_excess(wait);
+    /// let clock = ManualClock::new();
+    /// let gate = Gate::with_clock(Policy::new(vec![rule])?, clock.clone());
+    /// let descriptors = [Descriptor::new(&[])];
+    /// let request = Request::new("default", &descriptors);
+    /// assert!(gate.check(&request).is_allowed());
+    ///
+    /// let mut second = Box::pin(gate.acquire(&request));
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # use std::future::Future;
+    /// assert!(second.as_mut().poll(&mut context).is_pending());
+    /// clock.advance(Micros::from_secs(1));
+    /// assert!(second.as_mut().poll(&mut context).is_ready());
+    /// # drop(second);
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
+        let met = self.met(request);
+        let done = wait(self.door(met.clone()), self.clock()).await;
+        self.answer(&met, done)
+    }
+}
+
+impl<C: Park> Gate<C> {
+    /// What [`Gate::acquire`] does, by blocking the thread.
+    pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
+        let met = self.met(request);
+        let done = wait_blocking(self.door(met.clone()), self.clock());
+        self.answer(&met, done)
+    }
+}
+
+const fn line_of(met: &Met) -> GateLine {
+    GateLine { rule: met.rule, variant: met.variant, print: met.print }
+}
+
+/// The limiters of a gate that one request meets.
+#[derive(Debug)]
+struct ToGate<'g, C> {
+    gate: &'g Gate<C>,
+    met: Vec<Met>,
+    stops: Vec<Stop<GateLine>>,
+}
+
+impl<C: Clock> Door for ToGate<'_, C> {
+    type Line = GateLine;
+
+    fn lines(&self) -> &GateLines {
+        &self.gate.lines
+    }
+
+    fn stops(&self) -> &[Stop<GateLine>] {
+        &self.stops
+    }
+
+    fn step(&self, step: Step) -> Done {
+        self.gate.step_now(&self.met, step)
+    }
+
+    fn ahead(&self, stop: &Stop<GateLine>) -> Option<Box<dyn Ahead>> {
+        self.gate.look_ahead(self.met.get(stop.place)?)
+    }
+
+    fn delay(&self, done: &Done) -> Micros {
+        let decisions = self.met.iter().zip(&done.decisions).filter(|(met, _)| met.enforced);
+        decisions.map(|(_, decided)| decided.decision.delay()).max().unwrap_or_default()
+    }
+
+    fn delay_is_waiting(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,141 @@
+//! All lines in hand: who joins, leaves, sleeps, and is told.
+
+use std::task::Waker;
+
+use tidegate_core::Timestamp;
+
+use super::lines::{All, LineKey, Lines};
+use super::queue::{Queue, Ticket};
+use super::sync::{MutexGuard, Ordering::SeqCst, fence};
+
+/// All lines in hand. When it is let go of, heads that do not know it yet are told, outside of the lock.
+pub(super) struct Hall<'l, K: LineKey> {
+    lines: &'l Lines<K>,
+    /// Always there, but for the moment when it is let go of.
+    all: Option<MutexGuard<'l, All<K>>>,
+    /// Lines whose counts hold one more than wait.
+    announced: Vec<K>,
+    /// Lines whose head may be another now.
+    touched: Vec<K>,
+    /// Who is to be told something, outside of the lock.
+    woken: Vec<Waker>,
+    /// Wakers to be dropped outside of the lock: one may own a task that leaves a line when it ends.
+    spent: Vec<Waker>,
+}
+
+impl<'l, K: LineKey> Hall<'l, K> {
+    pub(super) fn new(lines: &'l Lines<K>, all: MutexGuard<'l, All<K>>) -> Self {
+        Self {
+            lines,
+            all: Some(all),
+            announced: Vec::new(),
+            touched: Vec::new(),
+            woken: Vec::new(),
+            spent: Vec::new(),
+        }
+    }
+
+    /// A number for one who arrives.
+    pub(super) fn ticket(&mut self) -> Ticket {
+        let Some(all) = &mut self.all else { return 0 };
+        all.tickets += 1;
+        all.tickets
+    }
+
+    /// Lets others know, before a limiter is asked, that somebody may wait for it from now on.
+    pub(super) fn announce(&mut self, key: &K) {
+        self.lines.add(key);
+        self.announced.push(key.clone());
+        // With the one in `stir`: who gives back sees this, or what was given back is seen here.
+        fence(SeqCst);
+    }
+
+    /// The line, if anybody waits in it.
+    pub(super) fn line(&self, key: &K) -> Option<&Queue> {
+        self.all.as_ref()?.queues.get(key)
+    }
+
+    /// How many wait in a line.
+    pub(super) fn len(&self, key: &K) -> usize {
+        self.line(key).map_or(0, Queue::len)
+    }
+
+    /// Whether anybody waits in a line who came before `ticket`.
+    pub(super) fn has_before(&self, key: &K, ticket: Ticket) -> bool {
+        self.line(key).is_some_and(|line| line.before(ticket) > 0)
+    }
+
+    /// Joins a line.
+    pub(super) fn join(&mut self, key: &K, ticket: Ticket, cost: u64, deadline: Timestamp) {
+        self.lines.add(key);
+        if let Some(all) = &mut self.all {
+            all.queues.entry(key.clone()).or_default().join(ticket, cost, deadline);
+        }
+        self.touched.push(key.clone());
+    }
+
+    /// Leaves a line.
+    pub(super) fn leave(&mut self, key: &K, ticket: Ticket) {
+        if !self.line(key).is_some_and(|line| line.holds(ticket)) {
+            return;
+        }
+        let waker = self.queue(key).and_then(|line| line.leave(ticket));
+        self.spent.extend(waker);
+        self.lines.remove(key, 1);
+        self.touched.push(key.clone());
+    }
+
+    /// Sleeps in a line that was joined.
+    pub(super) fn park(&mut self, key: &K, ticket: Ticket, waker: Waker, deadline: Timestamp) {
+        let before = self.queue(key).and_then(|line| line.park(ticket, waker, deadline));
+        self.spent.extend(before);
+    }
+
+    /// Puts out of a line who should have left long ago.
+    pub(super) fn put_out(&mut self, key: &K, now: Timestamp) {
+        let before = self.len(key);
+        let wakers = self.queue(key).map(|line| line.put_out(now)).unwrap_or_default();
+        let gone = before - self.len(key);
+        if gone > 0 {
+            // Should they live, they are told that they are too late.
+            self.woken.extend(wakers);
+            self.lines.remove(key, gone);
+            self.touched.push(key.clone());
+        }
+    }
+
+    /// Lets the head of a line be told that there may be units for it.
+    pub(super) fn stir(&mut self, key: &K) {
+        if let Some(line) = self.queue(key) {
+            line.stir();
+        }
+        self.touched.push(key.clone());
+    }
+
+    /// The same for all lines.
+    pub(super) fn stir_all(&mut self) {
+        let keys = self.all.as_ref().map(|all| all.queues.keys().cloned().collect::<Vec<_>>());
+        keys.unwrap_or_default().iter().for_each(|key| self.stir(key));
+    }
+
+    fn queue(&mut self, key: &K) -> Option<&mut Queue> {
+        self.all.as_mut()?.queues.get_mut(key)
+    }
+}
+
+impl<K: LineKey> Drop for Hall<'_, K> {
+    fn drop(&mut self) {
+        for key in std::mem::take(&mut self.touched) {
+            let head = self.queue(&key).and_then(Queue::tell_head);
+            self.woken.extend(head);
+            if self.len(&key) == 0
+                && let Some(all) = &mut self.all
+            {
+                all.queues.remove(&key);
+            }
+        }
+        self.announced.iter().for_each(|key| self.lines.remove(key, 1));
+        self.all = None;
+        self.woken.drain(..).for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,92 @@
+//! Waiting for the limiter of a key.
+
+use tidegate_core::{Decision, Micros};
+
+use super::door::{Patience, Single, Source, step_behind};
+use super::drive::{wait, wait_blocking};
+use crate::clock::{Clock, Park, Timer};
+use crate::key::Fingerprint;
+use crate::limiter::{KeyedLimiter, decision_of, unlimited_at};
+use crate::store::memory::{Ahead, One, Step};
+
+impl<C: Clock> KeyedLimiter<C> {
+    /// Takes `cost` units of the key's limiter if they fit now and nobody waits for it. The same as
+    /// [`KeyedLimiter::check`]: no verb overtakes those who wait.
+    pub fn try_acquire(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
+        self.check(key, cost)
+    }
+
+    /// Lets at most `max_waiters` wait at once for each key (1,024 unless said); who comes when so
+    /// many wait is refused at once. With 0 nobody waits.
+    #[must_use]
+    pub const fn with_max_waiters(mut self, max_waiters: usize) -> Self {
+        self.max_waiters = max_waiters;
+        self
+    }
+
+    /// How many wait for the key's limiter at this moment.
+    #[must_use]
+    pub fn waiting(&self, key: impl AsRef<[u8]>) -> usize {
+        self.lines.len(&self.seed.of_bytes(key.as_ref()))
+    }
+
+    /// A step of one who does not wait, while others do.
+    #[cold]
+    pub(crate) fn step_behind(&self, print: Fingerprint, cost: u64, step: Step) -> Decision {
+        decision_of(&step_behind(&self.door(print, cost, Micros::ZERO), step))
+    }
+
+    /// The same without figures.
+    #[cold]
+    pub(crate) fn admits_behind(&self, print: Fingerprint, cost: u64) -> bool {
+        step_behind(&self.door(print, cost, Micros::ZERO), Step::Decide).allowed
+    }
+
+    fn door(
+        &self,
+        print: Fingerprint,
+        cost: u64,
+        wait: Micros,
+    ) -> Single<'_, Fingerprint, OfKey<'_, C>> {
+        let patience = Patience { wait, max_waiters: self.max_waiters };
+        Single::new(&self.lines, print, OfKey { all: self, print }, cost, patience)
+    }
+}
+
+impl<C: Timer> KeyedLimiter<C> {
+    /// Waits until `cost` units of the key's limiter fit, takes them, and resolves when the work may
+    /// run: what [`Limiter::acquire`](crate::Limiter::acquire) does, with a line for each key. Keys
+    /// for which there was no room share a limiter, and have lines of their own all the same.
+    pub async fn acquire(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
+        let print = self.seed.of_bytes(key.as_ref());
+        // Not kept while it waits: the future is `Send` whatever the key is.
+        drop(key);
+        decision_of(&wait(self.door(print, cost, max_wait), &self.clock).await)
+    }
+}
+
+impl<C: Park> KeyedLimiter<C> {
+    /// What [`KeyedLimiter::acquire`] does, by blocking the thread.
+    pub fn acquire_blocking(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
+        let print = self.seed.of_bytes(key.as_ref());
+        decision_of(&wait_blocking(self.door(print, cost, max_wait), &self.clock))
+    }
+}
+
+/// The limiter of one key.
+#[derive(Debug)]
+struct OfKey<'a, C> {
+    all: &'a KeyedLimiter<C>,
+    print: Fingerprint,
+}
+
+impl<C: Clock> Source for OfKey<'_, C> {
+    fn one(&self, cost: u64, step: Step) -> One {
+        let one = self.all.step_now(self.print, cost, step);
+        one.unwrap_or_else(|| unlimited_at(self.all.clock.now()))
+    }
+
+    fn ahead(&self) -> Option<Box<dyn Ahead>> {
+        self.all.look_ahead(self.print)
+    }
+}

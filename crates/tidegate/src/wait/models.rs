@@ -1,0 +1,151 @@
+//! Lines under the model checker: every interleaving of two or three threads, within a bound on how
+//! often one is interrupted. A wake-up that is lost is a thread that sleeps for ever, which it finds.
+//!
+//! The clock stands still: units come only from those who give them back.
+#![allow(clippy::expect_used, clippy::panic, reason = "a model fails by panicking")]
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use loom::thread::{self, Thread};
+use tidegate_core::{Algorithm, Micros, Spec, Timestamp};
+
+use super::DEFAULT_MAX_WAITERS;
+use super::door::{Patience, Single};
+use super::drive::Progress;
+use super::permits::Permits;
+use super::turn::Turn;
+use super::wish::Wish;
+use crate::clock::Clock;
+use crate::key::Fingerprint;
+use crate::limiter::Limiter;
+
+const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+const LONG: Micros = Micros::from_secs(1_000);
+const KEY: Fingerprint = Fingerprint::FIRST;
+
+/// A clock that stands still.
+#[derive(Debug)]
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        NOW
+    }
+
+    fn never_steps_back(&self) -> bool {
+        true
+    }
+}
+
+/// Runs a model under every interleaving with at most `interruptions` of a thread that could go on.
+fn explore(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(interruptions);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+/// Asks until it is over, asleep in between, with nothing but its waker to wake it.
+fn block<T>(mut ask: impl FnMut(&Waker) -> Progress<T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match ask(&waker) {
+            Progress::Done(end) => return end,
+            Progress::AskAgainAt(_) => thread::park(),
+        }
+    }
+}
+
+fn permits(limit: u64) -> Arc<Permits> {
+    Arc::new(Permits::new(limit, DEFAULT_MAX_WAITERS))
+}
+
+/// Waits for a permit, and gives it back.
+fn use_one(permits: &Arc<Permits>) {
+    let mut wish = Wish::new(permits, KEY, 1, LONG);
+    let permit = block(|waker| wish.poll(NOW, waker));
+    assert!(permit.is_some() && permits.in_flight(KEY) == 1);
+}
+
+#[test]
+fn of_one_permit_each_of_two_threads_gets_its_turn() {
+    explore(3, || {
+        let permits = permits(1);
+        let other = Arc::clone(&permits);
+        let thread = thread::spawn(move || use_one(&other));
+        use_one(&permits);
+        thread.join().expect("it is served");
+        assert_eq!((permits.in_flight(KEY), permits.waiting(KEY), permits.keys()), (0, 0, 0));
+    });
+}
+
+/// Whoever is woken for a permit that comes back, and goes away, wakes the next.
+#[test]
+fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
+    explore(3, || {
+        let permits = permits(1);
+        let held = permits.try_acquire(KEY, 1).expect("it is free");
+        let (waits, goes) = (Arc::clone(&permits), Arc::clone(&permits));
+        let waits = thread::spawn(move || use_one(&waits));
+        let goes = thread::spawn(move || {
+            let mut wish = Wish::new(&goes, KEY, 1, LONG);
+            drop(wish.poll(NOW, Waker::noop()));
+        });
+        drop(held);
+        goes.join().expect("it left");
+        waits.join().expect("it is served");
+        assert_eq!((permits.in_flight(KEY), permits.waiting(KEY)), (0, 0));
+    });
+}
+
+/// A limiter of one unit that is taken.
+fn taken() -> Arc<Limiter<Still>> {
+    let spec = Spec::new(Algorithm::FixedWindow, 1, Micros::from_secs(100));
+    let limiter = Limiter::with_clock(spec, Still).expect("a sound rule");
+    assert!(limiter.admits(1));
+    Arc::new(limiter)
+}
+
+type Waiting<'a> = Turn<Single<'a, (), &'a Limiter<Still>>>;
+
+fn turn(limiter: &Limiter<Still>) -> Waiting<'_> {
+    let patience = Patience { wait: LONG, max_waiters: 9 };
+    Turn::new(Single::new(&limiter.lines, (), limiter, 1, patience))
+}
+
+/// The unit is seen by who asks, or who gives it back sees that somebody waits: never neither.
+#[test]
+fn a_refund_wakes_who_just_found_nothing() {
+    explore(3, || {
+        let limiter = taken();
+        let gives = Arc::clone(&limiter);
+        let gives = thread::spawn(move || gives.refund(1));
+        let mut waits = turn(&limiter);
+        assert!(block(|waker| waits.poll(NOW, waker)).allowed);
+        gives.join().expect("it gave");
+        assert!(limiter.lines.are_idle() && !limiter.admits(1));
+    });
+}
+
+#[test]
+fn who_comes_while_somebody_waits_does_not_get_the_unit_that_comes_back() {
+    explore(3, || {
+        let limiter = taken();
+        let mut waits = turn(&limiter);
+        assert!(matches!(waits.poll(NOW, Waker::noop()), Progress::AskAgainAt(_)));
+        let (gives, comes) = (Arc::clone(&limiter), Arc::clone(&limiter));
+        let comes = thread::spawn(move || comes.admits(1));
+        gives.refund(1);
+        assert!(block(|waker| waits.poll(NOW, waker)).allowed);
+        assert!(!comes.join().expect("it asked"));
+        drop(waits);
+        assert!(limiter.lines.are_idle());
+    });
+}

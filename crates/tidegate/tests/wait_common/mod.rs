@@ -1,0 +1,115 @@
+//! Tasks that are polled by hand, and only when they were woken, under a clock that is moved by hand.
+#![allow(unreachable_pub, dead_code, clippy::panic, reason = "each test uses its part")]
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tidegate::{Algorithm, Clock, ManualClock, Micros, Spec, Timestamp};
+
+/// Counts how often it was woken.
+#[derive(Debug, Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// A future, what woke it, and what came of it.
+pub struct Task<'a, T> {
+    future: Option<Pin<Box<dyn Future<Output = T> + 'a>>>,
+    woken: Arc<Woken>,
+    seen: usize,
+    pub polls: usize,
+    pub end: Option<(Timestamp, T)>,
+}
+
+impl<'a, T> Task<'a, T> {
+    pub fn new(future: impl Future<Output = T> + 'a) -> Self {
+        let future: Pin<Box<dyn Future<Output = T> + 'a>> = Box::pin(future);
+        Self { future: Some(future), woken: Arc::default(), seen: 0, polls: 0, end: None }
+    }
+
+    /// One that was polled once.
+    pub fn begun(future: impl Future<Output = T> + 'a, clock: &ManualClock) -> Self {
+        let mut task = Self::new(future);
+        task.poll(clock);
+        task
+    }
+
+    /// Polls it, woken or not; tells whether it is over.
+    pub fn poll(&mut self, clock: &ManualClock) -> bool {
+        self.seen = self.wakes();
+        let Some(future) = &mut self.future else { return true };
+        self.polls += 1;
+        let waker = Waker::from(Arc::clone(&self.woken));
+        if let Poll::Ready(end) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            self.end = Some((clock.now(), end));
+            self.future = None;
+        }
+        self.end.is_some()
+    }
+
+    /// How often it was woken.
+    pub fn wakes(&self) -> usize {
+        self.woken.0.load(SeqCst)
+    }
+
+    /// Whether it was woken since it was polled last, and is not over.
+    pub fn is_woken(&self) -> bool {
+        self.future.is_some() && self.wakes() > self.seen
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Drops it where it is.
+    pub fn cancel(&mut self) {
+        self.future = None;
+    }
+}
+
+/// Polls whoever is woken until nobody is. A task that were woken for ever fails.
+pub fn settle<T>(tasks: &mut [Task<'_, T>], clock: &ManualClock) {
+    for _ in 0..10_000 {
+        let Some(task) = tasks.iter_mut().find(|task| task.is_woken()) else { return };
+        task.poll(clock);
+    }
+    panic!("tasks wake each other for ever");
+}
+
+/// Moves the clock from one sleeper to the next, up to `until`, polling whoever is woken.
+pub fn run_until<T>(tasks: &mut [Task<'_, T>], clock: &ManualClock, until: Timestamp) {
+    settle(tasks, clock);
+    while let Some(at) = clock.next_sleeper().filter(|at| *at <= until) {
+        clock.advance_to(at);
+        settle(tasks, clock);
+    }
+    clock.advance_to(until);
+}
+
+/// Moves the clock until nobody sleeps any more.
+pub fn run<T>(tasks: &mut [Task<'_, T>], clock: &ManualClock) {
+    settle(tasks, clock);
+    while let Some(at) = clock.next_sleeper() {
+        clock.advance_to(at);
+        settle(tasks, clock);
+    }
+}
+
+pub const fn ms(ms: u64) -> Micros {
+    Micros::from_millis(ms)
+}
+
+pub const fn us(us: u64) -> Micros {
+    Micros::from_micros(us)
+}
+
+/// `limit` tokens, one each millisecond.
+pub const fn bucket(limit: u64) -> Spec {
+    Spec::new(Algorithm::TokenBucket, limit, ms(limit))
+}
