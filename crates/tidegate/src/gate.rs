@@ -7,7 +7,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::request::Request;
 use crate::rules::{Mode, Policy, PolicyRule};
-use crate::store::memory::{Decided, MemoryStore, Step};
+use crate::store::memory::{Ahead, Decided, Done, MemoryStore, Step};
+use crate::wait::GateLines;
 
 /// A limiter that a request meets.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Gate<C = SystemClock> {
     memory: MemoryStore,
     seed: Seed,
     clock: C,
+    /// Who waits.
+    pub(crate) lines: GateLines,
 }
 
 impl Gate {
@@ -45,7 +48,7 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn with_clock(policy: Policy, clock: C) -> Self {
         let memory = MemoryStore::new(&policy, &clock);
-        Self { policy, memory, seed: Seed::random(), clock }
+        Self { policy, memory, seed: Seed::random(), clock, lines: GateLines::new() }
     }
 
     /// The policy in force.
@@ -82,10 +85,26 @@ impl<C: Clock> Gate<C> {
         self.step(request, &self.clock, Step::Refund)
     }
 
-    /// Makes every limiter the request meets as good as new; answers how many it meets.
+    /// Ends a request that was admitted with its costs reserved: each of its descriptors turned out to
+    /// cost `actual`. Gives every limiter it meets back what was too much, to no fewer than none used,
+    /// or takes what was too little, even into debt, in one atomic step; the answer tells how they stand
+    /// then.
+    pub fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
+        let costing_actual: Vec<_> =
+            request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
+        let actual = self.met(&Request::new(request.domain(), &costing_actual));
+        let (met, actual) = (self.met(request), actual.iter().map(|met| met.cost));
+        let done = self.memory.settle(&met, &actual.collect::<Vec<_>>(), &self.clock);
+        self.stir(&met);
+        self.answer(&met, done)
+    }
+
+    /// Makes every limiter the request meets as good as new, in one atomic step; answers how many it
+    /// meets.
     pub fn reset(&self, request: &Request<'_>) -> usize {
         let met = self.met(request);
         self.memory.forget(&met, self.clock.now());
+        self.stir(&met);
         met.len()
     }
 
@@ -97,7 +116,33 @@ impl<C: Clock> Gate<C> {
 
     fn step<'g>(&'g self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Answer<'g> {
         let met = self.met(request);
+        if !self.lines.are_idle() && !step.gives_back() {
+            let (met, done) = self.step_behind(met, step);
+            return self.answer(&met, done);
+        }
         let done = self.memory.step(&met, clock, step);
+        if step.gives_back() {
+            self.stir(&met);
+        }
+        self.answer(&met, done)
+    }
+
+    /// One step over the limiters that are met, whoever waits for them.
+    pub(crate) fn step_now(&self, met: &[Met], step: Step) -> Done {
+        self.memory.step(met, &self.clock, step)
+    }
+
+    /// A look ahead on a limiter that is met.
+    pub(crate) fn look_ahead(&self, met: &Met) -> Option<Box<dyn Ahead>> {
+        self.memory.ahead(met, &self.clock)
+    }
+
+    pub(crate) const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// What came of a step, as an answer.
+    pub(crate) fn answer(&self, met: &[Met], done: Done) -> Answer<'_> {
         let decided = met.iter().zip(done.decisions);
         let matched = decided.filter_map(|(met, decided)| self.matched(met, decided)).collect();
         Answer { allowed: done.allowed, at: done.at, matched }
@@ -115,7 +160,7 @@ impl<C: Clock> Gate<C> {
 
     /// The limiters a request meets, in the order of the rules, each once: the same limiter met twice
     /// sums its costs.
-    fn met(&self, request: &Request<'_>) -> Vec<Met> {
+    pub(crate) fn met(&self, request: &Request<'_>) -> Vec<Met> {
         let mut all: Vec<Met> = Vec::new();
         for descriptor in request.descriptors() {
             for (number, rule) in self.policy.in_domain(request.domain()) {

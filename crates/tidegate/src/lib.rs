@@ -30,6 +30,11 @@
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
+/// The examples of the page about waiting, which must compile and hold.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/waiting.md")]
+mod waiting {}
+
 mod answer;
 mod clock;
 #[cfg(feature = "config")]
@@ -41,20 +46,33 @@ mod key;
 mod limiter;
 mod request;
 mod rules;
+mod shaper;
+mod stats;
 mod store;
+mod wait;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 pub use answer::{Answer, Matched};
-pub use clock::{Clock, SystemClock};
+#[cfg(feature = "tokio")]
+pub use clock::TokioClock;
+pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
 pub use gate::Gate;
-pub use limiter::{KeyedLimiter, Limiter};
+pub use limiter::{KeyedLimiter, Limiter, Reservation};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
 pub use request::{Descriptor, Request};
 pub use rules::{
-    Mode, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem, RuleSpec,
+    Mode, OnExcess, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem,
+    RuleSpec,
 };
+#[cfg(feature = "stream")]
+pub use shaper::ShaperStream;
+pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, ShapingQueue};
+pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 pub use store::OnFull;
 pub use tidegate_core::{
     Algorithm, Anchor, Decision, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Micros,
     Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,
 };
+pub use wait::{Concurrency, KeyedConcurrency, Permit};

@@ -1,12 +1,19 @@
 //! Limiters used by themselves: one for all, or one for each key.
 
-use tidegate_core::{Decision, Micros, Rule, RuleErrors, Spec};
+mod amend;
+mod reservation;
+
+use std::sync::Arc;
+
+use tidegate_core::{Decision, Micros, Rule, RuleErrors, Spec, Timestamp, Verdict};
 
 use crate::clock::{Clock, Reading, SystemClock};
-use crate::key::Seed;
+use crate::key::{Fingerprint, Seed};
 use crate::rules::RuleSpec;
 use crate::store::OnFull;
-use crate::store::memory::{Cell, One, Step, Table, cell_of, table_of};
+use crate::store::memory::{Ahead, Cell, Done, Later, One, Step, Table, cell_of, table_of};
+use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
+pub use reservation::Reservation;
 
 /// One limiter, without any key. Share it by reference; every verb is exact under any concurrency.
 ///
@@ -23,9 +30,14 @@ use crate::store::memory::{Cell, One, Step, Table, cell_of, table_of};
 /// ```
 #[derive(Debug)]
 pub struct Limiter<C = SystemClock> {
-    /// `None` when unlimited.
+    /// `None` when built unlimited.
     cell: Option<Box<dyn Cell>>,
-    clock: C,
+    /// What decides once the rule was changed.
+    later: Arc<Later<dyn Cell>>,
+    pub(crate) clock: C,
+    /// Who waits.
+    pub(crate) lines: Lines<()>,
+    pub(crate) max_waiters: usize,
 }
 
 impl Limiter {
@@ -45,13 +57,19 @@ impl<C: Clock> Limiter<C> {
     /// All that is wrong with the words of the rule.
     pub fn with_clock(spec: Spec, clock: C) -> Result<Self, RuleErrors> {
         let base = clock.never_steps_back().then(|| clock.now());
-        Ok(Self { cell: Rule::new(spec)?.visit(cell_of(base)), clock })
+        let later = Later::none_yet();
+        let cell = Rule::new(spec)?.visit(cell_of(base, Arc::clone(&later)));
+        Ok(Self { cell, later, clock, lines: Lines::new(), max_waiters: DEFAULT_MAX_WAITERS })
     }
 
     /// Takes `cost` units if they fit now; works out no figures.
     #[inline]
     pub fn admits(&self, cost: u64) -> bool {
-        self.cell.as_ref().is_none_or(|cell| cell.admits(cost, Reading::of(&self.clock)))
+        let Some(cell) = &self.cell else { return self.admits_unlimited(cost) };
+        match self.lines.are_idle() {
+            true => cell.admits(cost, Reading::of(&self.clock)),
+            false => self.admits_behind(cost),
+        }
     }
 
     /// Takes `cost` units if they fit now, and tells the figures. An unlimited limiter tells the
@@ -72,15 +90,60 @@ impl<C: Clock> Limiter<C> {
 
     /// Makes it as good as new.
     pub fn reset(&self) {
-        if let Some(cell) = &self.cell {
-            cell.forget();
+        match &self.cell {
+            Some(cell) => cell.forget(),
+            None => self.later.forget(),
         }
+        self.lines.stir(&());
     }
 
     fn step(&self, cost: u64, step: Step) -> Decision {
-        let one = self.cell.as_ref().map(|cell| cell.step(cost, step, Reading::of(&self.clock)));
+        if !self.lines.are_idle() && !step.gives_back() {
+            return self.step_behind(cost, step);
+        }
+        let one = self.step_now(cost, step);
+        if step.gives_back() {
+            self.lines.stir(&());
+        }
         one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
     }
+
+    /// One step, whoever waits; `None` when unlimited.
+    pub(crate) fn step_now(&self, cost: u64, step: Step) -> Option<One> {
+        let reading = || Reading::of(&self.clock);
+        match &self.cell {
+            Some(cell) => Some(cell.step(cost, step, reading())),
+            None => self.later.has_begun().then(|| self.later.step(cost, step, reading())),
+        }
+    }
+
+    /// [`Limiter::admits`] of one that was built unlimited.
+    fn admits_unlimited(&self, cost: u64) -> bool {
+        !self.later.has_begun()
+            || match self.lines.are_idle() {
+                true => self.later.admits(cost, Reading::of(&self.clock)),
+                false => self.admits_behind(cost),
+            }
+    }
+
+    /// A look ahead; `None` when unlimited.
+    pub(crate) fn look_ahead(&self) -> Option<Box<dyn Ahead>> {
+        let reading = || Reading::of(&self.clock);
+        match &self.cell {
+            Some(cell) => Some(cell.ahead(reading())),
+            None => self.later.has_begun().then(|| self.later.ahead(reading())),
+        }
+    }
+}
+
+/// What one limiter answered.
+pub(crate) fn decision_of(done: &Done) -> Decision {
+    done.decisions.first().map_or(UNLIMITED, |decided| decided.decision)
+}
+
+/// What an unlimited limiter answers.
+pub(crate) const fn unlimited_at(at: Timestamp) -> One {
+    One { verdict: Verdict::Allow, at, decision: Some(UNLIMITED), overloaded: false }
 }
 
 const UNLIMITED: Decision = Decision {
@@ -107,10 +170,20 @@ const UNLIMITED: Decision = Decision {
 /// ```
 #[derive(Debug)]
 pub struct KeyedLimiter<C = SystemClock> {
-    /// `None` when unlimited.
+    /// `None` when built unlimited.
     table: Option<Box<dyn Table>>,
-    seed: Seed,
-    clock: C,
+    /// What decides once the rule was changed.
+    later: Arc<Later<dyn Table>>,
+    /// The caps, and what becomes of keys beyond them.
+    caps: RuleSpec,
+    /// What packed times count from; `None` where the clock may step back.
+    base: Option<Timestamp>,
+    pub(crate) seed: Seed,
+    pub(crate) clock: C,
+    /// Who waits.
+    pub(crate) lines: Lines<Fingerprint>,
+    /// For each key.
+    pub(crate) max_waiters: usize,
 }
 
 impl KeyedLimiter {
@@ -144,17 +217,32 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     fn build(spec: RuleSpec, clock: C) -> Result<Self, RuleErrors> {
-        let table = table_of(&Rule::new(spec.spec)?, &spec, &clock);
-        Ok(Self { table, seed: Seed::random(), clock })
+        let base = clock.never_steps_back().then(|| clock.now());
+        let later = Later::none_yet();
+        let table = table_of(&Rule::new(spec.spec)?, &spec, base, Arc::clone(&later));
+        let (seed, lines) = (Seed::random(), Lines::new());
+        Ok(Self {
+            table,
+            later,
+            caps: spec,
+            base,
+            seed,
+            clock,
+            lines,
+            max_waiters: DEFAULT_MAX_WAITERS,
+        })
     }
 
     /// Takes `cost` units of the key's limiter if they fit now; works out no figures.
     #[inline]
     pub fn admits(&self, key: impl AsRef<[u8]>, cost: u64) -> bool {
-        self.table.as_ref().is_none_or(|table| {
-            let reading = Reading::of(&self.clock);
-            table.admits(self.seed.of_bytes(key.as_ref()), cost, reading)
-        })
+        let Some(table) = &self.table else { return self.admits_unlimited(key.as_ref(), cost) };
+        let reading = Reading::of(&self.clock);
+        let print = self.seed.of_bytes(key.as_ref());
+        match self.lines.are_idle() {
+            true => table.admits(print, cost, reading),
+            false => self.admits_behind(print, cost),
+        }
     }
 
     /// Takes `cost` units of the key's limiter if they fit now, and tells the figures.
@@ -177,14 +265,20 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Faster than one after another where the limiters do not lie in the processor's caches: the
     /// memory of the next few is on its way while one is decided.
     pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
-        let Some(table) = &self.table else { return vec![true; keys.len()] };
+        let Some(table) = &self.table else {
+            return keys.iter().map(|key| self.admits_unlimited(key.as_ref(), 1)).collect();
+        };
         let mut verdicts = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
             let reading = Reading::of(&self.clock);
             let prints: Vec<_> = batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
             let touched = prints.iter().fold(0, |all, print| all ^ table.touch(*print));
             std::hint::black_box(touched);
-            verdicts.extend(prints.into_iter().map(|print| table.admits(print, 1, reading)));
+            let admits = |print| match self.lines.are_idle() {
+                true => table.admits(print, 1, reading),
+                false => self.admits_behind(print, 1),
+            };
+            verdicts.extend(prints.into_iter().map(admits));
         }
         verdicts
     }
@@ -192,15 +286,48 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Limiters in existence.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.table.as_ref().map_or(0, |table| table.keys())
+        self.table.as_ref().map_or_else(|| self.later.keys(), |table| table.keys())
     }
 
     fn step(&self, key: &[u8], cost: u64, step: Step) -> Decision {
-        let one = self.table.as_ref().map(|table| self.one(&**table, key, cost, step));
+        let print = self.seed.of_bytes(key);
+        if !self.lines.are_idle() && !step.gives_back() {
+            return self.step_behind(print, cost, step);
+        }
+        let one = self.step_now(print, cost, step);
+        if step.gives_back() {
+            self.lines.stir(&print);
+        }
         one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
     }
 
-    fn one(&self, table: &dyn Table, key: &[u8], cost: u64, step: Step) -> One {
-        table.one(self.seed.of_bytes(key), cost, step, Reading::of(&self.clock))
+    /// One step, whoever waits; `None` when unlimited.
+    pub(crate) fn step_now(&self, print: Fingerprint, cost: u64, step: Step) -> Option<One> {
+        let reading = || Reading::of(&self.clock);
+        match &self.table {
+            Some(table) => Some(table.one(print, cost, step, reading())),
+            None => self.later.has_begun().then(|| self.later.one(print, cost, step, reading())),
+        }
+    }
+
+    /// [`KeyedLimiter::admits`] of limiters that were built unlimited.
+    fn admits_unlimited(&self, key: &[u8], cost: u64) -> bool {
+        let limited = || {
+            let (print, reading) = (self.seed.of_bytes(key), Reading::of(&self.clock));
+            match self.lines.are_idle() {
+                true => self.later.admits(print, cost, reading),
+                false => self.admits_behind(print, cost),
+            }
+        };
+        !self.later.has_begun() || limited()
+    }
+
+    /// A look ahead; `None` when unlimited.
+    pub(crate) fn look_ahead(&self, print: Fingerprint) -> Option<Box<dyn Ahead>> {
+        let reading = || Reading::of(&self.clock);
+        match &self.table {
+            Some(table) => Some(table.ahead(print, reading())),
+            None => self.later.has_begun().then(|| self.later.ahead(print, reading())),
+        }
     }
 }

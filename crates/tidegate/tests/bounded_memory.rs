@@ -1,11 +1,13 @@
 //! A flood of keys takes no more memory than the cap, counted byte by byte by the allocator itself.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use peak_alloc::PeakAlloc;
 use tidegate::{
-    Algorithm, Descriptor, Gate, KeyedLimiter, Micros, OnFull, Policy, Request, RuleSpec, Spec,
+    Algorithm, Clock, Descriptor, Gate, KeyedLimiter, Micros, OnFull, Policy, Request, RuleSpec,
+    Spec, Timestamp,
 };
 
 #[global_allocator]
@@ -75,4 +77,71 @@ fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
         assert!(more < 16_384, "{algorithm}: {more} bytes more");
         assert_eq!(gate.keys(), 1_000);
     }
+}
+
+/// What the allocator holds at most while four threads let each of many logs grow to its largest; the
+/// units that they got, and how often there was no room.
+fn grow(keys: u64, limit: u64, max_memory: usize, on_full: OnFull) -> (usize, u64, u64) {
+    let _turn = turn();
+    let before = HEAP.current_usage();
+    let mut spec = Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(86_400));
+    spec.max_memory = Some(max_memory as u64);
+    let rule = RuleSpec::new("r", spec).key(["user"]).max_keys(1_000_000, on_full);
+    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), Ticking(AtomicU64::new(0)));
+    HEAP.reset_peak_usage();
+    let (own, overloaded) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|threads| {
+        for thread in 0..4 {
+            let (gate, own, overloaded) = (&gate, &own, &overloaded);
+            threads.spawn(move || {
+                for turn in 0..limit + 1 {
+                    for key in (thread..keys).step_by(4) {
+                        let user = key.to_string();
+                        let entries = [("user", user.as_str())];
+                        let descriptors = [Descriptor::new(&entries)];
+                        let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
+                        if turn % 16 == 0 {
+                            let _ = gate.peek(&request);
+                        }
+                        let answer = gate.check(&request);
+                        let mine = answer.is_allowed() && !answer.is_overloaded();
+                        own.fetch_add(u64::from(mine), Relaxed);
+                        overloaded.fetch_add(u64::from(answer.is_overloaded()), Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    (HEAP.peak_usage().saturating_sub(before), own.into_inner(), overloaded.into_inner())
+}
+
+/// A clock that every reading moves on, so that each unit is an entry of its own.
+struct Ticking(AtomicU64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(1_700_000_000_000_000 + self.0.fetch_add(1, Relaxed))
+    }
+}
+
+#[test]
+fn logs_that_grow_to_their_largest_stay_within_max_memory_at_any_time() {
+    for on_full in [OnFull::Share, OnFull::Refuse] {
+        for (keys, limit, cap) in [(500, 200, 1 << 20), (40, 2_000, 1 << 20), (200, 40, 100_000)] {
+            let (most, own, overloaded) = grow(keys, limit, cap, on_full);
+            // Threads, names and the table's own shards are not states.
+            assert!(most <= cap + 64 * 1_024, "{most} bytes of {cap}");
+            assert!(most >= cap / 2, "{most} bytes of {cap}: is there no use of it?");
+            assert!(overloaded > 0 && own < keys * limit, "{own} units: it was never full");
+            assert!(own * 16 > cap as u64 / 3, "{own} units: those who are there can not go on");
+        }
+    }
+}
+
+#[test]
+fn logs_that_have_room_for_all_they_need_are_never_overloaded() {
+    let (_, own, overloaded) = grow(100, 200, 4 << 20, OnFull::Refuse);
+    assert_eq!((own, overloaded), (100 * 200, 0));
+    let (_, own, _) = grow(1, 60, 1_024, OnFull::Refuse);
+    assert_eq!(own, 60, "there is always room for one");
 }

@@ -6,12 +6,17 @@
 //! fixed order, reads the clock once they are held, and runs the core's verbs over all: nothing can
 //! come between what is decided and what is taken.
 
+mod ahead;
 mod budget;
+mod build;
 mod cell;
+mod estate;
 mod hands;
+mod later;
 #[cfg(all(test, loom))]
 mod models;
 mod packed;
+mod shared;
 mod spin;
 mod sync;
 mod table;
@@ -19,20 +24,21 @@ mod whole;
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Packing, Room, Rule, Timestamp, Visitor, decide_all, look_at_all};
+use tidegate_core::{Decision, Rule, RuleErrors, Timestamp, decide_all, look_at_all};
 
 use crate::clock::{Clock, Reading};
 use crate::gate::Met;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
+pub(crate) use ahead::{Ahead, Foreseen};
 use budget::Budget;
+use build::Build;
 pub(crate) use cell::{Cell, cell_of};
-use packed::Packed;
+pub(crate) use later::Later;
 use sync::{AtomicUsize, Ordering::Relaxed};
 pub use table::OnFull;
 pub(crate) use table::Step;
-use table::{Holding, Part};
+use table::{Grip, Holding, Part};
 pub(crate) use table::{One, Table};
-use whole::Whole;
 
 /// What one limiter of a step answered.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +77,17 @@ impl MemoryStore {
         match met {
             [] => Done { allowed: true, at: clock.now(), decisions: Vec::new() },
             [one] => self.step_with_one(one, clock, step),
-            several => self.step_with_all(several, clock, step),
+            several => self.step_with_all(several, clock, |_| step),
+        }
+    }
+
+    /// Settles what was reserved with all limiters of `met`, each for its own `actual` units.
+    pub(crate) fn settle(&self, met: &[Met], actual: &[u64], clock: &impl Clock) -> Done {
+        let settle =
+            |place: usize| Step::Settle { actual: actual.get(place).copied().unwrap_or(0) };
+        match met {
+            [one] => self.step_with_one(one, clock, settle(0)),
+            all => self.step_with_all(all, clock, settle),
         }
     }
 
@@ -89,20 +105,18 @@ impl MemoryStore {
         }
     }
 
-    fn step_with_all(&self, met: &[Met], clock: &impl Clock, step: Step) -> Done {
+    /// One step of one kind, `step`, over limiters by their places in `met`.
+    fn step_with_all(&self, met: &[Met], clock: &impl Clock, step: impl Fn(usize) -> Step) -> Done {
         let early = clock.now();
-        let mut holds: Vec<_> = self
-            .by_table(met)
-            .into_iter()
-            .map(|(table, parts)| table.hold(&parts, step, early))
-            .collect();
+        let by_table = self.by_table(met, &step).into_iter();
+        let mut holds: Vec<_> = by_table.map(|(table, parts)| table.hold(&parts, early)).collect();
         let at = clock.now();
         let mut holdings: Vec<Holding<'_>> =
             holds.iter_mut().flat_map(|hold| hold.held()).collect();
         holdings.sort_unstable_by_key(|holding| holding.place);
-        let overloaded: Vec<_> = holdings.iter().map(|holding| holding.overloaded).collect();
-        let mut held: Vec<_> = holdings.into_iter().map(|holding| holding.verbs).collect();
-        let allowed = match step {
+        let (places, mut held): (Vec<_>, Vec<_>) =
+            holdings.into_iter().map(|holding| (holding.place, holding.verbs)).unzip();
+        let allowed = match step(0) {
             Step::Decide | Step::Ask => decide_all(&mut held, at),
             Step::Peek => look_at_all(&mut held, at),
             Step::Refund => {
@@ -110,13 +124,17 @@ impl MemoryStore {
                 held.iter_mut().for_each(|one| one.give_back());
                 look_at_all(&mut held, at)
             }
+            Step::Settle { .. } => {
+                settle_all(&mut held, &places, met, at, &step);
+                look_at_all(&mut held, at)
+            }
         };
-        let short = overloaded.contains(&true);
-        let told = if step == Step::Decide { &[][..] } else { held.as_slice() };
-        let decided = told.iter().zip(overloaded);
-        let decisions = decided
-            .map(|(one, overloaded)| Decided { decision: one.report(), overloaded })
-            .collect();
+        let short = held.iter().any(|one| one.is_overloaded());
+        let told = if step(0).wants_figures() { held.as_slice() } else { &[] };
+        let decided = told
+            .iter()
+            .map(|one| Decided { decision: one.report(), overloaded: one.is_overloaded() });
+        let decisions = decided.collect();
         drop(held);
         // The last first: a table that grows as it is let go of waits for one of its chains, which may
         // be held by somebody who waits for a later table.
@@ -138,11 +156,16 @@ impl MemoryStore {
         }
     }
 
-    /// Makes every limiter of `met` as good as new.
+    /// A look ahead on a limiter; `None` where there is none.
+    pub(crate) fn ahead(&self, met: &Met, clock: &impl Clock) -> Option<Box<dyn Ahead>> {
+        Some(self.table(met)?.ahead(met.print, Reading::of(clock)))
+    }
+
+    /// Makes every limiter of `met` as good as new, all at once.
     pub(crate) fn forget(&self, met: &[Met], now: Timestamp) {
-        for (table, parts) in self.by_table(met) {
-            table.hold(&parts, Step::Peek, now).forget();
-        }
+        let by_table = self.by_table(met, |_| Step::Refund).into_iter();
+        let holds: Vec<_> = by_table.map(|(table, parts)| table.hold(&parts, now)).collect();
+        holds.into_iter().rev().for_each(|hold| hold.forget());
     }
 
     /// Limiters in existence, over all rules.
@@ -156,7 +179,7 @@ impl MemoryStore {
     }
 
     /// The parts of each table that is met, in the one order in which tables are held.
-    fn by_table(&self, met: &[Met]) -> Vec<(&dyn Table, Vec<Part>)> {
+    fn by_table(&self, met: &[Met], step: impl Fn(usize) -> Step) -> Vec<(&dyn Table, Vec<Part>)> {
         let mut order: Vec<_> = met.iter().enumerate().collect();
         order.sort_by_key(|(_, met)| (met.rule, met.variant));
         let of_one_table =
@@ -167,6 +190,7 @@ impl MemoryStore {
                 place: *place,
                 print: met.print,
                 cost: met.cost,
+                step: step(*place),
                 enforced: met.enforced,
             };
             Some((table, of_one.iter().map(part).collect()))
@@ -179,45 +203,68 @@ impl MemoryStore {
     }
 }
 
+/// Settles with each limiter what its place in the request says.
+fn settle_all<'a>(
+    held: &mut [Box<dyn Grip + 'a>],
+    places: &[usize],
+    met: &[Met],
+    at: Timestamp,
+    step: impl Fn(usize) -> Step,
+) {
+    for (one, place) in held.iter_mut().zip(places) {
+        if let (Step::Settle { actual }, Some(met)) = (step(*place), met.get(*place)) {
+            one.settle(at, met.cost, actual);
+        }
+    }
+}
+
 /// The tables of a rule's variants, which share one budget; it is a part of `shared`, if there is one.
 fn tables_of(
     rule: &PolicyRule,
     shared: Option<&Arc<Budget>>,
     clock: &dyn Clock,
 ) -> Vec<Option<Box<dyn Table>>> {
-    let variants: Vec<_> = (0..rule.variants()).map(|number| rule.variant(number)).collect();
     let budget = budget_of(rule.spec(), shared.cloned());
-    let build = Build { clock, budget: &budget, on_full: rule.spec().on_full };
-    variants.iter().map(|variant| variant.visit(build)).collect()
+    let base = clock.never_steps_back().then(|| clock.now());
+    let build =
+        || Build { base, budget: &budget, on_full: rule.spec().on_full, later: Later::none_yet() };
+    (0..rule.variants()).map(|number| rule.variant(number).visit(build())).collect()
 }
 
-/// The table of a rule that is alone.
-pub(crate) fn table_of(rule: &Rule, spec: &RuleSpec, clock: &dyn Clock) -> Option<Box<dyn Table>> {
+/// The table of a rule that is alone; `later` decides once it is closed.
+pub(crate) fn table_of(
+    rule: &Rule,
+    spec: &RuleSpec,
+    base: Option<Timestamp>,
+    later: Arc<Later<dyn Table>>,
+) -> Option<Box<dyn Table>> {
     let budget = budget_of(spec, None);
-    rule.visit(Build { clock, budget: &budget, on_full: spec.on_full })
+    rule.visit(Build { base, budget: &budget, on_full: spec.on_full, later })
+}
+
+impl Later<dyn Table> {
+    /// Puts `rule` in force in place of that of `first`, or of what followed it.
+    ///
+    /// # Errors
+    /// The limiters there are would not fit in the memory that `spec` allows: the old rule stays.
+    pub(crate) fn amend(
+        &self,
+        first: Option<&(dyn Table + 'static)>,
+        rule: &Rule,
+        spec: &RuleSpec,
+        base: Option<Timestamp>,
+        reading: Reading<'_>,
+    ) -> Result<(), RuleErrors> {
+        let budget = budget_of(spec, None);
+        let later = Self::none_yet();
+        let build = Build { base, budget: &budget, on_full: spec.on_full, later };
+        self.change(first, |last| match last {
+            Some(table) => table.close(rule, &build, reading),
+            None => (rule.visit(build), Ok(())),
+        })
+    }
 }
 
 fn budget_of(spec: &RuleSpec, shared: Option<Arc<Budget>>) -> Arc<Budget> {
     Arc::new(Budget::part_of(shared, spec.most_keys()).most_bytes(spec.most_bytes()))
-}
-
-/// Chooses, once, how the states of a room are kept.
-#[derive(Clone, Copy)]
-struct Build<'a> {
-    clock: &'a dyn Clock,
-    budget: &'a Arc<Budget>,
-    on_full: OnFull,
-}
-
-impl Visitor for Build<'_> {
-    type Out = Box<dyn Table>;
-
-    fn visit<R: Room>(self, room: &R) -> Box<dyn Table> {
-        let (room, budget) = (room.clone(), Arc::clone(self.budget));
-        if room.packing() == Packing::One && self.clock.never_steps_back() {
-            Box::new(Packed::new(room, self.clock.now(), budget, self.on_full))
-        } else {
-            Box::new(Whole::new(room, budget, self.on_full))
-        }
-    }
 }

@@ -1,9 +1,13 @@
-//! How many limiters may be kept, counted exactly: by a rule over all of its tables, and by all rules
-//! together where they share a cap.
+//! How many limiters may be kept, and how many bytes of whole states, counted exactly: by a rule over
+//! all of its tables, and (limiters only) by all rules together where they share a cap.
 
 use std::sync::Arc;
 
 use super::sync::{AtomicUsize, Ordering::Relaxed};
+
+/// Where states grow, no new limiter is let into the last eighth of the bytes: those that are there
+/// can go on although others flood the table.
+const KEPT_FOR_GROWTH: usize = 8;
 
 /// Limiters in existence, and the most there may be.
 #[derive(Debug)]
@@ -12,9 +16,17 @@ pub(super) struct Budget {
     most_keys: usize,
     /// Bytes of whole states; packed ones are bounded by their number.
     bytes: AtomicUsize,
-    most_bytes: usize,
+    most_bytes: AtomicUsize,
     /// The budget that this one is a part of.
     whole: Option<Arc<Self>>,
+}
+
+/// What whole states need of a budget: bytes of one that begins, and of its next unit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Need {
+    pub(super) first: usize,
+    /// 0 where states do not grow.
+    pub(super) next: usize,
 }
 
 impl Budget {
@@ -28,29 +40,73 @@ impl Budget {
             keys: AtomicUsize::new(0),
             most_keys,
             bytes: AtomicUsize::new(0),
-            most_bytes: usize::MAX,
+            most_bytes: AtomicUsize::new(usize::MAX),
             whole,
         }
     }
 
     /// The same with a cap on the bytes of whole states.
-    pub(super) fn most_bytes(mut self, most_bytes: usize) -> Self {
-        self.most_bytes = most_bytes;
+    pub(super) fn most_bytes(self, most_bytes: usize) -> Self {
+        self.most_bytes.store(most_bytes, Relaxed);
         self
     }
 
-    /// Counts one more limiter, if there may be one and whole states leave memory for it.
-    pub(super) fn claim_with_memory(&self) -> bool {
-        self.bytes.load(Relaxed) < self.most_bytes && self.claim()
+    /// One with the same caps, alone, and nothing counted yet.
+    pub(super) fn anew(&self) -> Self {
+        Self::new(self.most_keys).most_bytes(self.bytes_cap())
     }
 
-    /// A whole state took `before` bytes and takes `after` now.
+    /// Lets a cap that is less than one limiter needs count as that much.
+    pub(super) fn has_room_for_one_of(&self, bytes: usize) {
+        self.most_bytes.fetch_max(bytes, Relaxed);
+    }
+
+    /// Counts one more limiter and the bytes it begins with, if there is room for both.
+    pub(super) fn claim_with_memory(&self, need: Need) -> bool {
+        if !self.claim() {
+            return false;
+        }
+        let claimed = self.claim_up_to(self.newcomers_cap(need, 1), need.first);
+        if !claimed {
+            self.release(1);
+        }
+        claimed
+    }
+
+    /// Whether [`Budget::claim_with_memory`] would find room; claims nothing.
+    pub(super) fn has_memory_for(&self, need: Need) -> bool {
+        let bytes = self.bytes.load(Relaxed).saturating_add(need.first);
+        self.has_room() && bytes <= self.newcomers_cap(need, 0)
+    }
+
+    /// Counts bytes by which a state may grow, if there are any left.
+    pub(super) fn claim_bytes(&self, bytes: usize) -> bool {
+        bytes == 0 || self.claim_up_to(self.bytes_cap(), bytes)
+    }
+
+    fn claim_up_to(&self, cap: usize, bytes: usize) -> bool {
+        let more = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= cap);
+        self.bytes.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+
+    /// Bytes up to which new limiters are let in: all of them for the only one, `own` of those counted.
+    fn newcomers_cap(&self, need: Need, own: usize) -> usize {
+        let cap = self.bytes_cap();
+        if need.next > 0 && self.keys() > own { cap - cap / KEPT_FOR_GROWTH } else { cap }
+    }
+
+    /// What took `before` bytes takes `after` now; more only of what was claimed.
     pub(super) fn resize(&self, before: usize, after: usize) {
         if after > before {
             self.bytes.fetch_add(after - before, Relaxed);
         } else if before > after {
             self.bytes.fetch_sub(before - after, Relaxed);
         }
+    }
+
+    /// The most bytes of whole states.
+    pub(super) fn bytes_cap(&self) -> usize {
+        self.most_bytes.load(Relaxed)
     }
 
     /// Counts one more limiter, if there may be one.
@@ -68,6 +124,11 @@ impl Budget {
     fn claim_here(&self) -> bool {
         let more = |keys| (keys < self.most_keys).then_some(keys + 1);
         self.keys.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+
+    /// Whether [`Budget::claim`] would find room; claims nothing.
+    pub(super) fn has_room(&self) -> bool {
+        self.keys() < self.most_keys && self.whole.as_ref().is_none_or(|whole| whole.has_room())
     }
 
     /// Counts `keys` limiters less.

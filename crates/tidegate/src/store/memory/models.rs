@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Anchor, FixedWindow, Micros, Packing, Room, Spec, Timestamp};
 
 use super::packed::Packed;
-use super::{Budget, Step, Table};
+use super::{Budget, Later, Step, Table};
 use crate::clock::Reading;
 use crate::key::Fingerprint;
 use crate::store::OnFull;
@@ -52,9 +52,19 @@ fn spec(limit: u64) -> Spec {
 
 /// A table of such limiters, with room for `most_keys`; what is beyond is refused.
 fn table(limit: u64, most_keys: usize) -> Arc<Packed<FixedWindow>> {
+    table_and_later(limit, most_keys, OnFull::Refuse).0
+}
+
+/// The same, and what decides once it is closed.
+fn table_and_later(
+    limit: u64,
+    most_keys: usize,
+    on_full: OnFull,
+) -> (Arc<Packed<FixedWindow>>, Arc<Later<dyn Table>>) {
     let room = FixedWindow::build(&spec(limit), limit, WINDOW).expect("a sound rule");
     let budget = Arc::new(Budget::new(most_keys));
-    Arc::new(Packed::new(room, BASE, budget, OnFull::Refuse))
+    let later = Later::none_yet();
+    (Arc::new(Packed::new(room, BASE, budget, on_full, Arc::clone(&later))), later)
 }
 
 /// A fingerprint whose chain among two is that of its lowest bit.

@@ -1,24 +1,30 @@
 //! Limiters whose states fit one word: three to a cache line, with their fingerprints.
 
 mod chains;
+mod held;
 mod line;
 mod lines;
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
-use tidegate_core::{Room, Timestamp};
+use tidegate_core::{Room, Rule, Timestamp};
 
-use super::budget::Budget;
-use super::hands::{self, Hand, Shared, Standing};
+use super::ahead::{Ahead, ahead};
+use super::budget::{Budget, Need};
+use super::build::{Build, Inherited};
+use super::estate::Estate;
+use super::later::Later;
+use super::shared::Shared;
 use super::sync::{AtomicU32, Ordering::Relaxed};
-use super::table::{Hold, Holding, OnFull, One, Part, Step, Table};
+use super::table::{Followed, Hold, OnFull, One, Part, Step, Table};
 use crate::clock::Reading;
 use crate::key::Fingerprint;
 use chains::{Chain, Chains, Place};
 
 /// Chains looked through for limiters as good as new before one more chain is made.
 const SWEPT_PER_GROWTH: u32 = 2;
-/// The same when there is no room for one.
+/// The same when there is no room for one. Whoever looks next goes on where this one ended, so all
+/// chains come round.
 const SWEPT_WHEN_FULL: u32 = 16;
 
 /// A table of packed states.
@@ -32,18 +38,42 @@ pub(super) struct Packed<R: Room> {
     shared: Shared<R>,
     /// The chain that is looked through next.
     next_swept: AtomicU32,
+    later: Arc<Later<dyn Table>>,
 }
 
 impl<R: Room> Packed<R> {
-    pub(super) fn new(room: R, base: Timestamp, budget: Arc<Budget>, on_full: OnFull) -> Self {
+    pub(super) fn new(
+        room: R,
+        base: Timestamp,
+        budget: Arc<Budget>,
+        on_full: OnFull,
+        later: Arc<Later<dyn Table>>,
+    ) -> Self {
         let chains = Chains::for_keys(budget.most_keys());
         Self {
             room,
             base,
             chains,
             budget,
-            shared: Shared::new(on_full),
+            // What fits a word has nothing beside it.
+            shared: Shared::new(on_full, Need { first: 0, next: 0 }),
             next_swept: AtomicU32::new(0),
+            later,
+        }
+    }
+
+    /// Begins with limiters that were another table's.
+    pub(super) fn inherit(&self, from: Inherited<R>) {
+        self.shared.inherit(&self.room, &self.budget, from.shared);
+        for (print, state) in from.limiters {
+            let Some(chain) = self.chains.lock(print).filter(|_| self.budget.claim()) else {
+                continue;
+            };
+            self.add(&chain, print, self.pack(&state));
+            drop(chain);
+            if self.chains.are_full(self.budget.keys()) {
+                self.chains.grow();
+            }
         }
     }
 
@@ -74,11 +104,12 @@ impl<R: Room> Packed<R> {
         }
     }
 
-    /// Claims a place for one more limiter, after a look for some that can go.
-    fn claim(&self, now: Timestamp) -> bool {
-        self.budget.claim() || {
+    /// Finds room for one more limiter, after a look for some that can go; claims it if it `stays`.
+    fn find_room(&self, stays: bool, now: Timestamp) -> bool {
+        let found = || if stays { self.budget.claim() } else { self.budget.has_room() };
+        found() || {
             self.sweep(SWEPT_WHEN_FULL, now);
-            self.budget.claim()
+            found()
         }
     }
 
@@ -139,13 +170,14 @@ impl<R: Room> Packed<R> {
         reading: Reading<'_>,
     ) -> One {
         let now = reading.early();
-        let stays = step.begins() && cost > 0;
+        let stays = step.takes(cost);
         // The last look is into the chain at hand, which a sweep passes over as locked.
-        let has_room =
-            || self.claim(now) || self.sweep_chain(&chain, now) > 0 && self.budget.claim();
-        if stays && !has_room() {
+        let has_room = self.find_room(stays, now)
+            || self.sweep_chain(&chain, now) > 0 && self.find_room(stays, now);
+        if !has_room {
             drop(chain);
-            return self.shared.one(&self.room, cost, step, reading);
+            let one = self.shared.one(&self.room, &self.budget, cost, step.beyond(cost), reading);
+            return one.unwrap_or_else(|| self.later.one(print, cost, step, reading));
         }
         let mut slot = None;
         let (one, changed) = step.run(&self.room, &mut slot, cost, now);
@@ -162,7 +194,7 @@ impl<R: Room> Packed<R> {
 impl<R: Room> Table for Packed<R> {
     fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
         let Some(chain) = self.chains.lock(print) else {
-            return self.shared.one(&self.room, cost, Step::Decide, reading).verdict.is_allowed();
+            return self.later.admits(print, cost, reading);
         };
         let Some(place) = chain.find(print) else {
             return self.with_new(chain, print, cost, Step::Decide, reading).verdict.is_allowed();
@@ -177,7 +209,7 @@ impl<R: Room> Table for Packed<R> {
 
     fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let Some(chain) = self.chains.lock(print) else {
-            return self.shared.one(&self.room, cost, step, reading);
+            return self.later.one(print, cost, step, reading);
         };
         match chain.find(print) {
             Some(place) => self.with_found(&chain, place, cost, step, reading.early()),
@@ -185,13 +217,13 @@ impl<R: Room> Table for Packed<R> {
         }
     }
 
-    fn hold(&self, parts: &[Part], step: Step, now: Timestamp) -> Box<dyn Hold + '_> {
-        let chains = self.lock_all(parts);
-        let hands: Vec<_> =
-            parts.iter().map(|part| self.take_in_hand(&chains, *part, step, now)).collect();
-        let beyond = hands.iter().any(|hand| hand.standing == Standing::Beyond);
-        let shared = if beyond { self.shared.lock() } else { None };
-        Box::new(HeldChains { table: self, chains, hands, shared })
+    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
+        let one = self.shared.one(&self.room, &self.budget, cost, step, reading);
+        one.unwrap_or_else(|| self.later.shared(cost, step, reading))
+    }
+
+    fn hold(&self, parts: &[Part], now: Timestamp) -> Box<dyn Hold + '_> {
+        self.hold_chains(parts, now)
     }
 
     fn touch(&self, print: Fingerprint) -> u64 {
@@ -203,106 +235,27 @@ impl<R: Room> Table for Packed<R> {
     }
 
     fn keys(&self) -> usize {
-        self.budget.keys()
-    }
-}
-
-/// Limiters of one table in hand, their chains locked.
-#[derive(Debug)]
-struct HeldChains<'a, R: Room> {
-    table: &'a Packed<R>,
-    chains: Vec<Chain<'a>>,
-    hands: Vec<Hand<R>>,
-    shared: Option<MutexGuard<'a, Option<R::State>>>,
-}
-
-impl<R: Room> Packed<R> {
-    /// Locks the chains of all parts, in the order of their numbers.
-    fn lock_all(&self, parts: &[Part]) -> Vec<Chain<'_>> {
-        loop {
-            let mut numbers: Vec<_> =
-                parts.iter().map(|part| self.chains.number_of(part.print)).collect();
-            numbers.sort_unstable();
-            numbers.dedup();
-            let chains =
-                numbers.iter().filter_map(|number| self.chains.lock_number(*number)).collect();
-            // A chain may have been split before its lock was had; none can be from now on.
-            let holds =
-                |part: &Part| numbers.binary_search(&self.chains.number_of(part.print)).is_ok();
-            if parts.iter().all(holds) {
-                return chains;
-            }
-        }
+        if self.later.has_begun() { self.later.keys() } else { self.budget.keys() }
     }
 
-    fn take_in_hand(
-        &self,
-        chains: &[Chain<'_>],
-        part: Part,
-        step: Step,
-        now: Timestamp,
-    ) -> Hand<R> {
-        let found = find(chains, &self.chains, part.print);
-        let slot = found.map(|place| self.unpack(place.state()));
-        let standing = match slot {
-            Some(_) => Standing::There,
-            None if !step.begins() || part.cost == 0 => Standing::Absent,
-            None if self.claim(now) => Standing::Claimed,
-            None => Standing::Beyond,
+    fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead> {
+        let Some(chain) = self.chains.lock(print) else {
+            return self.later.ahead(print, reading);
         };
-        Hand { part, slot, standing }
-    }
-}
-
-/// Where a limiter is in the chains that are locked.
-fn find<'a>(chains: &[Chain<'a>], of: &Chains, print: Fingerprint) -> Option<Place<'a>> {
-    of_print(chains, of, print)?.find(print)
-}
-
-fn of_print<'c, 'a>(
-    chains: &'c [Chain<'a>],
-    of: &Chains,
-    print: Fingerprint,
-) -> Option<&'c Chain<'a>> {
-    let number = of.number_of(print);
-    chains.iter().find(|chain| chain.number() == number)
-}
-
-impl<R: Room> Hold for HeldChains<'_, R> {
-    fn held(&mut self) -> Vec<Holding<'_>> {
-        hands::held(&self.table.room, &mut self.hands, self.shared.as_deref_mut())
+        let word = chain.find(print).map(|place| place.state());
+        drop(chain);
+        ahead(&self.room, word.map(|word| self.unpack(word)), reading.early())
     }
 
-    fn release(mut self: Box<Self>, at: Timestamp) {
-        let table = self.table;
-        let mut added = false;
-        for hand in &mut self.hands {
-            let word = hand.slot.take().map_or(0, |state| table.pack(&state));
-            let Some(chain) = of_print(&self.chains, &table.chains, hand.part.print) else {
-                continue;
-            };
-            match (hand.standing, chain.find(hand.part.print)) {
-                (Standing::There, Some(place)) => table.store(chain, place, word),
-                (Standing::Claimed, _) => {
-                    table.add(chain, hand.part.print, word);
-                    added = true;
-                }
-                _ => {}
-            }
-        }
-        drop(self);
-        if added {
-            table.tend(at);
-        }
-    }
-
-    fn forget(self: Box<Self>) {
-        for hand in self.hands.iter().filter(|hand| hand.standing == Standing::There) {
-            let print = hand.part.print;
-            let Some(chain) = of_print(&self.chains, &self.table.chains, print) else { continue };
-            if let Some(place) = chain.find(print) {
-                self.table.store(chain, place, 0);
-            }
-        }
+    fn close(&self, rule: &Rule, build: &Build<'_>, reading: Reading<'_>) -> Followed {
+        let words = self.chains.close().into_iter();
+        let estate = Estate {
+            room: &self.room,
+            limiters: words.map(|(print, word)| (print, self.unpack(word))).collect(),
+            shared: self.shared.close(),
+            now: reading.anew(),
+            budget: &self.budget,
+        };
+        estate.pass_on(rule, build)
     }
 }

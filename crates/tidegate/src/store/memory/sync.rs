@@ -1,6 +1,12 @@
 //! The primitives of shared memory: the standard library's, or those of the model checker.
 
 #[cfg(loom)]
-pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(super) use loom::sync::{
+    RwLock,
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+};
 #[cfg(not(loom))]
-pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(super) use std::sync::{
+    RwLock,
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+};

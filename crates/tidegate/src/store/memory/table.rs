@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-use tidegate_core::{Decision, Held, Outcome, Room, Timestamp, Verbs, Verdict};
+use tidegate_core::{Decision, Held, Room, Rule, RuleErrors, Timestamp, Verbs, Verdict};
 
+use super::ahead::{Ahead, ahead_of_none};
+use super::build::Build;
+use super::later::Later;
 use crate::clock::Reading;
 use crate::key::Fingerprint;
 
@@ -18,12 +21,42 @@ pub(crate) enum Step {
     Peek,
     /// Give back, with figures.
     Refund,
+    /// Give back what the cost, which was taken, is above `actual`, or take what it is below, even into
+    /// debt; with figures.
+    Settle {
+        /// What the request turned out to cost.
+        actual: u64,
+    },
 }
 
 impl Step {
     /// Whether a limiter that does not exist yet begins with this step.
-    pub(super) const fn begins(self) -> bool {
-        matches!(self, Self::Decide | Self::Ask)
+    pub(super) const fn begins(self, cost: u64) -> bool {
+        match self {
+            Self::Decide | Self::Ask => true,
+            Self::Peek | Self::Refund => false,
+            Self::Settle { actual } => actual > cost,
+        }
+    }
+
+    /// Whether it may leave units behind, which need room.
+    pub(super) const fn takes(self, cost: u64) -> bool {
+        self.begins(cost) && (cost > 0 || matches!(self, Self::Settle { .. }))
+    }
+
+    /// The same for a key without a limiter of its own, with the one that such keys share: nothing is
+    /// given back there, for nobody knows whether it was taken there.
+    pub(super) const fn beyond(self, cost: u64) -> Self {
+        match self {
+            Self::Refund => Self::Peek,
+            Self::Settle { actual } if actual <= cost => Self::Peek,
+            other => other,
+        }
+    }
+
+    /// Whether it may leave a limiter with more to give than before.
+    pub(crate) const fn gives_back(self) -> bool {
+        !matches!(self, Self::Decide | Self::Ask | Self::Peek)
     }
 
     /// Whether figures are asked for.
@@ -55,6 +88,11 @@ impl Step {
                 held.give_back();
                 (held.decide(), true)
             }
+            Self::Settle { actual } => {
+                held.settle(now, cost, actual);
+                held.advance(now);
+                (held.decide(), true)
+            }
         };
         let decision = self.wants_figures().then(|| held.report());
         (One { verdict, at: now, decision, overloaded: false }, changed)
@@ -68,6 +106,7 @@ pub(crate) struct Part {
     pub(super) place: usize,
     pub(super) print: Fingerprint,
     pub(super) cost: u64,
+    pub(super) step: Step,
     pub(super) enforced: bool,
 }
 
@@ -76,10 +115,17 @@ pub(crate) struct Part {
 pub(crate) struct One {
     pub(crate) verdict: Verdict,
     pub(crate) at: Timestamp,
-    /// `None` where no figures were asked for.
+    /// `None` where no figures were asked for, or the rule is unlimited.
     pub(crate) decision: Option<Decision>,
     /// The table was full: the key shares a limiter with others, or was refused.
     pub(crate) overloaded: bool,
+}
+
+impl One {
+    /// The answer of a rule that admits everything.
+    pub(crate) const fn unlimited(at: Timestamp) -> Self {
+        Self { verdict: Verdict::Allow, at, decision: None, overloaded: false }
+    }
 }
 
 /// The limiters of one variant of a rule.
@@ -90,9 +136,12 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// One step with one limiter, from finding it to storing it.
     fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One;
 
+    /// One step with the limiter that keys without room share, for who knows to have been there.
+    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
+
     /// Holds several limiters, none named twice, until the answer is dropped or released.
     /// `now` is a time at or before that of the step.
-    fn hold(&self, parts: &[Part], step: Step, now: Timestamp) -> Box<dyn Hold + '_>;
+    fn hold(&self, parts: &[Part], now: Timestamp) -> Box<dyn Hold + '_>;
 
     /// Reads a little of the memory that a limiter lives in, so that it is on its way; what is read
     /// means nothing.
@@ -103,11 +152,61 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
 
     /// Limiters in existence.
     fn keys(&self) -> usize;
+
+    /// A look ahead from a limiter's state as it is now.
+    fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead>;
+
+    /// Closes it for good, one part after another; whoever meets a closed part waits for what follows.
+    /// That is a table of `rule` in which what was used stays used (`None` where it is unlimited), or,
+    /// where the limiters there are would not fit in its memory, one of the old rule, and the mistake.
+    fn close(&self, rule: &Rule, build: &Build<'_>, reading: Reading<'_>) -> Followed;
+}
+
+/// What follows a closed table.
+pub(crate) type Followed = (Option<Box<dyn Table>>, Result<(), RuleErrors>);
+
+impl Later<dyn Table> {
+    /// [`Table::admits`] of the table in force.
+    pub(crate) fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
+        self.with(|table| table.is_none_or(|table| table.admits(print, cost, reading)))
+    }
+
+    /// [`Table::one`] of the table in force.
+    pub(crate) fn one(
+        &self,
+        print: Fingerprint,
+        cost: u64,
+        step: Step,
+        reading: Reading<'_>,
+    ) -> One {
+        self.with(|table| match table {
+            Some(table) => table.one(print, cost, step, reading),
+            None => One::unlimited(reading.early()),
+        })
+    }
+
+    /// [`Table::shared`] of the table in force.
+    pub(crate) fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
+        self.with(|table| match table {
+            Some(table) => table.shared(cost, step, reading),
+            None => One::unlimited(reading.early()),
+        })
+    }
+
+    /// [`Table::ahead`] of the table in force.
+    pub(crate) fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead> {
+        self.with(|table| table.map_or_else(ahead_of_none, |table| table.ahead(print, reading)))
+    }
+
+    /// [`Table::keys`] of the table in force.
+    pub(crate) fn keys(&self) -> usize {
+        self.with(|table| table.map_or(0, |table| table.keys()))
+    }
 }
 
 /// Limiters that nobody else can touch.
 pub(crate) trait Hold {
-    /// The limiters, each with its place in the request and whether the table was full for it.
+    /// The limiters, each with its place in the request.
     fn held(&mut self) -> Vec<Holding<'_>>;
     /// Stores what was done with them, but for limiters that are as good as new, and lets go.
     fn release(self: Box<Self>, at: Timestamp);
@@ -118,11 +217,43 @@ pub(crate) trait Hold {
 /// One limiter of a [`Hold`].
 pub(crate) struct Holding<'a> {
     pub(super) place: usize,
-    pub(super) overloaded: bool,
-    pub(super) verbs: Box<dyn Verbs + 'a>,
+    pub(super) verbs: Box<dyn Grip + 'a>,
+}
+
+/// The verbs of a limiter in hand, and what the store adds to them.
+pub(crate) trait Grip: Verbs {
+    /// Whether there was no room for what it decided.
+    fn is_overloaded(&self) -> bool;
+
+    /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below.
+    fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64);
+}
+
+impl<R: Room> Grip for Held<'_, R> {
+    fn is_overloaded(&self) -> bool {
+        false
+    }
+
+    fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
+        Held::settle(self, now, reserved, actual);
+    }
 }
 
 /// What becomes of a key for which there is no room.
+///
+/// There is none when as many limiters exist as may, or when states larger than a word take all the
+/// bytes they may, and none of them was found to be as good as new. Looking is bounded work: a few
+/// dozen limiters for each request, going on where the one before ended. So a key may for a moment find
+/// no room though there could be some, and a place that became free is found before all limiters have
+/// been looked at once. Where states grow (a `sliding_log`), no new limiter is let into the last eighth
+/// of the bytes, and one that is there and would admit, but has no memory left for one unit more, is
+/// treated like a key without room for that request; what it denies it denies itself, and it loses
+/// nothing.
+///
+/// A look (`peek`, or a cost of 0) at such a key tells what a request would be told. A refund gives
+/// nothing back to the shared limiter: it may come from a key that took nothing there, or long ago, and
+/// would give the others more than the limit. A reservation knows where it was taken, so settling one
+/// does give back there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnFull {
     /// It shares one limiter of the rule with all others that came too late.
@@ -130,48 +261,4 @@ pub enum OnFull {
     Share,
     /// It is refused.
     Refuse,
-}
-
-/// The answer to a key for which there is no room and that may not share: come back a window later,
-/// when every limiter that was not asked meanwhile is as good as new.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
-    enforced: bool,
-    decision: Decision,
-}
-
-impl Refusal {
-    pub(super) fn of<R: Room>(room: &R, cost: u64, enforced: bool) -> Self {
-        let outcome = match cost {
-            0 => Outcome::Allow { delay: Default::default() },
-            _ => Outcome::Deny { retry_after: room.window() },
-        };
-        let decision =
-            Decision { outcome, limit: room.limit(), remaining: 0, reset_after: room.window() };
-        Self { enforced, decision }
-    }
-}
-
-impl Verbs for Refusal {
-    fn advance(&mut self, _now: Timestamp) {}
-
-    fn decide(&mut self) -> Verdict {
-        self.decision.verdict()
-    }
-
-    fn verdict(&self) -> Verdict {
-        self.decision.verdict()
-    }
-
-    fn take(&mut self) {}
-
-    fn give_back(&mut self) {}
-
-    fn report(&self) -> Decision {
-        self.decision
-    }
-
-    fn is_enforced(&self) -> bool {
-        self.enforced
-    }
 }

@@ -1,23 +1,39 @@
 //! Limiters whose states do not fit a word: in shards, each behind a lock that is held shortly.
+//!
+//! Their bytes are counted, and claimed before they are there: a limiter that begins, and one whose
+//! state may grow, first has what it may take at most set aside, and then what it does not take given
+//! back. So the cap holds at every moment, whoever does what at once.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+mod held;
+mod shard;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Room, Timestamp};
+use tidegate_core::{Room, Rule, Timestamp};
 
-use super::budget::Budget;
-use super::hands::{self, Hand, Shared, Standing};
+use super::ahead::{Ahead, ahead};
+use super::budget::{self, Budget, Need};
+use super::build::{Build, Inherited};
+use super::estate::Estate;
+use super::later::Later;
+use super::shared::{Shared, without_growing};
 use super::sync::{AtomicUsize, Ordering::Relaxed};
-use super::table::{Hold, Holding, OnFull, One, Part, Step, Table};
+use super::table::{Followed, Hold, OnFull, One, Part, Step, Table};
 use crate::clock::Reading;
 use crate::key::Fingerprint;
+use shard::{Kept, Shard};
 
 const SHARDS: usize = 64;
 /// Limiters looked at, whether they can go, whenever one is added.
 const LOOKED_AT_PER_ADDED: usize = 2;
-/// The same when there is no room for one.
+/// The same when there is no room for one. Whoever looks next goes on where this one ended, so all
+/// limiters come round.
 const LOOKED_AT_WHEN_FULL: usize = 32;
+/// Bytes that a state may take more with one unit: a chunk of a log, which is a quarter of the most it
+/// can take, within these bounds.
+const GROWTH: std::ops::RangeInclusive<usize> = 64..=16 << 10;
 
 /// A table of whole states.
 #[derive(Debug)]
@@ -25,97 +41,57 @@ pub(super) struct Whole<R: Room> {
     room: R,
     shards: Box<[Mutex<Shard<R>>]>,
     budget: Arc<Budget>,
+    need: Need,
     shared: Shared<R>,
     /// The shard that is looked through next when there is no room.
     next_swept: AtomicUsize,
+    later: Arc<Later<dyn Table>>,
 }
 
-/// Some of a table's limiters, and all of their fingerprints in the order they are looked at.
-#[derive(Debug)]
-struct Shard<R: Room> {
-    /// Empty only while in the hand of a step over several limiters.
-    states: HashMap<Fingerprint, Kept<R>, BuildHasherDefault<Spread>>,
-    turns: VecDeque<Fingerprint>,
+/// Bytes of a state on the heap.
+pub(super) fn heap_bytes<R: Room>(room: &R, state: &R::State) -> usize {
+    usize::try_from(room.heap_bytes(state)).unwrap_or(usize::MAX / 2)
 }
 
-/// A state, unless it is in somebody's hand, and the bytes that are accounted for it.
-#[derive(Debug)]
-struct Kept<R: Room> {
-    slot: Option<R::State>,
-    bytes: usize,
+fn most_heap_bytes<R: Room>(room: &R) -> usize {
+    usize::try_from(room.most_heap_bytes()).unwrap_or(usize::MAX / 8)
 }
 
-impl<R: Room> Kept<R> {
-    /// What a limiter takes in the map and the queue, growth included, without its heap.
-    const BYTES_BESIDE_HEAP: usize =
-        3 * (size_of::<(Fingerprint, Self)>() + size_of::<Fingerprint>());
-
-    /// Accounts for what the state takes now.
-    fn weigh(&mut self, room: &R, budget: &Budget) {
-        let heap = self.slot.as_ref().map_or(0, |state| room.heap_bytes(state));
-        let bytes = Self::BYTES_BESIDE_HEAP + usize::try_from(heap).unwrap_or(usize::MAX / 2);
-        budget.resize(self.bytes, bytes);
-        self.bytes = bytes;
-    }
-}
-
-/// Fingerprints are hashes already.
-#[derive(Debug, Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u128(&mut self, print: u128) {
-        self.0 = (print >> 32) as u64;
-    }
-}
-
-impl<R: Room> Default for Shard<R> {
-    fn default() -> Self {
-        Self { states: HashMap::default(), turns: VecDeque::new() }
-    }
-}
-
-impl<R: Room> Shard<R> {
-    fn insert(&mut self, print: Fingerprint, kept: Kept<R>) {
-        self.states.insert(print, kept);
-        self.turns.push_back(print);
-    }
-
-    /// Drops a limiter, and what was accounted for it.
-    fn remove(&mut self, print: Fingerprint, budget: &Budget) {
-        if let Some(kept) = self.states.remove(&print) {
-            budget.resize(kept.bytes, 0);
-            budget.release(1);
-        }
-    }
-
-    /// Looks at the next few limiters and drops those that are as good as new.
-    fn sweep(&mut self, room: &R, budget: &Budget, looked_at: usize, now: Timestamp) {
-        for _ in 0..looked_at.min(self.turns.len()) {
-            let Some(print) = self.turns.pop_front() else { break };
-            let Some(kept) = self.states.get(&print) else { continue };
-            // One that is empty is in somebody's hand, who puts it back.
-            if kept.slot.as_ref().is_some_and(|state| room.is_as_good_as_new(state, now)) {
-                self.remove(print, budget);
-            } else {
-                self.turns.push_back(print);
-            }
-        }
-    }
+/// What states of a room take on the heap: those of a fixed size never grow.
+fn need_of<R: Room>(room: &R) -> Need {
+    let (first, most) = (heap_bytes(room, &room.fresh(Timestamp::EPOCH)), most_heap_bytes(room));
+    let next = if first == most { 0 } else { (most / 4).clamp(*GROWTH.start(), *GROWTH.end()) };
+    Need { first: first + next, next }
 }
 
 impl<R: Room> Whole<R> {
-    pub(super) fn new(room: R, budget: Arc<Budget>, on_full: OnFull) -> Self {
+    /// What a limiter takes beside the heap of its state.
+    pub(super) const BYTES_BESIDE_HEAP: usize = Kept::<R>::BYTES_BESIDE_HEAP;
+
+    pub(super) fn new(
+        room: R,
+        budget: Arc<Budget>,
+        on_full: OnFull,
+        later: Arc<Later<dyn Table>>,
+    ) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { room, shards, budget, shared: Shared::new(on_full), next_swept: AtomicUsize::new(0) }
+        let heap = need_of(&room);
+        let need = Need { first: Self::BYTES_BESIDE_HEAP + heap.first, next: heap.next };
+        // A log has chunks at both ends that are not full, and one more claimed.
+        budget.has_room_for_one_of(need.first + most_heap_bytes(&room) + 3 * need.next);
+        let (shared, next_swept) = (Shared::new(on_full, heap), AtomicUsize::new(0));
+        Self { room, shards, budget, need, shared, next_swept, later }
+    }
+
+    /// Begins with limiters that were another table's, for which there is room.
+    pub(super) fn inherit(&self, from: Inherited<R>) {
+        self.shared.inherit(&self.room, &self.budget, from.shared);
+        for (print, state) in from.limiters {
+            if self.budget.claim() {
+                let mut shard = self.lock(Self::shard_of(print));
+                shard.insert(print, state, &self.room, &self.budget, 0);
+            }
+        }
     }
 
     fn shard_of(print: Fingerprint) -> usize {
@@ -127,31 +103,136 @@ impl<R: Room> Whole<R> {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims a place for one more limiter in a locked shard, after a look for some that can go.
-    fn claim(&self, shard: &mut Shard<R>, now: Timestamp) -> bool {
-        shard.sweep(&self.room, &self.budget, LOOKED_AT_PER_ADDED, now);
-        self.budget.claim_with_memory()
+    /// Tries to find what was short, after a look for limiters that can go.
+    fn after_a_look(&self, shard: &mut Shard<R>, now: Timestamp, found: impl Fn() -> bool) -> bool {
+        found()
             || {
                 shard.sweep(&self.room, &self.budget, LOOKED_AT_WHEN_FULL, now);
-                self.budget.claim_with_memory()
+                found()
             }
             || {
                 self.tidy(now);
-                self.budget.claim_with_memory()
+                found()
             }
     }
 
-    /// Puts a limiter whose place is claimed into its shard, or forgets it if it is as good as new.
+    /// Finds room for one more limiter in a locked shard; claims it if it `stays`.
+    fn find_room(&self, shard: &mut Shard<R>, stays: bool, now: Timestamp) -> bool {
+        if stays {
+            shard.sweep(&self.room, &self.budget, LOOKED_AT_PER_ADDED, now);
+        }
+        self.after_a_look(shard, now, || match stays {
+            true => self.budget.claim_with_memory(self.need),
+            false => self.budget.has_memory_for(self.need),
+        })
+    }
+
+    /// Bytes that a step may add to a limiter that is there. One that only looks is answered as though
+    /// it took.
+    fn growth(&self, step: Step, cost: u64) -> usize {
+        let looks = step == Step::Peek && cost > 0;
+        if looks || step.takes(cost) { self.need.next } else { 0 }
+    }
+
+    /// Claims bytes for a limiter that is there.
+    fn claim_growth(&self, shard: &mut Shard<R>, bytes: usize, now: Timestamp) -> bool {
+        self.after_a_look(shard, now, || self.budget.claim_bytes(bytes))
+    }
+
+    /// Puts a limiter whose place and first bytes are claimed into its shard, or forgets it if it is as
+    /// good as new.
     fn add(&self, shard: &mut Shard<R>, print: Fingerprint, slot: Option<R::State>, at: Timestamp) {
+        let first = self.need.first;
         match slot.filter(|state| !self.room.is_as_good_as_new(state, at)) {
-            Some(state) => {
-                let mut kept = Kept { slot: Some(state), bytes: 0 };
-                kept.weigh(&self.room, &self.budget);
-                shard.insert(print, kept);
+            Some(state) => shard.insert(print, state, &self.room, &self.budget, first),
+            None => {
+                self.budget.resize(first, 0);
+                self.budget.release(1);
             }
-            None => self.budget.release(1),
         }
     }
+
+    /// A step with a limiter that is in a locked shard; `None` where it is not, or where it would admit
+    /// but has no memory to grow.
+    #[inline]
+    fn with_found(
+        &self,
+        shard: &mut Shard<R>,
+        print: Fingerprint,
+        cost: u64,
+        step: Step,
+        now: Timestamp,
+    ) -> Found {
+        let Some(kept) = shard.get_mut(print) else { return Found::Nothing };
+        let growth = self.growth(step, cost);
+        if !self.budget.claim_bytes(growth) {
+            return self.with_cramped(shard, print, cost, step, now);
+        }
+        Found::Told(self.run(kept, cost, step, now, growth))
+    }
+
+    /// A step with a limiter for which so many bytes are claimed.
+    #[inline]
+    fn run(&self, kept: &mut Kept<R>, cost: u64, step: Step, now: Timestamp, growth: usize) -> One {
+        let (one, changed) = step.run(&self.room, &mut kept.slot, cost, now);
+        match changed {
+            true => kept.weigh(&self.room, &self.budget, growth),
+            false => self.budget.resize(growth, 0),
+        }
+        one
+    }
+
+    /// The same where memory is short: limiters that can go are looked for, this one among them.
+    #[cold]
+    fn with_cramped(
+        &self,
+        shard: &mut Shard<R>,
+        print: Fingerprint,
+        cost: u64,
+        step: Step,
+        now: Timestamp,
+    ) -> Found {
+        let growth = self.growth(step, cost);
+        let claimed = self.claim_growth(shard, growth, now);
+        match shard.get_mut(print) {
+            Some(kept) if claimed => Found::Told(self.run(kept, cost, step, now, growth)),
+            Some(kept) => without_growing(&self.room, &mut kept.slot, cost, step, now)
+                .map_or(Found::NoRoom, Found::Told),
+            None => {
+                self.budget.resize(if claimed { growth } else { 0 }, 0);
+                Found::Nothing
+            }
+        }
+    }
+
+    /// A step with a limiter that is not in its locked shard; `None` where there is no room for it.
+    fn with_new(
+        &self,
+        shard: &mut Shard<R>,
+        print: Fingerprint,
+        cost: u64,
+        step: Step,
+        now: Timestamp,
+    ) -> Option<One> {
+        // Also at no cost, for a bucket that begins with fewer tokens begins to fill then.
+        let stays = step.begins(cost);
+        if !self.find_room(shard, stays, now) {
+            return None;
+        }
+        let mut slot = None;
+        let (one, _) = step.run(&self.room, &mut slot, cost, now);
+        if stays {
+            self.add(shard, print, slot, now);
+        }
+        Some(one)
+    }
+}
+
+/// What came of a look for a limiter.
+enum Found {
+    Nothing,
+    Told(One),
+    NoRoom,
 }
 
 impl<R: Room> Table for Whole<R> {
@@ -161,37 +242,28 @@ impl<R: Room> Table for Whole<R> {
 
     fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let mut shard = self.lock(Self::shard_of(print));
-        let now = reading.anew();
-        if let Some(kept) = shard.states.get_mut(&print) {
-            let (one, changed) = step.run(&self.room, &mut kept.slot, cost, now);
-            if changed {
-                kept.weigh(&self.room, &self.budget);
-            }
-            one
-        } else if !step.begins() {
-            step.run(&self.room, &mut None, cost, now).0
-        } else if self.claim(&mut shard, now) {
-            let mut slot = None;
-            let (one, _) = step.run(&self.room, &mut slot, cost, now);
-            self.add(&mut shard, print, slot, now);
-            one
-        } else {
+        if shard.is_closed() {
             drop(shard);
-            self.shared.one(&self.room, cost, step, reading)
+            return self.later.one(print, cost, step, reading);
         }
+        let now = reading.anew();
+        let one = match self.with_found(&mut shard, print, cost, step, now) {
+            Found::Told(one) => Some(one),
+            Found::Nothing => self.with_new(&mut shard, print, cost, step, now),
+            Found::NoRoom => None,
+        };
+        drop(shard);
+        one.or_else(|| self.shared.one(&self.room, &self.budget, cost, step.beyond(cost), reading))
+            .unwrap_or_else(|| self.later.one(print, cost, step, reading))
     }
 
-    fn hold(&self, parts: &[Part], step: Step, now: Timestamp) -> Box<dyn Hold + '_> {
-        let mut numbers: Vec<_> = parts.iter().map(|part| Self::shard_of(part.print)).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let mut shards: Vec<_> =
-            numbers.iter().map(|number| (*number, self.lock(*number))).collect();
-        let hands: Vec<_> =
-            parts.iter().map(|part| self.take_in_hand(&mut shards, *part, step, now)).collect();
-        let beyond = hands.iter().any(|hand| hand.standing == Standing::Beyond);
-        let shared = if beyond { self.shared.lock() } else { None };
-        Box::new(HeldShards { table: self, shards, hands, shared })
+    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
+        let one = self.shared.one(&self.room, &self.budget, cost, step, reading);
+        one.unwrap_or_else(|| self.later.shared(cost, step, reading))
+    }
+
+    fn hold(&self, parts: &[Part], now: Timestamp) -> Box<dyn Hold + '_> {
+        self.hold_shards(parts, now)
     }
 
     fn touch(&self, _print: Fingerprint) -> u64 {
@@ -203,7 +275,7 @@ impl<R: Room> Table for Whole<R> {
         for _ in 0..SHARDS {
             let number = self.next_swept.fetch_add(1, Relaxed) % SHARDS;
             if let Ok(mut shard) = self.shards[number].try_lock() {
-                let looked_at = left.min(shard.turns.len());
+                let looked_at = left.min(shard.turns());
                 shard.sweep(&self.room, &self.budget, looked_at, now);
                 left -= looked_at;
             }
@@ -214,81 +286,29 @@ impl<R: Room> Table for Whole<R> {
     }
 
     fn keys(&self) -> usize {
-        self.budget.keys()
+        if self.later.has_begun() { self.later.keys() } else { self.budget.keys() }
     }
-}
 
-type Locked<'a, R> = (usize, MutexGuard<'a, Shard<R>>);
+    fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead> {
+        let shard = self.lock(Self::shard_of(print));
+        if shard.is_closed() {
+            drop(shard);
+            return self.later.ahead(print, reading);
+        }
+        let slot = shard.get(print).and_then(|kept| kept.slot.clone());
+        drop(shard);
+        ahead(&self.room, slot, reading.anew())
+    }
 
-/// Limiters of one table in hand, their shards locked.
-#[derive(Debug)]
-struct HeldShards<'a, R: Room> {
-    table: &'a Whole<R>,
-    shards: Vec<Locked<'a, R>>,
-    hands: Vec<Hand<R>>,
-    shared: Option<MutexGuard<'a, Option<R::State>>>,
-}
-
-impl<R: Room> Whole<R> {
-    fn take_in_hand(
-        &self,
-        shards: &mut [Locked<'_, R>],
-        part: Part,
-        step: Step,
-        now: Timestamp,
-    ) -> Hand<R> {
-        let shard = shard_among(shards, part.print);
-        let Some(shard) = shard else {
-            return Hand { part, slot: None, standing: Standing::Beyond };
+    fn close(&self, rule: &Rule, build: &Build<'_>, reading: Reading<'_>) -> Followed {
+        let shards = (0..SHARDS).map(|number| self.lock(number).close());
+        let estate = Estate {
+            room: &self.room,
+            limiters: shards.flatten().collect(),
+            shared: self.shared.close(),
+            now: reading.anew(),
+            budget: &self.budget,
         };
-        if let Some(kept) = shard.states.get_mut(&part.print) {
-            return Hand { part, slot: kept.slot.take(), standing: Standing::There };
-        }
-        let standing = match step.begins() {
-            false => Standing::Absent,
-            true if self.claim(shard, now) => Standing::Claimed,
-            true => Standing::Beyond,
-        };
-        Hand { part, slot: None, standing }
-    }
-}
-
-fn shard_among<'s, R: Room>(
-    shards: &'s mut [Locked<'_, R>],
-    print: Fingerprint,
-) -> Option<&'s mut Shard<R>> {
-    let number = Whole::<R>::shard_of(print);
-    shards.iter_mut().find(|(of, _)| *of == number).map(|(_, shard)| &mut **shard)
-}
-
-impl<R: Room> Hold for HeldShards<'_, R> {
-    fn held(&mut self) -> Vec<Holding<'_>> {
-        hands::held(&self.table.room, &mut self.hands, self.shared.as_deref_mut())
-    }
-
-    fn release(mut self: Box<Self>, at: Timestamp) {
-        for hand in &mut self.hands {
-            let Some(shard) = shard_among(&mut self.shards, hand.part.print) else { continue };
-            match hand.standing {
-                Standing::There => {
-                    if let Some(kept) = shard.states.get_mut(&hand.part.print) {
-                        kept.slot = hand.slot.take();
-                        kept.weigh(&self.table.room, &self.table.budget);
-                    }
-                }
-                Standing::Claimed => self.table.add(shard, hand.part.print, hand.slot.take(), at),
-                Standing::Absent | Standing::Beyond => {}
-            }
-        }
-    }
-
-    fn forget(mut self: Box<Self>) {
-        for hand in self.hands.iter().filter(|hand| hand.standing == Standing::There) {
-            if let Some(shard) = shard_among(&mut self.shards, hand.part.print) {
-                shard.remove(hand.part.print, &self.table.budget);
-                // Or its next life would have two turns, and one that is reset often ever more.
-                shard.turns.retain(|turn| *turn != hand.part.print);
-            }
-        }
+        estate.pass_on(rule, build)
     }
 }

@@ -7,7 +7,7 @@ use tidegate_core::{Rule, Spec};
 
 use super::{BASE, MANY, NOW, explore, spec, together, two_words};
 use crate::clock::Reading;
-use crate::store::memory::{Cell, Step, cell_of};
+use crate::store::memory::{Cell, Later, Step, cell_of};
 
 /// How a state is kept: the rule of so many units, and what one of them counts for.
 #[derive(Clone, Copy)]
@@ -23,14 +23,17 @@ const TWO_WORDS: Kind = Kind { spec: two_words, unit: MANY };
 #[derive(Clone)]
 struct Limiter {
     cell: Arc<dyn Cell>,
+    later: Arc<Later<dyn Cell>>,
+    kind: Kind,
     unit: u64,
 }
 
 impl Limiter {
     fn new(kind: Kind, limit: u64) -> Self {
         let rule = Rule::new((kind.spec)(limit)).expect("a sound rule");
-        let cell = rule.visit(cell_of(Some(BASE))).expect("limited");
-        Self { cell: Arc::from(cell), unit: kind.unit }
+        let later = Later::none_yet();
+        let cell = rule.visit(cell_of(Some(BASE), Arc::clone(&later))).expect("limited");
+        Self { cell: Arc::from(cell), later, kind, unit: kind.unit }
     }
 
     fn admits(&self, units: u64) -> bool {
@@ -43,6 +46,11 @@ impl Limiter {
 
     fn refund(&self, units: u64) -> bool {
         self.cell.step(units * self.unit, Step::Refund, Reading::of(&NOW)).verdict.is_allowed()
+    }
+
+    fn amend(&self, limit: u64) -> bool {
+        let rule = Rule::new((self.kind.spec)(limit)).expect("a sound rule");
+        self.later.amend(Some(&*self.cell), &rule, Reading::of(&NOW)).is_ok()
     }
 
     fn left(&self) -> u64 {
@@ -139,20 +147,85 @@ fn a_refund_is_seen_whole_or_not_at_all() {
     }
 }
 
-/// Forgetting between two units leaves both gone, or the later one. (A word is forgotten by one store,
-/// of which the model checker does not know that it comes before or after an exchange, never between.)
+/// Forgetting between two units leaves both gone, or the later one.
 #[test]
-fn two_words_forgotten_while_they_are_asked_are_new_or_one_unit_old() {
-    explore(3, || {
-        let limiter = Limiter::new(TWO_WORDS, 2);
-        assert!(limiter.admits(1));
-        let (first, second) = (limiter.clone(), limiter.clone());
-        let forget = move || {
-            first.cell.forget();
-            true
-        };
-        let admitted = together(vec![Box::new(forget), Box::new(move || second.admits(1))]);
-        assert_eq!(admitted, [true, true]);
-        assert!([1, 2].contains(&limiter.left()));
-    });
+fn a_limiter_forgotten_while_it_is_asked_is_new_or_one_unit_old() {
+    for kind in [ONE_WORD, TWO_WORDS] {
+        explore(3, move || {
+            let limiter = Limiter::new(kind, 2);
+            assert!(limiter.admits(1));
+            let (first, second) = (limiter.clone(), limiter.clone());
+            let forget = move || {
+                first.cell.forget();
+                true
+            };
+            let admitted = together(vec![Box::new(forget), Box::new(move || second.admits(1))]);
+            assert_eq!(admitted, [true, true]);
+            assert!([1, 2].contains(&limiter.left()));
+        });
+    }
+}
+
+/// Two units are asked for while the limit goes from one to two or three: each is decided under the old
+/// rule or under the new one, and counted once.
+#[test]
+fn a_unit_taken_while_the_rule_changes_is_counted_once() {
+    for (kind, limit) in [(ONE_WORD, 2), (ONE_WORD, 3), (TWO_WORDS, 2)] {
+        explore(3, move || {
+            let limiter = Limiter::new(kind, 1);
+            let (first, second) = (limiter.clone(), limiter.clone());
+            let ask = move || [first.admits(1), first.check(1)];
+            let change = move || [second.amend(limit); 2];
+            let told =
+                together(vec![Box::new(ask) as Box<dyn FnOnce() -> [bool; 2]>, Box::new(change)]);
+            let admitted = told[0].iter().filter(|yes| **yes).count() as u64;
+            assert!(told[1][0] && told[0][0], "the first always fits");
+            assert_eq!(limiter.left(), limit - admitted);
+        });
+    }
+}
+
+/// A limit that goes up and down again in one thread: no credit in between is kept.
+#[test]
+fn a_rule_that_changes_twice_while_it_is_asked_gives_no_credit() {
+    for kind in [ONE_WORD, TWO_WORDS] {
+        explore(2, move || {
+            let limiter = Limiter::new(kind, 1);
+            assert!(limiter.admits(1));
+            let (first, second) = (limiter.clone(), limiter.clone());
+            let ask = move || first.admits(1);
+            let change = move || second.amend(2) && second.amend(1);
+            let told = together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(change)]);
+            assert!(told[1] && limiter.left() == 0);
+            assert!(limiter.amend(3));
+            assert_eq!(limiter.left(), 2 - u64::from(told[0]));
+        });
+    }
+}
+
+/// What is given back or forgotten meanwhile is not lost in a closed cell.
+#[test]
+fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
+    for kind in [ONE_WORD, TWO_WORDS] {
+        for refunds in [true, false] {
+            explore(3, move || {
+                let limiter = Limiter::new(kind, 2);
+                assert!(limiter.admits(2));
+                let (first, second) = (limiter.clone(), limiter.clone());
+                let give_back = move || match refunds {
+                    true => first.refund(2),
+                    false => {
+                        first.cell.forget();
+                        true
+                    }
+                };
+                let change = move || second.amend(3);
+                let told = together(vec![
+                    Box::new(give_back) as Box<dyn FnOnce() -> bool>,
+                    Box::new(change),
+                ]);
+                assert_eq!((told, limiter.left()), (vec![true, true], 3));
+            });
+        }
+    }
 }

@@ -112,3 +112,23 @@ fn tables_that_grow_as_a_request_lets_go_of_them_block_nobody() {
         assert_eq!(store.keys(), 6);
     });
 }
+
+/// A reset comes before or after a request over the same limiters, never between two of them.
+#[test]
+fn limiters_of_several_tables_are_forgotten_together() {
+    explore(2, || {
+        let store = store(&[3, 3]);
+        let both = [(0, 2), (1, 2)];
+        assert!(store.step(&request(&both), &Still(NOW), Step::Ask).allowed);
+        let (asking, forgetting) = (Arc::clone(&store), Arc::clone(&store));
+        let ask = move || asking.step(&request(&both), &Still(NOW), Step::Ask).allowed;
+        let forget = move || {
+            forgetting.forget(&request(&[(1, 2), (0, 2)]), NOW);
+            true
+        };
+        let told = together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(forget)]);
+        assert_eq!(told, [true, true]);
+        let left = [left(&store, 0, 2), left(&store, 1, 2)];
+        assert!(left == [2, 2] || left == [3, 3], "{left:?}");
+    });
+}

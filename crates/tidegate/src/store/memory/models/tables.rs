@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{FixedWindow, Timestamp};
+use tidegate_core::{FixedWindow, Rule, Timestamp};
 
-use super::{BASE, NOW, explore, left, print, table, together};
+use super::{BASE, NOW, explore, left, print, spec, table, table_and_later, together};
 use crate::clock::Reading;
+use crate::rules::RuleSpec;
+use crate::store::OnFull;
 use crate::store::memory::packed::Packed;
-use crate::store::memory::{Step, Table};
+use crate::store::memory::{Later, Step, Table};
 
 type Limiters = Packed<FixedWindow>;
 
@@ -106,7 +108,8 @@ fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
         let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 2, NOW)]);
         assert!(admitted[0] | admitted[1], "there is room for one of them");
         for (key, admitted) in [(5, admitted[0]), (2, admitted[1])] {
-            assert_eq!(left(&*table, print(key)), 2 - u64::from(admitted), "{key}");
+            let of_its_own = u64::from(admitted);
+            assert_eq!(left(&*table, print(key)), of_its_own, "{key}: who has none is refused");
         }
         assert_eq!(left(&*table, print(3)), 1);
         let own = admitted.iter().filter(|yes| **yes).count();
@@ -121,8 +124,54 @@ fn a_refund_that_ends_a_limiter_frees_its_place_once() {
         let table = table(1, 1);
         assert!(table.admits(print(2), 1, Reading::of(&NOW)));
         let admitted = together(vec![ask(&table, 3, NOW), refund(&table, 2)]);
-        assert_eq!(left(&*table, print(2)), 1);
-        assert_eq!(left(&*table, print(3)), 1 - u64::from(admitted[0]));
+        let free = 1 - u64::from(admitted[0]);
+        assert_eq!((left(&*table, print(2)), left(&*table, print(3))), (free, free));
         assert_eq!(table.keys(), usize::from(admitted[0]));
+    });
+}
+
+/// A thread that changes the limit of all keys.
+fn amend(
+    table: &Arc<Limiters>,
+    later: &Arc<Later<dyn Table>>,
+    limit: u64,
+    most_keys: usize,
+) -> Box<dyn FnOnce() -> bool> {
+    let (table, later) = (Arc::clone(table), Arc::clone(later));
+    Box::new(move || {
+        let rule = Rule::new(spec(limit)).expect("a sound rule");
+        let caps = RuleSpec::new("", spec(limit)).max_keys(most_keys, OnFull::Share);
+        later.amend(Some(&*table), &rule, &caps, Some(BASE), Reading::of(&NOW)).is_ok()
+    })
+}
+
+/// One key is there and one comes, in the same chain or in another that is just made: both are in the
+/// table that follows, each with its units.
+#[test]
+fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_follows() {
+    for (first, second) in [(2, 3), (2, 4), (2, 2)] {
+        explore(2, move || {
+            let (table, later) = table_and_later(2, 8, OnFull::Share);
+            assert!(table.admits(print(first), 1, Reading::of(&NOW)));
+            let told = together(vec![ask(&table, second, NOW), amend(&table, &later, 3, 8)]);
+            assert_eq!(told, [true, true]);
+            let both = u64::from(first == second);
+            assert_eq!(left(&*table, print(first)), 2 - both);
+            assert_eq!(left(&*table, print(second)), 2 - both);
+            assert_eq!(table.keys(), 2 - usize::from(first == second));
+        });
+    }
+}
+
+/// A key without room takes from the limiter that such keys share: what it takes is carried over.
+#[test]
+fn what_is_taken_without_room_while_the_rule_changes_is_counted_once() {
+    explore(2, || {
+        let (table, later) = table_and_later(2, 1, OnFull::Share);
+        assert!(table.admits(print(2), 1, Reading::of(&NOW)));
+        let told = together(vec![ask(&table, 3, NOW), amend(&table, &later, 3, 1)]);
+        assert_eq!(told, [true, true]);
+        assert_eq!((left(&*table, print(5)), left(&*table, print(2))), (2, 2));
+        assert_eq!(table.keys(), 1);
     });
 }

@@ -5,11 +5,13 @@
 //! exist yet. Growing by one splits chain n - m in two and touches no other, so there is no moment at
 //! which the table stands still; lines never move, so nobody has to be waited for.
 
+use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use super::line::{Line, PLACES};
 use super::lines::Lines;
 use crate::key::Fingerprint;
+use crate::store::memory::spin::Spin;
 use crate::store::memory::sync::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -104,7 +106,7 @@ impl Chains {
         keys > self.count() as usize * KEYS_PER_CHAIN
     }
 
-    /// Locks the chain of a fingerprint.
+    /// Locks the chain of a fingerprint; `None` when it is closed.
     #[inline]
     pub(super) fn lock(&self, print: Fingerprint) -> Option<Chain<'_>> {
         loop {
@@ -117,11 +119,11 @@ impl Chains {
         }
     }
 
-    /// Locks a chain by number.
+    /// Locks a chain by number; `None` when it is closed.
+    #[inline]
     pub(super) fn lock_number(&self, number: u32) -> Option<Chain<'_>> {
         let home = self.homes.get(number)?;
-        home.lock();
-        Some(Chain { chains: self, home, number })
+        home.lock().then(|| Chain { chains: self, home, number })
     }
 
     /// Reads a little of the line that a fingerprint's chain begins with, so that it is on its way.
@@ -142,6 +144,26 @@ impl Chains {
             self.split_next();
             self.splitting.store(0, Release);
         }
+    }
+
+    /// Closes every chain for good, one after another; answers all that was in them. None is split any
+    /// more.
+    pub(super) fn close(&self) -> Vec<(Fingerprint, u64)> {
+        let mut spin = Spin::default();
+        // Kept for ever, unlike by the one who splits a chain.
+        while self.splitting.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            spin.wait();
+        }
+        let mut all = Vec::new();
+        for number in 0..self.count() {
+            if let Some(chain) = self.lock_number(number) {
+                all.extend(chain.empty().0);
+                chain.home.close();
+                // Not to be unlocked.
+                mem::forget(chain);
+            }
+        }
+        all
     }
 
     fn split_next(&self) {

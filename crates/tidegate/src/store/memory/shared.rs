@@ -1,0 +1,233 @@
+//! What is for keys without room: the limiter they share, or a refusal.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::{Decision, Held, Outcome, Room, Timestamp, Verbs, Verdict};
+
+use super::budget::{Budget, Need};
+use super::table::{Grip, OnFull, One, Step};
+use crate::clock::Reading;
+
+/// The limiter shared by all keys for which a table has no room.
+#[derive(Debug)]
+pub(super) struct Shared<R: Room> {
+    slot: Mutex<Overflow<R>>,
+    on_full: OnFull,
+    need: Need,
+}
+
+/// Its state, and the bytes that are accounted for it.
+#[derive(Debug)]
+pub(super) struct Overflow<R: Room> {
+    pub(super) state: Option<R::State>,
+    bytes: usize,
+    closed: bool,
+}
+
+impl<R: Room> Overflow<R> {
+    /// Accounts for what the state takes now; `claimed` bytes more than it had are counted already.
+    pub(super) fn weigh(&mut self, room: &R, budget: &Budget, claimed: usize) {
+        let heap = self.state.as_ref().map_or(0, |state| room.heap_bytes(state));
+        let bytes = usize::try_from(heap).unwrap_or(usize::MAX / 2);
+        budget.resize(self.bytes + claimed, bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl<R: Room> Shared<R> {
+    /// As new; `need` is what its state takes beside its own size.
+    pub(super) fn new(on_full: OnFull, need: Need) -> Self {
+        let slot = Mutex::new(Overflow { state: None, bytes: 0, closed: false });
+        Self { slot, on_full, need }
+    }
+
+    /// A step with it; `None` when it is closed. A key beyond the table asks for `step.beyond(cost)`.
+    pub(super) fn one(
+        &self,
+        room: &R,
+        budget: &Budget,
+        cost: u64,
+        step: Step,
+        reading: Reading<'_>,
+    ) -> Option<One> {
+        let refusal = || Refusal::of(room, cost, true).one(step, reading.early());
+        if self.on_full == OnFull::Refuse {
+            return Some(refusal());
+        }
+        let mut slot = self.lock().filter(|slot| !slot.closed)?;
+        let now = reading.anew();
+        let claimed = self.claim(&slot, budget);
+        let one = match claimed {
+            Some(_) => step.run(room, &mut slot.state, cost, now).0,
+            None => self.without_growing(room, &mut slot, cost, step, now).unwrap_or_else(refusal),
+        };
+        slot.weigh(room, budget, claimed.unwrap_or(0));
+        Some(One { overloaded: true, ..one })
+    }
+
+    /// Holds it for a step over several; `None` where keys without room are refused. Its bytes are
+    /// claimed, which are for [`Overflow::weigh`] to count; `None` for those when there are none left.
+    pub(super) fn hold(&self, budget: &Budget) -> Option<(MutexGuard<'_, Overflow<R>>, usize)> {
+        let slot = (self.on_full == OnFull::Share).then(|| self.lock())??;
+        let claimed = self.claim(&slot, budget)?;
+        Some((slot, claimed))
+    }
+
+    /// Closes it for good; answers its state.
+    pub(super) fn close(&self) -> Option<R::State> {
+        let mut slot = self.lock()?;
+        slot.closed = true;
+        slot.state.take()
+    }
+
+    /// Begins with a state that was another's.
+    pub(super) fn inherit(&self, room: &R, budget: &Budget, state: Option<R::State>) {
+        if let Some(mut slot) = self.lock() {
+            slot.state = state;
+            slot.weigh(room, budget, 0);
+        }
+    }
+
+    fn lock(&self) -> Option<MutexGuard<'_, Overflow<R>>> {
+        Some(self.slot.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Claims what its state may take more with the next unit.
+    fn claim(&self, slot: &Overflow<R>, budget: &Budget) -> Option<usize> {
+        let bytes = if slot.state.is_some() { self.need.next } else { self.need.first };
+        budget.claim_bytes(bytes).then_some(bytes)
+    }
+
+    /// A step when there is no memory for one unit more: what it denies it denies, and it gives back.
+    fn without_growing(
+        &self,
+        room: &R,
+        slot: &mut Overflow<R>,
+        cost: u64,
+        step: Step,
+        now: Timestamp,
+    ) -> Option<One> {
+        without_growing(room, &mut slot.state, cost, step, now)
+    }
+}
+
+/// A step with a limiter for whose growth there is no memory. Giving back needs none; else `None`
+/// where it would admit, for that has to be decided elsewhere.
+pub(super) fn without_growing<R: Room>(
+    room: &R,
+    slot: &mut Option<R::State>,
+    cost: u64,
+    step: Step,
+    now: Timestamp,
+) -> Option<One> {
+    slot.as_ref()?;
+    match step {
+        Step::Refund => Some(step.run(room, slot, cost, now).0),
+        Step::Settle { actual } => (actual <= cost).then(|| step.run(room, slot, cost, now).0),
+        Step::Decide | Step::Ask | Step::Peek => {
+            let one = Step::Peek.run(room, slot, cost, now).0;
+            let decision = one.decision.filter(|_| step.wants_figures());
+            (cost == 0 || !one.verdict.is_allowed()).then_some(One { decision, ..one })
+        }
+    }
+}
+
+/// The answer to a key for which there is no room and that may not share: come back a window later,
+/// when every limiter that was not asked meanwhile is as good as new.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    enforced: bool,
+    decision: Decision,
+}
+
+impl Refusal {
+    pub(super) fn of<R: Room>(room: &R, cost: u64, enforced: bool) -> Self {
+        let outcome = match cost {
+            0 => Outcome::Allow { delay: Default::default() },
+            _ => Outcome::Deny { retry_after: room.window() },
+        };
+        let decision =
+            Decision { outcome, limit: room.limit(), remaining: 0, reset_after: room.window() };
+        Self { enforced, decision }
+    }
+
+    fn one(self, step: Step, at: Timestamp) -> One {
+        let decision = step.wants_figures().then_some(self.decision);
+        One { verdict: self.verdict(), at, decision, overloaded: true }
+    }
+}
+
+impl Verbs for Refusal {
+    fn advance(&mut self, _now: Timestamp) {}
+
+    fn decide(&mut self) -> Verdict {
+        self.decision.verdict()
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.decision.verdict()
+    }
+
+    fn take(&mut self) {}
+
+    fn give_back(&mut self) {}
+
+    fn report(&self) -> Decision {
+        self.decision
+    }
+
+    fn is_enforced(&self) -> bool {
+        self.enforced
+    }
+}
+
+impl Grip for Refusal {
+    fn is_overloaded(&self) -> bool {
+        true
+    }
+
+    fn settle(&mut self, _now: Timestamp, _reserved: u64, _actual: u64) {}
+}
+
+/// The shared limiter in hand for one of the keys without room: it gives nothing back.
+pub(super) struct Sharing<'a, R: Room>(pub(super) Held<'a, R>);
+
+impl<R: Room> Verbs for Sharing<'_, R> {
+    fn advance(&mut self, now: Timestamp) {
+        self.0.advance(now);
+    }
+
+    fn decide(&mut self) -> Verdict {
+        self.0.decide()
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.0.verdict()
+    }
+
+    fn take(&mut self) {
+        self.0.take();
+    }
+
+    fn give_back(&mut self) {}
+
+    fn report(&self) -> Decision {
+        self.0.report()
+    }
+
+    fn is_enforced(&self) -> bool {
+        self.0.is_enforced()
+    }
+}
+
+impl<R: Room> Grip for Sharing<'_, R> {
+    fn is_overloaded(&self) -> bool {
+        true
+    }
+
+    fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
+        if actual > reserved {
+            self.0.settle(now, reserved, actual);
+        }
+    }
+}
