@@ -49,9 +49,9 @@ mod rules;
 mod shaper;
 mod stats;
 mod store;
-mod wait;
 #[cfg(feature = "tower")]
 pub mod tower;
+mod wait;
 
 pub use answer::{Answer, Matched};
 #[cfg(feature = "tokio")]

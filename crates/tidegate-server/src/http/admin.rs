@@ -23,12 +23,12 @@ pub(super) async fn reset(State(app): State<App>, request: Request) -> Result<Re
                       or POST to /v1/refund to give so many units back";
         return Err(Problem::new(Kind::InvalidBody, detail));
     }
-    let reset = question.ask(|request| app.gate.reset(request));
+    let reset = question.ask(async |request| app.gate.reset(request)).await;
     answer::json(&Reset { reset })
 }
 
 /// Gives the cost back; the figures are those after it, `allowed` whether the cost would fit now.
 pub(super) async fn refund(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let question = Question::read(request, app.limits).await?;
-    question.ask(|request| answer::told(&app.gate.refund(request)))
+    question.ask(async |request| answer::told(&app.gate.refund(request))).await
 }

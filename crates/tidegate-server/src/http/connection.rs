@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
@@ -51,9 +51,9 @@ async fn run(
     limits: Limits,
     mut stop: Stop,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let used = Arc::new(AtomicBool::new(false));
+    let uses = Arc::new(Uses::default());
     let builder = builder(limits);
-    let service = noting(Arc::clone(&used), router);
+    let service = noting(Arc::clone(&uses), router);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut look = interval_at(Instant::now() + limits.idle, limits.idle);
     let (mut draining, mut warned) = (false, false);
@@ -65,7 +65,7 @@ async fn run(
                 connection.as_mut().graceful_shutdown();
             }
             _ = look.tick() => {
-                let idle = !used.swap(false, Ordering::Relaxed);
+                let idle = !uses.any_since_last_look();
                 if idle && warned {
                     return Ok(());
                 }
@@ -93,9 +93,39 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
     builder
 }
 
-/// The router, noting that the connection is used.
+/// What a connection is used for.
+#[derive(Debug, Default)]
+struct Uses {
+    /// A request came since the last look.
+    came: AtomicBool,
+    /// Requests whose answers are not there yet: a rule may let them wait.
+    under_way: AtomicUsize,
+}
+
+impl Uses {
+    fn any_since_last_look(&self) -> bool {
+        self.came.swap(false, Ordering::Relaxed) || self.under_way.load(Ordering::Relaxed) > 0
+    }
+
+    fn begin(self: &Arc<Self>) -> UnderWay {
+        self.came.store(true, Ordering::Relaxed);
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        UnderWay(Arc::clone(self))
+    }
+}
+
+/// A request that is under way until this is dropped.
+struct UnderWay(Arc<Uses>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The router, noting what the connection is used for.
 fn noting(
-    used: Arc<AtomicBool>,
+    uses: Arc<Uses>,
     router: Router,
 ) -> impl Service<
     Request<Incoming>,
@@ -105,8 +135,12 @@ fn noting(
 > {
     let router = TowerToHyperService::new(router);
     service_fn(move |request: Request<Incoming>| {
-        used.store(true, Ordering::Relaxed);
-        router.call(request.map(Body::new))
+        let under_way = uses.begin();
+        let answer = router.call(request.map(Body::new));
+        async move {
+            let _under_way = under_way;
+            answer.await
+        }
     })
 }
 
@@ -136,6 +170,19 @@ mod tests {
     async fn a_client_that_says_too_little_to_tell_the_version_is_cut() {
         let server = impatient(|limits| limits.idle = SHORT).await;
         assert_eq!(server.exchange("PRI * HTTP/2").await, "");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_waits_longer_than_a_connection_may_idle_is_answered() {
+        let mut limits = Limits::default();
+        limits.idle = SHORT;
+        let waits = axum::routing::get(async || {
+            tokio::time::sleep(4 * SHORT).await;
+            "at last"
+        });
+        let server = testing::serve(Router::new().route("/", waits), limits).await;
+        let answer = server.exchange("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
+        assert!(answer.ends_with("at last"), "{answer}");
     }
 
     #[tokio::test]

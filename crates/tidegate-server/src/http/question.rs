@@ -88,7 +88,7 @@ impl Question {
     }
 
     /// Puts the question.
-    pub(super) fn ask<T>(&self, to: impl FnOnce(&tidegate::Request<'_>) -> T) -> T {
+    pub(super) async fn ask<T>(&self, to: impl AsyncFnOnce(&tidegate::Request<'_>) -> T) -> T {
         let entries: Vec<_> = self.items.iter().map(|item| item.entries.pairs()).collect();
         let costs = self.items.iter().map(|item| item.cost.or(self.cost).unwrap_or_default());
         let descriptors: Vec<_> = entries
@@ -96,7 +96,7 @@ impl Question {
             .zip(costs)
             .map(|(entries, cost)| Descriptor::new(entries).cost(cost.units()))
             .collect();
-        to(&tidegate::Request::new(&self.domain, &descriptors))
+        to(&tidegate::Request::new(&self.domain, &descriptors)).await
     }
 }
 

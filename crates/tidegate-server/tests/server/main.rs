@@ -13,3 +13,4 @@ mod process;
 mod protocols;
 mod raw;
 mod stopping;
+mod waiting;

@@ -8,26 +8,51 @@ use std::thread::{self, Thread};
 
 use tidegate_core::{Micros, Outcome, Timestamp};
 
-use super::door::Door;
+use super::door::{Door, step_behind};
 use super::turn::Turn;
 use crate::clock::{Park, Sleep, Timer};
-use crate::store::memory::Done;
+use crate::store::memory::{Done, Step};
 
 /// Waits as a task; ends when the work may run, or is refused. Dropped while it waits, it leaves no
 /// trace; dropped while an admitted request is held, that keeps its slot.
 pub(crate) async fn wait<D: Door>(door: D, timer: &impl Timer) -> Done {
-    let mut turn = Turn::new(door);
-    let mut alarm = Alarm::default();
-    let mut done =
-        poll_fn(|context| alarm.drive(timer, context, |now, waker| turn.poll(now, waker))).await;
-    let runs_at = release(turn.door(), &mut done);
-    while timer.now() < runs_at {
-        timer.sleep_until(runs_at).await;
+    if never_waits(&door) {
+        let mut done = step_behind(&door, Step::Ask);
+        hold(&door, &mut done, timer).await;
+        return done;
     }
+    let mut turn = Turn::new(door);
+    let mut done = turn_of(&mut turn, timer).await;
+    hold(turn.door(), &mut done, timer).await;
     done
 }
 
-/// The same, by blocking the thread.
+/// The same, but ends when it is admitted: the work must be held for the delay that is told.
+pub(crate) async fn wait_in_line<D: Door>(door: D, timer: &impl Timer) -> Done {
+    if never_waits(&door) {
+        return step_behind(&door, Step::Ask);
+    }
+    turn_of(&mut Turn::new(door), timer).await
+}
+
+async fn turn_of<D: Door>(turn: &mut Turn<D>, timer: &impl Timer) -> Done {
+    let mut alarm = Alarm::default();
+    poll_fn(|context| alarm.drive(timer, context, |now, waker| turn.poll(now, waker))).await
+}
+
+async fn hold<D: Door>(door: &D, done: &mut Done, timer: &impl Timer) {
+    let runs_at = release(door, done);
+    while timer.now() < runs_at {
+        timer.sleep_until(runs_at).await;
+    }
+}
+
+/// Whether every limiter would refuse it at once, so that it need not stand in a line to be decided.
+fn never_waits<D: Door>(door: &D) -> bool {
+    !door.delay_is_waiting() && door.stops().iter().all(|stop| stop.patience.wait.is_zero())
+}
+
+/// What [`wait`] does, by blocking the thread.
 pub(crate) fn wait_blocking<D: Door>(door: D, clock: &impl Park) -> Done {
     let mut turn = Turn::new(door);
     let mut done = block(clock, |now, waker| turn.poll(now, waker));

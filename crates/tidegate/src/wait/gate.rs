@@ -3,7 +3,7 @@
 use tidegate_core::Micros;
 
 use super::door::{Door, Patience, Stop, step_behind};
-use super::drive::{wait, wait_blocking};
+use super::drive::{wait, wait_blocking, wait_in_line};
 use super::lines::{LineKey, Lines};
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
@@ -115,6 +115,14 @@ impl<C: Timer> Gate<C> {
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
         let done = wait(self.door(met.clone()), self.clock()).await;
+        self.answer(&met, done)
+    }
+
+    /// The same as [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is told
+    /// and not waited for. For who decides on behalf of others, and hands the answer on.
+    pub async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
+        let met = self.met(request);
+        let done = wait_in_line(self.door(met.clone()), self.clock()).await;
         self.answer(&met, done)
     }
 }
