@@ -87,8 +87,8 @@ impl Clock for Timestamp {
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     counter: quanta::Clock,
-    began: u64,
-    began_at: Timestamp,
+    /// What to add, wrapping, to the microseconds that the counter tells.
+    counter_to_wall_us: u64,
     /// Microseconds per tick of the counter, times 2^64.
     us_per_tick: u64,
 }
@@ -102,15 +102,19 @@ impl SystemClock {
         const TICKS: u64 = 1 << 40;
         let counter = quanta::Clock::new();
         let nanos = u128::from(counter.delta_as_nanos(0, TICKS));
+        let us_per_tick =
+            u64::try_from((nanos << 64) / (u128::from(TICKS) * 1_000)).unwrap_or(u64::MAX);
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            began: counter.raw(),
-            began_at: Timestamp::from_micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)),
-            us_per_tick: u64::try_from((nanos << 64) / (u128::from(TICKS) * 1_000))
-                .unwrap_or(u64::MAX),
-            counter,
-        }
+        let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+        let counter_us = micros(counter.raw(), us_per_tick);
+        Self { counter, counter_to_wall_us: wall_us.wrapping_sub(counter_us), us_per_tick }
     }
+}
+
+/// Whole microseconds in so many ticks.
+#[inline]
+const fn micros(ticks: u64, us_per_tick: u64) -> u64 {
+    ((ticks as u128 * us_per_tick as u128) >> 64) as u64
 }
 
 impl Default for SystemClock {
@@ -122,9 +126,8 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        let ticks = self.counter.raw().saturating_sub(self.began);
-        let passed_us = (u128::from(ticks) * u128::from(self.us_per_tick)) >> 64;
-        Timestamp::from_micros(self.began_at.as_micros().saturating_add(passed_us as u64))
+        let counter_us = micros(self.counter.raw(), self.us_per_tick);
+        Timestamp::from_micros(counter_us.wrapping_add(self.counter_to_wall_us))
     }
 
     fn never_steps_back(&self) -> bool {

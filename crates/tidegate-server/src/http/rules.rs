@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
-use tidegate::{Limit, Micros, OverrideSpec, PolicyRule, Spec};
+use tidegate::{Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
 
 use super::problem::Problem;
 use super::{App, answer};
@@ -39,7 +39,27 @@ struct Rule<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_keys: Option<usize>,
     on_full: &'static str,
+    on_excess: Excess,
     overrides: Vec<Override<'a>>,
+}
+
+/// What becomes of a request that is too much: the word, or how long and beside how many it may wait.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Excess {
+    Word(&'static str),
+    Wait { wait_us: u64, max_waiters: usize },
+}
+
+impl From<OnExcess> for Excess {
+    fn from(on_excess: OnExcess) -> Self {
+        match on_excess {
+            OnExcess::Reject => Self::Word("reject"),
+            OnExcess::Wait { wait, max_waiters } => {
+                Self::Wait { wait_us: wait.as_micros(), max_waiters }
+            }
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -86,6 +106,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             figures: Figures::from(&spec.spec),
             max_keys: spec.max_keys,
             on_full: words::on_full(spec.on_full),
+            on_excess: spec.on_excess.into(),
             overrides: spec.overrides.iter().map(Override::from).collect(),
         }
     }
