@@ -54,6 +54,12 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// Takes `cost` units at `at`, also beyond the limit (debt); counters stop at their largest value.
     fn take(&self, state: &mut Self::State, at: Timestamp, cost: u64);
 
+    /// Takes `cost` units like [`Room::take`], in the memory that the state has. A state that would have
+    /// to grow keeps its times more coarsely instead, and admits no sooner for it.
+    fn take_in_place(&self, state: &mut Self::State, at: Timestamp, cost: u64) {
+        self.take(state, at, cost);
+    }
+
     /// Gives `units` back, to no fewer than none used. Which of several units come back first is the
     /// algorithm's own: the oldest where each has a time of its own, those that weigh most in a
     /// weighted count. Units that count no more are not given back.

@@ -20,6 +20,8 @@ pub struct Held<'a, R: Room> {
     slot: &'a mut Option<R::State>,
     cost: u64,
     enforced: bool,
+    /// There is no memory for its state to grow.
+    in_place: bool,
     /// What the clock reads.
     now: Timestamp,
     /// The instant that counts: `now`, or the time of the last unit for a clock a little behind it.
@@ -36,6 +38,7 @@ impl<'a, R: Room> Held<'a, R> {
             slot,
             cost,
             enforced: true,
+            in_place: false,
             now: Timestamp::EPOCH,
             at: Timestamp::EPOCH,
             verdict: Verdict::Allow,
@@ -47,6 +50,14 @@ impl<'a, R: Room> Held<'a, R> {
     #[must_use]
     pub const fn shadow(mut self) -> Self {
         self.enforced = false;
+        self
+    }
+
+    /// The same where there is no memory for its state to grow: what is taken is kept more coarsely then,
+    /// and nothing is admitted sooner for it.
+    #[must_use]
+    pub const fn in_place(mut self) -> Self {
+        self.in_place = true;
         self
     }
 
@@ -81,9 +92,8 @@ impl<'a, R: Room> Held<'a, R> {
     /// back, or takes it even into debt.
     pub fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
         if actual > reserved {
-            let room = self.room;
-            let (state, at) = self.advanced(now);
-            room.take(state, at, actual - reserved);
+            self.advanced(now);
+            self.take_units(actual - reserved);
         } else {
             self.give_back_units(now, reserved - actual);
         }
@@ -120,6 +130,15 @@ impl<'a, R: Room> Held<'a, R> {
     #[must_use]
     pub fn is_as_good_as_new(&self) -> bool {
         self.slot.as_ref().is_none_or(|state| self.room.is_as_good_as_new(state, self.at))
+    }
+
+    fn take_units(&mut self, units: u64) {
+        let Some(state) = &mut *self.slot else { return };
+        if self.in_place {
+            self.room.take_in_place(state, self.at, units);
+        } else {
+            self.room.take(state, self.at, units);
+        }
     }
 
     fn give_back_units(&mut self, now: Timestamp, units: u64) {
@@ -212,8 +231,8 @@ impl<R: Room> Verbs for Held<'_, R> {
     }
 
     fn take(&mut self) {
-        if let (Some(state), 1..) = (&mut *self.slot, self.cost) {
-            self.room.take(state, self.at, self.cost);
+        if self.cost > 0 {
+            self.take_units(self.cost);
             self.taken = true;
         }
     }

@@ -145,3 +145,30 @@ fn logs_that_have_room_for_all_they_need_are_never_overloaded() {
     let (_, own, _) = grow(1, 60, 1_024, OnFull::Refuse);
     assert_eq!(own, 60, "there is always room for one");
 }
+
+/// Logs that need more than there is, all of which began while there was room.
+#[test]
+fn a_log_without_memory_to_grow_admits_its_limit_and_not_one_unit_more() {
+    const KEYS: usize = 40;
+    const LIMIT: u64 = 2_000;
+    let _turn = turn();
+    for on_full in [OnFull::Share, OnFull::Refuse] {
+        let mut spec = Spec::new(Algorithm::SlidingLog, LIMIT, Micros::from_secs(86_400));
+        spec.max_memory = Some(800_000);
+        let rule = RuleSpec::new("r", spec).key(["user"]).max_keys(1_000, on_full);
+        let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), Ticking(AtomicU64::new(0)));
+        let (mut admitted, mut overloaded) = ([0; KEYS], 0);
+        for _ in 0..LIMIT + 500 {
+            for (key, admitted) in admitted.iter_mut().enumerate() {
+                let user = key.to_string();
+                let entries = [("user", user.as_str())];
+                let descriptors = [Descriptor::new(&entries)];
+                let answer = gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors));
+                *admitted += u64::from(answer.is_allowed());
+                overloaded += u64::from(answer.is_overloaded());
+            }
+        }
+        assert_eq!(admitted, [LIMIT; KEYS], "{on_full:?}");
+        assert!(overloaded > 0, "there was memory for all");
+    }
+}

@@ -174,8 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_waits_longer_than_a_connection_may_idle_is_answered() {
-        let mut limits = Limits::default();
-        limits.idle = SHORT;
+        let limits = Limits { idle: SHORT, ..Limits::default() };
         let waits = axum::routing::get(async || {
             tokio::time::sleep(4 * SHORT).await;
             "at last"

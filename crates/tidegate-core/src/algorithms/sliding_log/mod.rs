@@ -113,6 +113,21 @@ impl SlidingLog {
         }
     }
 
+    /// The entry of units taken now, after what can go has made room for it.
+    fn entry(&self, state: &mut State, at: Timestamp, cost: u64) -> Entry {
+        self.forget_what_made_room(state, at, cost);
+        Self::drop_one_that_left(state, at);
+        Self::drop_one_that_left(state, at);
+        state.ring.free_some();
+        state.last = at;
+        // Entries stay in order also where the clock went back to the middle of a tick.
+        let leaves =
+            state.ring.back().map_or(Timestamp::EPOCH, |newest| newest.leaves).max(self.leaves(at));
+        let held = state.held();
+        let total = state.gone.wrapping_add(held.saturating_add(cost).min(MOST_HELD.max(held)));
+        Entry { leaves, total }
+    }
+
     /// Drops the oldest entry if it has left. Twice for each entry added, the ring never holds more
     /// entries than can count at once, and nothing is ever swept.
     fn drop_one_that_left(state: &mut State, at: Timestamp) {
@@ -160,17 +175,18 @@ impl Room for SlidingLog {
     }
 
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
-        self.forget_what_made_room(state, at, cost);
-        Self::drop_one_that_left(state, at);
-        Self::drop_one_that_left(state, at);
-        state.ring.free_some();
-        // Entries stay in order also where the clock went back to the middle of a tick.
-        let leaves =
-            state.ring.back().map_or(Timestamp::EPOCH, |newest| newest.leaves).max(self.leaves(at));
-        let held = state.held();
-        let total = state.gone.wrapping_add(held.saturating_add(cost).min(MOST_HELD.max(held)));
-        state.ring.record(Entry { leaves, total });
-        state.last = at;
+        let entry = self.entry(state, at, cost);
+        state.ring.record(entry);
+    }
+
+    /// Where there is no place for an entry, the units of the newest one leave with those taken now.
+    fn take_in_place(&self, state: &mut State, at: Timestamp, cost: u64) {
+        let entry = self.entry(state, at, cost);
+        if state.ring.has_place() {
+            state.ring.record(entry);
+        } else {
+            state.ring.replace_newest(entry);
+        }
     }
 
     /// The oldest units that count are given back. Those that have left are kept, for a clock that goes

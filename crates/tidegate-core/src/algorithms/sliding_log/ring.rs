@@ -129,6 +129,21 @@ impl Ring {
         }
     }
 
+    /// Whether there is memory for one more entry.
+    pub(super) fn has_place(&self) -> bool {
+        let full = self.chunk_len();
+        self.chunks.back().is_some_and(|chunk| chunk.len() < chunk.capacity().min(full))
+    }
+
+    /// Puts an entry into the place of the newest one, or of the first where there is none.
+    pub(super) fn replace_newest(&mut self, entry: Entry) {
+        let there_is_one = self.len() > 0;
+        match self.chunks.back_mut().and_then(|chunk| chunk.last_mut()) {
+            Some(newest) if there_is_one => *newest = entry,
+            _ => self.record(entry),
+        }
+    }
+
     /// Moves the front past the oldest `entries`, in constant time: their chunks are freed later.
     pub(super) fn skip(&mut self, entries: usize) {
         self.skipped += entries.min(self.len());

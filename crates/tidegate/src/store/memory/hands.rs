@@ -38,13 +38,9 @@ impl Standing {
     pub(super) const fn is_there(self) -> bool {
         matches!(self, Self::There | Self::Cramped)
     }
-
-    const fn may_need_shared(self) -> bool {
-        matches!(self, Self::Cramped | Self::Beyond)
-    }
 }
 
-/// All hands of a step in one table, and the shared limiter if one of them may need it.
+/// All hands of a step in one table, and the shared limiter if one of them needs it.
 #[derive(Debug)]
 pub(super) struct Hands<'a, R: Room> {
     pub(super) hands: Vec<Hand<R>>,
@@ -53,7 +49,7 @@ pub(super) struct Hands<'a, R: Room> {
 
 impl<'a, R: Room> Hands<'a, R> {
     pub(super) fn new(hands: Vec<Hand<R>>, shared: &'a Shared<R>, budget: &Budget) -> Self {
-        let needed = hands.iter().any(|hand| hand.standing.may_need_shared());
+        let needed = hands.iter().any(|hand| hand.standing == Standing::Beyond);
         Self { hands, shared: if needed { shared.hold(budget) } else { None } }
     }
 
@@ -63,15 +59,17 @@ impl<'a, R: Room> Hands<'a, R> {
         let mut shared = self.shared.as_mut().map(|(slot, _)| &mut slot.state);
         let verbs = self.hands.iter_mut().map(|hand| {
             let Part { place, cost, enforced, .. } = hand.part;
-            let elsewhere = hand.standing.may_need_shared().then(|| match shared.take() {
-                Some(slot) => Box::new(Sharing(of(room, slot, cost, enforced))) as Box<dyn Grip>,
-                None => Box::new(Refusal::of(room, cost, enforced)),
-            });
-            let own = of(room, &mut hand.slot, cost, enforced);
-            let verbs: Box<dyn Grip + 'h> = match (hand.standing, elsewhere) {
-                (Standing::Cramped, Some(elsewhere)) => Box::new(Cramped { own, elsewhere }),
-                (_, Some(elsewhere)) => elsewhere,
-                (_, None) => Box::new(own),
+            let verbs: Box<dyn Grip + 'h> = match hand.standing {
+                Standing::Beyond => match shared.take() {
+                    Some(slot) => Box::new(Sharing(of(room, slot, cost, enforced))),
+                    None => Box::new(Refusal::of(room, cost, enforced)),
+                },
+                Standing::Cramped => {
+                    Box::new(Cramped(of(room, &mut hand.slot, cost, enforced).in_place()))
+                }
+                Standing::There | Standing::Claimed | Standing::Absent => {
+                    Box::new(of(room, &mut hand.slot, cost, enforced))
+                }
             };
             Holding { place, verbs }
         });
@@ -96,63 +94,45 @@ fn of<'a, R: Room>(
     if enforced { held } else { held.shadow() }
 }
 
-/// A limiter that has no memory to grow: what it denies is denied; what it would admit, the shared
-/// limiter decides.
-struct Cramped<'a, R: Room> {
-    own: Held<'a, R>,
-    elsewhere: Box<dyn Grip + 'a>,
-}
-
-impl<'a, R: Room> Cramped<'a, R> {
-    /// Who has the last word.
-    fn deciding(&self) -> &(dyn Grip + 'a) {
-        if self.own.verdict().is_allowed() { &*self.elsewhere } else { &self.own }
-    }
-}
+/// A limiter that has no memory to grow, and goes on in what it has.
+struct Cramped<'a, R: Room>(Held<'a, R>);
 
 impl<R: Room> Verbs for Cramped<'_, R> {
     fn advance(&mut self, now: Timestamp) {
-        self.own.advance(now);
-        self.elsewhere.advance(now);
+        self.0.advance(now);
     }
 
     fn decide(&mut self) -> Verdict {
-        let own = self.own.decide();
-        let elsewhere = self.elsewhere.decide();
-        if own.is_allowed() { elsewhere } else { own }
+        self.0.decide()
     }
 
     fn verdict(&self) -> Verdict {
-        self.deciding().verdict()
+        self.0.verdict()
     }
 
     fn take(&mut self) {
-        self.elsewhere.take();
+        self.0.take();
     }
 
     fn give_back(&mut self) {
-        self.own.give_back();
+        self.0.give_back();
     }
 
     fn report(&self) -> Decision {
-        self.deciding().report()
+        self.0.report()
     }
 
     fn is_enforced(&self) -> bool {
-        self.own.is_enforced()
+        self.0.is_enforced()
     }
 }
 
 impl<R: Room> Grip for Cramped<'_, R> {
     fn is_overloaded(&self) -> bool {
-        self.deciding().is_overloaded()
+        true
     }
 
     fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
-        if actual > reserved {
-            self.elsewhere.settle(now, reserved, actual);
-        } else {
-            self.own.settle(now, reserved, actual);
-        }
+        self.0.settle(now, reserved, actual);
     }
 }

@@ -59,7 +59,8 @@ impl<R: Room> Shared<R> {
         let claimed = self.claim(&slot, budget);
         let one = match claimed {
             Some(_) => step.run(room, &mut slot.state, cost, now).0,
-            None => self.without_growing(room, &mut slot, cost, step, now).unwrap_or_else(refusal),
+            None if slot.state.is_some() => step.run_in_place(room, &mut slot.state, cost, now),
+            None => refusal(),
         };
         slot.weigh(room, budget, claimed.unwrap_or(0));
         Some(One { overloaded: true, ..one })
@@ -96,39 +97,6 @@ impl<R: Room> Shared<R> {
     fn claim(&self, slot: &Overflow<R>, budget: &Budget) -> Option<usize> {
         let bytes = if slot.state.is_some() { self.need.next } else { self.need.first };
         budget.claim_bytes(bytes).then_some(bytes)
-    }
-
-    /// A step when there is no memory for one unit more: what it denies it denies, and it gives back.
-    fn without_growing(
-        &self,
-        room: &R,
-        slot: &mut Overflow<R>,
-        cost: u64,
-        step: Step,
-        now: Timestamp,
-    ) -> Option<One> {
-        without_growing(room, &mut slot.state, cost, step, now)
-    }
-}
-
-/// A step with a limiter for whose growth there is no memory. Giving back needs none; else `None`
-/// where it would admit, for that has to be decided elsewhere.
-pub(super) fn without_growing<R: Room>(
-    room: &R,
-    slot: &mut Option<R::State>,
-    cost: u64,
-    step: Step,
-    now: Timestamp,
-) -> Option<One> {
-    slot.as_ref()?;
-    match step {
-        Step::Refund => Some(step.run(room, slot, cost, now).0),
-        Step::Settle { actual } => (actual <= cost).then(|| step.run(room, slot, cost, now).0),
-        Step::Decide | Step::Ask | Step::Peek => {
-            let one = Step::Peek.run(room, slot, cost, now).0;
-            let decision = one.decision.filter(|_| step.wants_figures());
-            (cost == 0 || !one.verdict.is_allowed()).then_some(One { decision, ..one })
-        }
     }
 }
 

@@ -73,7 +73,23 @@ impl Step {
         cost: u64,
         now: Timestamp,
     ) -> (One, bool) {
-        let mut held = Held::new(room, slot, cost);
+        self.run_held(Held::new(room, slot, cost), cost, now)
+    }
+
+    /// The same with a limiter for whose growth there is no memory.
+    pub(super) fn run_in_place<R: Room>(
+        self,
+        room: &R,
+        slot: &mut Option<R::State>,
+        cost: u64,
+        now: Timestamp,
+    ) -> One {
+        let (one, _) = self.run_held(Held::new(room, slot, cost).in_place(), cost, now);
+        One { overloaded: true, ..one }
+    }
+
+    #[inline]
+    fn run_held<R: Room>(self, mut held: Held<'_, R>, cost: u64, now: Timestamp) -> (One, bool) {
         let (verdict, changed) = match self {
             Self::Decide | Self::Ask => {
                 let verdict = held.ask(now);
@@ -246,9 +262,9 @@ impl<R: Room> Grip for Held<'_, R> {
 /// dozen limiters for each request, going on where the one before ended. So a key may for a moment find
 /// no room though there could be some, and a place that became free is found before all limiters have
 /// been looked at once. Where states grow (a `sliding_log`), no new limiter is let into the last eighth
-/// of the bytes, and one that is there and would admit, but has no memory left for one unit more, is
-/// treated like a key without room for that request; what it denies it denies itself, and it loses
-/// nothing.
+/// of the bytes. One that is there and has no memory left for one unit more goes on in the memory that it
+/// has, with coarser times: units taken then count for as long as the last of them. So it may admit later
+/// than it would have, and never sooner, and such answers say `overloaded` as well.
 ///
 /// A look (`peek`, or a cost of 0) at such a key tells what a request would be told. A refund gives
 /// nothing back to the shared limiter: it may come from a key that took nothing there, or long ago, and

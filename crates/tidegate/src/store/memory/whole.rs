@@ -18,7 +18,7 @@ use super::budget::{self, Budget, Need};
 use super::build::{Build, Inherited};
 use super::estate::Estate;
 use super::later::Later;
-use super::shared::{Shared, without_growing};
+use super::shared::Shared;
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 use super::table::{Followed, Hold, OnFull, One, Part, Step, Table};
 use crate::clock::Reading;
@@ -152,8 +152,7 @@ impl<R: Room> Whole<R> {
         }
     }
 
-    /// A step with a limiter that is in a locked shard; `None` where it is not, or where it would admit
-    /// but has no memory to grow.
+    /// A step with a limiter that is in a locked shard; `None` where it is not.
     #[inline]
     fn with_found(
         &self,
@@ -162,13 +161,13 @@ impl<R: Room> Whole<R> {
         cost: u64,
         step: Step,
         now: Timestamp,
-    ) -> Found {
-        let Some(kept) = shard.get_mut(print) else { return Found::Nothing };
+    ) -> Option<One> {
+        let kept = shard.get_mut(print)?;
         let growth = self.growth(step, cost);
         if !self.budget.claim_bytes(growth) {
             return self.with_cramped(shard, print, cost, step, now);
         }
-        Found::Told(self.run(kept, cost, step, now, growth))
+        Some(self.run(kept, cost, step, now, growth))
     }
 
     /// A step with a limiter for which so many bytes are claimed.
@@ -182,7 +181,8 @@ impl<R: Room> Whole<R> {
         one
     }
 
-    /// The same where memory is short: limiters that can go are looked for, this one among them.
+    /// The same where memory is short: limiters that can go are looked for, this one among them, and if
+    /// there are none it goes on in the memory that it has.
     #[cold]
     fn with_cramped(
         &self,
@@ -191,17 +191,32 @@ impl<R: Room> Whole<R> {
         cost: u64,
         step: Step,
         now: Timestamp,
-    ) -> Found {
+    ) -> Option<One> {
         let growth = self.growth(step, cost);
         let claimed = self.claim_growth(shard, growth, now);
+        if !claimed {
+            self.drop_if_as_good_as_new(shard, print, now);
+        }
         match shard.get_mut(print) {
-            Some(kept) if claimed => Found::Told(self.run(kept, cost, step, now, growth)),
-            Some(kept) => without_growing(&self.room, &mut kept.slot, cost, step, now)
-                .map_or(Found::NoRoom, Found::Told),
+            Some(kept) if claimed => Some(self.run(kept, cost, step, now, growth)),
+            Some(kept) => {
+                let one = step.run_in_place(&self.room, &mut kept.slot, cost, now);
+                kept.weigh(&self.room, &self.budget, 0);
+                Some(one)
+            }
             None => {
                 self.budget.resize(if claimed { growth } else { 0 }, 0);
-                Found::Nothing
+                None
             }
+        }
+    }
+
+    /// A limiter that can not grow and holds nothing may have no memory for a single unit either: its key
+    /// is treated as one that has none.
+    fn drop_if_as_good_as_new(&self, shard: &mut Shard<R>, print: Fingerprint, now: Timestamp) {
+        let state = shard.get(print).and_then(|kept| kept.slot.as_ref());
+        if state.is_some_and(|state| self.room.is_as_good_as_new(state, now)) {
+            shard.forget(print, &self.budget);
         }
     }
 
@@ -228,13 +243,6 @@ impl<R: Room> Whole<R> {
     }
 }
 
-/// What came of a look for a limiter.
-enum Found {
-    Nothing,
-    Told(One),
-    NoRoom,
-}
-
 impl<R: Room> Table for Whole<R> {
     fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
         self.one(print, cost, Step::Decide, reading).verdict.is_allowed()
@@ -247,11 +255,9 @@ impl<R: Room> Table for Whole<R> {
             return self.later.one(print, cost, step, reading);
         }
         let now = reading.anew();
-        let one = match self.with_found(&mut shard, print, cost, step, now) {
-            Found::Told(one) => Some(one),
-            Found::Nothing => self.with_new(&mut shard, print, cost, step, now),
-            Found::NoRoom => None,
-        };
+        let one = self
+            .with_found(&mut shard, print, cost, step, now)
+            .or_else(|| self.with_new(&mut shard, print, cost, step, now));
         drop(shard);
         one.or_else(|| self.shared.one(&self.room, &self.budget, cost, step.beyond(cost), reading))
             .unwrap_or_else(|| self.later.one(print, cost, step, reading))

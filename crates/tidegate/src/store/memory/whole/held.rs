@@ -37,8 +37,8 @@ impl<R: Room> Whole<R> {
     fn take_in_hand(&self, shards: &mut [Locked<'_, R>], part: Part, now: Timestamp) -> Hand<R> {
         let hand = |standing| Hand { part, slot: None, standing, claimed: 0 };
         let Some(shard) = shard_among(shards, part.print) else { return hand(Standing::Beyond) };
-        if shard.get(part.print).is_some() {
-            return self.take_kept_in_hand(shard, part, now).unwrap_or(hand(Standing::Beyond));
+        if let Some(hand) = self.take_kept_in_hand(shard, part, now) {
+            return hand;
         }
         let stays = part.step.begins(part.cost);
         match self.find_room(shard, stays, now) {
@@ -58,6 +58,10 @@ impl<R: Room> Whole<R> {
         let slot = shard.get_mut(part.print)?.slot.take();
         let wanted = self.growth(part.step, part.cost);
         let claimed = self.claim_growth(shard, wanted, now);
+        if !claimed && slot.as_ref().is_some_and(|state| self.room.is_as_good_as_new(state, now)) {
+            shard.forget(part.print, &self.budget);
+            return None;
+        }
         let standing = if claimed { Standing::There } else { Standing::Cramped };
         Some(Hand { part, slot, standing, claimed: if claimed { wanted } else { 0 } })
     }
