@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
@@ -18,6 +17,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, interval_at};
 
+use super::uses::Uses;
 use super::withhold::Withholding;
 use super::{Limits, head, refused};
 use crate::stop::Stop;
@@ -33,8 +33,9 @@ const BUFFER_BYTES: usize = head::MOST_BYTES;
 pub(super) async fn serve(stream: TcpStream, router: Router, limits: Limits, stop: Stop) {
     // Without this a small answer may wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    let (stream, mut handed_over) = Withholding::new(stream);
-    let ended = run(stream, router, limits, stop).await;
+    let uses = Arc::new(Uses::default());
+    let (stream, mut handed_over) = Withholding::new(stream, Arc::clone(&uses), limits);
+    let ended = run(stream, uses, router, limits, stop).await;
     if let Err(error) = &ended {
         // It concerns nobody but its client.
         tracing::debug!(%error, "a connection broke off");
@@ -47,11 +48,11 @@ pub(super) async fn serve(stream: TcpStream, router: Router, limits: Limits, sto
 
 async fn run(
     stream: Withholding,
+    uses: Arc<Uses>,
     router: Router,
     limits: Limits,
     mut stop: Stop,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let uses = Arc::new(Uses::default());
     let builder = builder(limits);
     let service = noting(Arc::clone(&uses), router);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -91,36 +92,6 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(HEAD_BYTES);
     builder
-}
-
-/// What a connection is used for.
-#[derive(Debug, Default)]
-struct Uses {
-    /// A request came since the last look.
-    came: AtomicBool,
-    /// Requests whose answers are not there yet: a rule may let them wait.
-    under_way: AtomicUsize,
-}
-
-impl Uses {
-    fn any_since_last_look(&self) -> bool {
-        self.came.swap(false, Ordering::Relaxed) || self.under_way.load(Ordering::Relaxed) > 0
-    }
-
-    fn begin(self: &Arc<Self>) -> UnderWay {
-        self.came.store(true, Ordering::Relaxed);
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        UnderWay(Arc::clone(self))
-    }
-}
-
-/// A request that is under way until this is dropped.
-struct UnderWay(Arc<Uses>);
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// The router, noting what the connection is used for.
@@ -182,6 +153,37 @@ mod tests {
         let server = testing::serve(Router::new().route("/", waits), limits).await;
         let answer = server.exchange("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
         assert!(answer.ends_with("at last"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_says_no_more_gets_its_answers() {
+        let waits = axum::routing::get(async || {
+            tokio::time::sleep(SHORT).await;
+            "at last"
+        });
+        let server = testing::serve(Router::new().route("/", waits), Limits::default()).await;
+        let mut stream = server.connect().await;
+        stream.write_all("GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(3).as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let answers = until_closed(&mut stream).await;
+        assert_eq!(answers.matches("at last").count(), 3, "{answers}");
+    }
+
+    /// So one who waits for a limiter leaves its line.
+    #[tokio::test]
+    async fn a_client_that_is_gone_has_its_request_dropped() {
+        let (dropped, was_dropped) = tokio::sync::oneshot::channel::<()>();
+        let dropped = Arc::new(std::sync::Mutex::new(Some(dropped)));
+        let waits = axum::routing::get(async move || {
+            let _held = dropped.lock().unwrap().take();
+            std::future::pending::<()>().await;
+        });
+        let limits = Limits { half_closed: SHORT, ..Limits::default() };
+        let server = testing::serve(Router::new().route("/", waits), limits).await;
+        let mut stream = server.connect().await;
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        drop(stream);
+        assert!(was_dropped.await.is_err(), "dropped, and not sent to");
     }
 
     #[tokio::test]

@@ -8,16 +8,18 @@ use super::problem::{Kind, Problem};
 
 /// Most bytes of the head of a request.
 pub(super) const MOST_BYTES: usize = 64 << 10;
+/// Most header fields; hyper's own bound on HTTP/1.1.
+const MOST_FIELDS: usize = 100;
 
 /// Refuses a head that HTTP/2 let through and HTTP/1.1 would not have.
 pub(super) async fn fits(request: Request, next: Next) -> Response {
-    let bytes = bytes(&request);
-    if bytes <= MOST_BYTES {
+    let (bytes, fields) = (bytes(&request), request.headers().len());
+    if bytes <= MOST_BYTES && fields <= MOST_FIELDS {
         return next.run(request).await;
     }
     let detail = format!(
-        "the head of the request has {bytes} bytes: expected at most {MOST_BYTES}; send fewer or \
-         shorter header fields"
+        "the head of the request has {bytes} bytes and {fields} header fields: expected at most \
+         {MOST_BYTES} and {MOST_FIELDS}; send fewer or shorter ones"
     );
     Problem::new(Kind::HeadTooLarge, detail).into_response()
 }

@@ -11,6 +11,8 @@ pub(crate) struct Limits {
     pub(crate) head: Duration,
     /// A connection that brought no request for so long is asked to leave, and after as long again cut.
     pub(crate) idle: Duration,
+    /// How long a client that says no more, and may be gone, is waited with for its answers.
+    pub(crate) half_closed: Duration,
     /// How long the body of a request may take.
     pub(crate) body: Duration,
     /// Bytes of a body.
@@ -27,6 +29,7 @@ impl Default for Limits {
             connections: 10_000,
             head: Duration::from_secs(30),
             idle: Duration::from_secs(60),
+            half_closed: Duration::from_secs(1),
             body: Duration::from_secs(5),
             body_bytes: 64 << 10,
             drain: Duration::from_secs(8),

@@ -20,6 +20,7 @@ mod routes;
 mod rules;
 #[cfg(test)]
 mod testing;
+mod uses;
 mod withhold;
 
 use std::sync::Arc;

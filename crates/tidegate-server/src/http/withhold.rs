@@ -1,4 +1,9 @@
-//! The stream under hyper: it keeps back the bare answer that hyper writes to what it can not read.
+//! The stream under hyper: it keeps back the bare answer that hyper writes to what it can not read, and
+//! for a while the end of what a client sends.
+//!
+//! hyper takes the end of what a client sends for the end of the client, and drops its requests. Many
+//! clients close their side as soon as they have asked. So the end is kept back while a request is under
+//! way, for no longer than [`Limits::half_closed`]: who waits for a limiter and is gone has to leave.
 //!
 //! hyper answers a head that its HTTP/1 parser refuses by itself, with an empty body, as the last
 //! thing on the connection. Nothing of the parser's reason is known when that answer is written; it
@@ -7,12 +12,18 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot::{self, Receiver, Sender};
+use tokio::time::{Sleep, sleep};
+
+use super::Limits;
+use super::uses::Uses;
 
 /// The bare answer is shorter; a longer write is not looked at.
 const BARE_BYTES: usize = 256;
@@ -68,14 +79,41 @@ pub(super) struct Withholding {
     stream: Option<TcpStream>,
     kept_back: Option<Bare>,
     hand_over: Option<Sender<Refused>>,
+    uses: Arc<Uses>,
+    half_closed: Duration,
+    /// Runs once the client's side is closed.
+    grace: Option<Pin<Box<Sleep>>>,
 }
 
 impl Withholding {
     /// The stream for hyper; and where it comes back when hyper refused and shut it down.
-    pub(super) fn new(stream: TcpStream) -> (Self, Receiver<Refused>) {
+    pub(super) fn new(
+        stream: TcpStream,
+        uses: Arc<Uses>,
+        limits: Limits,
+    ) -> (Self, Receiver<Refused>) {
         let (hand_over, handed_over) = oneshot::channel();
-        let stream = Some(stream);
-        (Self { stream, kept_back: None, hand_over: Some(hand_over) }, handed_over)
+        let this = Self {
+            stream: Some(stream),
+            kept_back: None,
+            hand_over: Some(hand_over),
+            uses,
+            half_closed: limits.half_closed,
+            grace: None,
+        };
+        (this, handed_over)
+    }
+
+    /// Whether the end of what the client sends may be told: not while a request is under way, for a
+    /// while.
+    fn may_end(&mut self, cx: &mut Context<'_>) -> bool {
+        self.uses.wake_when_none(cx.waker());
+        if !self.uses.any_under_way() {
+            return true;
+        }
+        let half_closed = self.half_closed;
+        let grace = self.grace.get_or_insert_with(|| Box::pin(sleep(half_closed)));
+        grace.as_mut().poll(cx).is_ready()
     }
 
     fn inner(&mut self) -> io::Result<Pin<&mut TcpStream>> {
@@ -105,7 +143,12 @@ impl AsyncRead for Withholding {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.get_mut().inner()?.poll_read(cx, into)
+        let this = self.get_mut();
+        let (before, room) = (into.filled().len(), into.remaining());
+        let read = this.inner()?.poll_read(cx, into);
+        let ended =
+            matches!(read, Poll::Ready(Ok(()))) && room > 0 && into.filled().len() == before;
+        if ended && !this.may_end(cx) { Poll::Pending } else { read }
     }
 }
 

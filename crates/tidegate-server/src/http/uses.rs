@@ -1,0 +1,53 @@
+//! What a connection is used for, as those see it who decide whether it may end.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+
+/// The requests of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Uses {
+    /// A request came since the last look.
+    came: AtomicBool,
+    /// Requests whose answers are not there yet: a rule may let them wait.
+    under_way: AtomicUsize,
+    /// Who waits until none is under way.
+    waiting: Mutex<Option<Waker>>,
+}
+
+impl Uses {
+    /// Whether a request came since this was asked before, or is under way still.
+    pub(super) fn any_since_last_look(&self) -> bool {
+        self.came.swap(false, Ordering::Relaxed) || self.any_under_way()
+    }
+
+    /// Whether a request is under way.
+    pub(super) fn any_under_way(&self) -> bool {
+        self.under_way.load(Ordering::Acquire) > 0
+    }
+
+    /// Wakes `waker` when no request is under way any more.
+    pub(super) fn wake_when_none(&self, waker: &Waker) {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+    }
+
+    /// Counts a request until the answer is dropped.
+    pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
+        self.came.store(true, Ordering::Relaxed);
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+        UnderWay(Arc::clone(self))
+    }
+}
+
+/// A request that is under way until this is dropped.
+#[derive(Debug)]
+pub(super) struct UnderWay(Arc<Uses>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.0.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+            waiting.iter().for_each(Waker::wake_by_ref);
+        }
+    }
+}
