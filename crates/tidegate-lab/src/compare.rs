@@ -70,8 +70,8 @@ impl Comparison {
                 grouped(report.requests - report.refused),
                 grouped(report.refused),
                 percent(report.refused, report.requests),
-                rule.fullest(),
-                rule.bound().map_or("none".to_owned(), grouped),
+                rule.own().fullest(),
+                rule.own().bound().map_or("none".to_owned(), grouped),
                 length_label(rule.longest_delay.as_micros()),
             ]);
         }

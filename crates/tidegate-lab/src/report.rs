@@ -11,9 +11,12 @@ mod fingerprint;
 mod key;
 mod keyed;
 mod most;
+mod name;
 mod recent;
+mod room;
 mod rule_report;
 mod table;
+mod variant_report;
 mod watched;
 mod worst;
 
@@ -25,6 +28,7 @@ pub use most::{Counted, Most};
 pub use rule_report::RuleReport;
 pub(crate) use table::{align_right, grouped, new_table, overloaded, percent};
 pub use table::{limit_text, span_text, table};
+pub use variant_report::VariantReport;
 pub use worst::Worst;
 
 /// Most bytes held to find the fullest windows, over all rules of a report or all algorithms of a

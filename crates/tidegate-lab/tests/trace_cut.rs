@@ -81,6 +81,18 @@ fn a_corrupt_place_is_named_and_costs_no_line_before_it() {
 }
 
 #[test]
+fn zero_padding_behind_the_last_member_leaves_no_line_out() {
+    for text in [format!("{LOG}\n{LOG}\n"), format!("{LOG}\n{LOG}")] {
+        let sorted = read([gzip(&text), vec![0; 700]].concat()).unwrap();
+        assert_eq!((sorted.events(), sorted.bad_lines().count), (2, 0));
+        let (events, bad) = cut([gzip(&text), vec![0; 700], b"x".to_vec()].concat());
+        let left_out = u64::from(!text.ends_with('\n'));
+        assert_eq!((events, bad.line_number), (2 - left_out, 3 - left_out));
+        assert!(bad.reason.contains("expected the header of a gzip member"), "{bad}");
+    }
+}
+
+#[test]
 fn lines_of_the_members_before_a_cut_one_count() {
     let whole = gzip(&format!("{LOG}\n").repeat(10));
     let second = gzip(&format!("{LOG}\n").repeat(10));

@@ -1,8 +1,10 @@
 //! Where the rules come from: a file, or the example that is built in.
 
+mod mistakes;
+
 use std::path::Path;
 
-use tidegate::{Policy, config};
+use tidegate::{Policy, StoreSettings, StoreUrl, config};
 
 use crate::cli::Failure;
 
@@ -11,9 +13,9 @@ const EXAMPLE: &str = include_str!("../example.toml");
 /// The rules of a file.
 ///
 /// # Errors
-/// All of its mistakes.
+/// Its mistakes, the first of them if there are many.
 pub(crate) fn load(file: &Path) -> Result<Policy, Failure> {
-    config::load(file).map_err(Failure::configuration)
+    config::load(file).map_err(|found| Failure::configuration(mistakes::told(&found)))
 }
 
 /// The rules that are built in.
@@ -22,6 +24,23 @@ pub(crate) fn load(file: &Path) -> Result<Policy, Failure> {
 /// None: a test reads them.
 pub(crate) fn example() -> Result<Policy, Failure> {
     config::parse("the built-in example", EXAMPLE).map_err(Failure::configuration)
+}
+
+/// The policy over the store at `url`.
+pub(crate) fn over(policy: Policy, url: StoreUrl) -> Policy {
+    let settings = settings_over(&policy, url);
+    policy.with_store(settings)
+}
+
+/// What a policy says of its store, with `url` in place of its own.
+pub(crate) fn settings_over(policy: &Policy, url: StoreUrl) -> StoreSettings {
+    match policy.store().cloned() {
+        Some(mut settings) => {
+            settings.url = url;
+            settings
+        }
+        None => StoreSettings::new(url),
+    }
 }
 
 /// How many rules there are, in words.

@@ -8,9 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::fingerprint::Fingerprint;
-
-/// How much of a name is kept, in characters.
-const NAME_CHARS: usize = 120;
+use super::name::shortened;
 
 /// Counts by name, of as many names at a time as there are places.
 ///
@@ -116,13 +114,6 @@ impl Counter {
     fn counted(&self) -> Counted<'_> {
         let at_least = self.count - self.taken_over;
         Counted { name: &self.name, at_least, at_most: self.count }
-    }
-}
-
-fn shortened(name: String) -> String {
-    match name.char_indices().nth(NAME_CHARS) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name,
     }
 }
 

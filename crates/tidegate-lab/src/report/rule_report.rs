@@ -1,11 +1,14 @@
 //! What is counted of one rule.
 
-use tidegate::{Algorithm, Answer, Matched, Micros, PolicyRule};
+use std::collections::BTreeMap;
+
+use tidegate::{Answer, Matched, Micros, PolicyRule};
 
 use super::drawn::Drawn;
 use super::fingerprint::Seed;
 use super::key::Key;
-use super::{Memory, Most, Worst, grouped};
+use super::room::Room;
+use super::{Memory, Most, VariantReport, grouped};
 use crate::plot::{Bins, Lane, length_label};
 use crate::trace::Event;
 
@@ -21,12 +24,12 @@ pub struct RuleReport {
     pub overloaded: u64,
     /// Whom it refused.
     pub refused_most: Most,
-    /// The fullest window; of departures for a queue.
-    pub worst: Worst,
     /// The longest time an admitted request had to be held.
     pub longest_delay: Micros,
-    /// The largest cost it was asked for.
-    pub largest_cost: u64,
+    own: VariantReport,
+    /// Those overrides that held for a request, by the number of their variant.
+    others: BTreeMap<usize, VariantReport>,
+    room: Room,
     seed: Seed,
     drawn: Option<Drawn>,
 }
@@ -34,17 +37,16 @@ pub struct RuleReport {
 impl RuleReport {
     /// Nothing counted yet, and no more memory taken than that.
     pub(super) fn new(rule: &PolicyRule, memory: Memory) -> Self {
-        let window =
-            (0..rule.variants()).filter_map(|number| rule.variant(number).spec().window).max();
         Self {
             rule: rule.clone(),
             asked: 0,
             refused: 0,
             overloaded: 0,
             refused_most: Most::new(memory.names),
-            worst: Worst::new(window.unwrap_or_default().as_micros(), memory.worst_bytes),
             longest_delay: Micros::ZERO,
-            largest_cost: 1,
+            own: VariantReport::new(rule, 0),
+            others: BTreeMap::new(),
+            room: Room::new(memory.worst_bytes, rule.variants()),
             seed: Seed::random(),
             drawn: None,
         }
@@ -56,12 +58,15 @@ impl RuleReport {
         &self.rule
     }
 
-    /// The most units that any window can see under this rule, whatever the key.
+    /// What its own figures held for, which may be nothing.
     #[must_use]
-    pub fn bound(&self) -> Option<u64> {
-        (0..self.rule.variants())
-            .map(|number| self.rule.variant(number).bound(self.largest_cost))
-            .max()?
+    pub const fn own(&self) -> &VariantReport {
+        &self.own
+    }
+
+    /// The same, and behind it one for each override that held for a request, in their order.
+    pub fn variants(&self) -> impl DoubleEndedIterator<Item = &VariantReport> {
+        std::iter::once(&self.own).chain(self.others.values())
     }
 
     pub(super) fn is_of(&self, rule: &PolicyRule) -> bool {
@@ -69,17 +74,31 @@ impl RuleReport {
     }
 
     pub(super) fn draw(&mut self, bins: Bins) {
-        self.drawn = Some(Drawn::new(bins, self.is_queue()));
+        self.drawn = Some(Drawn::new(bins, self.own.is_queue()));
     }
 
     pub(super) fn record(&mut self, event: &Event, answer: &Answer<'_>, matched: &Matched<'_>) {
         self.asked += 1;
         self.overloaded += u64::from(matched.is_overloaded());
-        if !matched.decision().is_allowed() {
+        let refused = !matched.decision().is_allowed();
+        let (variant, _) = self.variant(matched.variant());
+        variant.asked += 1;
+        variant.refused += u64::from(refused);
+        if refused {
             self.refuse(event);
         } else if answer.is_allowed() {
-            self.admit(event, matched.decision().delay());
+            self.admit(event, matched);
         }
+    }
+
+    /// The part of a variant, which begins when it is first met, and the memory all of them share.
+    fn variant(&mut self, number: usize) -> (&mut VariantReport, &mut Room) {
+        let begin = || VariantReport::new(&self.rule, number);
+        let variant = match number {
+            0 => &mut self.own,
+            _ => self.others.entry(number).or_insert_with(begin),
+        };
+        (variant, &mut self.room)
     }
 
     fn refuse(&mut self, event: &Event) {
@@ -91,13 +110,14 @@ impl RuleReport {
         }
     }
 
-    fn admit(&mut self, event: &Event, delay: Micros) {
-        self.largest_cost = self.largest_cost.max(event.cost);
+    fn admit(&mut self, event: &Event, matched: &Matched<'_>) {
+        let delay = matched.decision().delay();
         self.longest_delay = self.longest_delay.max(delay);
         let leaves_at_us = event.at_us.saturating_add(delay.as_micros());
-        let key = Key { rule: &self.rule, event };
-        let (print, times) = (key.fingerprint(&self.seed), (event.at_us, leaves_at_us));
-        self.worst.record(print, || key.to_string(), times, event.cost);
+        let key = Key { rule: matched.rule(), event };
+        let (print, times_us) = (key.fingerprint(&self.seed), (event.at_us, leaves_at_us));
+        let (variant, room) = self.variant(matched.variant());
+        variant.admit(print, || key.to_string(), times_us, event.cost, room);
         if let Some(drawn) = &mut self.drawn {
             drawn.admit(event.at_us, delay);
         }
@@ -107,9 +127,13 @@ impl RuleReport {
     #[must_use]
     pub fn lane(&self) -> Option<Lane> {
         let mut note = format!("refused {} of {}", grouped(self.refused), grouped(self.asked));
-        note.push_str(&format!("; fullest window {}", self.fullest()));
-        if let Some(bound) = self.bound() {
+        let fullest = self.fullest();
+        note.push_str(&format!("; fullest window {}", fullest.fullest()));
+        if let Some(bound) = fullest.bound() {
             note.push_str(&format!(" of at most {}", grouped(bound)));
+        }
+        if let Some(matched) = fullest.matched() {
+            note.push_str(&format!(" for {matched}"));
         }
         if !self.longest_delay.is_zero() {
             note.push_str(&format!(
@@ -120,17 +144,12 @@ impl RuleReport {
         self.drawn.as_ref().map(|drawn| drawn.lane(self.rule.name(), note))
     }
 
-    /// The units of the fullest window as a person reads them, with "at least" where memory for
-    /// more had run out.
-    #[must_use]
-    pub fn fullest(&self) -> String {
-        let at_least = if self.worst.forgotten() > 0 { "at least " } else { "" };
-        format!("{at_least}{}", grouped(self.worst.units()))
-    }
-
-    /// Whether it is departures, not admissions, that its bound is about.
-    #[must_use]
-    pub fn is_queue(&self) -> bool {
-        self.rule.spec().spec.algorithm == Algorithm::LeakyQueue
+    /// The part whose fullest window came nearest to its bound: of equal ones the first.
+    fn fullest(&self) -> &VariantReport {
+        let order = |a: &&VariantReport, b: &&VariantReport| a.fullness().total_cmp(&b.fullness());
+        self.variants().rev().max_by(order).unwrap_or(&self.own)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,13 +6,15 @@ use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use jiff::Timestamp;
 use tidegate::{Limit, Mode, OnFull, Spec};
 
-use super::{Counted, Report, RuleReport};
+use super::name::printable;
+use super::{Counted, Report, RuleReport, VariantReport};
 use crate::plot::duration_label;
 
 /// How many names are listed under "refused most".
 const TOP: usize = 5;
 
-/// The whole report: totals, a line for each rule, which of them ran out of room, and who was refused most.
+/// The whole report: totals, a line for each rule and for each override that held for a request, which
+/// rules ran out of room, and who was refused most.
 #[must_use]
 pub fn table(report: &Report) -> String {
     let mut text = totals(report);
@@ -21,7 +23,7 @@ pub fn table(report: &Report) -> String {
         report.rules.iter().for_each(|rule| overloaded(&mut text, rule));
         report.rules.iter().for_each(|rule| never_asked(&mut text, rule));
         report.rules.iter().for_each(|rule| refused_most(&mut text, rule));
-        report.rules.iter().for_each(|rule| worst(&mut text, rule));
+        each_variant(report).for_each(|(rule, variant)| worst(&mut text, rule, variant));
     }
     text
 }
@@ -48,24 +50,35 @@ fn rules(report: &Report) -> Table {
     let mut table =
         new_table(&["rule", "limit", "asked", "refused", "", "fullest window", "bound"]);
     (2..=6).for_each(|column| align_right(&mut table, column));
-    for rule in &report.rules {
+    for (rule, variant) in each_variant(report) {
         table.add_row([
-            named(rule),
-            limit_text(&rule.rule().spec().spec),
-            grouped(rule.asked),
-            grouped(rule.refused),
-            percent(rule.refused, rule.asked),
-            rule.fullest(),
-            rule.bound().map_or("none".to_owned(), grouped),
+            with_mode(rule, variant),
+            limit_text(variant.figures().spec()),
+            grouped(variant.asked),
+            grouped(variant.refused),
+            percent(variant.refused, variant.asked),
+            variant.fullest(),
+            variant.bound().map_or("none".to_owned(), grouped),
         ]);
     }
     table
 }
 
-fn named(rule: &RuleReport) -> String {
+fn each_variant(report: &Report) -> impl Iterator<Item = (&RuleReport, &VariantReport)> {
+    let of_rule = |rule| RuleReport::variants(rule).map(move |variant| (rule, variant));
+    report.rules.iter().flat_map(of_rule)
+}
+
+/// `per-ip`, or `per-ip with ip=192.0.2.7` for an override of it.
+fn named(rule: &RuleReport, variant: &VariantReport) -> String {
     let name = rule.rule().name();
+    variant.matched().map_or(name.to_owned(), |matched| format!("{name} with {matched}"))
+}
+
+fn with_mode(rule: &RuleReport, variant: &VariantReport) -> String {
+    let name = named(rule, variant);
     match rule.rule().mode() {
-        Mode::Enforce => name.to_owned(),
+        Mode::Enforce => name,
         Mode::Shadow => format!("{name} (shadow)"),
         Mode::Off => format!("{name} (off)"),
     }
@@ -119,18 +132,19 @@ fn one_refused(text: &mut String, counted: &Counted<'_>) {
     text.push('\n');
 }
 
-fn worst(text: &mut String, rule: &RuleReport) {
-    let (Some((key, ended)), Some(window)) = (rule.worst.whose(), rule.rule().spec().spec.window)
+fn worst(text: &mut String, rule: &RuleReport, variant: &VariantReport) {
+    let (Some((key, ended)), Some(window)) =
+        (variant.worst.whose(), variant.figures().spec().window)
     else {
         return;
     };
-    let units = if rule.worst.units() == 1 { "unit" } else { "units" };
-    let did = if rule.is_queue() { "left" } else { "admitted" };
+    let units = if variant.worst.units() == 1 { "unit" } else { "units" };
+    let did = if variant.is_queue() { "left" } else { "admitted" };
     let _ = writeln!(
         text,
         "\nFullest window of {}: {} {units} {did} for {} within the {} up to {}.",
-        rule.rule().name(),
-        rule.fullest(),
+        named(rule, variant),
+        variant.fullest(),
         printable(key),
         duration_label(window.as_micros()),
         instant(ended),
@@ -205,11 +219,6 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
         1_000 if part < whole => "> 99.9 %".to_owned(),
         _ => format!("{}.{} %", permille / 10, permille % 10),
     }
-}
-
-/// What a log holds may be anything; a terminal is shown no control characters.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

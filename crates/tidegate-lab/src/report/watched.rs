@@ -28,6 +28,11 @@ impl Watched {
         Self { window_us, most_bytes, keys, own_bytes: 0, hand: 0, forgotten: 0 }
     }
 
+    /// From now on holds at most `most_bytes`, which is no less than it holds.
+    pub(super) fn hold_at_most(&mut self, most_bytes: usize) {
+        self.most_bytes = most_bytes;
+    }
+
     /// Units of `key`, asked for at `now_us`, are admitted at `at_us`; answers the sum in the window
     /// that ends then. Times asked for never fall, nor do those admitted for one key.
     pub(super) fn add(&mut self, key: Fingerprint, now_us: u64, at_us: u64, units: u64) -> u64 {

@@ -1,6 +1,7 @@
 //! The fullest window that any one key saw, measured on what was admitted, in bounded memory.
 
 use super::fingerprint::Fingerprint;
+use super::name::shortened;
 use super::watched::Watched;
 
 /// The most units that one key was admitted within any half-open interval `(t-W, t]`.
@@ -19,6 +20,16 @@ impl Worst {
         Self { watched, units: 0, key: String::new(), ended_at_us: 0 }
     }
 
+    /// From now on holds at most `most_bytes`, which is no less than it holds.
+    pub(super) fn hold_at_most(&mut self, most_bytes: usize) {
+        self.watched.hold_at_most(most_bytes);
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.watched.bytes()
+    }
+
     /// `units` of a key, asked for at `now_us`, were admitted at `at_us` (or left then). Times asked
     /// for never fall, nor do those admitted for one key.
     pub(super) fn record(
@@ -33,7 +44,7 @@ impl Worst {
         }
         let together = self.watched.add(key, now_us, at_us, units);
         if together > self.units {
-            (self.units, self.ended_at_us, self.key) = (together, at_us, name());
+            (self.units, self.ended_at_us, self.key) = (together, at_us, shortened(name()));
         }
     }
 
@@ -45,7 +56,7 @@ impl Worst {
         self.units
     }
 
-    /// Whose it was, and when it ended.
+    /// Whose it was, of a name longer than 120 characters the beginning, and when it ended.
     #[must_use]
     pub fn whose(&self) -> Option<(&str, u64)> {
         (self.units > 0).then_some((self.key.as_str(), self.ended_at_us))
@@ -74,6 +85,13 @@ mod tests {
         let mut worst = Worst::new(1_000, 1 << 20);
         [0, 500, 1_000, 1_499].into_iter().for_each(|at_us| record(&mut worst, at_us, 1));
         assert_eq!((worst.units(), worst.whose()), (3, Some(("a", 1_499))));
+    }
+
+    #[test]
+    fn a_key_of_a_megabyte_is_named_by_its_beginning() {
+        let mut worst = Worst::new(1_000, 1 << 20);
+        worst.record(KEY, || "é".repeat(500_000), (5, 5), 1);
+        assert_eq!(worst.whose(), Some((("é".repeat(120) + "…").as_str(), 5)));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) enum Damage {
     Corrupt(&'static str),
 }
 
+const NO_MEMBER: Damage = Damage::Corrupt("expected the header of a gzip member");
+
 impl Damage {
     /// The damage an error tells of; `None` for an error of the source itself.
     pub(super) fn of(error: &io::Error) -> Option<Self> {
@@ -56,10 +58,14 @@ enum Stage {
     Header,
     Body,
     Trailer,
+    /// Behind a member: another one, zeros, or the end.
+    Next,
+    /// In zeros, which tapes and blocks are filled up with; nothing but more of them may follow.
+    Padding,
     End,
 }
 
-/// The text of one gzip member after the other.
+/// The text of one gzip member after the other, and of zeros behind them none.
 pub(super) struct Gunzip<R> {
     raw: R,
     stage: Stage,
@@ -83,14 +89,34 @@ impl<R: BufRead> Gunzip<R> {
             Stage::Header => self.header(),
             Stage::Body => self.body(),
             Stage::Trailer => self.trailer(),
+            Stage::Next => self.next(),
+            Stage::Padding => self.padding(),
             Stage::End => Ok(Stage::End),
         }
+    }
+
+    fn next(&mut self) -> io::Result<Stage> {
+        match self.raw.fill_buf()? {
+            [] => Ok(Stage::End),
+            [0, ..] => Ok(Stage::Padding),
+            _ => self.header(),
+        }
+    }
+
+    fn padding(&mut self) -> io::Result<Stage> {
+        let zeros = match self.raw.fill_buf()? {
+            [] => return Ok(Stage::End),
+            bytes if bytes.iter().all(|byte| *byte == 0) => bytes.len(),
+            _ => return Err(NO_MEMBER.into()),
+        };
+        self.raw.consume(zeros);
+        Ok(Stage::Padding)
     }
 
     fn header(&mut self) -> io::Result<Stage> {
         let [id1, id2, method, flags, ..] = self.bytes::<10>()?;
         if [id1, id2, method] != [0x1f, 0x8b, 8] || flags & RESERVED != 0 {
-            return Err(Damage::Corrupt("expected the header of a gzip member").into());
+            return Err(NO_MEMBER.into());
         }
         if flags & EXTRA != 0 {
             let length = u16::from_le_bytes(self.bytes()?);
@@ -133,7 +159,7 @@ impl<R: BufRead> Gunzip<R> {
         if (sum, length) != (self.check.sum(), self.check.amount()) {
             return Err(Damage::Corrupt("what was read does not match its checksum").into());
         }
-        Ok(Stage::Header)
+        Ok(Stage::Next)
     }
 
     fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::replay::Replay;
 use crate::trace::Event;
-use tidegate::{Algorithm, Micros, Policy, RuleSpec};
+use tidegate::{Algorithm, Micros, OverrideSpec, Policy, RuleSpec};
 
 use super::super::Memory;
 
@@ -64,6 +64,43 @@ fn a_fullest_window_that_memory_did_not_suffice_for_is_at_least_so_full() {
     assert!(told(1 << 20).contains("\nFullest window of per-ip: 1 unit admitted for ip=0"));
     assert!(!told(1 << 20).contains("at least"));
     assert!(told(1_500).contains("\nFullest window of per-ip: at least 1 unit admitted for ip=0"));
+}
+
+/// The report of twice the same request by a caller of this name, of whom one is let in.
+fn told_of_caller(ip: &str) -> String {
+    let mut rule = per_ip().with_override(OverrideSpec::new("ip", "x".repeat(900_000)));
+    rule.overrides[0].limit = Some(Limit::Units(1));
+    let replay = Replay::new(Policy::new(vec![rule]).unwrap());
+    let mut report = Report::within(replay.policy(), ROOMY);
+    let descriptor = vec![("ip".to_owned(), ip.to_owned())];
+    let event = Event { at_us: 5, domain: "default".to_owned(), descriptor, cost: 1 };
+    (0..2).for_each(|_| report.record(&event, &replay.decide(&event)));
+    table(&report)
+}
+
+#[test]
+fn a_key_of_a_megabyte_is_cut_wherever_it_is_shown() {
+    let cut = |c: &str| format!("ip={}…", c.repeat(117));
+    let y = told_of_caller(&"y".repeat(900_000));
+    assert!(y.contains(&format!("1  {}\n", cut("y"))), "refused most");
+    assert!(y.contains(&format!("1 unit admitted for {} within", cut("y"))), "fullest window");
+    let x = told_of_caller(&"x".repeat(900_000));
+    assert!(x.contains(&format!(" per-ip with {} ", cut("x"))), "a line of the table");
+    assert!(
+        x.contains(&format!("Fullest window of per-ip with {}: 1 unit", cut("x"))),
+        "its window"
+    );
+    for text in [x, y] {
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert!(longest < Some(500), "{longest:?}");
+    }
+}
+
+#[test]
+fn control_characters_of_a_key_are_not_sent_to_the_terminal() {
+    let text = told_of_caller("\u{1b}[2J\u{9b}\r");
+    assert!(text.contains("1 unit admitted for ip=\u{fffd}[2J\u{fffd}\u{fffd} within"), "{text}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
 }
 
 #[test]

@@ -110,12 +110,35 @@ fn all_text_before_a_corrupt_place_is_read() {
 }
 
 #[test]
+fn zeros_up_to_the_end_are_the_end() {
+    let members = [gzip(b"one"), gzip(b"two")].concat();
+    for zeros in [1, 9, 10, 512, 100_000] {
+        for buffer_bytes in [1, 7, 5_000] {
+            let padded = [&members[..], &vec![0; zeros]].concat();
+            assert_eq!(read(&padded, buffer_bytes), (b"onetwo".to_vec(), None), "{zeros}");
+        }
+    }
+}
+
+#[test]
+fn zeros_with_anything_behind_them_are_no_end() {
+    let whole = gzip(b"text");
+    for behind in [&b"\x01"[..], &gzip(b"more")] {
+        for (zeros, buffer_bytes) in [(1, 1), (20, 7), (600, 5_000)] {
+            let bytes = [&whole[..], &vec![0; zeros], behind].concat();
+            assert_eq!(read(&bytes, buffer_bytes), (b"text".to_vec(), Some(NO_MEMBER)));
+        }
+    }
+    assert_eq!(read(&[0; 20], 7), (Vec::new(), Some(NO_MEMBER)), "nothing but zeros is no gzip");
+}
+
+#[test]
 fn a_wrong_checksum_and_what_is_no_member_are_found_after_the_text() {
     let whole = gzip(b"text");
     let mut wrong = whole.clone();
     let in_the_checksum = wrong.len() - 6;
     wrong[in_the_checksum] ^= 1;
-    let no_member = [&whole[..], &[0; 20]].concat();
+    let no_member = [&whole[..], &[1; 20]].concat();
     let strange = [&whole[..], b"\x1f\x8b\x07\0\0\0\0\0\0\0"].concat();
     for (bytes, expected) in [(wrong, "checksum"), (no_member, "header"), (strange, "header")] {
         let (text, damage) = read(&bytes, 50);

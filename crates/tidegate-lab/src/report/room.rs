@@ -1,0 +1,73 @@
+//! A budget of bytes that several share: half of it is kept for all alike, so that whoever comes late
+//! finds room as well, and the other half is for those who come first.
+
+/// Who holds how much is told to it; it adds up.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    total: usize,
+    /// What each of those who share can be sure of.
+    sure: usize,
+    /// What is held, and what is kept for those who hold less than they can be sure of.
+    claimed: usize,
+}
+
+impl Room {
+    /// `total` bytes, for `sharers` who hold nothing yet.
+    pub(super) fn new(total: usize, sharers: usize) -> Self {
+        let sure = total / 2 / sharers.max(1);
+        Self { total, sure, claimed: sure * sharers }
+    }
+
+    /// The most that one who holds `held` bytes may hold; for a single one it is everything.
+    pub(super) fn for_one(&self, held: usize) -> usize {
+        (self.total + held.max(self.sure)).saturating_sub(self.claimed)
+    }
+
+    /// One who held `before` bytes holds `now`.
+    pub(super) fn changed(&mut self, before: usize, now: usize) {
+        self.claimed = self.claimed - before.max(self.sure) + now.max(self.sure);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_alone_may_hold_everything() {
+        let mut room = Room::new(1_001, 1);
+        assert_eq!(room.for_one(0), 1_001);
+        room.changed(0, 900);
+        assert_eq!(room.for_one(900), 1_001);
+    }
+
+    #[test]
+    fn whoever_comes_late_has_what_is_kept() {
+        let mut room = Room::new(1_000, 5);
+        assert_eq!(room.for_one(0), 600);
+        room.changed(0, 600);
+        assert_eq!((room.for_one(600), room.for_one(0)), (600, 100));
+        room.changed(600, 300);
+        assert_eq!((room.for_one(300), room.for_one(0)), (600, 400));
+    }
+
+    proptest! {
+        #[test]
+        fn together_they_never_hold_more_and_none_less_than_it_is_sure_of(
+            total in 0_usize..10_000,
+            sharers in 1_usize..9,
+            wants in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..10_000), 0..60),
+        ) {
+            let (mut room, mut held) = (Room::new(total, sharers), vec![0; sharers]);
+            for (who, want) in wants {
+                let who = who.index(sharers);
+                let most = room.for_one(held[who]);
+                prop_assert!(most >= held[who] && most >= total / 2 / sharers);
+                room.changed(held[who], want.min(most));
+                held[who] = want.min(most);
+                prop_assert!(held.iter().sum::<usize>() <= total);
+            }
+        }
+    }
+}

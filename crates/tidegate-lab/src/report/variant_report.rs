@@ -1,0 +1,100 @@
+//! What is counted of a rule with one set of figures: its own, or those that an override gives.
+
+use tidegate::{Algorithm, PolicyRule, Rule};
+
+use super::fingerprint::Fingerprint;
+use super::name::{printable, shortened};
+use super::room::Room;
+use super::{Worst, grouped};
+
+/// The part of a rule's report that its own figures hold for, or those of one override.
+#[derive(Clone, Debug)]
+pub struct VariantReport {
+    figures: Rule,
+    matched: Option<String>,
+    /// Requests it had a say in.
+    pub asked: u64,
+    /// Requests it refused, or would have refused were the rule not in shadow mode.
+    pub refused: u64,
+    /// The largest cost it admitted.
+    pub largest_cost: u64,
+    /// The fullest window, of the length that these figures have; of departures for a queue.
+    pub worst: Worst,
+}
+
+impl VariantReport {
+    /// Nothing counted yet of a rule's variant by its number, and no memory taken.
+    pub(super) fn new(rule: &PolicyRule, number: usize) -> Self {
+        let figures = rule.variant(number).clone();
+        let window = figures.spec().window.unwrap_or_default();
+        Self {
+            figures,
+            matched: matched(rule, number),
+            asked: 0,
+            refused: 0,
+            largest_cost: 1,
+            worst: Worst::new(window.as_micros(), 0),
+        }
+    }
+
+    /// The figures that hold.
+    #[must_use]
+    pub const fn figures(&self) -> &Rule {
+        &self.figures
+    }
+
+    /// The entries whose values the override asks for, as `channel=alipay, ip=192.0.2.7`, at most 120
+    /// characters of them and none that controls a terminal; `None` for the rule's own figures.
+    #[must_use]
+    pub fn matched(&self) -> Option<&str> {
+        self.matched.as_deref()
+    }
+
+    /// The most units that any window of one key can see under these figures; `None` if unlimited.
+    #[must_use]
+    pub fn bound(&self) -> Option<u64> {
+        self.figures.bound(self.largest_cost)
+    }
+
+    /// The units of the fullest window as a person reads them, with "at least" where memory for
+    /// more had run out.
+    #[must_use]
+    pub fn fullest(&self) -> String {
+        let at_least = if self.worst.forgotten() > 0 { "at least " } else { "" };
+        format!("{at_least}{}", grouped(self.worst.units()))
+    }
+
+    /// How near the fullest window came to the bound: 1 when it reached it, 0 without one.
+    pub(super) fn fullness(&self) -> f64 {
+        self.bound().map_or(0.0, |bound| self.worst.units() as f64 / bound.max(1) as f64)
+    }
+
+    /// Whether it is departures, not admissions, that the bound is about.
+    #[must_use]
+    pub fn is_queue(&self) -> bool {
+        self.figures.spec().algorithm == Algorithm::LeakyQueue
+    }
+
+    /// `cost` units of a key are admitted at these times: asked for, and (later for a queue) gone.
+    pub(super) fn admit(
+        &mut self,
+        key: Fingerprint,
+        name: impl FnOnce() -> String,
+        times_us: (u64, u64),
+        cost: u64,
+        room: &mut Room,
+    ) {
+        self.largest_cost = self.largest_cost.max(cost);
+        let held = self.worst.bytes();
+        self.worst.hold_at_most(room.for_one(held));
+        self.worst.record(key, name, times_us, cost);
+        room.changed(held, self.worst.bytes());
+    }
+}
+
+fn matched(rule: &PolicyRule, number: usize) -> Option<String> {
+    let other = rule.spec().overrides.get(number.checked_sub(1)?)?;
+    let entries: Vec<_> =
+        other.entries.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    Some(printable(&shortened(entries.join(", "))))
+}
