@@ -5,8 +5,8 @@
 mod tower_common;
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use axum::body::Body;
@@ -16,7 +16,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tidegate::tower::{Pacing, RateLimitLayer, Reason, Refusal, header};
 use tidegate::{
-    Algorithm, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, RuleSpec, Spec,
+    Algorithm, Clock, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, RuleSpec, Spec,
+    Timestamp,
 };
 use tokio::net::TcpListener;
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -134,7 +135,7 @@ fn held_behind_the_gate(
     assert_eq!(poll_once(&mut first).unwrap().unwrap().status(), 429);
     clock.advance(Micros::from_secs(100));
     assert!(poll_once(&mut second).is_none(), "admitted by the gate, and held");
-    assert_eq!(left(&gate), 0);
+    assert_eq!(left(&gate), 1, "given back, to be asked for when the hold has ended");
     (gate, second)
 }
 
@@ -212,4 +213,64 @@ async fn clones_of_a_real_client_share_the_pace_exactly() {
     }
     assert_eq!(seen, [[(200, false)].repeat(3), [(429, true)].repeat(3)].concat());
     assert_eq!(served.load(Ordering::Relaxed), 3);
+}
+
+/// The first answer, a 429 with a hold of 20 s, comes when all others stand in the gate's line.
+#[test]
+fn after_a_hold_the_pace_is_still_kept() {
+    let wait = OnExcess::Wait { wait: Micros::from_secs(60), max_waiters: 100 };
+    let spec = Spec::new(Algorithm::SlidingLog, 5, Micros::from_secs(1));
+    let clock = ManualClock::new();
+    let gate = gate(vec![RuleSpec::new("pace", spec).on_excess(wait)], &clock);
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let (noted, reads) = (sent.clone(), clock.clone());
+    let service = service_fn(move |_: Request<Body>| {
+        let mut sent = noted.lock().unwrap();
+        sent.push(reads.now());
+        let first = sent.len() == 1;
+        async move {
+            if first {
+                answered_at_the_second_poll().await;
+            }
+            let answer = Response::builder().status(if first { 429 } else { 200 });
+            Ok::<_, Infallible>(answer.header("retry-after", "20").body(Body::empty()).unwrap())
+        }
+    });
+    let service = RateLimitLayer::outgoing(gate, Pacing::new()).layer(service);
+    let ask = || Some(Box::pin(service.clone().oneshot(to("one.example"))));
+    let mut asking: Vec<_> = (0..40).map(|_| ask()).collect();
+    while asking.iter().any(Option::is_some) {
+        for one in &mut asking {
+            one.take_if(|one| poll_once(one).is_some());
+        }
+        clock.advance(Micros::from_millis(50));
+    }
+    let sent = sent.lock().unwrap();
+    assert_eq!(sent.len(), 40);
+    let within = |end: &Timestamp| {
+        sent.iter().filter(|at| *at <= end && end.since(**at) < Micros::from_secs(1)).count()
+    };
+    assert_eq!(sent.iter().map(within).max(), Some(5));
+}
+
+async fn answered_at_the_second_poll() {
+    let mut polled = false;
+    std::future::poll_fn(|_| match std::mem::replace(&mut polled, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
+
+/// A tower service may be called and its future dropped.
+#[test]
+fn a_call_that_is_never_polled_takes_nothing() {
+    let gate = gate(vec![rule("one", 1, &[])], &ManualClock::new());
+    let service = service_fn(|_: Request<Body>| {
+        std::future::ready(Ok::<_, Infallible>(Response::new(Body::empty())))
+    });
+    let mut service = RateLimitLayer::new(gate).layer(service);
+    drop(service.call(to("one.example")));
+    let answer = poll_once(&mut Box::pin(service.call(to("one.example")))).unwrap().unwrap();
+    assert_eq!(answer.status(), 200);
 }

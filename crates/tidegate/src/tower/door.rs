@@ -1,9 +1,8 @@
 //! The ways to the gate: to be decided at once, or to wait as the rules say.
 
-use std::future::{Ready, ready};
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use tidegate_core::{Micros, Timestamp};
 
@@ -61,28 +60,8 @@ impl From<&Answer<'_>> for Ruling {
 /// Something that takes its time.
 pub(super) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A ruling that is there, or to come. Not to be polled again once it was given.
-pub(super) enum Asked {
-    Now(Ready<Ruling>),
-    Later(Later<Ruling>),
-}
-
-impl Asked {
-    pub(super) fn now(ruling: Ruling) -> Self {
-        Self::Now(ready(ruling))
-    }
-}
-
-impl Future for Asked {
-    type Output = Ruling;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ruling> {
-        match self.get_mut() {
-            Self::Now(ruling) => Pin::new(ruling).poll(cx),
-            Self::Later(ruling) => ruling.as_mut().poll(cx),
-        }
-    }
-}
+/// A ruling to come. Not to be polled again once it was given.
+pub(super) type Asked = Later<Ruling>;
 
 /// A gate, whatever clock it goes by.
 pub(super) trait Door: Send + Sync {
@@ -104,7 +83,9 @@ pub(super) struct Prompt<C>(pub(super) Arc<Gate<C>>);
 
 impl<C: Clock + 'static> Door for Prompt<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
-        Asked::now(question.ask(|request| Ruling::from(&self.0.check(request))))
+        // Not before it is polled: a request that is dropped before costs nothing.
+        let ruling = async move { question.ask(|request| Ruling::from(&self.0.check(request))) };
+        Box::pin(ruling)
     }
 
     fn refund(&self, question: &Question) {
@@ -125,7 +106,7 @@ pub(super) struct Patient<C>(pub(super) Arc<Gate<C>>);
 
 impl<C: Timer + 'static> Door for Patient<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
-        Asked::Later(Box::pin(async move { self.acquire(&question).await }))
+        Box::pin(async move { self.acquire(&question).await })
     }
 
     fn refund(&self, question: &Question) {

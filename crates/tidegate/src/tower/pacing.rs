@@ -101,25 +101,28 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// Waits until the request may be sent, before the gate is asked and again after: others may have
-    /// been told in the meantime. A wait that would be too long is refused at once.
+    /// Waits until the request may be sent, and asks the gate then. A wait that would be too long is
+    /// refused at once.
     pub(super) fn ask(self, door: Arc<dyn Door>, question: Question) -> Later<Ruling> {
         Box::pin(async move {
             let mut patience = self.most_wait;
-            if let Err(refusal) = self.wait_out(&door, &mut patience).await {
-                return Ruling::refused(refusal);
-            }
-            let ruling = door.clone().ask(question.clone()).await;
-            let Ruling::Admitted(_) = ruling else { return ruling };
-            let mut charged = Charged { door: door.clone(), question: Some(question) };
-            match self.wait_out(&door, &mut patience).await {
-                Ok(()) => {
-                    charged.question = None;
-                    ruling
+            loop {
+                if let Err(refusal) = self.wait_out(&door, &mut patience).await {
+                    return Ruling::refused(refusal);
                 }
-                Err(refusal) => Ruling::refused(refusal),
+                let ruling = door.clone().ask(question.clone()).await;
+                if !matches!(ruling, Ruling::Admitted(_)) || !self.holds(&*door) {
+                    return ruling;
+                }
+                // Others were told in the meantime. What was taken for now is not for then: all who
+                // wait would be sent at once when the hold ends.
+                door.refund(&question);
             }
         })
+    }
+
+    fn holds(&self, door: &dyn Door) -> bool {
+        !self.holds.left(&self.key, door.now()).is_zero()
     }
 
     /// Waits while there is a hold, which may have become longer when it ends.
@@ -142,21 +145,6 @@ impl Hold {
         let now = door.now();
         if let Some(wait) = retry_after::asked(response, now) {
             self.holds.note(&self.key, wait, now);
-        }
-    }
-}
-
-/// What a request has taken that is not sent yet: given back if it never is, also where its caller
-/// goes away.
-struct Charged {
-    door: Arc<dyn Door>,
-    question: Option<Question>,
-}
-
-impl Drop for Charged {
-    fn drop(&mut self) {
-        if let Some(question) = &self.question {
-            self.door.refund(question);
         }
     }
 }

@@ -67,7 +67,7 @@ impl Plan {
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
         let knock = Knock { door: self.door.clone(), hold: hold.clone(), question };
         let asked = match &self.in_flight {
-            Some(in_flight) => Asked::Later(knock.with_a_place(in_flight.wish(parts))),
+            Some(in_flight) => knock.with_a_place(in_flight.wish(parts)),
             None => knock.ask(),
         };
         (asked, Passage::new(self.clone(), hold))
@@ -84,7 +84,7 @@ struct Knock {
 impl Knock {
     fn ask(self) -> Asked {
         match self.hold {
-            Some(hold) => Asked::Later(hold.ask(self.door, self.question)),
+            Some(hold) => hold.ask(self.door, self.question),
             None => self.door.ask(self.question),
         }
     }
