@@ -10,6 +10,7 @@ mod features;
 mod format;
 mod house;
 mod loom;
+mod programs;
 mod tests;
 
 use crate::step::{Step, When};
@@ -78,7 +79,7 @@ pub(crate) const LIST: &[Step] = &[
     },
     Step {
         name: "loom",
-        what: "the memory store under every interleaving of a few threads (loom)",
+        what: "memory store, lines and statistics under every interleaving of a few threads (loom)",
         when: When::All,
         run: loom::run,
     },

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use super::programs;
 use crate::context::Context;
 use crate::process::{cargo, run_tests};
 use crate::step::Outcome;
@@ -16,12 +17,14 @@ const LONG_CASES: &str = "4096";
 
 /// Runs every test as everyone runs it while working.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
+    programs::need_all()?;
     let mut test = cargo(context, TEST);
     counted(&mut test, context)
 }
 
 /// Runs every test optimised, with more cases; `TIDEGATE_LONG` tells random walks to walk on.
 pub(super) fn long(context: &mut Context) -> Result<Outcome> {
+    programs::need_all()?;
     let mut test = cargo(context, TEST);
     test.arg("--release").env("PROPTEST_CASES", LONG_CASES).env("TIDEGATE_LONG", "1");
     counted(&mut test, context)

@@ -1,0 +1,81 @@
+//! Programs that tests start, and a bare machine may lack.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::process::{answers, succeeds};
+
+/// A program, and the Debian package that brings it.
+struct Program {
+    name: &'static str,
+    package: &'static str,
+}
+
+/// The stores that the tests of shared limits start, each on a port of its own.
+const NEEDED: &[Program] = &[Program { name: "redis-server", package: "redis-server" }];
+
+/// Makes sure that all are there, adding packages with apt-get if need be.
+///
+/// # Errors
+///
+/// When one is missing and can not be added; the message says what to do.
+pub(super) fn need_all() -> Result<()> {
+    NEEDED.iter().try_for_each(|program| {
+        let works = || answers(Command::new(program.name).arg("--version"));
+        ensure(program, works, || add(program.package))
+    })
+}
+
+/// As root, or by a sudo that asks for no password.
+fn add(package: &str) -> bool {
+    let apt_get = |before: &[&str], arguments: &[&str]| {
+        let words: Vec<_> = before.iter().chain(&["apt-get"]).chain(arguments).copied().collect();
+        let [program, rest @ ..] = words.as_slice() else { return false };
+        let mut command = Command::new(program);
+        // A server that is installed for tests is not to be started as a service.
+        command.args(rest).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
+        succeeds(&mut command).unwrap_or(false)
+    };
+    let install = ["install", "--yes", "--no-install-recommends", package];
+    let as_root: &[&str] =
+        if answers(Command::new("sudo").args(["-n", "true"])) { &["sudo", "-n"] } else { &[] };
+    apt_get(as_root, &install) || (apt_get(as_root, &["update"]) && apt_get(as_root, &install))
+}
+
+fn ensure(program: &Program, works: impl Fn() -> bool, add: impl FnOnce() -> bool) -> Result<()> {
+    if works() || (add() && works()) {
+        return Ok(());
+    }
+    bail!(
+        "{} is not installed and could not be added; install it (Debian, Ubuntu: `apt-get install {}`) \
+         and try again",
+        program.name,
+        program.package
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const PROGRAM: Program = Program { name: "some-server", package: "some-package" };
+
+    #[test]
+    fn a_program_that_works_is_not_installed_again() {
+        let added = Cell::new(false);
+        ensure(&PROGRAM, || true, || added.replace(true)).unwrap();
+        assert!(!added.get());
+    }
+
+    #[test]
+    fn a_program_that_can_not_be_added_is_named_with_the_remedy() {
+        for apt_says in [true, false] {
+            let error = ensure(&PROGRAM, || false, || apt_says).unwrap_err().to_string();
+            assert!(error.contains("some-server is not installed"), "{error}");
+            assert!(error.contains("`apt-get install some-package`"), "{error}");
+        }
+    }
+}
