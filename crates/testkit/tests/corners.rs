@@ -112,6 +112,23 @@ fn what_comes_after_a_limit_of_0_with_nothing_used_begins_as_new() {
     }
 }
 
+/// It is the same with a bucket that had filled up before: nothing of it is used, so it may have been
+/// dropped. With a part used its level is kept.
+#[test]
+fn a_bucket_that_had_filled_up_begins_with_initial_again_after_a_limit_of_0() {
+    let mut policy = ten_per_second(Algorithm::TokenBucket);
+    policy.initial = Some(0);
+    for (used, left) in [(0, 0), (1, 9), (6, 4)] {
+        let mut model = Model::new(policy.clone());
+        model.step(0, 0);
+        model.step(S, used);
+        assert_eq!(model.peek(S, 0).remaining, 10 - used);
+        model.amend(S, Policy { limit: 0, ..policy.clone() });
+        model.amend(S, policy.clone());
+        assert_eq!(model.step(S, 0).remaining, left);
+    }
+}
+
 /// A wait is counted on the clock that was read, a delay is not.
 #[test]
 fn a_clock_a_little_back_waits_for_what_it_lacks_as_well() {

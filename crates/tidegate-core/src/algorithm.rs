@@ -1,10 +1,12 @@
 //! The verbs of every room.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::rule::{Spec, Word};
+use crate::scripted::Script;
 use crate::time::{Micros, Timestamp};
 
 /// How small the states of a room can be made.
@@ -31,6 +33,9 @@ pub(crate) const WORD_BITS: u32 = 63;
 pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// What the limiter of one key remembers.
     type State: Clone + fmt::Debug + PartialEq + Send + 'static;
+
+    /// The script that decides in this room's place where a store runs scripts.
+    const SCRIPT: Script;
 
     /// The optional words this algorithm understands.
     const WORDS: &'static [Word];
@@ -135,14 +140,31 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
         verdict
     }
 
-    /// Whether every state can be packed into one word or two, for a store whose clock never steps
-    /// back (a packed state does not keep the time of its last unit). Asked once, when a store is built.
+    /// The figures that a script keeps in front of a state, from which it knows whether the rule is
+    /// still the same, and how the state was meant: limit, window, and two of the room's own.
+    fn figures(&self) -> [u64; 4];
+
+    /// What the script is told about `cost`, in the order in which its first paragraph reads it.
+    fn told(&self, cost: u64) -> Vec<i64>;
+
+    /// The state that a script tells; `None` for words that are none.
+    fn recalled(&self, words: &[u64]) -> Option<Self::State>;
+
+    /// Whether states can be packed into one word or two, for a store whose clock never steps back (a
+    /// packed state does not keep the time of its last unit). Asked once, when a store is built.
+    ///
+    /// Every state that the limit can lead to fits. A debt may not: [`Room::pack`] stops it at the largest
+    /// value there is place for, and what is cut off would come back as a credit. Only taking beyond the
+    /// limit makes such debts, as a settled reservation does, or carrying over a state of another rule. So
+    /// whoever does that guards against it: the store unpacks what was packed, and keeps a state whole
+    /// that is not the same again.
     fn packing(&self) -> Packing {
         Packing::Whole
     }
 
     /// The state in words; all zero for one that is as good as new. `base` is an instant that lies
-    /// before every state, and not more than [`HORIZON`] before any.
+    /// before every state, and not more than [`HORIZON`] before any. A debt beyond what the words have
+    /// place for is cut off: see [`Room::packing`].
     fn pack(&self, _base: Timestamp, _state: &Self::State) -> [u64; 2] {
         [0; 2]
     }

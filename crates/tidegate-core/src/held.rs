@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 
 use crate::algorithm::Room;
 use crate::decision::{Decision, Outcome, Verdict};
+use crate::scripted::Told;
 use crate::time::{Micros, Timestamp};
 
 /// One limiter held for the length of one step: a room, the slot of its key, and a cost.
@@ -51,6 +52,22 @@ impl<'a, R: Room> Held<'a, R> {
     pub const fn shadow(mut self) -> Self {
         self.enforced = false;
         self
+    }
+
+    /// The limiter as a step that was run elsewhere left it, its state in `slot`: for the figures.
+    pub(crate) const fn after(
+        room: &'a R,
+        slot: &'a mut Option<R::State>,
+        cost: u64,
+        told: &Told,
+    ) -> Self {
+        Self {
+            now: told.now,
+            at: told.at,
+            verdict: told.verdict,
+            taken: told.taken,
+            ..Self::new(room, slot, cost)
+        }
     }
 
     /// The same where there is no memory for its state to grow: what is taken is kept more coarsely then,

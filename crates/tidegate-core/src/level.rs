@@ -8,6 +8,8 @@
 //!
 //! At a limit of 0 nothing drains: a grain is then a unit, and instants are worth none.
 
+use alloc::vec::Vec;
+
 use crate::algorithm::{HORIZON, Packing, WORD_BITS};
 use crate::error::RuleError;
 use crate::time::{Micros, Timestamp};
@@ -55,6 +57,26 @@ impl Rate {
     /// The same from `at` on, where what never drains is told as the wait until the last instant.
     pub(crate) fn wait_from(self, at: Timestamp, grains: u128) -> Micros {
         if self.n == 0 && grains > 0 { at.until_the_last() } else { self.wait(grains) }
+    }
+
+    /// A length in whole microseconds and in grains that are less than one, as scripts tell it; where
+    /// nothing drains, in grains alone. Stops at 2^53.
+    pub(crate) fn split(self, grains: u128) -> [i64; 2] {
+        let n = u128::from(self.n).max(1);
+        match i64::try_from(grains / n) {
+            Ok(us) if us <= 1 << 53 => [us, (grains % n).try_into().unwrap_or(0)],
+            _ => [1 << 53, 0],
+        }
+    }
+
+    /// What the script of a level is told: the rate, the cost, what may be left in the level for the
+    /// cost to fit (-1 when it never fits), and what is in it at the start.
+    pub(crate) fn told(self, cost: u64, room_for: Option<u64>, at_start: u64) -> Vec<i64> {
+        let [cost_us, cost_part] = self.split(self.grains(cost));
+        let [most_us, most_part] = room_for.map_or([-1, 0], |units| self.split(self.grains(units)));
+        let [start_us, start_part] = self.split(self.grains(at_start));
+        let (n, w) = (self.n.cast_signed(), self.w.cast_signed());
+        [n, w, cost_us, cost_part, most_us, most_part, start_us, start_part].to_vec()
     }
 
     /// A capacity whose time to fill can be told, or the mistake. Where nothing drains nothing fills,
@@ -149,6 +171,15 @@ impl Level {
         if left > 0 {
             self.empty_at = rate.instant(at) + left.saturating_sub(rate.grains(units));
         }
+    }
+
+    /// The level that a script tells: what was left when the last unit was added, in whole microseconds
+    /// and grains; and when that was.
+    pub(crate) fn recalled(rate: Rate, words: &[u64]) -> Option<Self> {
+        let [us, part, last] = *words else { return None };
+        let (left, last) =
+            (u128::from(us) * u128::from(rate.n.max(1)), Timestamp::from_micros(last));
+        Some(Self { empty_at: rate.instant(last) + left + u128::from(part), last })
     }
 
     /// Moves the level back in time so that its last unit was added at `to`.

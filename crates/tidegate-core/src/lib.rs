@@ -41,6 +41,7 @@ mod error;
 mod held;
 mod level;
 mod rule;
+mod scripted;
 mod time;
 
 pub use algorithm::{HORIZON, Packing, Room};
@@ -54,4 +55,5 @@ pub use held::{Held, Verbs, decide_all, look_at_all};
 pub use rule::{
     Anchor, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Rule, Spec, Visitor, Word,
 };
+pub use scripted::{Question, Script, Told};
 pub use time::{Micros, Timestamp};

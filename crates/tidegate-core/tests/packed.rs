@@ -15,6 +15,10 @@ trait Packed {
     fn refund(&mut self, at_us: u64, units: u64);
     /// Unit costs that fit, and the wait until it is as good as new.
     fn figures(&self, at_us: u64) -> (u64, u64);
+    /// The wait until a cost that is denied fits; `None` for one that is not.
+    fn retry_after(&self, at_us: u64, cost: u64) -> Option<u64>;
+    /// Whether a cost would be admitted.
+    fn would_admit(&self, at_us: u64, cost: u64) -> bool;
 }
 
 struct Of<R: Room> {
@@ -61,6 +65,19 @@ impl<R: Room> Packed for Of<R> {
         let reset_after = self.room.reset_after(&state, at).as_micros();
         assert_eq!(self.room.is_as_good_as_new(&state, at), reset_after == 0);
         (self.room.remaining(&state, at), reset_after)
+    }
+
+    fn retry_after(&self, at_us: u64, cost: u64) -> Option<u64> {
+        let mut state = self.state();
+        let at = self.room.advance(&mut state, Timestamp::from_micros(at_us));
+        let denied = self.room.decide(&state, at, cost) == Verdict::Deny;
+        denied.then(|| self.room.retry_after(&state, at, cost).as_micros())
+    }
+
+    fn would_admit(&self, at_us: u64, cost: u64) -> bool {
+        let mut state = self.state();
+        let at = self.room.advance(&mut state, Timestamp::from_micros(at_us));
+        self.room.decide(&state, at, cost).is_allowed()
     }
 }
 
@@ -161,6 +178,31 @@ fn a_reading_that_was_overtaken_admits_nothing_that_a_later_one_would_refuse() {
         }
         walker.compare(at_us.max(walker.last_us));
     });
+}
+
+/// A thread whose reading was overtaken waits from that reading on: it is told long enough a wait, and not
+/// a microsecond more; and after the wait until it is as good as new nothing is used.
+#[test]
+fn who_waits_from_a_reading_that_was_overtaken_is_admitted_after_what_was_told() {
+    let (mut waits, mut overtaken) = (0, 0);
+    walk(|rng, walker, at_us, cost| {
+        walker.limiter.ask(at_us, cost);
+        let window_us = walker.policy.window_us;
+        let into_us = at_us % window_us;
+        let by = rng.pick([0, 1, into_us, into_us + 1, into_us + 7, window_us / 3]);
+        let read_us = at_us.saturating_sub(by).max(walker.base_us);
+        if let Some(wait_us) = walker.limiter.retry_after(read_us, cost) {
+            let then_us = read_us + wait_us;
+            let case = format!("seed {}, read {read_us}: {:?}", walker.seed, walker.policy);
+            assert!(wait_us > 0 && walker.limiter.would_admit(then_us, cost), "{case}");
+            assert!(!walker.limiter.would_admit(then_us - 1, cost), "{case}");
+            waits += 1;
+            overtaken += u32::from(by > into_us);
+        }
+        let (_, reset_us) = walker.limiter.figures(read_us);
+        assert_eq!(walker.limiter.figures(read_us + reset_us).1, 0, "seed {}", walker.seed);
+    });
+    assert!(waits > 10_000 && overtaken > 1_000, "{waits} waits, {overtaken} overtaken");
 }
 
 /// Takes a thousand million units while closed, and gives them back, packed after each; the units that

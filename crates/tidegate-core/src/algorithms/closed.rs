@@ -1,10 +1,13 @@
 //! The room of a limit of 0 without a window, whatever the algorithm: every cost of one or more is
 //! refused for ever, and what is used stays.
 
+use alloc::vec::Vec;
+
 use crate::algorithm::{Packing, Room, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::rule::{MAX_WINDOW, Spec, Word};
+use crate::scripted::Script;
 use crate::time::{Micros, Timestamp};
 
 /// Admits nothing, and keeps what was used under the rule before for the rule that comes after: never
@@ -24,6 +27,8 @@ const LARGEST_WORD: u64 = (1 << WORD_BITS) - 1;
 
 impl Room for Closed {
     type State = State;
+    const SCRIPT: Script =
+        Script { kind: 7, name: "closed", text: include_str!("closed.lua"), numbers: 2 };
     const WORDS: &'static [Word] = &[];
 
     fn build(_spec: &Spec, _limit: u64, _window: Micros) -> Result<Self, RuleErrors> {
@@ -44,6 +49,19 @@ impl Room for Closed {
 
     fn give_back(&self, state: &mut State, _at: Timestamp, units: u64) {
         state.used = state.used.saturating_sub(units);
+    }
+
+    fn figures(&self) -> [u64; 4] {
+        [0; 4]
+    }
+
+    fn told(&self, _cost: u64) -> Vec<i64> {
+        Vec::new()
+    }
+
+    fn recalled(&self, words: &[u64]) -> Option<State> {
+        let [used, last] = *words else { return None };
+        Some(State { used, last: Timestamp::from_micros(last) })
     }
 
     /// None is given, so the longest there may be.

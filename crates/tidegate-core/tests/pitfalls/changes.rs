@@ -50,6 +50,39 @@ fn closing_the_gate_and_opening_it_mints_credit() {
     }
 }
 
+/// A bucket with `initial` that has filled up holds nothing used, so a store may forget it while it is
+/// closed: what opens begins with `initial` either way. One with a part used keeps its level.
+#[test]
+fn a_full_bucket_with_initial_begins_again_after_a_limit_of_0_forgotten_or_not() {
+    let open = |limit| Policy {
+        initial: Some(3),
+        capacity: Some(10),
+        ..Policy::new(Algorithm::TokenBucket, limit, SECOND)
+    };
+    for window_us in [SECOND, 0] {
+        for used in [0, 4] {
+            for forgets in [false, true] {
+                let mut bucket = common::limiter(&open(10));
+                bucket.step(HOUR, 0);
+                bucket.step(HOUR + SECOND, used);
+                assert_eq!(bucket.peek(HOUR + SECOND, 0).remaining, 10 - used);
+                let shut = Policy { window_us, ..open(0) };
+                let mut closed = bucket.amend(HOUR + SECOND, &shut);
+                let forgotten = forgets && closed.forget_if_new(HOUR + SECOND);
+                assert_eq!(forgotten, forgets && used == 0);
+                let mut opened = closed.amend(HOUR + SECOND, &open(10));
+                let left = opened.step(HOUR + SECOND, 0).remaining;
+                let kept = if window_us > 0 { 10 - used } else { 3_u64.saturating_sub(used) };
+                assert_eq!(
+                    left,
+                    if used == 0 { 3 } else { kept },
+                    "{window_us}, {used}, {forgets}"
+                );
+            }
+        }
+    }
+}
+
 /// A higher limit for a moment, then the old one again: nothing is left of it.
 #[test]
 fn a_limit_raised_for_a_moment_leaves_nothing_behind() {

@@ -1,9 +1,12 @@
 //! Fixed window: one counter, begun anew when the window ends.
 
+use alloc::vec::Vec;
+
 use crate::algorithm::{HORIZON, Packing, Room, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::rule::{Anchor, Spec, Word};
+use crate::scripted::Script;
 use crate::time::{Micros, Timestamp};
 
 /// N units per window; windows follow the epoch, or begin at the first unit after the last ended.
@@ -54,6 +57,8 @@ impl FixedWindow {
 
 impl Room for FixedWindow {
     type State = State;
+    const SCRIPT: Script =
+        Script { kind: 3, name: "fixed_window", text: include_str!("script.lua"), numbers: 3 };
     const WORDS: &'static [Word] = &[Word::Anchor];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -95,6 +100,22 @@ impl Room for FixedWindow {
         if !self.left(state, at).is_zero() {
             state.count = state.count.saturating_sub(units);
         }
+    }
+
+    fn figures(&self) -> [u64; 4] {
+        let from_first = u64::from(self.anchor == Anchor::FirstRequest);
+        [self.limit, self.window.as_micros(), from_first, 0]
+    }
+
+    fn told(&self, _cost: u64) -> Vec<i64> {
+        let from_first = i64::from(self.anchor == Anchor::FirstRequest);
+        [self.limit.cast_signed(), from_first].to_vec()
+    }
+
+    fn recalled(&self, words: &[u64]) -> Option<State> {
+        let [ends, count, last] = *words else { return None };
+        let ends = Timestamp::EPOCH.plus(Micros::from_micros(ends));
+        Some(State { ends, count, last: Timestamp::from_micros(last) })
     }
 
     fn window(&self) -> Micros {

@@ -1,10 +1,13 @@
 //! Leaky queue: admitted work leaves in order, each unit W/N after the one before.
 
+use alloc::vec::Vec;
+
 use crate::algorithm::{Packing, Room};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::level::{Level, Rate};
 use crate::rule::{Spec, Word};
+use crate::scripted::Script;
 use crate::time::{Micros, Timestamp};
 
 /// A queue of `capacity` places that serves one unit every W/N.
@@ -27,6 +30,8 @@ impl LeakyQueue {
 
 impl Room for LeakyQueue {
     type State = Level;
+    const SCRIPT: Script =
+        Script { kind: 2, name: "leaky_queue", text: include_str!("script.lua"), numbers: 3 };
     const WORDS: &'static [Word] = &[Word::Capacity];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -60,6 +65,18 @@ impl Room for LeakyQueue {
 
     fn give_back(&self, state: &mut Level, at: Timestamp, units: u64) {
         state.remove(self.rate, at, units);
+    }
+
+    fn figures(&self) -> [u64; 4] {
+        [self.per_window, self.window.as_micros(), self.places, 0]
+    }
+
+    fn told(&self, cost: u64) -> Vec<i64> {
+        self.rate.told(cost, self.places.checked_sub(cost), 0)
+    }
+
+    fn recalled(&self, words: &[u64]) -> Option<Level> {
+        Level::recalled(self.rate, words)
     }
 
     fn window(&self) -> Micros {

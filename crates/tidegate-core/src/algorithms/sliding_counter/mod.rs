@@ -1,9 +1,12 @@
 //! Sliding counter: this window's count, and the previous one weighted by how much of it is inside.
 
+use alloc::vec::Vec;
+
 use crate::algorithm::{Packing, Room, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::rule::{Spec, Word};
+use crate::scripted::Script;
 use crate::time::{Micros, Timestamp};
 
 /// previous x (share of the previous window still inside) + current + cost <= N, compared exactly.
@@ -82,6 +85,8 @@ impl SlidingCounter {
 
 impl Room for SlidingCounter {
     type State = State;
+    const SCRIPT: Script =
+        Script { kind: 4, name: "sliding_counter", text: include_str!("script.lua"), numbers: 4 };
     const WORDS: &'static [Word] = &[];
 
     fn build(_spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -131,6 +136,19 @@ impl Room for SlidingCounter {
         }
     }
 
+    fn figures(&self) -> [u64; 4] {
+        [self.limit, self.window.as_micros(), 0, 0]
+    }
+
+    fn told(&self, _cost: u64) -> Vec<i64> {
+        [self.limit.cast_signed()].to_vec()
+    }
+
+    fn recalled(&self, words: &[u64]) -> Option<State> {
+        let [window, current, previous, last] = *words else { return None };
+        Some(State { window, current, previous, last: Timestamp::from_micros(last) })
+    }
+
     fn window(&self) -> Micros {
         self.window
     }
@@ -155,7 +173,7 @@ impl Room for SlidingCounter {
     }
 
     /// Without arrivals the estimate only falls: while this window lasts as the previous one slides
-    /// out, then as this one does.
+    /// out, then as this one does. A reading from before this window waits for its start as well.
     fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
         let view = self.view(state, at);
         let free = self.limit.saturating_sub(cost);
@@ -166,17 +184,17 @@ impl Room for SlidingCounter {
                 view.overlap_us + slid_out
             }
         };
-        Micros::from_micros(wait)
+        Micros::from_micros(wait).plus(self.not_before(state, at).since(at))
     }
 
     fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
         let view = self.view(state, at);
         let wait = match (view.current, view.previous) {
-            (0, 0) => 0,
+            (0, 0) => return Micros::ZERO,
             (0, _) => view.overlap_us,
             _ => view.overlap_us + self.window.as_micros(),
         };
-        Micros::from_micros(wait)
+        Micros::from_micros(wait).plus(self.not_before(state, at).since(at))
     }
 
     fn bound(&self, _largest_cost: u64) -> u64 {

@@ -115,6 +115,29 @@ fn a_verdict_after_a_refund_looks_no_further_either() {
     }
 }
 
+/// What had left when the last unit was taken is forgotten in one step, however much it is; only what has
+/// left since is moved.
+#[test]
+fn a_refund_moves_only_what_left_since_the_last_unit() {
+    for limit in [10, 1_000_000] {
+        for left_since in [0, 1, 4] {
+            let mut log = Watched::full(limit);
+            let (every_us, search) = (SECOND_US / limit, limit.ilog2() + 1);
+            let last_us = SECOND_US + SECOND_US * 4 / 10;
+            assert!(log.ask(last_us, 1));
+            let at = Timestamp::from_micros(last_us + left_since * every_us);
+            let count = SlidingLog::count(&log.state, at);
+            let (_, looks) = log.looks_of(|room, state| room.give_back(state, at, 2));
+            let bound = 3 * search + 2 * left_since as u32 + 10;
+            assert!(looks <= bound, "{looks} looks, {left_since} left of {limit}");
+            assert_eq!(SlidingLog::count(&log.state, at), count - 2);
+            // A clock a little back still counts what has left since.
+            let last = Timestamp::from_micros(last_us);
+            assert_eq!(SlidingLog::count(&log.state, last), count - 2 + left_since);
+        }
+    }
+}
+
 /// Settling has to look for what has left; the verdicts after it do not, but for the debt.
 #[test]
 fn a_debt_is_all_that_a_verdict_looks_at_besides() {

@@ -4,10 +4,13 @@
 mod looks;
 mod ring;
 
+use alloc::vec::Vec;
+
 use crate::algorithm::Room;
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::rule::{DEFAULT_MAX_MEMORY, Spec, Word};
+use crate::scripted::Script;
 use crate::time::{Micros, Timestamp};
 use ring::{Entry, Ring};
 
@@ -140,6 +143,8 @@ impl SlidingLog {
 
 impl Room for SlidingLog {
     type State = State;
+    const SCRIPT: Script =
+        Script { kind: 6, name: "sliding_log", text: include_str!("script.lua"), numbers: 5 };
     const WORDS: &'static [Word] = &[Word::Resolution, Word::MaxMemory];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -189,9 +194,12 @@ impl Room for SlidingLog {
         }
     }
 
-    /// The oldest units that count are given back. Those that have left are kept, for a clock that goes
-    /// backward a little: they move up over the entries that are emptied.
+    /// The oldest units that count are given back. Those that had left when the last unit was taken count
+    /// at no reading any more, and are forgotten in one step. Those that have left since are kept, for a
+    /// clock that goes backward a little: they move up over the entries that are emptied.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
+        let (left, entries_left) = state.left(state.last);
+        state.forget(left, entries_left);
         let (left, entries_left) = state.left(at);
         let units = units.min(state.held() - left);
         if units == 0 {
@@ -208,6 +216,28 @@ impl Room for SlidingLog {
         state.gone = state.gone.wrapping_add(units);
         state.ring.skip(emptied);
         state.ring.free_some();
+    }
+
+    fn figures(&self) -> [u64; 4] {
+        [self.limit, self.window.as_micros(), self.tick_us, 0]
+    }
+
+    fn told(&self, _cost: u64) -> Vec<i64> {
+        [self.limit, self.tick_us, self.most_entries].map(u64::cast_signed).to_vec()
+    }
+
+    /// A script does not tell its log but a digest: a state of two entries that has the same figures.
+    fn recalled(&self, words: &[u64]) -> Option<State> {
+        let [counted, over, over_leaves, newest_leaves, last] = *words else { return None };
+        let mut state = self.fresh(Timestamp::EPOCH);
+        for (total, leaves_us) in [(over.min(counted), over_leaves), (counted, newest_leaves)] {
+            if total > 0 {
+                let leaves = Timestamp::EPOCH.plus(Micros::from_micros(leaves_us));
+                state.ring.record(Entry { leaves, total });
+            }
+        }
+        state.last = Timestamp::from_micros(last);
+        Some(state)
     }
 
     fn window(&self) -> Micros {

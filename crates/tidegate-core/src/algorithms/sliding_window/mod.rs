@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
@@ -11,6 +12,7 @@ use crate::algorithm::Room;
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::rule::{MAX_BUCKETS, Spec, Word};
+use crate::scripted::Script;
 use crate::time::{Micros, Timestamp};
 
 const DEFAULT_BUCKETS: u64 = 10;
@@ -89,6 +91,8 @@ impl SlidingWindow {
 
 impl Room for SlidingWindow {
     type State = State;
+    const SCRIPT: Script =
+        Script { kind: 5, name: "sliding_window", text: include_str!("script.lua"), numbers: 3 };
     const WORDS: &'static [Word] = &[Word::Buckets, Word::Strict, Word::MaxMemory];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -142,6 +146,27 @@ impl Room for SlidingWindow {
             state.total -= u64::from(given);
             owed -= u64::from(given);
         }
+    }
+
+    fn figures(&self) -> [u64; 4] {
+        [self.limit, self.window.as_micros(), self.width_us, self.span]
+    }
+
+    fn told(&self, _cost: u64) -> Vec<i64> {
+        [self.limit, self.width_us, self.span].map(u64::cast_signed).to_vec()
+    }
+
+    /// A script keeps the counters by age, so that it need not move them when the clock goes back.
+    fn recalled(&self, words: &[u64]) -> Option<State> {
+        let (&[newest, total, last], by_age) = words.split_first_chunk()?;
+        let mut slots = vec![0; self.span as usize].into_boxed_slice();
+        if by_age.len() != slots.len() || by_age.iter().sum::<u64>() != total {
+            return None;
+        }
+        for (age, units) in (0..self.span).zip(by_age) {
+            slots[self.slot(newest, age)] = u32::try_from(*units).ok()?;
+        }
+        Some(State { slots, total, newest, last: Timestamp::from_micros(last) })
     }
 
     fn window(&self) -> Micros {

@@ -4,11 +4,14 @@
 //! `gcra` is a third name for it: the moment the level will be empty is the theoretical arrival time
 //! of the generic cell rate algorithm (ITU-T I.371), whose tolerance is capacity - 1 units.
 
+use alloc::vec::Vec;
+
 use crate::algorithm::{Packing, Room};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::level::{Level, Rate};
 use crate::rule::{Spec, Word, out_of_range};
+use crate::scripted::Script;
 use crate::time::{Micros, Timestamp};
 
 /// Spends up to `capacity` tokens that flow back at N per window.
@@ -30,6 +33,8 @@ impl TokenBucket {
 
 impl Room for TokenBucket {
     type State = Level;
+    const SCRIPT: Script =
+        Script { kind: 1, name: "token_bucket", text: include_str!("script.lua"), numbers: 3 };
     const WORDS: &'static [Word] = &[Word::Capacity, Word::Initial];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -77,6 +82,18 @@ impl Room for TokenBucket {
 
     fn give_back(&self, state: &mut Level, at: Timestamp, units: u64) {
         state.remove(self.rate, at, units);
+    }
+
+    fn figures(&self) -> [u64; 4] {
+        [self.per_window, self.window.as_micros(), self.capacity, self.missing_at_start]
+    }
+
+    fn told(&self, cost: u64) -> Vec<i64> {
+        self.rate.told(cost, self.capacity.checked_sub(cost), self.missing_at_start)
+    }
+
+    fn recalled(&self, words: &[u64]) -> Option<Level> {
+        Level::recalled(self.rate, words)
     }
 
     fn window(&self) -> Micros {

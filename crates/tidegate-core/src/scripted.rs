@@ -1,0 +1,103 @@
+//! What a room and its script say to each other: the script decides inside a store, the room works
+//! out the figures from the state that the script tells.
+
+use alloc::vec::Vec;
+
+use crate::algorithm::Room;
+use crate::decision::{Decision, Verdict};
+use crate::held::{Held, Verbs};
+use crate::rule::{Rule, Visitor};
+use crate::time::Timestamp;
+
+/// The script of a room, as text beside the room's own code, in the paragraphs of the room's verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// What a stored state says of its algorithm; never given to another one.
+    pub kind: u8,
+    /// The room's folder.
+    pub name: &'static str,
+    /// The paragraphs, each behind a line `-- @name`.
+    pub text: &'static str,
+    /// How many numbers a state begins with; counters of 32 bits may follow.
+    pub numbers: usize,
+}
+
+/// What a script is told of one limiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The room's script.
+    pub script: Script,
+    /// What a stored state says of the rule it was made under: limit, window, two of the room's own.
+    pub figures: [u64; 4],
+    /// What the room needs to know of the rule and of the cost; -1 where something can not be.
+    pub words: Vec<i64>,
+}
+
+/// What a script tells of one limiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What the clock read.
+    pub now: Timestamp,
+    /// The instant that counts.
+    pub at: Timestamp,
+    /// What was decided; a step that only gives back or settles decides nothing, and allows.
+    pub verdict: Verdict,
+    /// Whether the cost was taken.
+    pub taken: bool,
+    /// The numbers of the state, then its counters.
+    pub words: Vec<u64>,
+}
+
+impl Rule {
+    /// What the rule's script is told about a request of `cost` units; `None` when it is unlimited.
+    #[must_use]
+    pub fn question(&self, cost: u64) -> Option<Question> {
+        self.visit(Ask { cost })
+    }
+
+    /// The figures of what the rule's script told about a request of `cost` units, worked out by the
+    /// room itself; `None` when the rule is unlimited or the words are not those of a state.
+    ///
+    /// ```
+    /// use tidegate_core::{Algorithm, Micros, Rule, Spec, Timestamp, Told, Verdict};
+    ///
+    /// let rule = Rule::new(Spec::new(Algorithm::FixedWindow, 5, Micros::from_secs(1)))?;
+    /// let at = Timestamp::from_micros(300_000);
+    /// // The window ends at one second; 5 units are in it.
+    /// let words = vec![1_000_000, 5, 300_000];
+    /// let told = Told { now: at, at, verdict: Verdict::Deny, taken: false, words };
+    /// let decision = rule.decision(1, &told).expect("three words are a state");
+    /// assert_eq!(decision.retry_after(), Some(Micros::from_millis(700)));
+    /// # Ok::<(), tidegate_core::RuleErrors>(())
+    /// ```
+    #[must_use]
+    pub fn decision(&self, cost: u64, told: &Told) -> Option<Decision> {
+        self.visit(Report { cost, told })?
+    }
+}
+
+struct Ask {
+    cost: u64,
+}
+
+impl Visitor for Ask {
+    type Out = Question;
+
+    fn visit<R: Room>(self, room: &R) -> Question {
+        Question { script: R::SCRIPT, figures: room.figures(), words: room.told(self.cost) }
+    }
+}
+
+struct Report<'a> {
+    cost: u64,
+    told: &'a Told,
+}
+
+impl Visitor for Report<'_> {
+    type Out = Option<Decision>;
+
+    fn visit<R: Room>(self, room: &R) -> Option<Decision> {
+        let mut slot = Some(room.recalled(&self.told.words)?);
+        Some(Held::after(room, &mut slot, self.cost, self.told).report())
+    }
+}
