@@ -5,6 +5,7 @@
 mod address;
 mod check;
 mod compare;
+mod decider;
 mod failure;
 mod lab;
 mod replay;

@@ -3,6 +3,7 @@
 mod banner;
 mod cli;
 mod http;
+mod limiters;
 mod logging;
 mod pairs;
 mod policy;

@@ -1,6 +1,6 @@
 //! Words of a configuration, where what was read from it is told again.
 
-use tidegate::{Anchor, Mode, OnFull};
+use tidegate::{Anchor, Mode, OnFull, OnStoreError};
 
 /// The mode of a rule.
 pub(crate) const fn mode(mode: Mode) -> &'static str {
@@ -16,6 +16,15 @@ pub(crate) const fn on_full(on_full: OnFull) -> &'static str {
     match on_full {
         OnFull::Share => "share",
         OnFull::Refuse => "refuse",
+    }
+}
+
+/// What a rule does while a shared store is away.
+pub(crate) const fn on_store_error(on_store_error: OnStoreError) -> &'static str {
+    match on_store_error {
+        OnStoreError::Open => "open",
+        OnStoreError::Closed => "closed",
+        OnStoreError::Local => "local",
     }
 }
 

@@ -11,6 +11,7 @@ use crate::rules::{Mode, PolicyRule};
 pub struct Matched<'g> {
     pub(crate) rule: &'g PolicyRule,
     pub(crate) variant: usize,
+    pub(crate) cost: u64,
     pub(crate) decision: Decision,
     pub(crate) overloaded: bool,
 }
@@ -26,6 +27,12 @@ impl<'g> Matched<'g> {
     #[must_use]
     pub const fn variant(&self) -> usize {
         self.variant
+    }
+
+    /// Units the request asked of its limiter: the costs of all descriptors that meet it.
+    #[must_use]
+    pub const fn cost(&self) -> u64 {
+        self.cost
     }
 
     /// What its limiter decided, with the figures.
@@ -48,12 +55,25 @@ impl<'g> Matched<'g> {
     }
 }
 
+/// What an answer was decided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
+pub(crate) enum Standing {
+    /// The limiters themselves.
+    Exact,
+    /// What the rules do while the store is away.
+    Degraded,
+    /// The same, and a rule refuses for no other reason.
+    Unavailable,
+}
+
 /// The answer to one request. A refusal is an answer, not an error.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Answer<'g> {
     pub(crate) allowed: bool,
     pub(crate) at: Timestamp,
+    pub(crate) standing: Standing,
     pub(crate) matched: Vec<Matched<'g>>,
 }
 
@@ -86,6 +106,20 @@ impl<'g> Answer<'g> {
     #[must_use]
     pub fn is_overloaded(&self) -> bool {
         self.enforced().any(Matched::is_overloaded)
+    }
+
+    /// True when the shared store was away, so that the rules' own `on_store_error` decided. A rule that
+    /// is then open is not among those that matched, for nothing is known of its limiter.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.standing != Standing::Exact
+    }
+
+    /// True when it is refused because the store was away, by a rule that is then closed: the caller
+    /// did nothing wrong.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        self.standing == Standing::Unavailable
     }
 
     /// Every rule that matched and counts, shadow rules included, in file order; a rule that several

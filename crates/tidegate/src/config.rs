@@ -17,6 +17,8 @@
 //! # on_full = "share"              # one limiter with all others beyond, or "refuse"
 //! # on_excess = "reject"           # or first come, first served, for so long, so many per limiter:
 //! # on_excess = { wait = "2s", max_waiters = 100 }
+//! # on_store_error = "open"         # while a shared store is away: or "closed", or "local"
+//! # hash_tag = "channel"            # the entry that alone chooses the slot of a cluster
 //!
 //! [[rule.override]]                 # the first that matches holds
 //! match = { channel = "alipay" }    # entries of `key` with these very values
@@ -24,6 +26,17 @@
 //!
 //! [memory]
 //! max_keys = 2_000_000              # limiters of all rules together, besides the cap of each
+//!
+//! # Limiters that many nodes share; without it, and in a replay, they live in the process:
+//! # [store]
+//! # url = "redis://10.0.0.7:6379"   # rediss:// with TLS, redis+sentinel://, redis+cluster://, unix://
+//! # username = "tidegate"           # or in the URL; the password by the name of an environment
+//! # password_env = "REDIS_PASSWORD" # variable, or of a file: password_file = "/run/secrets/redis"
+//! # tls_roots = "/etc/ssl/own.pem"  # to trust in place of the system's
+//! # timeout = "10ms"                # for one decision; then on_store_error decides
+//! # key_prefix = "tidegate:"
+//! # max_in_flight = 4096
+//! # nodes = 3                       # with on_store_error = "local" each enforces a third
 //! ```
 //!
 //! A rule needs `name`, `algorithm`, and either `rate` or `limit` with `window` (a `limit` of -1 or 0
@@ -68,6 +81,7 @@ mod rate;
 mod rule;
 mod size;
 mod source;
+mod store;
 mod syntax;
 mod table;
 mod value;

@@ -56,10 +56,12 @@ pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
     fields
 }
 
-/// The status that goes with an answer: 200 yes, 429 no, 422 never.
+/// The status that goes with an answer: 200 yes, 429 no, 422 never, 503 when it is refused only because
+/// the store was away.
 #[must_use]
 pub fn status(answer: &Answer<'_>) -> u16 {
     match (answer.is_allowed(), answer.is_never()) {
+        _ if answer.is_unavailable() => 503,
         (true, _) => 200,
         (false, false) => 429,
         (false, true) => 422,

@@ -11,4 +11,4 @@ pub use policy::Policy;
 pub use rule::PolicyRule;
 #[cfg(feature = "config")]
 pub(crate) use spec::{MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED};
-pub use spec::{Mode, OnExcess, OverrideSpec, RuleSpec};
+pub use spec::{Mode, OnExcess, OnStoreError, OverrideSpec, RuleSpec};

@@ -12,8 +12,12 @@ struct Program {
     package: &'static str,
 }
 
-/// The stores that the tests of shared limits start, each on a port of its own.
-const NEEDED: &[Program] = &[Program { name: "redis-server", package: "redis-server" }];
+/// The store that the tests of shared limits start, each on a port of its own, and what makes the
+/// certificates it is reached with.
+const NEEDED: &[Program] = &[
+    Program { name: "redis-server", package: "redis-server" },
+    Program { name: "openssl", package: "openssl" },
+];
 
 /// Makes sure that all are there, adding packages with apt-get if need be.
 ///

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use tidegate::StoreUrl;
 use tidegate_lab::DecisionLine;
-use tidegate_lab::replay::Replay;
 use tidegate_lab::report::{self, Report};
 
-use super::{Failure, lab};
+use super::{Failure, decider::Decider, lab};
 use crate::{policy, stdout};
 
 /// Replay a trace against a policy: who would have been refused, and when
@@ -33,6 +33,10 @@ pub(crate) struct Args {
     /// What is printed: a report for a person, or one decision a line
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    /// Decide in a store, under keys of this run's own, in place of in this process: redis://,
+    /// rediss://, unix://, redis+sentinel:// or redis+cluster://
+    #[arg(long, value_name = "URL")]
+    store: Option<StoreUrl>,
     /// Also draw requests admitted and refused over time, one lane a rule, as SVG
     #[arg(long, value_name = "OUT.svg")]
     plot: Option<PathBuf>,
@@ -48,20 +52,22 @@ enum Format {
 
 /// Decides the whole trace in order of time.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let replay = Replay::new(policy::load(&args.config)?);
+    let policy = policy::load(&args.config)?;
     let picture = lab::picture(args.plot.as_deref())?;
     let sorted = lab::read(&args.trace)?;
     let bins = lab::bins(&sorted);
-    let mut report = Report::new(replay.policy());
+    let mut report = Report::new(&policy);
+    let mut decider = Decider::new(policy.clone(), args.store.as_ref())?;
     if picture.is_some() {
         report = report.drawn(bins);
     }
     let mut lines = Lines::new(args.format);
     lab::each(sorted, |event| {
-        let answer = replay.decide(event);
+        let answer = decider.decide(event)?;
         report.record(event, &answer);
         lines.print(&DecisionLine::from(&answer))
     })?;
+    decider.end()?;
     lines.end()?;
     if args.format == Format::Table {
         stdout::print(&report::table(&report))?;

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tidegate::{Gate, Policy};
+use tidegate::{Policy, StoreUrl};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{Failure, address};
 use crate::banner::Banner;
 use crate::http::{self, Limits};
+use crate::limiters::Limiters;
 use crate::logging::{self, Format, Level};
 use crate::stop::Stop;
 use crate::{policy, stdout};
@@ -21,18 +22,24 @@ const EXAMPLES: &str = "\
 Examples:
   tidegate serve
   tidegate serve --config rules.toml --http 0.0.0.0:8080 --log-format json
+  tidegate serve --config rules.toml --store redis://10.0.0.7:6379
   tidegate serve --http 127.0.0.1:0 --admin 127.0.0.1:0    any free ports; they are printed
 
 The admin listener asks for no password: keep it where only operators reach it.
 SIGTERM and SIGINT let requests that are under way finish; a second one does not.";
 
-/// Decide over HTTP, with all limiters in this process
+/// Decide over HTTP, with limiters in this process or in a store that nodes share
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The rules, TOML; without it a few that are built in, to try things out
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Where limiters live that nodes share, in place of `[store] url`: redis://, rediss://, unix://,
+    /// redis+sentinel:// or redis+cluster://
+    #[arg(long, value_name = "URL")]
+    store: Option<StoreUrl>,
 
     /// Where checks are answered (IP:PORT; port 0 takes any free one)
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address::parse)]
@@ -58,6 +65,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Some(file) => policy::load(file)?,
         None => policy::example()?,
     };
+    let policy = match &args.store {
+        Some(url) => policy::over(policy, url.clone()),
+        None => policy,
+    };
     let runtime = runtime()?;
     let served = runtime.block_on(serve(&args, policy));
     // A task that hangs does not keep the process from ending.
@@ -76,17 +87,16 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let (public, public_at) = bind(args.http, "--http").await?;
     let (admin, admin_at) = bind(args.admin, "--admin").await?;
-    let banner = Banner {
-        public: public_at,
-        admin: admin_at,
-        config: args.config.as_deref(),
-        policy: &policy,
-    };
+    let limiters = Limiters::of(policy)?;
+    limiters.ready().await;
+    let policy = limiters.policy();
+    let banner =
+        Banner { public: public_at, admin: admin_at, config: args.config.as_deref(), policy };
     stdout::print(&banner.to_string())?;
     tracing::info!(http = %public_at, admin = %admin_at, rules = policy.rules().len(), "started");
     warn_if_exposed(admin_at);
 
-    let service = http::Service::new(Arc::new(Gate::new(policy)), Limits::default());
+    let service = http::Service::new(Arc::new(limiters), Limits::default());
     let (public, admin) =
         tokio::join!(service.serve_public(public, stop.clone()), service.serve_admin(admin, stop),);
     tracing::info!(connections_cut = public + admin, "stopped");

@@ -3,6 +3,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use serde::Serialize;
+use tidegate::StoreError;
 
 use super::App;
 use super::answer;
@@ -23,12 +24,20 @@ pub(super) async fn reset(State(app): State<App>, request: Request) -> Result<Re
                       or POST to /v1/refund to give so many units back";
         return Err(Problem::new(Kind::InvalidBody, detail));
     }
-    let reset = question.ask(async |request| app.gate.reset(request)).await;
+    let reset =
+        question.ask(async |request| app.limiters.reset(request).await).await.map_err(away)?;
     answer::json(&Reset { reset })
 }
 
 /// Gives the cost back; the figures are those after it, `allowed` whether the cost would fit now.
 pub(super) async fn refund(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let question = Question::read(request, app.limits).await?;
-    question.ask(async |request| answer::told(&app.gate.refund(request))).await
+    question
+        .ask(async |request| answer::told(&app.limiters.refund(request).await.map_err(away)?))
+        .await
+}
+
+/// For a store that did not answer: whether the limiters were changed is not always known.
+fn away(error: StoreError) -> Problem {
+    Problem::new(Kind::Unavailable, format!("{error}; nothing may have been changed"))
 }

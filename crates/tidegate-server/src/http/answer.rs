@@ -43,7 +43,7 @@ impl<'g> From<&Answer<'g>> for Body<'g> {
         Self {
             decision: DecisionLine::from(answer),
             unlimited: answer.is_unlimited(),
-            degraded: false,
+            degraded: answer.is_degraded(),
             overloaded: answer.is_overloaded(),
             shadow: shadow.map(Shadow::from).collect(),
         }
@@ -64,7 +64,8 @@ impl<'g> From<&Matched<'g>> for Shadow<'g> {
     }
 }
 
-/// The answer to a check or a peek: 200 yes, 429 no, 422 never; with the header fields for the caller.
+/// The answer to a check or a peek: 200 yes, 429 no, 422 never, 503 when the store is away and a rule is
+/// then closed; with the header fields for the caller.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
     respond(status(answer)?, headers::of(answer), answer)
 }

@@ -12,11 +12,11 @@ use super::question::Question;
 /// waits; a client that goes away meanwhile leaves no trace.
 pub(super) async fn check(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let question = Question::read(request, app.limits).await?;
-    question.ask(async |request| answer::decided(&app.gate.check_in_turn(request).await)).await
+    question.ask(async |request| answer::decided(&app.limiters.check(request).await)).await
 }
 
 /// What a check would answer if nothing could wait, with the same status, taking nothing.
 pub(super) async fn peek(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let question = Question::read(request, app.limits).await?;
-    question.ask(async |request| answer::decided(&app.gate.peek(request))).await
+    question.ask(async |request| answer::decided(&app.limiters.peek(request).await)).await
 }

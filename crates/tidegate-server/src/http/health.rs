@@ -5,13 +5,15 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
-use tidegate::{Descriptor, Gate, Request};
+use tidegate::{Descriptor, Request};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::problem::{Kind, Problem};
 use super::{App, answer};
+use crate::limiters::Limiters;
 use crate::sample::Sample;
 
 /// What a server says that is well.
@@ -31,17 +33,18 @@ impl Probe {
         Self { sample, turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Whether the gate answers, and as it must: a cost of 0 is always allowed.
+    /// Whether the limiters answer, and as they must: a cost of 0 is always allowed.
     ///
     /// The look goes through the locks of a real decision, on a thread that may wait for them, and
     /// leaves no trace: it begins no limiter and takes nothing.
-    async fn is_answered(&self, gate: Arc<Gate>) -> bool {
+    async fn is_answered(&self, limiters: Arc<Limiters>) -> bool {
         let Ok(turn) = Arc::clone(&self.turn).acquire_owned().await else {
             return false;
         };
         let sample = self.sample.clone();
+        let runtime = Handle::current();
         let looked = spawn_blocking(move || {
-            let allowed = look(&gate, &sample);
+            let allowed = runtime.block_on(look(&limiters, &sample));
             drop(turn);
             allowed
         });
@@ -49,16 +52,16 @@ impl Probe {
     }
 }
 
-fn look(gate: &Gate, sample: &Sample) -> bool {
+async fn look(limiters: &Limiters, sample: &Sample) -> bool {
     let entries = sample.entries.iter();
     let entries: Vec<_> = entries.map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let descriptors = [Descriptor::new(&entries).cost(0)];
-    gate.peek(&Request::new(&sample.domain, &descriptors)).is_allowed()
+    limiters.peek(&Request::new(&sample.domain, &descriptors)).await.is_allowed()
 }
 
 /// 200 when a decision was taken in time, else 503.
 pub(super) async fn health(State(app): State<App>) -> Result<Response, Problem> {
-    let answered = app.probe.is_answered(Arc::clone(&app.gate));
+    let answered = app.probe.is_answered(Arc::clone(&app.limiters));
     match timeout(app.limits.probe, answered).await {
         Ok(true) => answer::json(&Health { status: "ok" }),
         Ok(false) => Err(unwell("a cost of 0 was not allowed")),
@@ -80,7 +83,7 @@ mod tests {
 
     fn app(probe: Duration) -> App {
         let limits = Limits { probe, ..Limits::default() };
-        Service::new(Arc::new(Gate::new(Policy::default())), limits).0
+        Service::new(Arc::new(Limiters::of(Policy::default()).unwrap()), limits).0
     }
 
     #[tokio::test]

@@ -25,9 +25,9 @@ mod withhold;
 
 use std::sync::Arc;
 
-use tidegate::Gate;
 use tokio::net::TcpListener;
 
+use crate::limiters::Limiters;
 use crate::sample::Sample;
 use crate::stop::Stop;
 use health::Probe;
@@ -36,19 +36,19 @@ pub(crate) use limits::Limits;
 /// What every handler stands on.
 #[derive(Clone)]
 struct App {
-    gate: Arc<Gate>,
+    limiters: Arc<Limiters>,
     probe: Arc<Probe>,
     limits: Limits,
 }
 
-/// A gate, served.
+/// Limiters, served.
 pub(crate) struct Service(App);
 
 impl Service {
-    /// Serves `gate`, whoever else holds it.
-    pub(crate) fn new(gate: Arc<Gate>, limits: Limits) -> Self {
-        let probe = Probe::new(Sample::of(gate.policy()));
-        Self(App { gate, probe: Arc::new(probe), limits })
+    /// Serves `limiters`, whoever else holds them.
+    pub(crate) fn new(limiters: Arc<Limiters>, limits: Limits) -> Self {
+        let probe = Probe::new(Sample::of(limiters.policy()));
+        Self(App { limiters, probe: Arc::new(probe), limits })
     }
 
     /// Answers checks until `stop`; answers how many connections had to be cut in the end.

@@ -40,6 +40,9 @@ struct Rule<'a> {
     max_keys: Option<usize>,
     on_full: &'static str,
     on_excess: Excess,
+    on_store_error: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash_tag: Option<&'a str>,
     overrides: Vec<Override<'a>>,
 }
 
@@ -107,6 +110,8 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             max_keys: spec.max_keys,
             on_full: words::on_full(spec.on_full),
             on_excess: spec.on_excess.into(),
+            on_store_error: words::on_store_error(spec.on_store_error),
+            hash_tag: spec.hash_tag.as_deref(),
             overrides: spec.overrides.iter().map(Override::from).collect(),
         }
     }
@@ -150,7 +155,7 @@ fn units(limit: Limit) -> i64 {
 
 /// Answers the policy in force.
 pub(super) async fn rules(State(app): State<App>) -> Result<Response, Problem> {
-    let policy = app.gate.policy();
+    let policy = app.limiters.policy();
     let rules = policy.rules().iter().map(Rule::from).collect();
     let memory = policy.max_keys().map(|max_keys| Memory { max_keys });
     answer::json(&Rules { rules, memory })

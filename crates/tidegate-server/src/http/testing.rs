@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::{App, Limits, Service, listen};
+use crate::limiters::Limiters;
 use crate::stop::{Stop, Trigger};
 
 /// A server that runs until it is drained.
@@ -21,8 +22,8 @@ pub(super) struct Server {
 
 /// Serves `routes` over a gate without rules.
 pub(super) async fn serve(routes: Router<App>, limits: Limits) -> Server {
-    let gate = Arc::new(Gate::new(Policy::default()));
-    let Service(app) = Service::new(gate, limits);
+    let limiters = Arc::new(Limiters::Here(Gate::new(Policy::default())));
+    let Service(app) = Service::new(limiters, limits);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopping) = Stop::by_hand();

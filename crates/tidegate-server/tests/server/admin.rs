@@ -18,6 +18,8 @@ capacity = 5
 max_keys = 20_000
 on_full = "refuse"
 on_excess = { wait = "2s", max_waiters = 7 }
+on_store_error = "local"
+hash_tag = "user"
 
 [[rule.override]]
 match = { user = "vip" }
@@ -88,12 +90,14 @@ async fn the_rules_in_force_are_told_in_the_words_of_a_configuration() {
             "when": {"plan": "free", "path": "api/*"}, "key": ["user", "path"],
             "algorithm": "token_bucket", "limit": 3, "window_us": 3_600_000_000_u64, "capacity": 5,
             "max_keys": 20_000, "on_full": "refuse", "on_excess": {"wait_us": 2_000_000, "max_waiters": 7},
+            "on_store_error": "local", "hash_tag": "user",
             "overrides": [{"match": {"user": "vip"}, "limit": 100, "capacity": 10}],
         },
         {
             "domain": "open", "name": "all", "mode": "off", "match": "subset",
             "when": {}, "key": [], "algorithm": "fixed_window", "limit": -1,
-            "anchor": "first_request", "on_full": "share", "on_excess": "reject", "overrides": [],
+            "anchor": "first_request", "on_full": "share", "on_excess": "reject",
+            "on_store_error": "open", "overrides": [],
         },
     ], "memory": {"max_keys": 2_000_000}});
     assert_eq!(answer.json(), expected);

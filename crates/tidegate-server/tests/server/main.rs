@@ -13,4 +13,5 @@ mod process;
 mod protocols;
 mod raw;
 mod stopping;
+mod store;
 mod waiting;

@@ -3,16 +3,18 @@
 use super::draft::RuleDraft;
 use super::memory::MemoryDraft;
 use super::source::Report;
+use super::store::StoreDraft;
 use super::table::{Entry, Table};
 use super::value::{tables, wrong};
-use super::{placing, rule, syntax, vocabulary};
-use crate::Policy;
+use super::{placing, rule, store, syntax, vocabulary};
+use crate::{Policy, StoreSettings};
 
 /// What the sections of a file say.
 #[derive(Default)]
 pub(super) struct Document<'t> {
     rules: Vec<RuleDraft<'t>>,
     memory: MemoryDraft,
+    store: Option<StoreSettings>,
 }
 
 /// Reads a text; `None` when anything is wrong with it, which has then been told.
@@ -53,11 +55,21 @@ impl<'t> Document<'t> {
         Some(())
     }
 
+    /// The section `store`: a table.
+    pub(super) fn store(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        let expected = "`[store]`, in single brackets, with `url`";
+        let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
+        self.store = StoreDraft::read(&table, report);
+        Some(())
+    }
+
     /// The policy, if its rules are sound, alone and together.
     fn into_policy(self, report: &mut Report<'_>) -> Option<Policy> {
         let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
         let errors = match Policy::new(specs) {
-            Ok(policy) => return Some(self.memory.applied_to(policy)),
+            Ok(policy) => {
+                return Some(store::applied_to(self.store, self.memory.applied_to(policy)));
+            }
             Err(errors) => errors,
         };
         let before = report.is_empty();

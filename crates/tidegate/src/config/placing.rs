@@ -24,7 +24,7 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
             };
             nameless(rule) || rules.get(*earlier).is_some_and(nameless)
         }
-        Problem::EntryTwice(_) | Problem::NotInKey(_) => failed(&["key"]),
+        Problem::EntryTwice(_) | Problem::NotInKey(_) | Problem::TagNotInKey(_) => failed(&["key"]),
         Problem::StarInside(_) | Problem::InitialWithKey => false,
         Problem::MatchesNothing => match_failed(other),
         Problem::Unreachable(earlier) => {
@@ -83,6 +83,7 @@ pub(super) fn place(
         Problem::EmptyDomain => table.place_of(&["domain"]),
         Problem::InitialWithKey => table.place_of(&["initial"]),
         Problem::MaxKeys(_) => table.place_of(&["max_keys"]),
+        Problem::TagNotInKey(_) => table.place_of(&["hash_tag"]),
         Problem::Wait(_) => place_in_excess("wait", table),
         Problem::MaxWaiters(_) => place_in_excess("max_waiters", table),
         Problem::EntryTwice(name) => place_of_twice(name, rule),

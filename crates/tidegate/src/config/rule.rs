@@ -10,7 +10,7 @@ use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{choice, count, entries, flag, keys, kind, length, parsed, tables, text, wrong};
 use super::{excess, figures, vocabulary};
-use crate::{Mode, OnFull};
+use crate::{Mode, OnFull, OnStoreError};
 
 /// Reads a rule; tells what is wrong with its fields, and which it lacks.
 pub(super) fn read<'t>(table: Table<'t>, report: &mut Report<'_>) -> RuleDraft<'t> {
@@ -179,6 +179,24 @@ impl<'t> RuleDraft<'t> {
 
     pub(super) fn on_excess(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.on_excess = excess::read(entry, report)?;
+        Some(())
+    }
+
+    pub(super) fn on_store_error(
+        &mut self,
+        entry: &Entry<'t>,
+        report: &mut Report<'_>,
+    ) -> Option<()> {
+        self.spec.on_store_error = match choice(entry, vocabulary::ON_STORE_ERROR, report)? {
+            "closed" => OnStoreError::Closed,
+            "local" => OnStoreError::Local,
+            _ => OnStoreError::Open,
+        };
+        Some(())
+    }
+
+    pub(super) fn hash_tag(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.hash_tag = Some(text(entry, report)?.to_owned());
         Some(())
     }
 

@@ -8,6 +8,7 @@ use super::draft::{OverrideDraft, RuleDraft};
 use super::excess::ExcessDraft;
 use super::hints::{FIELD, Known, nearest};
 use super::memory::MemoryDraft;
+use super::store::StoreDraft;
 
 /// The top-level sections of a file. Another section is one more line here and its reader.
 pub(super) fn sections<'t>() -> Level<'t, Document<'t>> {
@@ -17,6 +18,7 @@ pub(super) fn sections<'t>() -> Level<'t, Document<'t>> {
         fields: vec![
             Field { known: ("rule", &["ruleset", "limit", "limits"]), read: Document::rule },
             Field { known: ("memory", &["cache"]), read: Document::memory },
+            Field { known: ("store", &["redis", "valkey", "backend"]), read: Document::store },
         ],
         elsewhere: belongs_in_section,
     }
@@ -30,6 +32,27 @@ pub(super) fn memory_fields<'t>() -> Level<'t, MemoryDraft> {
         quotes: FIELD,
         fields: vec![Field { known, read: MemoryDraft::max_keys }],
         elsewhere: only_of_a_rule,
+    }
+}
+
+/// The fields of `[store]`.
+pub(super) fn store_fields<'t>() -> Level<'t, StoreDraft> {
+    let field = |known, read| Field { known, read };
+    Level {
+        what: "field",
+        quotes: FIELD,
+        fields: vec![
+            field(("url", &["uri", "address", "addr", "host", "endpoint"]), StoreDraft::url),
+            field(("username", &["user", "login"]), StoreDraft::username),
+            field(("password_env", &["password", "passwordvariable"]), StoreDraft::password_env),
+            field(("password_file", &["passwordpath", "secretfile"]), StoreDraft::password_file),
+            field(("tls_roots", &["ca", "cafile", "cacert", "tlsca"]), StoreDraft::tls_roots),
+            field(("timeout", &["deadline", "requesttimeout"]), StoreDraft::timeout),
+            field(("key_prefix", &["prefix", "namespace"]), StoreDraft::key_prefix),
+            field(("max_in_flight", &["inflight", "poolsize", "pool"]), StoreDraft::max_in_flight),
+            field(("nodes", &["replicas", "instances"]), StoreDraft::nodes),
+        ],
+        elsewhere: |_| None,
     }
 }
 
@@ -73,6 +96,11 @@ pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
                 ("on_excess", &["excess", "onlimit", "onexceed", "queue", "wait", "maxwait"]),
                 RuleDraft::on_excess,
             ),
+            field(
+                ("on_store_error", &["failuremode", "failopen", "onerror", "failmode"]),
+                RuleDraft::on_store_error,
+            ),
+            field(("hash_tag", &["tag", "slot", "hashtag"]), RuleDraft::hash_tag),
             field(("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
             field(("match", &["matching"]), RuleDraft::matching),
             field(("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
@@ -109,6 +137,13 @@ pub(super) const MODES: &[Known] = &[
 pub(super) const ON_FULL: &[Known] = &[
     ("share", &["shared", "overflow", "one"]),
     ("refuse", &["deny", "reject", "block", "closed", "error"]),
+];
+
+/// What `on_store_error` may be.
+pub(super) const ON_STORE_ERROR: &[Known] = &[
+    ("open", &["allow", "admit", "failopen", "pass", "true"]),
+    ("closed", &["deny", "close", "refuse", "reject", "failclosed", "block", "false"]),
+    ("local", &["memory", "process", "share", "fallback", "inprocess"]),
 ];
 
 /// What `on_excess` may be where it is a word.

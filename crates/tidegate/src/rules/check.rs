@@ -69,6 +69,9 @@ fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     if spec.spec.initial.is_some() && !spec.key.is_empty() {
         mistakes.add(Place::Rule, Problem::InitialWithKey);
     }
+    if let Some(name) = spec.hash_tag.as_ref().filter(|name| !spec.key.contains(name)) {
+        mistakes.add(Place::Rule, Problem::TagNotInKey(name.clone()));
+    }
     if let Some(given) = spec.max_keys.filter(|given| !(1..=MOST_MAX_KEYS).contains(given)) {
         mistakes.add(Place::Rule, Problem::MaxKeys(given));
     }

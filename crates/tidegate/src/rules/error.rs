@@ -43,6 +43,8 @@ pub enum Problem {
     Wait(Micros),
     /// The `max_waiters` of `on_excess` is not 1 to a million.
     MaxWaiters(usize),
+    /// `hash_tag` names an entry that is not in `key`.
+    TagNotInKey(String),
     /// A figure of the limiter.
     Figure(RuleError),
 }
@@ -112,6 +114,11 @@ impl fmt::Display for Problem {
             Self::MaxWaiters(given) => {
                 write!(f, "`max_waiters` is {given}: expected {MAX_WAITERS_EXPECTED}")
             }
+            Self::TagNotInKey(name) => write!(
+                f,
+                "`hash_tag` is \"{}\", which is not in `key`: expected an entry of `key`",
+                name.escape_debug()
+            ),
             Self::Figure(error) => error.fmt(f),
         }
     }

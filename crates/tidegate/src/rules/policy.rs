@@ -7,6 +7,7 @@ use super::check::check;
 use super::error::PolicyErrors;
 use super::rule::PolicyRule;
 use super::spec::RuleSpec;
+use crate::store::StoreSettings;
 
 /// Rules in the order they were written, found by domain. Never changed once built.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,7 @@ pub struct Policy {
     rules: Vec<PolicyRule>,
     by_domain: HashMap<String, Vec<usize>>,
     max_keys: Option<NonZeroUsize>,
+    store: Option<StoreSettings>,
 }
 
 impl Policy {
@@ -27,7 +29,7 @@ impl Policy {
         for (number, rule) in rules.iter().enumerate() {
             by_domain.entry(rule.domain().to_owned()).or_default().push(number);
         }
-        Ok(Self { rules, by_domain, max_keys: None })
+        Ok(Self { rules, by_domain, max_keys: None, store: None })
     }
 
     /// Lets all rules together keep at most `max_keys` limiters, whatever the cap of each. What
@@ -42,6 +44,20 @@ impl Policy {
     #[must_use]
     pub const fn max_keys(&self) -> Option<NonZeroUsize> {
         self.max_keys
+    }
+
+    /// Names the store that the limiters are to live in. A [`Gate`](crate::Gate) keeps them in process
+    /// all the same: a gate over a store is asked in another way, and made of these settings.
+    #[must_use]
+    pub fn with_store(mut self, store: StoreSettings) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// The store that the limiters are to live in; `None` for this process.
+    #[must_use]
+    pub const fn store(&self) -> Option<&StoreSettings> {
+        self.store.as_ref()
     }
 
     /// Its rules, in the order they were written.

@@ -49,6 +49,18 @@ pub enum OnExcess {
     },
 }
 
+/// What a rule does while a shared store is away. In memory it means nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnStoreError {
+    /// It admits.
+    #[default]
+    Open,
+    /// It denies: whoever asks is told that no decision can be taken, not that it asked too often.
+    Closed,
+    /// It is decided in process, by this node's part of the limit.
+    Local,
+}
+
 /// One rule: what it matches, what it keeps a limiter for, and how that limiter decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -75,6 +87,11 @@ pub struct RuleSpec {
     pub on_full: OnFull,
     /// What becomes of a request that is too much for it: it is rejected, or waits.
     pub on_excess: OnExcess,
+    /// What it does while a shared store is away.
+    pub on_store_error: OnStoreError,
+    /// The entry, one of `key`, whose value alone chooses the slot of a cluster that its limiters live
+    /// in. Rules that meet on one request are decided in one step where all are tagged by the same.
+    pub hash_tag: Option<String>,
     /// Other figures for some keys; the first that matches holds.
     pub overrides: Vec<OverrideSpec>,
 }
@@ -94,6 +111,8 @@ impl RuleSpec {
             max_keys: None,
             on_full: OnFull::default(),
             on_excess: OnExcess::Reject,
+            on_store_error: OnStoreError::Open,
+            hash_tag: None,
             overrides: Vec::new(),
         }
     }
@@ -156,6 +175,20 @@ impl RuleSpec {
     #[must_use]
     pub const fn on_excess(mut self, on_excess: OnExcess) -> Self {
         self.on_excess = on_excess;
+        self
+    }
+
+    /// Sets what it does while a shared store is away.
+    #[must_use]
+    pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
+        self.on_store_error = on_store_error;
+        self
+    }
+
+    /// Names the entry of its key that chooses the slot of a cluster.
+    #[must_use]
+    pub fn hash_tag(mut self, name: impl Into<String>) -> Self {
+        self.hash_tag = Some(name.into());
         self
     }
 

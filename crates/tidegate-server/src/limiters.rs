@@ -1,0 +1,99 @@
+//! Where the limiters live: in this process, or in a store that other nodes share. One way to ask them.
+
+use tidegate::{
+    Answer, Gate, OnExcess, Policy, PolicyRule, Request, SharedGate, StoreError, StoreEvent,
+    StoreSettings,
+};
+
+use crate::cli::Failure;
+
+/// All limiters of the policy in force.
+#[derive(Debug)]
+pub(crate) enum Limiters {
+    Here(Gate),
+    Shared(SharedGate),
+}
+
+impl Limiters {
+    /// Limiters in the store that the policy names, else in this process.
+    ///
+    /// # Errors
+    /// What can not be with a store.
+    pub(crate) fn of(policy: Policy) -> Result<Self, Failure> {
+        match policy.store().cloned() {
+            None => Ok(Self::Here(Gate::new(policy))),
+            Some(store) => shared(policy, store).map(Self::Shared),
+        }
+    }
+
+    pub(crate) const fn policy(&self) -> &Policy {
+        match self {
+            Self::Here(gate) => gate.policy(),
+            Self::Shared(gate) => gate.policy(),
+        }
+    }
+
+    /// Ends when the first request can be decided as well as any; a store that is away is not waited for.
+    pub(crate) async fn ready(&self) {
+        if let Self::Shared(gate) = self {
+            // What is wrong has been logged.
+            let _ = gate.connected().await;
+        }
+    }
+
+    /// Decides and takes; a request that may wait does.
+    pub(crate) async fn check(&self, request: &Request<'_>) -> Answer<'_> {
+        match self {
+            Self::Here(gate) => gate.check_in_turn(request).await,
+            Self::Shared(gate) => gate.check(request).await,
+        }
+    }
+
+    pub(crate) async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
+        match self {
+            Self::Here(gate) => gate.peek(request),
+            Self::Shared(gate) => gate.peek(request).await,
+        }
+    }
+
+    pub(crate) async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
+        match self {
+            Self::Here(gate) => Ok(gate.refund(request)),
+            Self::Shared(gate) => gate.refund(request).await,
+        }
+    }
+
+    pub(crate) async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
+        match self {
+            Self::Here(gate) => Ok(gate.reset(request)),
+            Self::Shared(gate) => gate.reset(request).await,
+        }
+    }
+}
+
+fn shared(policy: Policy, store: StoreSettings) -> Result<SharedGate, Failure> {
+    let waits = |rule: &&PolicyRule| rule.spec().on_excess != OnExcess::Reject;
+    if let Some(rule) = policy.rules().iter().find(waits) {
+        return Err(Failure::configuration(format!(
+            "tidegate: rule `{}` of domain `{}` lets requests wait, which it can not in a shared store \
+             yet: expected `on_excess = \"reject\"`, or no `[store]`",
+            rule.name(),
+            rule.domain()
+        )));
+    }
+    let told = SharedGate::new(policy, store, log);
+    told.map_err(|error| Failure::configuration(format!("tidegate: {error}")))
+}
+
+/// One line for what became of the store, however many requests noticed.
+fn log(event: StoreEvent<'_>) {
+    match event {
+        StoreEvent::Lost(error) => tracing::error!(
+            %error,
+            "the store is away; rules decide by their own `on_store_error` until it is back"
+        ),
+        StoreEvent::Back => tracing::info!("the store is back; decisions are exact again"),
+        StoreEvent::Finding(finding) => tracing::warn!("{finding}"),
+        _ => {}
+    }
+}

@@ -1,0 +1,166 @@
+//! Limiters in a store that servers share: one limit, and what is answered while it is away.
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::process::{BINARY, Server};
+
+/// A Redis that ends with the test.
+struct Store {
+    process: Child,
+    port: u16,
+    _folder: TempDir,
+}
+
+impl Store {
+    fn start() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = TempDir::new().unwrap();
+        let mut process = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .arg("--dir")
+            .arg(folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("redis-server can not be run: install the package `redis-server`");
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let ready = lines.any(|line| line.unwrap().contains("Ready to accept connections"));
+        assert!(ready, "redis-server ended before it was ready");
+        Self { process, port, _folder: folder }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+const RULE: &str = r#"
+[[rule]]
+name = "per-user"
+key = ["user"]
+algorithm = "sliding_log"
+limit = 10
+window = "1d"
+"#;
+
+fn rules(on_store_error: &str, url: &str) -> String {
+    format!(
+        "{RULE}on_store_error = \"{on_store_error}\"\n[store]\nurl = \"{url}\"\ntimeout = \"20s\"\n"
+    )
+}
+
+const ADA: &str = r#"{"descriptor": {"user": "ada"}}"#;
+
+async fn statuses(server: &Server) -> Vec<u16> {
+    let client = Client::new(server.http);
+    let mut told = Vec::new();
+    for _ in 0..8 {
+        told.push(client.check(ADA).await.status.as_u16());
+    }
+    told
+}
+
+#[tokio::test]
+async fn two_servers_admit_the_limit_together_and_operators_reach_it_through_either() {
+    let store = Store::start();
+    let one = Server::with_rules(&rules("closed", &store.url()));
+    let two = Server::with_rules(&rules("closed", &store.url()));
+    assert_eq!(statuses(&one).await, [200; 8]);
+    assert_eq!(statuses(&two).await, [200, 200, 429, 429, 429, 429, 429, 429]);
+    let refunded = Client::new(one.admin).post("/v1/refund", ADA).await.json();
+    assert_eq!(
+        (&refunded["remaining"], &refunded["degraded"]),
+        (&Value::from(1), &Value::from(false))
+    );
+    assert_eq!(Client::new(two.admin).post("/v1/reset", ADA).await.json()["reset"], 1);
+    assert_eq!(Client::new(one.http).post("/v1/peek", ADA).await.json()["remaining"], 10);
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
+    for (choice, status) in [("open", 200), ("closed", 503), ("local", 200)] {
+        let mut store = Store::start();
+        let server = Server::with_rules(&rules(choice, &store.url()));
+        let client = Client::new(server.http);
+        assert_eq!(client.check(ADA).await.status, 200);
+        store.kill();
+        let answer = client.check(ADA).await;
+        assert_eq!(answer.status, status, "{choice}: {}", answer.text);
+        assert_eq!(answer.json()["degraded"], true);
+        assert_eq!(answer.json()["allowed"], status == 200);
+        let refund = Client::new(server.admin).post("/v1/refund", ADA).await;
+        assert_eq!(refund.status, 503, "{}", refund.text);
+        assert_eq!(Client::new(server.http).get("/healthz").await.status, 200);
+    }
+}
+
+#[test]
+fn a_replay_in_the_store_decides_as_one_in_process() {
+    let store = Store::start();
+    let folder = TempDir::new().unwrap();
+    let (config, trace) = (folder.path().join("rules.toml"), folder.path().join("trace.ndjson"));
+    std::fs::write(&config, RULE.replace("1d", "1s")).unwrap();
+    let line = |at: u64| {
+        format!(
+            "{{\"at_us\": {at}, \"descriptor\": {{\"user\": \"u{}\"}}, \"cost\": {}}}\n",
+            at % 3,
+            at % 4
+        )
+    };
+    let lines: String = (0..400).map(|number| line(number * 40_000 + number % 7)).collect();
+    std::fs::write(&trace, lines).unwrap();
+    let replay = |more: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.arg("replay").arg("--config").arg(&config).arg("--trace").arg(&trace);
+        let output = command.args(["--format", "ndjson"]).args(more).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let here = replay(&[]);
+    assert!(here.lines().count() == 400 && here.contains("\"allowed\":false"));
+    assert_eq!(replay(&["--store", &store.url()]), here);
+    assert_eq!(replay(&["--store", &store.url()]), here, "each run begins anew");
+}
+
+#[test]
+fn what_can_not_be_with_a_store_is_told_at_start() {
+    let waits = RULE.to_owned() + "on_excess = { wait = \"1s\", max_waiters = 1 }\n";
+    for (rules, store, code, told) in [
+        (waits.as_str(), "redis://127.0.0.1:1", 2, "lets requests wait"),
+        (RULE, "http://127.0.0.1", 2, "not the URL of a store"),
+    ] {
+        let config = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(config.path(), rules).unwrap();
+        let mut command = Command::new(BINARY);
+        command.args([
+            "serve",
+            "--http",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+            "--store",
+            store,
+        ]);
+        let output = command.arg("--config").arg(config.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(told), "{said}");
+    }
+}

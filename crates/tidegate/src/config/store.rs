@@ -1,0 +1,154 @@
+//! The section `[store]`: where limiters live that many nodes share.
+
+use std::path::PathBuf;
+
+use tidegate_core::Micros;
+use toml::de::DeValue;
+
+use super::length::parse_duration;
+use super::source::{Report, Span};
+use super::table::{Entry, Table};
+use super::value::{parsed, text, whole, wrong};
+use super::vocabulary;
+use crate::store::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
+use crate::{Policy, Secret, StoreSettings, StoreUrl};
+
+/// What the section says.
+#[derive(Default)]
+pub(super) struct StoreDraft {
+    header: Span,
+    url: Option<StoreUrl>,
+    username: Option<String>,
+    password: Option<Secret>,
+    tls_roots: Option<PathBuf>,
+    timeout: Option<Micros>,
+    key_prefix: Option<String>,
+    max_in_flight: Option<usize>,
+    nodes: Option<u64>,
+}
+
+impl StoreDraft {
+    /// Reads the section; tells what is wrong with it. `None` where it is not to be had.
+    pub(super) fn read(table: &Table<'_>, report: &mut Report<'_>) -> Option<StoreSettings> {
+        let mut draft = Self { header: table.header.clone(), ..Self::default() };
+        let failed = vocabulary::store_fields().read(table, &mut draft, report);
+        if !cfg!(feature = "redis") {
+            report.add(
+                &table.header,
+                "`[store]` names a shared store, which this program was built without: expected no \
+                 `[store]`, or a build with the feature `redis`",
+            );
+        }
+        if table.get("url").is_none() && !failed.contains(&"url") {
+            let expected = "a text such as \"redis://127.0.0.1:6379\"";
+            report.add(&table.header, format!("`url` is missing: expected {expected}"));
+        }
+        let settings = draft.settings()?;
+        for mistake in settings.mistakes().iter().filter(|one| !failed.contains(&one.word())) {
+            let place = table.get(mistake.word()).map_or(table.header.clone(), Entry::place);
+            report.add(&place, format!("`{}`: expected {}", mistake.word(), mistake.expected()));
+        }
+        Some(settings)
+    }
+
+    fn settings(self) -> Option<StoreSettings> {
+        let mut settings = StoreSettings::new(self.url?);
+        settings.username = self.username;
+        settings.password = self.password;
+        settings.tls_roots = self.tls_roots;
+        settings.timeout = self.timeout.unwrap_or(settings.timeout);
+        settings.key_prefix = self.key_prefix.unwrap_or(settings.key_prefix);
+        settings.max_in_flight = self.max_in_flight.unwrap_or(settings.max_in_flight);
+        settings.nodes = self.nodes.unwrap_or(settings.nodes);
+        Some(settings)
+    }
+
+    pub(super) fn url(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        let url = text(entry, report)?.parse().map_err(|error| {
+            // The line itself is not shown, for it may hold a password.
+            let line = report.line(&entry.key);
+            report.add(&self.header, format!("the `url` of line {line}: {error}"));
+        });
+        self.url = Some(url.ok()?);
+        Some(())
+    }
+
+    pub(super) fn username(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        self.username = Some(text(entry, report)?.to_owned());
+        Some(())
+    }
+
+    pub(super) fn password_env(
+        &mut self,
+        entry: &Entry<'_>,
+        report: &mut Report<'_>,
+    ) -> Option<()> {
+        let secret = Secret::Env(text(entry, report)?.to_owned());
+        self.password_once(secret, entry, report)
+    }
+
+    pub(super) fn password_file(
+        &mut self,
+        entry: &Entry<'_>,
+        report: &mut Report<'_>,
+    ) -> Option<()> {
+        let secret = Secret::File(text(entry, report)?.into());
+        self.password_once(secret, entry, report)
+    }
+
+    fn password_once(
+        &mut self,
+        secret: Secret,
+        entry: &Entry<'_>,
+        report: &mut Report<'_>,
+    ) -> Option<()> {
+        if self.password.replace(secret).is_some() {
+            let message = "the password is named twice: expected `password_env` or `password_file`";
+            report.add(&entry.key, message);
+            return None;
+        }
+        Some(())
+    }
+
+    pub(super) fn tls_roots(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        self.tls_roots = Some(text(entry, report)?.into());
+        Some(())
+    }
+
+    pub(super) fn timeout(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        self.timeout = Some(match entry.value() {
+            DeValue::String(text) => parsed(entry, parse_duration(text), report)?,
+            _ => wrong(entry, TIMEOUT_EXPECTED, report)?,
+        });
+        Some(())
+    }
+
+    pub(super) fn key_prefix(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        self.key_prefix = Some(text(entry, report)?.to_owned());
+        Some(())
+    }
+
+    pub(super) fn max_in_flight(
+        &mut self,
+        entry: &Entry<'_>,
+        report: &mut Report<'_>,
+    ) -> Option<()> {
+        let number = usize::try_from(whole(entry, IN_FLIGHT_EXPECTED, report)?).ok();
+        self.max_in_flight = Some(number.or_else(|| wrong(entry, IN_FLIGHT_EXPECTED, report))?);
+        Some(())
+    }
+
+    pub(super) fn nodes(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+        let number = u64::try_from(whole(entry, NODES_EXPECTED, report)?).ok();
+        self.nodes = Some(number.or_else(|| wrong(entry, NODES_EXPECTED, report))?);
+        Some(())
+    }
+}
+
+/// The policy with what the section says.
+pub(super) fn applied_to(store: Option<StoreSettings>, policy: Policy) -> Policy {
+    match store {
+        Some(store) => policy.with_store(store),
+        None => policy,
+    }
+}

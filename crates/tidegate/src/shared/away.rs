@@ -1,0 +1,132 @@
+//! What is decided while the store is away: each rule by its own choice.
+
+use tidegate_core::{Decision, Micros, Outcome, Room, Rule, Timestamp, Visitor};
+
+use super::{KeyMet, SharedGateError, share};
+use crate::answer::Standing;
+use crate::clock::{Clock, SystemClock};
+use crate::gate::Met;
+use crate::key::Seed;
+use crate::rules::{OnStoreError, Policy};
+use crate::store::memory::{self, MemoryStore};
+use crate::store::redis::script;
+
+/// When one who is refused because the store is away is told to come back.
+const COME_BACK: Micros = Micros::from_secs(1);
+
+/// The limiters of the rules that are decided in process while the store is away, kept warm by what
+/// this node admits while it is there.
+#[derive(Debug)]
+pub(super) struct Away {
+    memory: MemoryStore,
+    seed: Seed,
+    clock: SystemClock,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Ask,
+    Peek,
+}
+
+/// What came of it: of each limiter a decision, if there is anything to tell of it.
+pub(super) struct Done {
+    pub(super) allowed: bool,
+    pub(super) at: Timestamp,
+    pub(super) standing: Standing,
+    pub(super) decisions: Vec<Option<Decision>>,
+}
+
+impl Away {
+    pub(super) fn new(policy: &Policy, nodes: u64) -> Result<Self, SharedGateError> {
+        let clock = SystemClock::new();
+        let memory = MemoryStore::new(&share::of(policy, nodes)?, &clock);
+        Ok(Self { memory, seed: Seed::random(), clock })
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// What the store admitted is taken here as well, as far as it fits: more than this node's part
+    /// leaves no debt.
+    pub(super) fn learn(&self, policy: &Policy, met: &[KeyMet], done: &script::Decided) {
+        if !done.allowed {
+            return;
+        }
+        for (place, mut local) in self.local(policy, met) {
+            let admitted = done.decisions.get(place).is_some_and(Decision::is_allowed);
+            local.enforced = false;
+            if admitted {
+                self.memory.step(&[local], &self.clock, memory::Step::Decide);
+            }
+        }
+    }
+
+    pub(super) fn forget(&self, policy: &Policy, met: &[KeyMet]) {
+        let local: Vec<_> = self.local(policy, met).map(|(_, met)| met).collect();
+        self.memory.forget(&local, self.clock.now());
+    }
+
+    /// All or nothing: a rule that is closed keeps those that are local from being charged.
+    pub(super) fn decide(&self, policy: &Policy, met: &[KeyMet], verb: Verb) -> Done {
+        let is_closed = |met: &KeyMet| on_store_error(policy, met) == OnStoreError::Closed;
+        let refuses = |met: &KeyMet| is_closed(met) && met.enforced && met.cost > 0;
+        let refused = met.iter().any(refuses);
+        let step = match verb {
+            Verb::Ask if !refused => memory::Step::Ask,
+            Verb::Ask | Verb::Peek => memory::Step::Peek,
+        };
+        let (places, local): (Vec<_>, Vec<_>) = self.local(policy, met).unzip();
+        let done = self.memory.step(&local, &self.clock, step);
+        let mut decisions: Vec<_> =
+            met.iter().map(|met| is_closed(met).then(|| closed(policy, met)).flatten()).collect();
+        for (place, decided) in places.into_iter().zip(done.decisions) {
+            if let Some(decision) = decisions.get_mut(place) {
+                *decision = Some(decided.decision);
+            }
+        }
+        let standing = if refused { Standing::Unavailable } else { Standing::Degraded };
+        Done { allowed: done.allowed && !refused, at: done.at, standing, decisions }
+    }
+
+    /// The limiters that are decided in process, each with its place in the request.
+    fn local<'a>(
+        &'a self,
+        policy: &'a Policy,
+        met: &'a [KeyMet],
+    ) -> impl Iterator<Item = (usize, Met)> + 'a {
+        let is_local =
+            |(_, met): &(usize, &KeyMet)| on_store_error(policy, met) == OnStoreError::Local;
+        met.iter().enumerate().filter(is_local).map(|(place, met)| {
+            let KeyMet { rule, variant, cost, enforced, .. } = *met;
+            (place, Met { rule, variant, print: self.seed.of_bytes(&met.print), cost, enforced })
+        })
+    }
+}
+
+fn on_store_error(policy: &Policy, met: &KeyMet) -> OnStoreError {
+    policy.rules().get(met.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
+}
+
+/// What a closed rule tells: no, and to come back soon; what it still holds is not known.
+fn closed(policy: &Policy, met: &KeyMet) -> Option<Decision> {
+    let limit = limit_of(policy.rules().get(met.rule)?.variant(met.variant))?;
+    let (outcome, reset_after) = match met.cost {
+        0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
+        _ => (Outcome::Deny { retry_after: COME_BACK }, COME_BACK),
+    };
+    Some(Decision { outcome, limit, remaining: 0, reset_after })
+}
+
+fn limit_of(rule: &Rule) -> Option<u64> {
+    struct LimitOf;
+    impl Visitor for LimitOf {
+        type Out = u64;
+        fn visit<R: Room>(self, room: &R) -> u64 {
+            room.limit()
+        }
+    }
+    rule.visit(LimitOf)
+}

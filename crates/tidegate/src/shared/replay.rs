@@ -1,0 +1,79 @@
+//! Decisions over a recorded trace, taken in a store at the times that the trace tells.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+
+use tidegate_core::Timestamp;
+
+use super::{SharedGate, SharedGateError};
+use crate::answer::Answer;
+use crate::request::Request;
+use crate::rules::Policy;
+use crate::store::redis::StoreError;
+use crate::store::redis::script::{Call, Step};
+use crate::store::settings::StoreSettings;
+
+/// Keys forgotten at once, so that the store is not kept busy for long.
+const AT_ONCE: usize = 512;
+
+/// A policy, and limiters in a store that begin as new, live by the trace's time, and are the run's own.
+#[derive(Debug)]
+pub struct SharedReplay {
+    gate: SharedGate,
+    keys: HashSet<Vec<u8>>,
+}
+
+impl SharedReplay {
+    /// Begins with no limiter in existence: keys get a prefix of this run's own.
+    ///
+    /// # Errors
+    /// What [`SharedGate::new`] refuses.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn new(policy: Policy, mut settings: StoreSettings) -> Result<Self, SharedGateError> {
+        let run = RandomState::new().hash_one(std::process::id());
+        settings.key_prefix = format!("{:.40}run-{run:016x}:", settings.key_prefix);
+        Ok(Self { gate: SharedGate::new(policy, settings, |_| {})?, keys: HashSet::new() })
+    }
+
+    /// The gate that decides, for its policy and its store.
+    #[must_use]
+    pub const fn gate(&self) -> &SharedGate {
+        &self.gate
+    }
+
+    /// Decides one request at the time it carries.
+    ///
+    /// # Errors
+    /// The store gave no answer. A replay without it would tell nothing.
+    pub async fn decide(
+        &mut self,
+        request: &Request<'_>,
+        at: Timestamp,
+    ) -> Result<Answer<'_>, StoreError> {
+        let met = self.gate.met(request);
+        for met in &met {
+            if !self.keys.contains(&met.print) {
+                self.keys.insert(met.print.clone());
+            }
+        }
+        let done = self.gate.step(&met, &[], Step::Ask, Some(at)).await?;
+        Ok(self.gate.answer(&met, done))
+    }
+
+    /// Removes everything that the run has left in the store.
+    ///
+    /// # Errors
+    /// The store gave no answer, and some of it is still there.
+    pub async fn end(self) -> Result<(), StoreError> {
+        let keys: Vec<_> = self.keys.into_iter().collect();
+        // In a cluster keys live in different slots.
+        let at_once = if self.gate.settings().url.is_cluster() { 1 } else { AT_ONCE };
+        for keys in keys.chunks(at_once) {
+            let (script, keys) = Call::reset(keys.to_vec());
+            self.gate.client.run(&script, &keys, &[], self.gate.client.deadline()).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,17 @@
+//! The store inside Redis or Valkey: each decision is one script, which runs there as one step.
+
+mod audit;
+mod breaker;
+mod client;
+mod error;
+mod event;
+mod keys;
+mod link;
+mod probe;
+pub mod script;
+
+pub use audit::Finding;
+pub(crate) use client::Client;
+pub use error::StoreError;
+pub use event::StoreEvent;
+pub(crate) use keys::key_of;

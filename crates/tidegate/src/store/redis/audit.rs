@@ -1,0 +1,182 @@
+//! How a store is set up, as far as it can make limits fail: looked at whenever a link is made.
+
+use std::fmt;
+
+use redis::{Cmd, Value};
+use tidegate_core::Micros;
+
+use super::link::Link;
+
+/// The oldest version whose scripts may do all that is needed.
+const LEAST_VERSION: (u32, u32) = (6, 2);
+/// Clocks of nodes may lie so far apart before it is told; what the asking took is in it.
+const MOST_APART: Micros = Micros::from_millis(50);
+
+/// Something about the store that can make limits fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// It drops keys when memory is short, and with them limits.
+    Evicts {
+        /// Its `maxmemory-policy`.
+        policy: String,
+    },
+    /// It is older than what was tested.
+    OldVersion {
+        /// What it says.
+        version: String,
+    },
+    /// Clocks of the cluster's primaries are apart: a key whose slot moves meets another time.
+    ClocksApart {
+        /// By so much.
+        by: Micros,
+    },
+}
+
+impl Finding {
+    /// Whether both tell of the same thing, whatever the figures.
+    fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Evicts { policy } => write!(
+                f,
+                "the store evicts keys when memory is short, and limits with them: \
+                 `maxmemory-policy` is {policy}, expected noeviction"
+            ),
+            Self::OldVersion { version } => write!(
+                f,
+                "the store is version {version}: expected {}.{} or later",
+                LEAST_VERSION.0, LEAST_VERSION.1
+            ),
+            Self::ClocksApart { by } => write!(
+                f,
+                "the clocks of the cluster's primaries are {by} apart: expected them synchronised"
+            ),
+        }
+    }
+}
+
+/// What was told already, so that it is told once.
+#[derive(Debug, Default)]
+pub(super) struct Told(Vec<Finding>);
+
+impl Told {
+    /// Those of `findings` that were not told yet.
+    pub(super) fn new_among(&mut self, findings: Vec<Finding>) -> Vec<Finding> {
+        let is_new = |finding: &Finding| !self.0.iter().any(|told| told.is_like(finding));
+        let new: Vec<_> = findings.into_iter().filter(is_new).collect();
+        self.0.extend(new.iter().cloned());
+        new
+    }
+}
+
+/// All that there is to say of the store behind a link. What it does not tell says nothing.
+pub(super) async fn of(mut link: Link) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for told in link.send_to_all(&info("memory")).await.unwrap_or_default() {
+        found.extend(evicts(&text(told)));
+    }
+    for told in link.send_to_all(&info("server")).await.unwrap_or_default() {
+        found.extend(old_version(&text(told)));
+    }
+    let clocks = link.send_to_all(&redis::cmd("TIME")).await.unwrap_or_default();
+    found.extend(clocks_apart(clocks.iter().filter_map(instant)));
+    found.dedup_by(|a, b| a.is_like(b));
+    found
+}
+
+fn info(section: &str) -> Cmd {
+    let mut command = redis::cmd("INFO");
+    command.arg(section);
+    command
+}
+
+fn text(value: Value) -> String {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
+        _ => String::new(),
+    }
+}
+
+/// The value of a field of `INFO`.
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+fn evicts(info: &str) -> Option<Finding> {
+    let limited = field(info, "maxmemory").is_none_or(|bytes| bytes != "0");
+    let policy = field(info, "maxmemory_policy")?;
+    (limited && policy != "noeviction").then(|| Finding::Evicts { policy: policy.to_owned() })
+}
+
+fn old_version(info: &str) -> Option<Finding> {
+    let version = field(info, "redis_version")?;
+    let mut numbers = version.split('.').map_while(|number| number.parse().ok());
+    let told = (numbers.next()?, numbers.next().unwrap_or(0));
+    (told < LEAST_VERSION).then(|| Finding::OldVersion { version: version.to_owned() })
+}
+
+fn clocks_apart(clocks: impl Iterator<Item = u64>) -> Option<Finding> {
+    let clocks: Vec<_> = clocks.collect();
+    let by = clocks.iter().max()?.abs_diff(*clocks.iter().min()?);
+    let by = Micros::from_micros(by);
+    (by > MOST_APART).then_some(Finding::ClocksApart { by })
+}
+
+/// What `TIME` tells: seconds and microseconds.
+fn instant(told: &Value) -> Option<u64> {
+    let Value::Array(parts) = told else { return None };
+    let mut numbers = parts.iter().map(|part| match part {
+        Value::BulkString(digits) => std::str::from_utf8(digits).ok()?.parse::<u64>().ok(),
+        _ => None,
+    });
+    numbers.next()??.checked_mul(1_000_000)?.checked_add(numbers.next()??)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_evicting_store_is_told_only_where_memory_is_limited() {
+        let info = |bytes, policy| {
+            format!("# Memory\r\nmaxmemory:{bytes}\r\nmaxmemory_policy:{policy}\r\n")
+        };
+        assert_eq!(evicts(&info(0, "allkeys-lru")), None);
+        assert_eq!(evicts(&info(1, "noeviction")), None);
+        let policy = "volatile-ttl".to_owned();
+        assert_eq!(evicts(&info(1, "volatile-ttl")), Some(Finding::Evicts { policy }));
+    }
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        let old = |version| old_version(&format!("redis_version:{version}\r\n")).is_some();
+        let told = ["6.0.16", "5.0", "6.2.0", "7.0.15", "10.1.0", "255.255.255"].map(old);
+        assert_eq!(told, [true, true, false, false, false, false]);
+        assert_eq!(old_version("redis_mode:standalone"), None);
+    }
+
+    #[test]
+    fn clocks_are_told_only_when_they_are_apart() {
+        let second = 1_000_000;
+        assert_eq!(clocks_apart([].into_iter()), None);
+        assert_eq!(clocks_apart([5 * second, 5 * second + 50_000].into_iter()), None);
+        let by = Micros::from_secs(3_600);
+        let told = clocks_apart([5 * second, 3_605 * second].into_iter());
+        assert_eq!(told, Some(Finding::ClocksApart { by }));
+    }
+
+    #[test]
+    fn the_same_thing_is_told_once() {
+        let mut told = Told::default();
+        let evicts = |policy: &str| Finding::Evicts { policy: policy.to_owned() };
+        assert_eq!(told.new_among(vec![evicts("allkeys-lru")]).len(), 1);
+        assert_eq!(told.new_among(vec![evicts("allkeys-lfu")]).len(), 0);
+    }
+}

@@ -1,0 +1,161 @@
+//! The store as decisions see it: one deadline, a bound on what is under way, and a breaker.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout_at};
+
+use super::audit::Told;
+use super::breaker::Breaker;
+use super::error::StoreError;
+use super::event::{Observer, StoreEvent};
+use super::link::Link;
+use super::probe;
+use super::script::{Reply, Script};
+use crate::store::settings::StoreSettings;
+
+/// How the store was found when it was last looked at: not yet, fit, or why not.
+pub(super) type Found = Option<Result<(), StoreError>>;
+
+/// A store that is connected to, left alone while it is away, and looked after.
+pub(crate) struct Client(Arc<Shared>);
+
+/// What requests and the one that looks after the store share.
+pub(super) struct Shared {
+    pub(super) settings: StoreSettings,
+    pub(super) breaker: Breaker<Link>,
+    pub(super) observer: Observer,
+    pub(super) found: watch::Sender<Found>,
+    pub(super) told: Mutex<Told>,
+    in_flight: Semaphore,
+    deadline: Duration,
+}
+
+impl Client {
+    /// Begins to connect; needs a tokio runtime around it.
+    pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Self {
+        let deadline = Duration::from_micros(settings.timeout.as_micros());
+        let shared = Arc::new(Shared {
+            breaker: Breaker::open(),
+            observer,
+            found: watch::Sender::new(None),
+            told: Mutex::default(),
+            in_flight: Semaphore::new(settings.max_in_flight),
+            deadline,
+            settings,
+        });
+        probe::begin(&shared, None);
+        Self(shared)
+    }
+
+    pub(crate) fn settings(&self) -> &StoreSettings {
+        &self.0.settings
+    }
+
+    /// Ends when the store was looked at for the first time: whether it is fit.
+    pub(crate) async fn first_found(&self) -> Result<(), StoreError> {
+        self.until(|found| found.clone()).await
+    }
+
+    /// Ends when the store is found fit.
+    pub(crate) async fn fit(&self) {
+        let fit = |found: &Found| matches!(found, Some(Ok(()))).then_some(());
+        self.until(fit).await;
+    }
+
+    async fn until<T>(&self, told: impl Fn(&Found) -> Option<T>) -> T {
+        let mut found = self.0.found.subscribe();
+        loop {
+            if let Some(told) = told(&found.borrow_and_update()) {
+                return told;
+            }
+            if found.changed().await.is_err() {
+                // The sender is `self.0`'s own: it lives as long as this is borrowed.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// When a decision that begins now must have ended.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.0.deadline
+    }
+
+    /// Runs a script over keys.
+    ///
+    /// # Errors
+    /// The store gave no answer by `deadline`, or was not even asked.
+    pub(crate) async fn run(
+        &self,
+        script: &Script,
+        keys: &[Vec<u8>],
+        args: &[Vec<u8>],
+        deadline: Instant,
+    ) -> Result<Reply, StoreError> {
+        let shared = &self.0;
+        let _permit = shared.in_flight.try_acquire().map_err(|_| StoreError::TooManyInFlight)?;
+        let (mut link, number) = shared.breaker.link()?;
+        let asked = timeout_at(deadline, evaluate(&mut link, script, keys, args)).await;
+        let told = match asked {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(StoreError::of(&error)),
+            Err(_) => Err(StoreError::Timeout),
+        };
+        self.note(number, told.as_ref().err());
+        told.and_then(reply)
+    }
+
+    fn note(&self, number: u64, error: Option<&StoreError>) {
+        let of_cluster = self.0.settings.url.is_cluster();
+        if self.0.breaker.note(number, error.map(|error| error.symptom(of_cluster)))
+            && let Some(error) = error
+        {
+            self.0.found.send_replace(Some(Err(error.clone())));
+            (self.0.observer)(StoreEvent::Lost(error));
+            probe::begin(&self.0, Some(error.clone()));
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}
+
+/// Runs a script by its digest, or, where the server does not know it (any more), by its text, from
+/// which it learns it. Nothing else is ever sent again, for it may have been run.
+async fn evaluate(
+    link: &mut Link,
+    script: &Script,
+    keys: &[Vec<u8>],
+    args: &[Vec<u8>],
+) -> Result<Value, RedisError> {
+    match link.send(&command("EVALSHA", &script.sha1, keys, args)).await {
+        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+            link.send(&command("EVAL", &script.text, keys, args)).await
+        }
+        told => told,
+    }
+}
+
+fn command(name: &str, script: &str, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(script).arg(keys.len()).arg(keys).arg(args);
+    command
+}
+
+/// What a script answers, in the few kinds of reply that a script has.
+fn reply(value: Value) -> Result<Reply, StoreError> {
+    match value {
+        Value::Nil => Ok(Reply::Nil),
+        Value::Int(number) => Ok(Reply::Int(number)),
+        Value::BulkString(bytes) => Ok(Reply::Bytes(bytes)),
+        Value::Array(parts) => {
+            Ok(Reply::Array(parts.into_iter().map(reply).collect::<Result<_, _>>()?))
+        }
+        other => Err(StoreError::Answer(format!("{other:?}"))),
+    }
+}

@@ -1,0 +1,152 @@
+//! Why the store gave no decision, and what that says of the store.
+
+use std::fmt;
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+/// Why the store gave no decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// No answer came in time. Whether units were taken is not known, so it is not asked again.
+    Timeout,
+    /// It can not be reached, or the connection was lost.
+    Unreachable(String),
+    /// It was away a moment ago, and is looked at again soon; nothing was sent.
+    Away,
+    /// As many requests are under way as may be; nothing was sent.
+    TooManyInFlight,
+    /// `-OOM`: it has no memory left for what must be written.
+    OutOfMemory,
+    /// `-READONLY`: it is a replica, on which nothing is ever decided.
+    ReadOnly,
+    /// `-BUSY`: a script of somebody keeps it from answering.
+    Busy,
+    /// `-LOADING`: it reads its data after a start.
+    Loading,
+    /// `-CROSSSLOT`: the limiters of one request live on different nodes of a cluster.
+    CrossSlot,
+    /// The cluster does not answer for the key at this moment.
+    ClusterDown(String),
+    /// It does not let this user in, or not do this.
+    Denied(String),
+    /// Anything else that it refuses.
+    Refused(String),
+    /// It answered what no script answers.
+    Answer(String),
+}
+
+/// What an error says of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Symptom {
+    /// That it will not answer others either.
+    Gone,
+    /// That it may be away, if more are like it.
+    Doubtful,
+    /// Nothing.
+    None,
+}
+
+impl StoreError {
+    pub(super) fn of(error: &RedisError) -> Self {
+        let told = || error.to_string();
+        match error.kind() {
+            ErrorKind::Server(kind) => Self::of_known(kind, told()),
+            ErrorKind::Extension => match error.code() {
+                Some("OOM") => Self::OutOfMemory,
+                Some("BUSY") => Self::Busy,
+                Some("NOAUTH" | "WRONGPASS") => Self::Denied(told()),
+                _ => Self::Refused(told()),
+            },
+            ErrorKind::AuthenticationFailed => Self::Denied(told()),
+            ErrorKind::ClusterConnectionNotFound => Self::ClusterDown(told()),
+            ErrorKind::Io if error.is_timeout() => Self::Timeout,
+            ErrorKind::Io
+            | ErrorKind::MasterNameNotFoundBySentinel
+            | ErrorKind::InvalidClientConfig
+            | ErrorKind::Parse => Self::Unreachable(told()),
+            _ => Self::Refused(told()),
+        }
+    }
+
+    fn of_known(kind: ServerErrorKind, told: String) -> Self {
+        match kind {
+            ServerErrorKind::BusyLoading => Self::Loading,
+            ServerErrorKind::ReadOnly => Self::ReadOnly,
+            ServerErrorKind::CrossSlot => Self::CrossSlot,
+            ServerErrorKind::NoPerm => Self::Denied(told),
+            ServerErrorKind::Moved
+            | ServerErrorKind::Ask
+            | ServerErrorKind::TryAgain
+            | ServerErrorKind::ClusterDown
+            | ServerErrorKind::MasterDown => Self::ClusterDown(told),
+            // What a command of a script met, as servers before 7.0 tell it.
+            _ if told.contains("OOM command not allowed") => Self::OutOfMemory,
+            _ if told.contains("READONLY") => Self::ReadOnly,
+            _ => Self::Refused(told),
+        }
+    }
+
+    /// What it says of the store, which is a cluster or not: a cluster has nodes that still answer when
+    /// one does not.
+    pub(super) const fn symptom(&self, of_cluster: bool) -> Symptom {
+        match self {
+            Self::Timeout => Symptom::Doubtful,
+            Self::Unreachable(_)
+            | Self::OutOfMemory
+            | Self::ReadOnly
+            | Self::Busy
+            | Self::Loading
+            | Self::ClusterDown(_)
+            | Self::Denied(_) => {
+                if of_cluster {
+                    Symptom::Doubtful
+                } else {
+                    Symptom::Gone
+                }
+            }
+            Self::Away
+            | Self::TooManyInFlight
+            | Self::CrossSlot
+            | Self::Refused(_)
+            | Self::Answer(_) => Symptom::None,
+        }
+    }
+}
+
+impl From<RedisError> for StoreError {
+    fn from(error: RedisError) -> Self {
+        Self::of(&error)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout => f.write_str("the store did not answer in time"),
+            Self::Unreachable(told) => write!(f, "the store can not be reached: {told}"),
+            Self::Away => f.write_str("the store is away; it is looked at again soon"),
+            Self::TooManyInFlight => f.write_str(
+                "too many requests to the store are under way: expected at most `max_in_flight`",
+            ),
+            Self::OutOfMemory => f.write_str(
+                "the store has no memory left: expected a `maxmemory` that holds all limiters",
+            ),
+            Self::ReadOnly => {
+                f.write_str("the store is a replica: expected the address of the primary")
+            }
+            Self::Busy => f.write_str("the store is kept busy by a script that does not end"),
+            Self::Loading => f.write_str("the store is still reading its data"),
+            Self::CrossSlot => f.write_str(
+                "the limiters of one request live in different slots of the cluster: expected rules \
+                 whose `hash_tag` names one entry that all of them have in their key",
+            ),
+            Self::ClusterDown(told) => write!(f, "the cluster has no answer: {told}"),
+            Self::Denied(told) => write!(f, "the store does not let this user do it: {told}"),
+            Self::Refused(told) => write!(f, "the store refuses: {told}"),
+            Self::Answer(told) => write!(f, "the store answers what it should not: {told}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}

@@ -1,0 +1,134 @@
+//! Under which key a limiter lives in a store: unambiguous whatever domain and key hold.
+//!
+//! `{prefix}{domain}:{rule}:{part}:{part}`, where whatever could be taken for something else is written
+//! as `%XX`. So no two limiters share a key, and no caller can choose the slot that a key lives in.
+//! Where a rule names an entry that tags it, the key is `{prefix}{=value}` and the rest: rules that are
+//! tagged by the same entry then live in one slot.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use crate::request::Descriptor;
+use crate::rules::PolicyRule;
+
+/// Longer ones are replaced by a digest, in bytes.
+const LONGEST: usize = 200;
+
+/// The key of the limiter that a descriptor, which `rule` matches, meets.
+pub(crate) fn key_of(prefix: &str, rule: &PolicyRule, descriptor: &Descriptor<'_>) -> Vec<u8> {
+    let mut parts = String::new();
+    for part in rule.key(descriptor) {
+        parts.push(':');
+        escape(part, &mut parts);
+    }
+    let mut key = prefix.to_owned();
+    if let Some(name) = &rule.spec().hash_tag {
+        tag(descriptor.value(name).unwrap_or_default(), &mut key);
+    }
+    escape(rule.domain(), &mut key);
+    key.push(':');
+    key.push_str(rule.name());
+    key.push_str(&shortened(parts, ":#"));
+    key.into_bytes()
+}
+
+fn tag(value: &str, key: &mut String) {
+    let mut escaped = String::new();
+    escape(value, &mut escaped);
+    key.push_str("{=");
+    key.push_str(&shortened(escaped, "#"));
+    key.push('}');
+}
+
+/// The text, or behind `mark`, which no escaped text holds, its digest.
+fn shortened(text: String, mark: &str) -> String {
+    if text.len() <= LONGEST { text } else { format!("{mark}{:x}", Sha256::digest(text)) }
+}
+
+/// Writes `%XX` for each byte that has a meaning here or can not be seen.
+fn escape(text: &str, to: &mut String) {
+    for c in text.chars() {
+        if c.is_control() || matches!(c, ':' | '{' | '}' | '%' | '#' | '?' | ' ') {
+            let mut bytes = [0; 4];
+            for byte in c.encode_utf8(&mut bytes).bytes() {
+                // Writing to a text does not fail.
+                let _ = write!(to, "%{byte:02X}");
+            }
+        } else {
+            to.push(c);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Algorithm, Micros, Policy, RuleSpec, Spec};
+    use proptest::prelude::*;
+
+    fn spec() -> Spec {
+        Spec::new(Algorithm::TokenBucket, 1, Micros::from_secs(1))
+    }
+
+    /// The key of a rule of `domain` for entries `a` and `b`.
+    fn key(rule: RuleSpec, a: &str, b: &str) -> String {
+        let policy = Policy::new(vec![rule]).unwrap();
+        let entries = [("a", a), ("b", b)];
+        let key = key_of("t:", &policy.rules()[0], &Descriptor::new(&entries));
+        String::from_utf8(key).unwrap()
+    }
+
+    fn pair(domain: &str) -> RuleSpec {
+        RuleSpec::new("r", spec()).in_domain(domain).key(["a", "b"])
+    }
+
+    #[test]
+    fn a_key_can_be_read() {
+        assert_eq!(key(pair("pay"), "ada", "10.0.0.1"), "t:pay:r:ada:10.0.0.1");
+        assert_eq!(key(RuleSpec::new("all", spec()), "", ""), "t:default:all");
+        assert_eq!(key(pair("é"), "a:b", "{c}"), "t:é:r:a%3Ab:%7Bc%7D");
+    }
+
+    #[test]
+    fn key_parts_joined_without_escaping_do_not_collide() {
+        assert_ne!(key(pair("d"), "a:b", "c"), key(pair("d"), "a", "b:c"));
+        assert_ne!(key(pair("d"), "", "a"), key(pair("d"), "a", ""));
+        assert_ne!(key(pair("d:r"), "", "a"), key(pair("d"), "r:", "a"));
+    }
+
+    #[test]
+    fn long_keys_are_short_and_differ() {
+        let (long, longer) = ("x".repeat(10_000), "x".repeat(10_001));
+        let told = key(pair("d"), &long, "");
+        assert!(told.len() < 100, "{told}");
+        assert_ne!(told, key(pair("d"), &longer, ""));
+        assert_ne!(told, key(pair("d"), told.strip_prefix("t:d:r:").unwrap(), ""));
+    }
+
+    #[test]
+    fn only_a_rule_that_says_so_chooses_the_slot() {
+        assert!(!key(pair("d"), "{a}", "}{").contains(['{', '}']));
+        let tagged = |name: &str| {
+            let rule = RuleSpec::new(name, spec()).key(["a"]).hash_tag("a");
+            let key = key(rule, "}x{", "");
+            let tag = key.split_once('{').unwrap().1.split_once('}').unwrap().0;
+            tag.to_owned()
+        };
+        assert_eq!(tagged("one"), tagged("two"));
+        assert_eq!(tagged("one"), "=%7Dx%7B");
+    }
+
+    proptest! {
+        #[test]
+        fn equal_keys_have_equal_parts(
+            a in "[a:%{}#?é ]{0,4}", b in "[a:%{}#?é ]{0,4}",
+            c in "[a:%{}#?é ]{0,4}", d in "[a:%{}#?é ]{0,4}",
+        ) {
+            prop_assert_eq!(
+                key(pair("d"), &a, &b) == key(pair("d"), &c, &d),
+                (&a, &b) == (&c, &d)
+            );
+        }
+    }
+}

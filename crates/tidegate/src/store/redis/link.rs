@@ -1,0 +1,273 @@
+//! A connection to the store, in whichever form: one server, its primary found through Sentinel, or a
+//! cluster. It is shared by all requests at once.
+
+use std::fs;
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo, SingleNodeRoutingInfo};
+use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline,
+    RedisConnectionInfo, RedisError, TlsCertificates, TlsMode, Value,
+};
+
+use super::error::StoreError;
+use crate::store::settings::{Form, StoreSettings};
+
+/// How long making a connection may take, its greetings included.
+const CONNECT: Duration = Duration::from_secs(1);
+/// How often a request follows a cluster whose slots move, before it is told that it can not.
+const MOVES: usize = 8;
+
+/// A connection.
+#[derive(Clone)]
+pub(super) enum Link {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+/// What is needed to connect, secrets looked up.
+struct Access {
+    username: Option<String>,
+    password: Option<String>,
+    roots: Option<TlsCertificates>,
+}
+
+impl Access {
+    fn of(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let url = &settings.url;
+        let password = match &settings.password {
+            Some(secret) => Some(secret.read().map_err(StoreError::Denied)?),
+            None => url.password.clone(),
+        };
+        let username = settings.username.clone().or_else(|| url.username.clone());
+        let roots = settings.tls_roots.as_ref().map(|path| {
+            let read = fs::read(path).map_err(|error| {
+                StoreError::Unreachable(format!("`tls_roots`, {}: {error}", path.display()))
+            });
+            read.map(|pem| TlsCertificates { client_tls: None, root_cert: Some(pem) })
+        });
+        Ok(Self { username, password, roots: roots.transpose()? })
+    }
+
+    fn info(&self, database: i64) -> RedisConnectionInfo {
+        let mut info = RedisConnectionInfo::default()
+            .set_db(database)
+            .set_lib_name("tidegate", env!("CARGO_PKG_VERSION"));
+        if let Some(username) = &self.username {
+            info = info.set_username(username);
+        }
+        if let Some(password) = &self.password {
+            info = info.set_password(password);
+        }
+        info
+    }
+}
+
+impl Link {
+    /// Connects anew.
+    ///
+    /// # Errors
+    /// It can not be reached, or does not let this user in.
+    pub(super) async fn connect(settings: &StoreSettings) -> Result<Self, StoreError> {
+        let access = Access::of(settings)?;
+        if settings.url.is_tls() {
+            choose_cryptography();
+        }
+        match &settings.url.form {
+            Form::Cluster => cluster(settings, &access).await,
+            Form::Sentinel { service } => sentinel(settings, &access, service).await,
+            Form::Single | Form::Unix(_) => single(settings, &access).await,
+        }
+    }
+
+    /// Sends a command about keys, and tells what came back. In a cluster it follows keys that move.
+    ///
+    /// Nothing is sent twice but what was not run: a node that sends it elsewhere has not run it.
+    pub(super) async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
+        let connection = match self {
+            Self::Single(connection) => return told(connection.req_packed_command(command).await),
+            Self::Cluster(connection) => connection,
+        };
+        let mut answer = told(connection.req_packed_command(command).await);
+        for _ in 0..MOVES {
+            let Err(error) = &answer else { return answer };
+            match Elsewhere::of(error) {
+                Some(Elsewhere::Moved) => {
+                    answer = told(connection.req_packed_command(command).await);
+                }
+                Some(Elsewhere::Asks(host, port)) => {
+                    answer = asking(connection, command, host, port).await;
+                }
+                Some(Elsewhere::Soon) => {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    answer = told(connection.req_packed_command(command).await);
+                }
+                None => return answer,
+            }
+        }
+        answer
+    }
+
+    /// Sends a command to every primary; what each tells.
+    pub(super) async fn send_to_all(&mut self, command: &Cmd) -> Result<Vec<Value>, RedisError> {
+        match self {
+            Self::Single(connection) => {
+                Ok(vec![told(connection.req_packed_command(command).await)?])
+            }
+            Self::Cluster(connection) => {
+                let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+                match told(connection.route_command(command.clone(), all).await)? {
+                    Value::Map(told) => Ok(told.into_iter().map(|(_, value)| value).collect()),
+                    Value::Array(told) => Ok(told),
+                    one => Ok(vec![one]),
+                }
+            }
+        }
+    }
+}
+
+/// Where a cluster sends a request that was not run.
+enum Elsewhere {
+    /// The slot lives on another node, which is known by now.
+    Moved,
+    /// The slot is on its way, and this key there already.
+    Asks(String, u16),
+    /// Some of the keys are there already, others not.
+    Soon,
+}
+
+impl Elsewhere {
+    fn of(error: &RedisError) -> Option<Self> {
+        use redis::{ErrorKind::Server, ServerErrorKind as Kind};
+        match error.kind() {
+            // A primary that became a replica refused before anything was written.
+            Server(Kind::Moved | Kind::ReadOnly) => Some(Self::Moved),
+            Server(Kind::Ask) => {
+                let (node, _) = error.redirect_node()?;
+                let (host, port) = node.rsplit_once(':')?;
+                Some(Self::Asks(host.to_owned(), port.parse().ok()?))
+            }
+            Server(Kind::TryAgain) => Some(Self::Soon),
+            _ => None,
+        }
+    }
+}
+
+/// Sends a command to the node that a slot is moving to, which wants to be told so.
+async fn asking(
+    connection: &mut ClusterConnection,
+    command: &Cmd,
+    host: String,
+    port: u16,
+) -> Result<Value, RedisError> {
+    let mut both = Pipeline::with_capacity(2);
+    both.cmd("ASKING").add_command(command.clone());
+    let node = SingleNodeRoutingInfo::ByAddress { host, port };
+    let mut answers = connection.route_pipeline(both, 0, 2, node).await?;
+    told(Ok(answers.pop().unwrap_or_default()))
+}
+
+/// An error that came as a value is an error.
+fn told(answer: Result<Value, RedisError>) -> Result<Value, RedisError> {
+    answer?.extract_error()
+}
+
+fn config(settings: &StoreSettings) -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT))
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(settings.max_in_flight)
+}
+
+/// The addresses of the URL.
+fn addresses(settings: &StoreSettings) -> Vec<ConnectionAddr> {
+    let url = &settings.url;
+    if let Form::Unix(path) = &url.form {
+        return vec![ConnectionAddr::Unix(path.clone())];
+    }
+    let address = |(host, port): &(String, u16)| match url.tls {
+        false => ConnectionAddr::Tcp(host.clone(), *port),
+        true => ConnectionAddr::TcpTls {
+            host: host.clone(),
+            port: *port,
+            insecure: false,
+            tls_params: None,
+        },
+    };
+    url.hosts.iter().map(address).collect()
+}
+
+async fn single(settings: &StoreSettings, access: &Access) -> Result<Link, StoreError> {
+    let missing = || StoreError::Unreachable("the URL names no host".to_owned());
+    let address = addresses(settings).pop().ok_or_else(missing)?;
+    let info =
+        address.into_connection_info()?.set_redis_settings(access.info(settings.url.database));
+    let client = match &access.roots {
+        Some(roots) => Client::build_with_tls(info, roots.clone())?,
+        None => Client::open(info)?,
+    };
+    let connection = client.get_multiplexed_async_connection_with_config(&config(settings)).await?;
+    Ok(Link::Single(connection))
+}
+
+async fn sentinel(
+    settings: &StoreSettings,
+    access: &Access,
+    service: &str,
+) -> Result<Link, StoreError> {
+    let all = addresses(settings);
+    let mut builder = SentinelClientBuilder::new(all, service, SentinelServerType::Master)?
+        .set_client_to_redis_db(settings.url.database);
+    if let Some(username) = &access.username {
+        builder = builder.set_client_to_redis_username(username);
+    }
+    if let Some(password) = &access.password {
+        builder = builder.set_client_to_redis_password(password);
+    }
+    if settings.url.tls {
+        builder = builder
+            .set_client_to_redis_tls_mode(TlsMode::Secure)
+            .set_client_to_sentinel_tls_mode(TlsMode::Secure);
+    }
+    if let Some(roots) = &access.roots {
+        builder = builder
+            .set_client_to_redis_certificates(roots.clone())
+            .set_client_to_sentinel_certificates(roots.clone());
+    }
+    let mut client = builder.build()?;
+    Ok(Link::Single(client.get_async_connection_with_config(&config(settings)).await?))
+}
+
+async fn cluster(settings: &StoreSettings, access: &Access) -> Result<Link, StoreError> {
+    let nodes = addresses(settings).into_iter().map(IntoConnectionInfo::into_connection_info);
+    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    // Left to itself the client would send again what was lost on the way, and take twice.
+    let mut builder = ClusterClientBuilder::new(nodes)
+        .retries(0)
+        .connection_timeout(CONNECT)
+        .response_timeout(CONNECT)
+        .connection_concurrency_limit(settings.max_in_flight);
+    if let Some(username) = &access.username {
+        builder = builder.username(username);
+    }
+    if let Some(password) = &access.password {
+        builder = builder.password(password);
+    }
+    if settings.url.tls {
+        builder = builder.tls(TlsMode::Secure);
+    }
+    if let Some(roots) = &access.roots {
+        builder = builder.certs(roots.clone());
+    }
+    Ok(Link::Cluster(builder.build()?.get_async_connection().await?))
+}
+
+/// Where the process has chosen none, what is here is used.
+fn choose_cryptography() {
+    // An error says that one is chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}

@@ -1,0 +1,36 @@
+//! Decisions as scripts: what is sent for a step over limiters, and what its answer means. No client
+//! is known here.
+//!
+//! The script of a room stands beside the room, in the same paragraphs; the figures are worked out by
+//! the room itself, from the state that the script tells. Three forms are made of these paragraphs:
+//! one limiter, several, and any number of which some were written under another rule.
+//!
+//! ```
+//! use tidegate::script::{Answer, Call, Limiter, Reply, Step};
+//! use tidegate::{Algorithm, Micros, Rule, Spec};
+//!
+//! let rule = Rule::new(Spec::new(Algorithm::TokenBucket, 100, Micros::from_secs(1)))?;
+//! let limiters: Vec<_> = Limiter::new(b"tg:api:ada", &rule, 1).into_iter().collect();
+//! let call = Call::new(&limiters, Step::Ask, None);
+//! // A client sends `EVALSHA call.script.sha1 1 KEYS.. ARGV..`, and hands the reply back:
+//! let reply = Reply::Nil;
+//! // It was written under another rule: the same is asked again, and the state amended, in one step.
+//! assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed));
+//! let call = call.amending();
+//! # Ok::<(), tidegate::RuleErrors>(())
+//! ```
+
+mod answer;
+mod call;
+mod known;
+mod text;
+
+pub use answer::{Answer, Decided, NotAnAnswer, Reply};
+pub use call::{Call, Limiter, Step};
+pub use known::Script;
+
+/// The version of what is stored. A state of another version is nobody's: it is neither read nor
+/// overwritten.
+const VERSION: u8 = 1;
+/// Bytes in front of a state that say what it is: version, algorithm, and the figures of the rule.
+const HEAD: usize = 22;

@@ -1,0 +1,186 @@
+//! What a script answers.
+
+use std::fmt;
+
+use tidegate_core::{Decision, Question, Timestamp, Told, Verdict};
+
+use super::call::{Call, Limiter, Step};
+use super::known::Form;
+
+/// A reply as a server gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Nothing.
+    Nil,
+    /// A whole number.
+    Int(i64),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// Several replies.
+    Array(Vec<Reply>),
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The step was run.
+    Decided(Decided),
+    /// A limiter was written under another rule, and nothing was done: ask [`Call::amending`].
+    Changed,
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Whether all limiters that are enforced admit the request.
+    pub allowed: bool,
+    /// The instant that counts: the server's clock, or the time of the last unit of a limiter that is
+    /// ahead of it. Of several, the latest.
+    pub at: Timestamp,
+    /// One decision for each limiter, in the order of the call; none for [`Step::Decide`].
+    pub decisions: Vec<Decision>,
+}
+
+/// A reply that no script of this version gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotAnAnswer(Reply);
+
+impl fmt::Display for NotAnAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Reply::Nil => f.write_str(
+                "a key holds what no limiter of this version wrote; expected a key prefix of Tidegate's own",
+            ),
+            reply => write!(f, "the script answered {reply:?}; expected what its version answers"),
+        }
+    }
+}
+
+impl std::error::Error for NotAnAnswer {}
+
+/// What is told of one limiter, before its words are read.
+struct Heard<'a> {
+    verdict: Verdict,
+    now: Timestamp,
+    at: Timestamp,
+    state: &'a [u8],
+}
+
+impl Call {
+    /// What a reply to this call means; `limiters` are those it was made of.
+    ///
+    /// # Errors
+    /// The reply, when it is not one that the call's script can give. Nothing, to a call that amends, says
+    /// that what is stored was written by another version, or by nobody known; it is left alone.
+    pub fn answer(&self, limiters: &[Limiter<'_>], reply: &Reply) -> Result<Answer, NotAnAnswer> {
+        if *reply == Reply::Nil && self.id.form != Form::Amending {
+            return Ok(Answer::Changed);
+        }
+        let read = match (self.id.form, self.id.step, limiters) {
+            (Form::One, Step::Decide, [one]) => verdict_alone(one, reply),
+            (Form::One, _, [one]) => self.alone(one, reply),
+            (Form::One, _, _) => None,
+            (Form::Several | Form::Amending, _, all) => self.among_others(all, reply),
+        };
+        read.map(Answer::Decided).ok_or_else(|| NotAnAnswer(reply.clone()))
+    }
+
+    /// A state is told where it was taken and the clock was not behind; else the verdict goes before.
+    fn alone(&self, one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
+        let heard = match reply {
+            Reply::Bytes(state) => {
+                let at = last(one, state)?;
+                Heard { verdict: Verdict::Allow, now: at, at, state }
+            }
+            Reply::Array(parts) => match parts.as_slice() {
+                [Reply::Int(verdict), Reply::Int(now), Reply::Int(at), Reply::Bytes(state)] => {
+                    Heard {
+                        verdict: verdict_of(*verdict)?,
+                        now: time(*now)?,
+                        at: time(*at)?,
+                        state,
+                    }
+                }
+                _ => return None,
+            },
+            Reply::Nil | Reply::Int(_) => return None,
+        };
+        let allowed = heard.verdict.is_allowed() || !one.enforced;
+        let decision = self.decision(one, &heard, true)?;
+        Some(Decided { allowed, at: heard.at, decisions: vec![decision] })
+    }
+
+    fn among_others(&self, all: &[Limiter<'_>], reply: &Reply) -> Option<Decided> {
+        let Reply::Array(parts) = reply else { return None };
+        let [Reply::Int(goes_on), Reply::Int(now), told @ ..] = parts.as_slice() else {
+            return None;
+        };
+        if told.len() != 3 * all.len() {
+            return None;
+        }
+        let (goes_on, now) = (*goes_on == 1, time(*now)?);
+        let mut decided = Decided { allowed: goes_on, at: now, decisions: Vec::new() };
+        for (one, told) in all.iter().zip(told.chunks_exact(3)) {
+            let [Reply::Int(verdict), Reply::Int(at), Reply::Bytes(state)] = told else {
+                return None;
+            };
+            let heard = Heard { verdict: verdict_of(*verdict)?, now, at: time(*at)?, state };
+            decided.at = decided.at.max(heard.at);
+            if self.id.step != Step::Decide {
+                decided.decisions.push(self.decision(one, &heard, goes_on)?);
+            }
+        }
+        Some(decided)
+    }
+
+    fn decision(&self, one: &Limiter<'_>, heard: &Heard<'_>, goes_on: bool) -> Option<Decision> {
+        let &Heard { verdict, now, at, state } = heard;
+        let taken = self.id.step == Step::Ask && goes_on && verdict.is_allowed() && one.cost > 0;
+        let words = words(&one.rule.question(0)?, state)?;
+        one.rule.decision(one.cost, &Told { now, at, verdict, taken, words })
+    }
+}
+
+/// The instant that counts, or, refused, as far below zero.
+fn verdict_alone(one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
+    let Reply::Int(told) = *reply else { return None };
+    let at = time(if told < 0 { -1 - told } else { told })?;
+    Some(Decided { allowed: told >= 0 || !one.enforced, at, decisions: Vec::new() })
+}
+
+/// When a unit was last taken: the last number of every state.
+fn last(one: &Limiter<'_>, state: &[u8]) -> Option<Timestamp> {
+    let question = one.rule.question(0)?;
+    let words = words(&question, state)?;
+    let last = words.get(question.script.numbers.checked_sub(1)?)?;
+    Some(Timestamp::from_micros(*last))
+}
+
+/// The numbers of a state, then its counters.
+fn words(question: &Question, state: &[u8]) -> Option<Vec<u64>> {
+    let (numbers, counters) = state.split_at_checked(8 * question.script.numbers)?;
+    let numbers = numbers.as_chunks::<8>().0.iter().map(|bytes| number(*bytes));
+    let (counters, []) = counters.as_chunks::<4>() else { return None };
+    let counters = counters.iter().map(|bytes| Some(u64::from(u32::from_le_bytes(*bytes))));
+    numbers.chain(counters).collect()
+}
+
+/// A whole number that a script tells as a double; `None` for one that can not be.
+fn number(bytes: [u8; 8]) -> Option<u64> {
+    let number = f64::from_le_bytes(bytes);
+    let is_whole = number >= 0.0 && number <= (1_u64 << 53) as f64 && number.fract() == 0.0;
+    is_whole.then_some(number as u64)
+}
+
+fn time(us: i64) -> Option<Timestamp> {
+    u64::try_from(us).ok().map(Timestamp::from_micros)
+}
+
+const fn verdict_of(code: i64) -> Option<Verdict> {
+    match code {
+        0 => Some(Verdict::Allow),
+        1 => Some(Verdict::Deny),
+        2 => Some(Verdict::Never),
+        _ => None,
+    }
+}

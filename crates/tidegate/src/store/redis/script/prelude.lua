@@ -1,0 +1,135 @@
+-- What every script begins with and ends with, around the paragraphs of the rooms.
+
+-- @names
+local call, unpack, pack, sub = redis.call, struct.unpack, struct.pack, string.sub
+local LAST, NEVER = 9007199254740991, 9007199254740992
+
+-- @rep
+local rep = string.rep
+
+-- @digits
+local digits = string.format
+
+-- @clock
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+-- @clock_given
+local now = tonumber(ARGV[#ARGV])
+
+-- @fetch
+local v = call('GET', key)
+
+-- @fetch_beginning
+local v = call('GETRANGE', key, '0', '225')
+if v == '' then v = false end
+
+-- @fetch_any
+local v = call('GETRANGE', key, '0', '4199')
+if v == '' then v = false end
+
+-- @keep
+if gone <= at then
+  call('DEL', key)
+elseif gone > LAST then
+  call('SET', key, head .. value)
+else
+  local ms = gone + 999
+  ms = digits('%d', (ms - ms % 1000) / 1000)
+  call('SET', key, head .. value, 'PXAT', ms)
+end
+
+-- @keep_in_place
+if gone <= at then
+  call('DEL', key)
+elseif gone > LAST then
+  call('SET', key, head .. value)
+else
+  local ms = gone + 999
+  ms = digits('%d', (ms - ms % 1000) / 1000)
+  if v and not amended then
+    call('SETRANGE', key, '22', value)
+    call('PEXPIREAT', key, ms)
+  else
+    call('SET', key, head .. value, 'PXAT', ms)
+  end
+end
+
+-- @keep_given
+if gone <= at then
+  call('DEL', key)
+else
+  call('SET', key, head .. value)
+end
+
+-- @keep_in_place_given
+if gone <= at then
+  call('DEL', key)
+elseif v and not amended then
+  call('SETRANGE', key, '22', value)
+else
+  call('SET', key, head .. value)
+end
+
+-- @expire
+local ms = gone + 999
+call('PEXPIREAT', key, digits('%d', (ms - ms % 1000) / 1000))
+
+-- @expire_given
+
+-- @muldiv
+-- a * b / c in whole numbers, and the remainder; a and b below 2^53, c below 2^52.
+local function muldiv(a, b, c)
+  local q, r = 0, 0
+  local a_rest = a % c
+  local a_whole = (a - a_rest) / c
+  local bit = 1
+  while bit * 2 <= b do bit = bit * 2 end
+  while bit >= 1 do
+    q, r = q + q, r + r
+    if r >= c then q, r = q + 1, r - c end
+    if b >= bit then
+      b, q, r = b - bit, q + a_whole, r + a_rest
+      if r >= c then q, r = q + 1, r - c end
+    end
+    bit = bit / 2
+  end
+  return q, r
+end
+
+-- @lowest
+local function lowest(n, w)
+  local a, b = n, w
+  while b > 0 do a, b = b, a % b end
+  return n / a, w / a
+end
+
+-- @amend
+-- The state of a rule that was in force until now, as one of the rule that is asked about: what was
+-- used stays used. Answers false for nothing that is left of it, nil for what no limiter wrote; then
+-- whether it replaces what is stored.
+local function amend(key, v, arg)
+  if #v < 22 then return nil end
+  local version, kind, N, W, a, b = unpack('<BBI4I6I6I4', v)
+  local version2, kind2, N2, W2, a2, b2 = unpack('<BBI4I6I6I4', arg)
+  local settle = old[kind]
+  if version ~= version2 or not settle then return nil end
+  local at, same, used = settle(key, v, kind == kind2, sub(arg, 1, 22), N, W, a, b, N2, W2, a2, b2)
+  if same ~= nil then return same, same and kind ~= LOG end
+  return charge[kind2](key, arg, at, used), true
+end
+
+-- @several
+local goes_on, out, ends = true, {1, now}, {}
+local enforced = ARGV[#KEYS + 1]
+for i = 1, #KEYS do
+  local verdict, finish = rooms[string.byte(ARGV[i], 2)](KEYS[i], ARGV[i])
+  if not verdict then return nil end
+  if verdict ~= 0 and string.byte(enforced, i) == 49 then goes_on = false end
+  out[3 * i], ends[i] = verdict, finish
+end
+if not goes_on then out[1] = 0 end
+for i = 1, #KEYS do
+  out[3 * i + 1], out[3 * i + 2] = ends[i](goes_on)
+end
+return out

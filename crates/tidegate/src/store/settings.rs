@@ -1,0 +1,165 @@
+//! Where a shared store is, and how long, how often and under which keys it is asked.
+
+mod secret;
+mod url;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use tidegate_core::Micros;
+
+pub use secret::Secret;
+#[cfg(feature = "redis")]
+pub(crate) use url::Form;
+pub use url::{StoreUrl, StoreUrlError};
+
+/// How long one decision may take unless said otherwise.
+const DEFAULT_TIMEOUT: Micros = Micros::from_millis(10);
+/// The longest that a decision may be let take.
+const MOST_TIMEOUT: Micros = Micros::from_secs(60);
+/// What `timeout` may be.
+pub(crate) const TIMEOUT_EXPECTED: &str = "a length of time such as \"10ms\", from 1ms to 1m";
+/// Requests under way at once unless said otherwise.
+const DEFAULT_IN_FLIGHT: usize = 4_096;
+/// The most requests that may be let be under way.
+const MOST_IN_FLIGHT: usize = 1_000_000;
+/// What `max_in_flight` may be.
+pub(crate) const IN_FLIGHT_EXPECTED: &str = "a whole number from 1 to 1000000";
+/// The most nodes that may share a limit.
+const MOST_NODES: u64 = 1_000_000;
+/// What `nodes` may be.
+pub(crate) const NODES_EXPECTED: &str =
+    "the number of nodes that share the store, from 1 to 1000000";
+/// What `key_prefix` may be.
+const PREFIX_EXPECTED: &str =
+    "1 to 64 visible characters of ASCII without `{` and `}`, such as \"tidegate:\"";
+
+/// A shared store: its address, and how it is asked.
+///
+/// ```
+/// use tidegate::{Micros, StoreSettings};
+///
+/// let mut settings = StoreSettings::new("redis://127.0.0.1:6379/2".parse()?);
+/// settings.timeout = Micros::from_millis(5);
+/// settings.nodes = 3;
+/// # Ok::<(), tidegate::StoreUrlError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreSettings {
+    /// Where it is.
+    pub url: StoreUrl,
+    /// The user, in place of the one in the URL.
+    pub username: Option<String>,
+    /// The password, in place of the one in the URL; looked up anew for each connection.
+    pub password: Option<Secret>,
+    /// A file of certificates, PEM, to trust in place of the system's; only with TLS.
+    pub tls_roots: Option<PathBuf>,
+    /// Longest that one decision takes, 1 ms to one minute: after it the rules' own `on_store_error`
+    /// decides (default 10 ms).
+    pub timeout: Micros,
+    /// Begins every key: 1 to 64 visible characters of ASCII without braces (default `tidegate:`).
+    pub key_prefix: String,
+    /// Most decisions under way at once, from 1 to a million; what comes beyond them is decided as if
+    /// the store were away (default 4,096).
+    pub max_in_flight: usize,
+    /// How many nodes share the store, from 1 to a million: where `on_store_error` is `local`, each
+    /// enforces so small a part of the limit (default 1).
+    pub nodes: u64,
+}
+
+impl StoreSettings {
+    /// A store at `url`, everything else at its default.
+    #[must_use]
+    pub fn new(url: StoreUrl) -> Self {
+        Self {
+            url,
+            username: None,
+            password: None,
+            tls_roots: None,
+            timeout: DEFAULT_TIMEOUT,
+            key_prefix: "tidegate:".to_owned(),
+            max_in_flight: DEFAULT_IN_FLIGHT,
+            nodes: 1,
+        }
+    }
+
+    /// All that is wrong with what was set; nothing when all is well.
+    #[must_use]
+    pub fn mistakes(&self) -> Vec<SettingsError> {
+        let checks = [
+            ("timeout", is_timeout(self.timeout), TIMEOUT_EXPECTED),
+            ("key_prefix", is_prefix(&self.key_prefix), PREFIX_EXPECTED),
+            ("max_in_flight", is_in_flight(self.max_in_flight), IN_FLIGHT_EXPECTED),
+            ("nodes", is_nodes(self.nodes), NODES_EXPECTED),
+            ("tls_roots", self.tls_roots.is_none() || self.url.is_tls(), ROOTS_EXPECTED),
+        ];
+        let wrong = checks.into_iter().filter(|(_, sound, _)| !sound);
+        wrong.map(|(word, _, expected)| SettingsError { word, expected }).collect()
+    }
+}
+
+/// What a `tls_roots` needs.
+const ROOTS_EXPECTED: &str = "it only with a URL that asks for TLS, such as \"rediss://…\"";
+
+fn is_timeout(timeout: Micros) -> bool {
+    (Micros::from_millis(1)..=MOST_TIMEOUT).contains(&timeout)
+}
+
+fn is_prefix(prefix: &str) -> bool {
+    let sound = |c: u8| c.is_ascii_graphic() && c != b'{' && c != b'}';
+    (1..=64).contains(&prefix.len()) && prefix.bytes().all(sound)
+}
+
+fn is_in_flight(most: usize) -> bool {
+    (1..=MOST_IN_FLIGHT).contains(&most)
+}
+
+fn is_nodes(nodes: u64) -> bool {
+    (1..=MOST_NODES).contains(&nodes)
+}
+
+/// A setting of the store that can not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingsError {
+    word: &'static str,
+    expected: &'static str,
+}
+
+impl SettingsError {
+    /// The setting.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        self.word
+    }
+
+    /// What it may be.
+    #[must_use]
+    pub const fn expected(&self) -> &'static str {
+        self.expected
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` of the store: expected {}", self.word, self.expected)
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_out_of_range_is_told_and_the_defaults_are_sound() {
+        let mut settings = StoreSettings::new("redis://127.0.0.1".parse().unwrap());
+        assert_eq!(settings.mistakes(), []);
+        (settings.timeout, settings.nodes) = (Micros::from_micros(999), 0);
+        (settings.key_prefix, settings.max_in_flight) = ("a{b}".to_owned(), 0);
+        settings.tls_roots = Some("roots.pem".into());
+        let words: Vec<_> = settings.mistakes().iter().map(SettingsError::word).collect();
+        assert_eq!(words, ["timeout", "key_prefix", "max_in_flight", "nodes", "tls_roots"]);
+    }
+}

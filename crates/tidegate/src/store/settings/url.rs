@@ -1,0 +1,325 @@
+//! The address of a store as a URL: one server, a socket, Sentinel or a cluster.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What a URL may look like.
+const EXPECTED: &str = "expected redis://[user:password@]host[:port][/database] (rediss:// with TLS), \
+                        unix:///path, redis+sentinel://host:port,…/name[/database] or \
+                        redis+cluster://host:port,…";
+
+const REDIS_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+const MOST_DATABASE: i64 = 1_000_000;
+
+/// Where a store is.
+///
+/// | form | what it reaches |
+/// | --- | --- |
+/// | `redis://host:6379/0` | one server |
+/// | `unix:///run/redis.sock?db=0` | one server, by its socket |
+/// | `redis+sentinel://a:26379,b:26379/name/0` | the primary that Sentinel calls `name` |
+/// | `redis+cluster://a:6379,b:6379` | a cluster, found through any of these nodes |
+///
+/// `rediss` in place of `redis` asks for TLS. A user and a password stand before the host,
+/// `user:password@` or `:password@`, what is not a letter or a digit in them as `%XX`; where they are
+/// not to be written down, [`StoreSettings`](crate::StoreSettings) takes them from elsewhere. Shown, a
+/// URL never tells the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreUrl {
+    pub(crate) form: Form,
+    pub(crate) tls: bool,
+    pub(crate) hosts: Vec<(String, u16)>,
+    pub(crate) database: i64,
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+}
+
+/// What a URL reaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Single,
+    Unix(PathBuf),
+    Sentinel { service: String },
+    Cluster,
+}
+
+impl StoreUrl {
+    /// Whether it asks for TLS.
+    #[must_use]
+    pub const fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// The user it names.
+    #[must_use]
+    pub fn username(&self) -> Option<&str> {
+        self.username.as_deref()
+    }
+
+    /// Whether a password is written in it.
+    #[must_use]
+    pub const fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// Whether it reaches a cluster.
+    #[must_use]
+    pub const fn is_cluster(&self) -> bool {
+        matches!(self.form, Form::Cluster)
+    }
+
+    fn unix(rest: &str) -> Result<Self, StoreUrlError> {
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if !path.starts_with('/') {
+            return Err(wrong("the path of a socket begins with `/`"));
+        }
+        let mut url = Self {
+            form: Form::Unix(decoded(path)?.into()),
+            tls: false,
+            hosts: Vec::new(),
+            database: 0,
+            username: None,
+            password: None,
+        };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("db", number)) => url.database = database(number)?,
+                Some(("user", name)) => url.username = Some(decoded(name)?),
+                Some(("pass", word)) => url.password = Some(decoded(word)?),
+                _ => return Err(wrong("a socket takes only `db`, `user` and `pass` behind `?`")),
+            }
+        }
+        Ok(url)
+    }
+
+    fn remote(kind: Kind, tls: bool, rest: &str) -> Result<Self, StoreUrlError> {
+        if rest.contains(['?', '#']) {
+            return Err(wrong("nothing may stand behind `?` or `#`"));
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (username, password) = user.split_once(':').unwrap_or((user, ""));
+        let port = if kind == Kind::Sentinel { SENTINEL_PORT } else { REDIS_PORT };
+        let hosts =
+            hosts.split(',').map(|host| address(host, port)).collect::<Result<Vec<_>, _>>()?;
+        let (form, number) = kind.form(path, hosts.len())?;
+        Ok(Self {
+            form,
+            tls,
+            hosts,
+            database: database(number)?,
+            username: given(username)?,
+            password: given(password)?,
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Single,
+    Sentinel,
+    Cluster,
+}
+
+impl Kind {
+    /// The form, and the text of the database.
+    fn form(self, path: &str, hosts: usize) -> Result<(Form, &str), StoreUrlError> {
+        match self {
+            Self::Single if hosts > 1 => Err(wrong(
+                "several hosts are a cluster, redis+cluster://, or behind Sentinel, redis+sentinel://",
+            )),
+            Self::Single => Ok((Form::Single, path)),
+            Self::Cluster if !matches!(path, "" | "0") => {
+                Err(wrong("a cluster has only database 0"))
+            }
+            Self::Cluster => Ok((Form::Cluster, "")),
+            Self::Sentinel => match path.split_once('/').unwrap_or((path, "")) {
+                ("", _) => Err(wrong("the name that Sentinel knows the primary by is missing")),
+                (name, number) => Ok((Form::Sentinel { service: decoded(name)? }, number)),
+            },
+        }
+    }
+}
+
+impl FromStr for StoreUrl {
+    type Err = StoreUrlError;
+
+    fn from_str(text: &str) -> Result<Self, StoreUrlError> {
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no `://`"))?;
+        match scheme {
+            "unix" | "redis+unix" => Self::unix(rest),
+            "redis" | "valkey" => Self::remote(Kind::Single, false, rest),
+            "rediss" | "valkeys" => Self::remote(Kind::Single, true, rest),
+            "redis+sentinel" => Self::remote(Kind::Sentinel, false, rest),
+            "rediss+sentinel" => Self::remote(Kind::Sentinel, true, rest),
+            "redis+cluster" => Self::remote(Kind::Cluster, false, rest),
+            "rediss+cluster" => Self::remote(Kind::Cluster, true, rest),
+            _ => Err(wrong("no such kind of store")),
+        }
+    }
+}
+
+/// Tells everything but the password.
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.tls { "s" } else { "" };
+        let hosts: Vec<_> = self.hosts.iter().map(shown).collect();
+        let hosts = hosts.join(",");
+        match &self.form {
+            Form::Unix(path) => write!(f, "unix://{}?db={}", path.display(), self.database),
+            Form::Single => write!(f, "redis{s}://{hosts}/{}", self.database),
+            Form::Cluster => write!(f, "redis{s}+cluster://{hosts}"),
+            Form::Sentinel { service } => {
+                write!(f, "redis{s}+sentinel://{hosts}/{service}/{}", self.database)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreUrl({self})")
+    }
+}
+
+fn shown((host, port): &(String, u16)) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// Why a text is not the address of a store. It never tells the text, which may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreUrlError {
+    problem: &'static str,
+}
+
+const fn wrong(problem: &'static str) -> StoreUrlError {
+    StoreUrlError { problem }
+}
+
+impl fmt::Display for StoreUrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not the URL of a store: {}; {EXPECTED}", self.problem)
+    }
+}
+
+impl std::error::Error for StoreUrlError {}
+
+fn address(text: &str, default: u16) -> Result<(String, u16), StoreUrlError> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or_else(|| wrong("a `[` is not closed"))?;
+            (host, port.strip_prefix(':').or_else(|| port.is_empty().then_some("")))
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port).filter(|port| !port.is_empty())),
+            None => (text, Some("")),
+        },
+    };
+    let port = match port {
+        Some("") => Ok(default),
+        Some(port) => port.parse().map_err(|_| ()),
+        None => Err(()),
+    };
+    let port = port.ok().filter(|port| *port > 0);
+    match (host.is_empty(), port) {
+        (true, _) => Err(wrong("a host is missing")),
+        (_, None) => Err(wrong("a port is not a number from 1 to 65535")),
+        (false, Some(port)) => Ok((host.to_owned(), port)),
+    }
+}
+
+fn database(text: &str) -> Result<i64, StoreUrlError> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let number = text.parse().ok().filter(|number| (0..=MOST_DATABASE).contains(number));
+    number.ok_or_else(|| wrong("the database is not a number from 0"))
+}
+
+fn given(text: &str) -> Result<Option<String>, StoreUrlError> {
+    if text.is_empty() { Ok(None) } else { decoded(text).map(Some) }
+}
+
+/// The text with each `%XX` made the byte it stands for.
+fn decoded(text: &str) -> Result<String, StoreUrlError> {
+    let not_text = || wrong("a `%` is not followed by two hexadecimal digits of UTF-8");
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).ok_or_else(not_text)?;
+        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(not_text());
+        }
+        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| not_text())?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).map_err(|_| not_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> StoreUrl {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn every_form_is_understood_and_shown() {
+        for (text, shown) in [
+            ("redis://localhost", "redis://localhost:6379/0"),
+            ("valkey://localhost:7000/", "redis://localhost:7000/0"),
+            ("rediss://[::1]:7000/3", "rediss://[::1]:7000/3"),
+            ("redis://[::1]", "redis://[::1]:6379/0"),
+            ("unix:///run/a%20b.sock?db=2", "unix:///run/a b.sock?db=2"),
+            ("redis+sentinel://a,b:7/main/4", "redis+sentinel://a:26379,b:7/main/4"),
+            ("rediss+cluster://a:1,b:2", "rediss+cluster://a:1,b:2"),
+        ] {
+            assert_eq!(url(text).to_string(), shown);
+        }
+        assert!(url("redis+cluster://a").is_cluster());
+    }
+
+    #[test]
+    fn user_and_password_are_decoded_and_never_shown() {
+        let given = url("redis://ann:p%40ss%3Aword@h");
+        assert_eq!(given.username.as_deref(), Some("ann"));
+        assert_eq!(given.password.as_deref(), Some("p@ss:word"));
+        assert!(!format!("{given} {given:?}").contains("ss:word"));
+        assert_eq!(url("redis://:only@h").password.as_deref(), Some("only"));
+        assert_eq!(url("redis://:only@h").username, None);
+        assert_eq!(url("unix:///s?user=u&pass=p").password.as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_store_is_told_without_telling_the_text() {
+        for text in [
+            "",
+            "localhost:6379",
+            "http://h",
+            "redis://",
+            "redis://h:0",
+            "redis://h:65536",
+            "redis://h:",
+            "redis://h/x",
+            "redis://h/-1",
+            "redis://a,b",
+            "redis://[::1",
+            "redis://h?db=1",
+            "redis+sentinel://a",
+            "redis+sentinel://a//1",
+            "redis+cluster://a/1",
+            "unix://x",
+            "unix:///x?timeout=1",
+            "redis://:%zz@h",
+            "redis://:%f@h",
+            "redis://:%ff@h",
+        ] {
+            let error = text.parse::<StoreUrl>().unwrap_err().to_string();
+            assert!(error.contains("expected redis://"), "{text}: {error}");
+            assert!(!error.contains("%zz"), "{error}");
+        }
+    }
+}

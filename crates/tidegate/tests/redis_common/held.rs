@@ -1,0 +1,136 @@
+//! The core itself as what the scripts are held to, a limiter that is as good as new forgotten whenever
+//! something was written.
+
+use std::any::Any;
+
+use tidegate::script::Step;
+use tidegate::{Decision, Rule, Timestamp};
+use tidegate_core::{Held, Room, Verbs, Visitor};
+
+/// A limiter of any algorithm.
+pub trait Limiter {
+    /// One step; its decision, and whether the request goes on.
+    fn step(&mut self, step: Step, at: Timestamp, cost: u64, actual: u64) -> (bool, Decision);
+    /// The same limiter under another rule from `at` on.
+    fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter>;
+    fn reset(&mut self);
+    /// The limiter held for a step over several.
+    fn hold<'a>(&'a mut self, at: Timestamp, cost: u64, enforced: bool) -> Box<dyn Verbs + 'a>;
+    /// Ends a step over several at `at`, in which it took or did not.
+    fn release(&mut self, at: Timestamp, took: bool);
+}
+
+/// The limiter of a rule, not begun yet.
+pub fn limiter(rule: &Rule) -> Box<dyn Limiter> {
+    rule.visit(New).expect("a limit")
+}
+
+struct Of<R: Room> {
+    room: R,
+    slot: Option<R::State>,
+    /// It was carried over from another rule, which is written with the next step.
+    amended: bool,
+    /// Whether something is to be written even if nothing is taken.
+    unwritten: bool,
+}
+
+struct New;
+
+impl Visitor for New {
+    type Out = Box<dyn Limiter>;
+
+    fn visit<R: Room>(self, room: &R) -> Self::Out {
+        Box::new(Of { room: room.clone(), slot: None, amended: false, unwritten: false })
+    }
+}
+
+struct CarryOver<Old: Room> {
+    old: Old,
+    slot: Option<Old::State>,
+    at: Timestamp,
+}
+
+impl<Old: Room> Visitor for CarryOver<Old> {
+    type Out = Box<dyn Limiter>;
+
+    fn visit<R: Room>(self, room: &R) -> Self::Out {
+        let mut next = Of { room: room.clone(), slot: None, amended: false, unwritten: false };
+        let Some(state) = self.slot else { return Box::new(next) };
+        let (old, known): (&dyn Any, &dyn Any) = (&self.old, &state);
+        match (old.downcast_ref::<R>(), known.downcast_ref::<R::State>()) {
+            (Some(old), Some(state)) => {
+                next.slot = Some(state.clone());
+                Held::new(&next.room, &mut next.slot, 0).amend(self.at, old);
+            }
+            _ => Held::new(&next.room, &mut next.slot, 0).carry_over(self.at, &self.old, state),
+        }
+        next.amended = next.slot.is_some();
+        Box::new(next)
+    }
+}
+
+impl<R: Room> Of<R> {
+    /// Whether the state must move with the clock.
+    fn moves(&self, at: Timestamp) -> bool {
+        self.slot.as_ref().is_some_and(|state| self.room.last(state).since(at) > self.room.window())
+    }
+}
+
+impl<R: Room> Of<R> {
+    /// What was written and is as good as new is not kept.
+    fn written(&mut self, at: Timestamp, wrote: bool) {
+        let at = self.slot.as_mut().map_or(at, |state| self.room.advance(state, at));
+        if wrote && self.slot.as_ref().is_some_and(|state| self.room.is_as_good_as_new(state, at)) {
+            self.slot = None;
+        }
+        if wrote || self.slot.is_none() {
+            self.amended = false;
+        }
+    }
+}
+
+impl<R: Room> Limiter for Of<R> {
+    fn step(&mut self, step: Step, at: Timestamp, cost: u64, actual: u64) -> (bool, Decision) {
+        let begins = self.slot.is_none();
+        let moves = self.moves(at) || self.amended;
+        let mut held = Held::new(&self.room, &mut self.slot, cost);
+        let (decision, wrote) = match step {
+            Step::Ask | Step::Decide => {
+                let takes = held.ask(at).is_allowed() && cost > 0;
+                (held.report(), takes || moves || begins)
+            }
+            Step::Peek => (held.peek(at), moves),
+            Step::Settle => {
+                held.settle(at, cost, actual);
+                let began = actual > cost;
+                let mut held = Held::new(&self.room, &mut self.slot, cost);
+                held.advance(at);
+                let decision = held.report();
+                if begins && !began {
+                    self.slot = None;
+                }
+                (decision, moves || cost != actual)
+            }
+        };
+        self.written(at, wrote);
+        (decision.is_allowed(), decision)
+    }
+
+    fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter> {
+        rule.visit(CarryOver { old: self.room, slot: self.slot, at }).expect("a limit")
+    }
+
+    fn reset(&mut self) {
+        self.slot = None;
+    }
+
+    fn hold<'a>(&'a mut self, at: Timestamp, cost: u64, enforced: bool) -> Box<dyn Verbs + 'a> {
+        self.unwritten = self.moves(at) || self.amended || self.slot.is_none();
+        let held = Held::new(&self.room, &mut self.slot, cost);
+        Box::new(if enforced { held } else { held.shadow() })
+    }
+
+    fn release(&mut self, at: Timestamp, took: bool) {
+        self.written(at, took || self.unwritten);
+    }
+}

@@ -1,0 +1,209 @@
+//! Real servers of a test's own, on free loopback ports, and a gate over them that tells its events.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "each test uses its part, and fails by panicking"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use redis::{FromRedisValue, ToRedisArgs};
+use tidegate::{
+    Algorithm, Answer, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec, StoreEvent,
+    StoreSettings,
+};
+
+/// A folder that is removed in the end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("tidegate-store-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server that ends with the test.
+pub struct Server {
+    process: Option<Child>,
+    arguments: Vec<String>,
+    pub folder: Folder,
+    pub port: u16,
+}
+
+impl Server {
+    pub fn start(arguments: &[&str]) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let all = ["--save", "", "--appendonly", "no"].iter().chain(arguments);
+        let arguments = all.map(|argument| (*argument).to_owned()).collect();
+        let mut server = Self { process: None, arguments, folder: Folder::new(), port };
+        server.start_again(&[]);
+        server
+    }
+
+    /// A Sentinel over what its file says.
+    pub fn start_sentinel(file: &Path) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let arguments = vec![path(file), "--sentinel".to_owned()];
+        let mut server = Self { process: None, arguments, folder: Folder::new(), port };
+        server.start_again(&[]);
+        server
+    }
+
+    /// Starts it again on its port; ends when it answers, be it that it loads.
+    pub fn start_again(&mut self, more: &[&str]) {
+        let mut process = Command::new("redis-server")
+            .args(&self.arguments)
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--dir", &self.folder.0.display().to_string()])
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("redis-server can not be run: install the package `redis-server`");
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        self.process = Some(process);
+        let ready = |line: &String| {
+            line.contains("Ready to accept connections")
+                || line.contains("Loading RDB produced by")
+                || line.contains("+monitor master")
+        };
+        let mut said = Vec::new();
+        for line in lines.map_while(Result::ok) {
+            if ready(&line) {
+                return;
+            }
+            said.push(line);
+        }
+        panic!("redis-server ended before it was ready:\n{}", said.join("\n"));
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub fn connect(&self) -> redis::Connection {
+        redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+    }
+
+    /// Runs a command of words; panics where it is refused.
+    pub fn run<T: FromRedisValue>(&self, words: &[impl ToRedisArgs]) -> T {
+        let mut command = redis::Cmd::new();
+        words.iter().for_each(|word| {
+            command.arg(word);
+        });
+        command.query(&mut self.connect()).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// What was told of the store, in words.
+#[derive(Clone, Default)]
+pub struct Events(Arc<Mutex<Vec<String>>>);
+
+impl Events {
+    pub fn observer(&self) -> impl Fn(StoreEvent<'_>) + Send + Sync + use<> {
+        let events = Arc::clone(&self.0);
+        move |event| {
+            let told = match event {
+                StoreEvent::Lost(error) => format!("lost: {error}"),
+                StoreEvent::Back => "back".to_owned(),
+                StoreEvent::Finding(finding) => format!("finding: {finding}"),
+                _ => "?".to_owned(),
+            };
+            events.lock().unwrap().push(told);
+        }
+    }
+
+    pub fn told(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// A deadline that no machine misses, for tests in which the store is there.
+pub const LONG: Micros = Micros::from_secs(30);
+
+pub fn settings(url: &str) -> StoreSettings {
+    let mut settings = StoreSettings::new(url.parse().unwrap());
+    settings.timeout = LONG;
+    settings
+}
+
+/// A rule of `limit` units a day, with one limiter for each `user`.
+pub fn rule(algorithm: Algorithm, limit: u64) -> RuleSpec {
+    let day = Micros::from_secs(86_400);
+    RuleSpec::new(algorithm.name(), Spec::new(algorithm, limit, day)).key(["user"])
+}
+
+/// A gate over a server that is there.
+pub async fn gate_over(url: &str, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
+    gate_with(settings(url), rules).await
+}
+
+pub async fn gate_with(settings: StoreSettings, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
+    let events = Events::default();
+    let policy = Policy::new(rules).unwrap();
+    let gate = SharedGate::new(policy, settings, events.observer()).unwrap();
+    gate.connected().await.unwrap();
+    (gate, events)
+}
+
+pub async fn check<'g>(gate: &'g SharedGate, user: &str, cost: u64) -> Answer<'g> {
+    let entries = [("user", user)];
+    let descriptors = [Descriptor::new(&entries).cost(cost)];
+    // The answer borrows the gate alone.
+    let request = Request::new("default", &descriptors);
+    gate.check(&request).await
+}
+
+/// Asks until the breaker has opened, and tells what every answer was.
+pub async fn until_lost(gate: &SharedGate, events: &Events) -> u32 {
+    let mut asked = 0;
+    while !events.told().iter().any(|told| told.starts_with("lost")) {
+        let _ = check(gate, "lost", 1).await;
+        asked += 1;
+        assert!(asked < 1_000, "the store is away and nobody says so");
+    }
+    asked
+}
+
+pub fn path(path: &Path) -> String {
+    path.display().to_string()
+}
