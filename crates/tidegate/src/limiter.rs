@@ -1,11 +1,13 @@
 //! Limiters used by themselves: one for all, or one for each key.
 
 mod amend;
+mod ban;
 mod reservation;
+mod reset;
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Rule, RuleErrors, Spec, Timestamp, Verdict};
+use tidegate_core::{Decision, Micros, Rule, RuleErrors, Spec, Timestamp};
 
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
@@ -13,6 +15,7 @@ use crate::rules::RuleSpec;
 use crate::store::OnFull;
 use crate::store::memory::{Ahead, Cell, Done, Later, One, Step, Table, cell_of, table_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
+pub use ban::Ban;
 pub use reservation::Reservation;
 
 /// One limiter, without any key. Share it by reference; every verb is exact under any concurrency.
@@ -143,7 +146,7 @@ pub(crate) fn decision_of(done: &Done) -> Decision {
 
 /// What an unlimited limiter answers.
 pub(crate) const fn unlimited_at(at: Timestamp) -> One {
-    One { verdict: Verdict::Allow, at, decision: Some(UNLIMITED), overloaded: false }
+    One { decision: Some(UNLIMITED), ..One::unlimited(at) }
 }
 
 const UNLIMITED: Decision = Decision {

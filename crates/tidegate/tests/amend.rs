@@ -6,7 +6,7 @@ mod packed_common;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use packed_common::{TODAY_US, TestClock, long, together};
-use tidegate::{Algorithm, KeyedLimiter, Limit, Limiter, Micros, OnFull, Spec, Timestamp};
+use tidegate::{Algorithm, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Spec, Timestamp};
 
 const DAY: Micros = Micros::from_secs(86_400);
 
@@ -124,6 +124,53 @@ fn a_limit_of_zero_closes_and_opens_again_where_it_was() {
         );
         both.amend(per_day(algorithm, 100));
         assert_eq!(both.available(), 40, "{algorithm}");
+    }
+}
+
+/// With nothing used it may have been dropped while closed, so it begins with `initial` again.
+#[test]
+fn a_full_bucket_with_initial_begins_again_after_a_limit_of_zero() {
+    for clock_steps_back in [false, true] {
+        for (used, left) in [(0, 0), (4, 6)] {
+            let clock = TestClock::at(TODAY_US);
+            let mut bucket = per_day(Algorithm::TokenBucket, 10);
+            bucket.initial = Some(0);
+            let limiter: Box<dyn Fn(u64, u64) -> u64> = match clock_steps_back {
+                false => Box::new(through_zero(Limiter::with_clock(bucket, clock.clone()), bucket)),
+                true => {
+                    let stepping = Stepping(clock.clone());
+                    Box::new(through_zero(Limiter::with_clock(bucket, stepping), bucket))
+                }
+            };
+            assert_eq!(limiter(0, 0), 0, "it begins empty");
+            clock.pass(DAY.as_micros());
+            assert_eq!(limiter(used, 1), left);
+        }
+    }
+}
+
+/// A clock of which nobody promises that it never steps back.
+struct Stepping(TestClock);
+
+impl Clock for Stepping {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+/// Takes some units, closes the limiter and opens it again as often as is said; what is left.
+fn through_zero<C: Clock>(
+    limiter: Result<Limiter<C>, tidegate::RuleErrors>,
+    open: Spec,
+) -> impl Fn(u64, u64) -> u64 {
+    let limiter = limiter.unwrap();
+    move |cost, times| {
+        assert!(limiter.admits(cost));
+        for _ in 0..times {
+            limiter.amend(per_day(Algorithm::TokenBucket, 0)).unwrap();
+            limiter.amend(open).unwrap();
+        }
+        limiter.available()
     }
 }
 

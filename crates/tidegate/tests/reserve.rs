@@ -3,12 +3,14 @@
 
 mod packed_common;
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::task::{Context, Waker};
 
 use packed_common::{TODAY_US, TestClock, together};
 use tidegate::{
-    Algorithm, Descriptor, Gate, KeyedLimiter, Limiter, Micros, OnFull, Policy, Request, RuleSpec,
-    Spec,
+    Algorithm, Descriptor, Gate, KeyedLimiter, Limiter, ManualClock, Micros, OnFull, Policy,
+    Request, RuleSpec, Spec,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
@@ -130,4 +132,33 @@ fn a_request_is_settled_with_every_limiter_it_meets() {
             gate.refund(&Request::new(Request::DEFAULT_DOMAIN, &[Descriptor::new(&ada).cost(11)]));
         assert_eq!(left(&gate, &descriptors), [36, 1, 35], "{algorithm}");
     }
+}
+
+/// Its turn has come as soon as nobody stands before it in its own line.
+#[test]
+fn reservations_are_answered_while_others_wait() {
+    let spec = || per_day(Algorithm::TokenBucket, 1);
+    let alone = Limiter::with_clock(spec(), ManualClock::new()).unwrap();
+    assert!(alone.admits(1));
+    let mut first = Box::pin(alone.acquire(1, DAY));
+    assert!(begun(&mut first));
+    assert!(alone.reserve(0).is_ok(), "nothing is not waited for");
+    assert!(alone.reserve(1).is_err());
+
+    let keyed = KeyedLimiter::with_clock(spec(), ManualClock::new()).unwrap();
+    let mut waiting = Vec::new();
+    for key in 0..400 {
+        let key = key.to_string();
+        assert!(keyed.admits(&key, 1));
+        let mut waits = Box::pin(keyed.acquire(key, 1, DAY));
+        assert!(begun(&mut waits));
+        waiting.push(waits);
+    }
+    assert!(keyed.reserve("bob", 1).is_ok(), "nobody waits for bob");
+    assert!(keyed.reserve("7", 1).is_err());
+}
+
+/// Whether it waits once it was polled.
+fn begun(waits: &mut (impl Future + Unpin)) -> bool {
+    Pin::new(waits).poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }

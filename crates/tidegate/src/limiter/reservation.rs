@@ -33,7 +33,8 @@ enum TakenFrom {
 impl Reservation {
     /// What was reserved by one step (`None` when unlimited), or its refusal.
     fn of(units: u64, one: Option<One>) -> Result<Self, Decision> {
-        let counted = one.and_then(|one| one.decision.map(|decision| (decision, one.overloaded)));
+        let counted = one.and_then(|one| one.decision.map(|decision| (decision, one.elsewhere)));
+        let counted = counted.filter(|(decision, _)| *decision != UNLIMITED);
         let (decision, taken_from) = match counted {
             None => (UNLIMITED, TakenFrom::Nothing),
             Some((decision, true)) => (decision, TakenFrom::Shared),
@@ -73,14 +74,14 @@ impl<C: Clock> Limiter<C> {
     /// # Errors
     /// The decision that refuses, with when to come back; nothing is taken.
     pub fn reserve(&self, units: u64) -> Result<Reservation, Decision> {
-        reserve(units, |step| match self.lines.are_idle() {
-            true => Ok(self.step_now(units, step)),
-            false => Err(self.step_behind(units, Step::Peek)),
-        })
+        Reservation::of(units, self.take_or_refuse(units)?)
     }
 
     /// Ends a reservation with what the work did cost: gives back what was too much, to no fewer than
     /// none used, or takes what was too little, even into debt. Tells how the limiter stands then.
+    ///
+    /// A debt of any size is owed in full. One too large for the words in which the limiter keeps its
+    /// state is kept under a lock instead, and so is the limiter from then on.
     pub fn settle(&self, reservation: Reservation, actual: u64) -> Decision {
         let Reservation { units, taken_from, .. } = reservation;
         match taken_from {
@@ -98,10 +99,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// The decision that refuses, with when to come back; nothing is taken.
     pub fn reserve(&self, key: impl AsRef<[u8]>, units: u64) -> Result<Reservation, Decision> {
         let print = self.seed.of_bytes(key.as_ref());
-        reserve(units, |step| match self.lines.is_idle(&print) {
-            true => Ok(self.step_now(print, units, step)),
-            false => Err(self.step_behind(print, units, Step::Peek)),
-        })
+        Reservation::of(units, self.take_or_refuse(print, units)?)
     }
 
     /// Ends a reservation of the same key with what the work did cost: see [`Limiter::settle`]. What was
@@ -125,20 +123,5 @@ impl<C: Clock> KeyedLimiter<C> {
         // Those who wait for it wait in the lines of their own keys.
         self.lines.stir_all();
         one.decision.unwrap_or(UNLIMITED)
-    }
-}
-
-/// Reserves by a step of its own, or not at all while others wait, whose decision is then told. Where
-/// they have left meanwhile it is asked again.
-fn reserve(
-    units: u64,
-    ask: impl Fn(Step) -> Result<Option<One>, Decision>,
-) -> Result<Reservation, Decision> {
-    loop {
-        match ask(Step::Ask) {
-            Ok(one) => return Reservation::of(units, one),
-            Err(refusal) if !refusal.is_allowed() => return Err(refusal),
-            Err(_) => {}
-        }
     }
 }

@@ -134,6 +134,16 @@ impl<'a, K, S> Single<'a, K, S> {
     }
 }
 
+impl<K: LineKey, S: Source> Single<'_, K, S> {
+    /// A step of one who does not wait; `None` where somebody does, who stands before it.
+    pub(crate) fn one_unless_behind(&self, step: Step) -> Option<One> {
+        let Some(stop) = &self.stop else { return Some(self.source.one(self.cost, step)) };
+        // Nobody joins the line until it is done.
+        let hall = self.lines.enter();
+        (hall.len(&stop.line) == 0).then(|| self.source.one(self.cost, step))
+    }
+}
+
 impl<K: LineKey, S: Source> Door for Single<'_, K, S> {
     type Line = K;
 

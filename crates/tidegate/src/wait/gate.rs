@@ -114,16 +114,22 @@ impl<C: Timer> Gate<C> {
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
-        let done = wait(self.door(met.clone()), self.clock()).await;
-        self.answer(&met, done)
+        let done = match self.banned(&met, self.clock()) {
+            Some(done) => done,
+            None => wait(self.door(met.clone()), self.clock()).await,
+        };
+        self.conclude(request, &met, done)
     }
 
     /// The same as [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is told
     /// and not waited for. For who decides on behalf of others, and hands the answer on.
     pub async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
-        let done = wait_in_line(self.door(met.clone()), self.clock()).await;
-        self.answer(&met, done)
+        let done = match self.banned(&met, self.clock()) {
+            Some(done) => done,
+            None => wait_in_line(self.door(met.clone()), self.clock()).await,
+        };
+        self.conclude(request, &met, done)
     }
 }
 
@@ -131,8 +137,11 @@ impl<C: Park> Gate<C> {
     /// What [`Gate::acquire`] does, by blocking the thread.
     pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
-        let done = wait_blocking(self.door(met.clone()), self.clock());
-        self.answer(&met, done)
+        let done = match self.banned(&met, self.clock()) {
+            Some(done) => done,
+            None => wait_blocking(self.door(met.clone()), self.clock()),
+        };
+        self.conclude(request, &met, done)
     }
 }
 

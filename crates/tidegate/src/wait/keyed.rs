@@ -36,6 +36,28 @@ impl<C: Clock> KeyedLimiter<C> {
         decision_of(&step_behind(&self.door(print, cost, Micros::ZERO), step))
     }
 
+    /// Takes `cost` units at once, or is refused: also by those who wait.
+    pub(crate) fn take_or_refuse(
+        &self,
+        print: Fingerprint,
+        cost: u64,
+    ) -> Result<Option<One>, Decision> {
+        if self.lines.is_idle(&print) {
+            return Ok(self.step_now(print, cost, Step::Ask));
+        }
+        let door = self.door(print, cost, Micros::ZERO);
+        loop {
+            if let Some(one) = door.one_unless_behind(Step::Ask) {
+                return Ok(Some(one));
+            }
+            let refusal = decision_of(&step_behind(&door, Step::Peek));
+            // Else whoever stood before it has left meanwhile.
+            if !refusal.is_allowed() {
+                return Err(refusal);
+            }
+        }
+    }
+
     /// The same without figures.
     #[cold]
     pub(crate) fn admits_behind(&self, print: Fingerprint, cost: u64) -> bool {

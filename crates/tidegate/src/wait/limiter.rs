@@ -35,6 +35,24 @@ impl<C: Clock> Limiter<C> {
         decision_of(&step_behind(&self.door(cost, Micros::ZERO), step))
     }
 
+    /// Takes `cost` units at once, or is refused: also by those who wait.
+    pub(crate) fn take_or_refuse(&self, cost: u64) -> Result<Option<One>, Decision> {
+        if self.lines.are_idle() {
+            return Ok(self.step_now(cost, Step::Ask));
+        }
+        let door = self.door(cost, Micros::ZERO);
+        loop {
+            if let Some(one) = door.one_unless_behind(Step::Ask) {
+                return Ok(Some(one));
+            }
+            let refusal = decision_of(&step_behind(&door, Step::Peek));
+            // Else whoever stood before it has left meanwhile.
+            if !refusal.is_allowed() {
+                return Err(refusal);
+            }
+        }
+    }
+
     /// The same without figures.
     #[cold]
     pub(crate) fn admits_behind(&self, cost: u64) -> bool {

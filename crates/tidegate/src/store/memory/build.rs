@@ -36,8 +36,8 @@ impl<R: Room> Default for Inherited<R> {
 }
 
 impl Build<'_> {
-    /// The table of a room that begins with some limiters: packed where the room can do that, the
-    /// clock never steps back, and none of them would be cut off.
+    /// The table of a room that begins with some limiters: packed where the room can do that and the
+    /// clock never steps back.
     pub(super) fn table<R: Room>(
         &self,
         room: R,
@@ -46,10 +46,10 @@ impl Build<'_> {
     ) -> Box<dyn Table> {
         let (budget, on_full, later) =
             (Arc::clone(self.budget), self.on_full, Arc::clone(&self.later));
-        match self.base.filter(|base| can_be_packed(&room, *base, &from, now)) {
+        match self.base.filter(|_| self.packs(&room)) {
             Some(base) => {
                 let table = Packed::new(room, base, budget, on_full, later);
-                table.inherit(from);
+                table.inherit(from, now);
                 Box::new(table)
             }
             None => {
@@ -60,7 +60,7 @@ impl Build<'_> {
         }
     }
 
-    /// Whether the states of a room are packed, if none has to be cut off for it.
+    /// Whether the states of a room are packed.
     pub(super) fn packs<R: Room>(&self, room: &R) -> bool {
         self.base.is_some() && room.packing() == Packing::One
     }
@@ -74,10 +74,17 @@ impl Visitor for Build<'_> {
     }
 }
 
-fn can_be_packed<R: Room>(room: &R, base: Timestamp, from: &Inherited<R>, now: Timestamp) -> bool {
-    let stays = |state: &R::State| {
-        let packed = room.unpack(base, room.pack(base, state));
-        room.used(&packed, now) == room.used(state, now)
-    };
-    room.packing() == Packing::One && from.limiters.iter().all(|(_, state)| stays(state))
+/// Whether nothing of a state is cut off when it is packed. The time of its last unit is not packed, so
+/// both are compared as they are after one unit more.
+pub(super) fn stays_whole<R: Room>(
+    room: &R,
+    base: Timestamp,
+    state: &R::State,
+    now: Timestamp,
+) -> bool {
+    let (mut whole, mut packed) = (state.clone(), room.unpack(base, room.pack(base, state)));
+    let at = room.advance(&mut whole, now);
+    room.take(&mut whole, at, 1);
+    room.take(&mut packed, at, 1);
+    whole == packed
 }

@@ -3,7 +3,8 @@
 //! How its state is kept is chosen once: a word that is replaced by compare-and-swap, two words under
 //! a lock bit in the first, or the whole state under a lock. All run the same verbs on a copy. When
 //! its rule is changed it is closed, and what follows it is kept whole: no change may cut off what a
-//! packed state has no room for.
+//! packed state has no room for. So it is when a debt is settled that the words have no room for; the
+//! rule then stays, and the debt is taken by what follows.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_core::{Packing, Room, Rule, RuleErrors, Timestamp, Visitor};
 
 use super::ahead::{Ahead, ahead, ahead_of_none};
+use super::build::stays_whole;
 use super::estate::carried;
 use super::later::Later;
 use super::spin::Spin;
@@ -144,6 +146,14 @@ struct Word<R: Room> {
     later: Arc<Later<dyn Cell>>,
 }
 
+impl<R: Room> Word<R> {
+    /// Closes it; answers its state.
+    fn end(&self) -> Option<R::State> {
+        let word = self.word.swap(CLOSED, AcqRel);
+        (word != 0).then(|| self.room.unpack(self.base, [word, 0]))
+    }
+}
+
 impl<R: Room> Cell for Word<R> {
     fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
         let mut word = self.word.load(Acquire);
@@ -172,6 +182,10 @@ impl<R: Room> Cell for Word<R> {
             let mut slot = Some(self.room.unpack(self.base, [word, 0]));
             let (one, changed) = step.run(&self.room, &mut slot, cost, reading.early());
             let Some(state) = slot.filter(|_| changed) else { return one };
+            if step.owes(cost) && !stays_whole(&self.room, self.base, &state, reading.early()) {
+                self.later.follow(|| followed_whole(&self.room, self.end()));
+                return self.later.step(cost, step, reading);
+            }
             let next = self.room.pack(self.base, &state)[0];
             match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
                 Ok(_) => return one,
@@ -202,9 +216,7 @@ impl<R: Room> Cell for Word<R> {
     }
 
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>> {
-        let word = self.word.swap(CLOSED, AcqRel);
-        let state = (word != 0).then(|| self.room.unpack(self.base, [word, 0]));
-        rule.visit(Heir { old: &self.room, state, now: reading.anew() })
+        rule.visit(Heir { old: &self.room, state: self.end(), now: reading.anew() })
     }
 }
 
@@ -237,6 +249,13 @@ impl<R: Room> Pair<R> {
         }
     }
 
+    /// Closes it; answers its state.
+    fn end(&self) -> Option<R::State> {
+        let words = self.lock().filter(|words| *words != [0; 2]);
+        self.closed.store(1, Release);
+        words.map(|words| self.room.unpack(self.base, words))
+    }
+
     /// Stores both words, and unlocks.
     fn unlock(&self, words: [u64; 2]) {
         self.second.store(words[1], Relaxed);
@@ -258,6 +277,12 @@ impl<R: Room> Cell for Pair<R> {
         let mut slot = Some(self.room.unpack(self.base, words));
         let (one, changed) = step.run(&self.room, &mut slot, cost, reading.early());
         let state = slot.filter(|_| changed);
+        let is_cut = |state| !stays_whole(&self.room, self.base, state, reading.early());
+        if step.owes(cost) && state.as_ref().is_some_and(is_cut) {
+            self.unlock(words);
+            self.later.follow(|| followed_whole(&self.room, self.end()));
+            return self.later.step(cost, step, reading);
+        }
         self.unlock(state.map_or(words, |state| self.room.pack(self.base, &state)));
         one
     }
@@ -276,11 +301,13 @@ impl<R: Room> Cell for Pair<R> {
     }
 
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>> {
-        let words = self.lock().filter(|words| *words != [0; 2]);
-        self.closed.store(1, Release);
-        let state = words.map(|words| self.room.unpack(self.base, words));
-        rule.visit(Heir { old: &self.room, state, now: reading.anew() })
+        rule.visit(Heir { old: &self.room, state: self.end(), now: reading.anew() })
     }
+}
+
+/// What follows a cell that ended under the same rule.
+fn followed_whole<R: Room>(room: &R, state: Option<R::State>) -> Box<dyn Cell> {
+    Box::new(Locked::new(room.clone(), state, Later::none_yet()))
 }
 
 /// A whole state under a lock.

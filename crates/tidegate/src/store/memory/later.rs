@@ -4,6 +4,8 @@
 //! may be in it. On the first change it is *closed*, for good: from then on its verbs go on here. That
 //! costs a reader's lock, and only the limiters whose rule was ever changed. What follows it can be
 //! replaced under the writer's lock, so later changes leave nothing behind.
+//!
+//! A cell whose debt is too large for its words goes on here as well, under the same rule.
 
 use std::sync::{Arc, PoisonError};
 
@@ -54,5 +56,16 @@ impl<T: ?Sized> Later<T> {
         *current = next;
         self.begun.store(1, Release);
         told
+    }
+
+    /// Puts in force what `next` makes of what was in force from the beginning, unless something
+    /// followed that already.
+    #[cold]
+    pub(super) fn follow(&self, next: impl FnOnce() -> Box<T>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if !self.has_begun() {
+            *current = Some(next());
+            self.begun.store(1, Release);
+        }
     }
 }

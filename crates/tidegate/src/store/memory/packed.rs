@@ -1,9 +1,14 @@
 //! Limiters whose states fit one word: three to a cache line, with their fingerprints.
+//!
+//! A debt may not fit: the word then says that its state is kept whole, aside.
 
+mod aside;
 mod chains;
 mod held;
 mod line;
 mod lines;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use std::sync::Arc;
 
@@ -11,7 +16,7 @@ use tidegate_core::{Room, Rule, Timestamp};
 
 use super::ahead::{Ahead, ahead};
 use super::budget::{Budget, Need};
-use super::build::{Build, Inherited};
+use super::build::{Build, Inherited, stays_whole};
 use super::estate::Estate;
 use super::later::Later;
 use super::shared::Shared;
@@ -19,6 +24,7 @@ use super::sync::{AtomicU32, Ordering::Relaxed};
 use super::table::{Followed, Hold, OnFull, One, Part, Step, Table};
 use crate::clock::Reading;
 use crate::key::Fingerprint;
+use aside::{ASIDE, Aside};
 use chains::{Chain, Chains, Place};
 
 /// Chains looked through for limiters as good as new before one more chain is made.
@@ -34,6 +40,7 @@ pub(super) struct Packed<R: Room> {
     /// What packed times count from.
     base: Timestamp,
     chains: Chains,
+    aside: Aside<R>,
     budget: Arc<Budget>,
     shared: Shared<R>,
     /// The chain that is looked through next.
@@ -54,6 +61,7 @@ impl<R: Room> Packed<R> {
             room,
             base,
             chains,
+            aside: Aside::default(),
             budget,
             // What fits a word has nothing beside it.
             shared: Shared::new(on_full, Need { first: 0, next: 0 }),
@@ -63,13 +71,20 @@ impl<R: Room> Packed<R> {
     }
 
     /// Begins with limiters that were another table's.
-    pub(super) fn inherit(&self, from: Inherited<R>) {
+    pub(super) fn inherit(&self, from: Inherited<R>, now: Timestamp) {
         self.shared.inherit(&self.room, &self.budget, from.shared);
         for (print, state) in from.limiters {
             let Some(chain) = self.chains.lock(print).filter(|_| self.budget.claim()) else {
                 continue;
             };
-            self.add(&chain, print, self.pack(&state));
+            let word = match stays_whole(&self.room, self.base, &state, now) {
+                true => self.pack(&state),
+                false => {
+                    self.aside.inherit(print, &state, &self.budget);
+                    ASIDE
+                }
+            };
+            self.add(&chain, print, word);
             drop(chain);
             if self.chains.are_full(self.budget.keys()) {
                 self.chains.grow();
@@ -77,16 +92,47 @@ impl<R: Room> Packed<R> {
         }
     }
 
-    fn unpack(&self, word: u64) -> R::State {
-        self.room.unpack(self.base, [word, 0])
+    /// The state that the word of a limiter stands for.
+    #[inline]
+    fn unpack(&self, print: Fingerprint, word: u64) -> R::State {
+        let kept_aside = if word == ASIDE { self.aside.get(print) } else { None };
+        kept_aside.unwrap_or_else(|| self.room.unpack(self.base, [word & !ASIDE, 0]))
     }
 
     fn pack(&self, state: &R::State) -> u64 {
         self.room.pack(self.base, state)[0]
     }
 
+    /// The word for a state, which is kept aside if it would be cut off: it `may_be` after a debt. Where
+    /// there is no memory for that, it is cut off.
+    fn word(
+        &self,
+        print: Fingerprint,
+        state: Option<R::State>,
+        may_be: bool,
+        now: Timestamp,
+    ) -> u64 {
+        let is_cut = |state: &R::State| may_be && !stays_whole(&self.room, self.base, state, now);
+        match state {
+            None => 0,
+            Some(state) if is_cut(&state) && self.aside.keep(print, &state, &self.budget) => ASIDE,
+            Some(state) => self.pack(&state),
+        }
+    }
+
+    /// Forgets the state that the word of a limiter says is kept aside, if it does.
+    #[inline]
+    fn forget_aside(&self, print: Fingerprint, word: u64) {
+        if word == ASIDE {
+            self.aside.forget(print, &self.budget);
+        }
+    }
+
     /// Replaces a state; one that packs to nothing is as good as new, and goes.
-    fn store(&self, chain: &Chain<'_>, place: Place<'_>, word: u64) {
+    fn store(&self, chain: &Chain<'_>, place: Place<'_>, print: Fingerprint, word: u64) {
+        if word != ASIDE {
+            self.forget_aside(print, place.state());
+        }
         if word == 0 {
             chain.clear(place);
             self.budget.release(1);
@@ -100,7 +146,10 @@ impl<R: Room> Packed<R> {
         let place = if word == 0 { None } else { chain.make_room() };
         match place {
             Some(place) => place.put(print, word),
-            None => self.budget.release(1),
+            None => {
+                self.forget_aside(print, word);
+                self.budget.release(1);
+            }
         }
     }
 
@@ -128,7 +177,13 @@ impl<R: Room> Packed<R> {
 
     /// Drops limiters that are as good as new from a locked chain; answers how many.
     fn sweep_chain(&self, chain: &Chain<'_>, now: Timestamp) -> usize {
-        let swept = chain.sweep(|word| self.room.is_as_good_as_new(&self.unpack(word), now));
+        let swept = chain.sweep(|print, word| {
+            let goes = self.room.is_as_good_as_new(&self.unpack(print, word), now);
+            if goes {
+                self.forget_aside(print, word);
+            }
+            goes
+        });
         self.budget.release(swept);
         swept
     }
@@ -147,14 +202,17 @@ impl<R: Room> Packed<R> {
         &self,
         chain: &Chain<'_>,
         place: Place<'_>,
+        print: Fingerprint,
         cost: u64,
         step: Step,
         now: Timestamp,
     ) -> One {
-        let mut slot = Some(self.unpack(place.state()));
+        let before = place.state();
+        let mut slot = Some(self.unpack(print, before));
         let (one, changed) = step.run(&self.room, &mut slot, cost, now);
-        if let Some(state) = slot.filter(|_| changed) {
-            self.store(chain, place, self.pack(&state));
+        if changed {
+            let may_be_cut = step.owes(cost) || before == ASIDE;
+            self.store(chain, place, print, self.word(print, slot, may_be_cut, now));
         }
         one
     }
@@ -183,7 +241,7 @@ impl<R: Room> Packed<R> {
         let (one, changed) = step.run(&self.room, &mut slot, cost, now);
         if stays {
             let taken = slot.filter(|_| changed);
-            self.add(&chain, print, taken.map_or(0, |state| self.pack(&state)));
+            self.add(&chain, print, self.word(print, taken, step.owes(cost), now));
             drop(chain);
             self.tend(now);
         }
@@ -199,7 +257,14 @@ impl<R: Room> Table for Packed<R> {
         let Some(place) = chain.find(print) else {
             return self.with_new(chain, print, cost, Step::Decide, reading).verdict.is_allowed();
         };
-        let mut state = self.unpack(place.state());
+        let word = place.state();
+        if word == ASIDE {
+            return self
+                .with_found(&chain, place, print, cost, Step::Decide, reading.early())
+                .verdict
+                .is_allowed();
+        }
+        let mut state = self.unpack(print, word);
         let allowed = self.room.ask(&mut state, reading.early(), cost).is_allowed();
         if allowed {
             place.set_state(self.pack(&state));
@@ -212,7 +277,7 @@ impl<R: Room> Table for Packed<R> {
             return self.later.one(print, cost, step, reading);
         };
         match chain.find(print) {
-            Some(place) => self.with_found(&chain, place, cost, step, reading.early()),
+            Some(place) => self.with_found(&chain, place, print, cost, step, reading.early()),
             None => self.with_new(chain, print, cost, step, reading),
         }
     }
@@ -230,6 +295,13 @@ impl<R: Room> Table for Packed<R> {
         self.chains.touch(print)
     }
 
+    fn forget(&self, print: Fingerprint) {
+        let Some(chain) = self.chains.lock(print) else { return self.later.forget(print) };
+        if let Some(place) = chain.find(print) {
+            self.store(&chain, place, print, 0);
+        }
+    }
+
     fn tidy(&self, now: Timestamp) {
         self.sweep(SWEPT_WHEN_FULL, now);
     }
@@ -242,16 +314,16 @@ impl<R: Room> Table for Packed<R> {
         let Some(chain) = self.chains.lock(print) else {
             return self.later.ahead(print, reading);
         };
-        let word = chain.find(print).map(|place| place.state());
+        let state = chain.find(print).map(|place| self.unpack(print, place.state()));
         drop(chain);
-        ahead(&self.room, word.map(|word| self.unpack(word)), reading.early())
+        ahead(&self.room, state, reading.early())
     }
 
     fn close(&self, rule: &Rule, build: &Build<'_>, reading: Reading<'_>) -> Followed {
         let words = self.chains.close().into_iter();
         let estate = Estate {
             room: &self.room,
-            limiters: words.map(|(print, word)| (print, self.unpack(word))).collect(),
+            limiters: words.map(|(print, word)| (print, self.unpack(print, word))).collect(),
             shared: self.shared.close(),
             now: reading.anew(),
             budget: &self.budget,

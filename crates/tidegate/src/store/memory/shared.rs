@@ -63,7 +63,7 @@ impl<R: Room> Shared<R> {
             None => refusal(),
         };
         slot.weigh(room, budget, claimed.unwrap_or(0));
-        Some(One { overloaded: true, ..one })
+        Some(One { overloaded: true, elsewhere: true, ..one })
     }
 
     /// Holds it for a step over several; `None` where keys without room are refused. Its bytes are
@@ -121,7 +121,7 @@ impl Refusal {
 
     fn one(self, step: Step, at: Timestamp) -> One {
         let decision = step.wants_figures().then_some(self.decision);
-        One { verdict: self.verdict(), at, decision, overloaded: true }
+        One { verdict: self.verdict(), at, decision, overloaded: true, elsewhere: true }
     }
 }
 

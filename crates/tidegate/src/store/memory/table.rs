@@ -44,6 +44,11 @@ impl Step {
         self.begins(cost) && (cost > 0 || matches!(self, Self::Settle { .. }))
     }
 
+    /// Whether it may take beyond the limit: its debt may be too large for a packed state.
+    pub(super) const fn owes(self, cost: u64) -> bool {
+        matches!(self, Self::Settle { actual } if actual > cost)
+    }
+
     /// The same for a key without a limiter of its own, with the one that such keys share: nothing is
     /// given back there, for nobody knows whether it was taken there.
     pub(super) const fn beyond(self, cost: u64) -> Self {
@@ -111,7 +116,7 @@ impl Step {
             }
         };
         let decision = self.wants_figures().then(|| held.report());
-        (One { verdict, at: now, decision, overloaded: false }, changed)
+        (One { verdict, at: now, decision, overloaded: false, elsewhere: false }, changed)
     }
 }
 
@@ -133,14 +138,18 @@ pub(crate) struct One {
     pub(crate) at: Timestamp,
     /// `None` where no figures were asked for, or the rule is unlimited.
     pub(crate) decision: Option<Decision>,
-    /// The table was full: the key shares a limiter with others, or was refused.
+    /// There was no room: the key shares a limiter with others, or was refused, or its limiter goes on
+    /// with coarser times.
     pub(crate) overloaded: bool,
+    /// It was not the key's own limiter that answered.
+    pub(crate) elsewhere: bool,
 }
 
 impl One {
     /// The answer of a rule that admits everything.
     pub(crate) const fn unlimited(at: Timestamp) -> Self {
-        Self { verdict: Verdict::Allow, at, decision: None, overloaded: false }
+        let (verdict, decision) = (Verdict::Allow, None);
+        Self { verdict, at, decision, overloaded: false, elsewhere: false }
     }
 }
 
@@ -162,6 +171,9 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// Reads a little of the memory that a limiter lives in, so that it is on its way; what is read
     /// means nothing.
     fn touch(&self, print: Fingerprint) -> u64;
+
+    /// Makes one limiter as good as new. The one that keys without room share stays as it is.
+    fn forget(&self, print: Fingerprint);
 
     /// Drops some limiters that are as good as new, looking at a few and waiting for none.
     fn tidy(&self, now: Timestamp);
@@ -212,6 +224,11 @@ impl Later<dyn Table> {
     /// [`Table::ahead`] of the table in force.
     pub(crate) fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead> {
         self.with(|table| table.map_or_else(ahead_of_none, |table| table.ahead(print, reading)))
+    }
+
+    /// [`Table::forget`] of the table in force.
+    pub(crate) fn forget(&self, print: Fingerprint) {
+        self.with(|table| table.iter().for_each(|table| table.forget(print)));
     }
 
     /// [`Table::keys`] of the table in force.

@@ -276,6 +276,15 @@ impl<R: Room> Table for Whole<R> {
         0
     }
 
+    fn forget(&self, print: Fingerprint) {
+        let mut shard = self.lock(Self::shard_of(print));
+        if shard.is_closed() {
+            drop(shard);
+            return self.later.forget(print);
+        }
+        shard.forget(print, &self.budget);
+    }
+
     fn tidy(&self, now: Timestamp) {
         let mut left = LOOKED_AT_WHEN_FULL;
         for _ in 0..SHARDS {

@@ -48,6 +48,11 @@ impl Limiter {
         self.cell.step(units * self.unit, Step::Refund, Reading::of(&NOW)).verdict.is_allowed()
     }
 
+    /// Settles what cost nothing to reserve for units of one, not of the kind.
+    fn owe(&self, actual: u64) -> bool {
+        self.cell.step(0, Step::Settle { actual }, Reading::of(&NOW)).decision.is_some()
+    }
+
     fn amend(&self, limit: u64) -> bool {
         let rule = Rule::new((self.kind.spec)(limit)).expect("a sound rule");
         self.later.amend(Some(&*self.cell), &rule, Reading::of(&NOW)).is_ok()
@@ -227,5 +232,57 @@ fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
                 assert_eq!((told, limiter.left()), (vec![true, true], 3));
             });
         }
+    }
+}
+
+/// More than the 14 bits have room for that a count has beside the end of its window.
+const LARGE: u64 = 100_000;
+
+/// Two debts, each too large for a word, while a unit is asked for: each counts once.
+#[test]
+fn debts_too_large_for_a_word_are_each_owed_once() {
+    explore(3, || {
+        let limiter = Limiter::new(ONE_WORD, 2);
+        let [first, second, third] = [(); 3].map(|()| limiter.clone());
+        let told = together(vec![
+            Box::new(move || first.owe(LARGE)) as Box<dyn FnOnce() -> bool>,
+            Box::new(move || second.owe(LARGE)),
+            Box::new(move || third.admits(1)),
+        ]);
+        assert!(told[0] && told[1]);
+        assert!(limiter.amend(3 * LARGE));
+        assert_eq!(limiter.left(), LARGE - u64::from(told[2]));
+    });
+}
+
+/// The rule changes, or all is forgotten or given back, while such a debt is settled.
+#[test]
+fn a_debt_too_large_for_a_word_is_owed_whatever_happens_meanwhile() {
+    for what in 0..3 {
+        explore(3, move || {
+            let limiter = Limiter::new(ONE_WORD, 2);
+            assert!(limiter.admits(1));
+            let (first, second) = (limiter.clone(), limiter.clone());
+            let other = move || match what {
+                0 => second.amend(3),
+                1 => second.refund(1),
+                _ => {
+                    second.cell.forget();
+                    true
+                }
+            };
+            let told = together(vec![
+                Box::new(move || first.owe(LARGE)) as Box<dyn FnOnce() -> bool>,
+                Box::new(other),
+            ]);
+            assert!(told[0]);
+            assert!(limiter.amend(3 * LARGE));
+            let left = limiter.left();
+            match what {
+                0 => assert_eq!(left, 2 * LARGE - 1),
+                1 => assert_eq!(left, 2 * LARGE),
+                _ => assert!([2 * LARGE, 3 * LARGE].contains(&left), "{left}"),
+            }
+        });
     }
 }

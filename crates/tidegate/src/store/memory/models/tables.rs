@@ -175,3 +175,29 @@ fn what_is_taken_without_room_while_the_rule_changes_is_counted_once() {
         assert_eq!(table.keys(), 1);
     });
 }
+
+/// A debt too large for a word, settled while the same key asks, or another that makes the table grow:
+/// it counts once, and moves with its key.
+#[test]
+fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
+    const LARGE: u64 = 100_000;
+    for other in [2, 3, 4] {
+        explore(2, move || {
+            let table = table(2, 8);
+            assert!(table.admits(print(2), 1, Reading::of(&NOW)));
+            let owing = Arc::clone(&table);
+            let owe = move || {
+                let step = Step::Settle { actual: LARGE };
+                owing.one(print(2), 0, step, Reading::of(&NOW)).decision.is_some()
+            };
+            let told = together(vec![Box::new(owe), ask(&table, other, NOW)]);
+            let asked = 1 + u64::from(other == 2 && told[1]);
+            assert!(told[0] && (other == 2 || told[1]));
+            let refund = |units| table.one(print(2), units, Step::Refund, Reading::of(&NOW));
+            let _ = refund(LARGE + asked - 1);
+            assert_eq!(left(&*table, print(2)), 1, "one is owed still");
+            let _ = refund(1);
+            assert_eq!(table.keys(), usize::from(other != 2));
+        });
+    }
+}

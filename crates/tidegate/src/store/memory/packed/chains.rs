@@ -230,10 +230,10 @@ impl<'a> Chain<'a> {
 
     /// Empties the places whose states are `needless`, and gives back the lines it then can do
     /// without; answers how many places.
-    pub(super) fn sweep(&self, needless: impl Fn(u64) -> bool) -> usize {
+    pub(super) fn sweep(&self, needless: impl Fn(Fingerprint, u64) -> bool) -> usize {
         let mut swept = 0;
         self.place(|place| {
-            if place.print().is_some() && needless(place.state()) {
+            if place.print().is_some_and(|print| needless(print, place.state())) {
                 place.clear();
                 swept += 1;
             }

@@ -3,6 +3,7 @@
 use tidegate_core::{Room, Timestamp};
 
 use super::Packed;
+use super::aside::ASIDE;
 use super::chains::{Chain, Chains, Place};
 use crate::key::Fingerprint;
 use crate::store::memory::hands::{Hand, Hands, Standing};
@@ -46,7 +47,7 @@ impl<R: Room> Packed<R> {
 
     fn take_in_hand(&self, chains: &[Chain<'_>], part: Part, now: Timestamp) -> Hand<R> {
         let found = find(chains, &self.chains, part.print);
-        let slot = found.map(|place| self.unpack(place.state()));
+        let slot = found.map(|place| self.unpack(part.print, place.state()));
         let stays = part.step.takes(part.cost);
         let standing = match slot {
             Some(_) => Standing::There,
@@ -82,14 +83,18 @@ impl<R: Room> Hold for HeldChains<'_, R> {
         self.hands.release_shared(&table.room, &table.budget);
         let mut added = false;
         for hand in &mut self.hands.hands {
-            let word = hand.slot.take().map_or(0, |state| table.pack(&state));
-            let Some(chain) = of_print(&self.chains, &table.chains, hand.part.print) else {
+            let Part { print, step, cost, .. } = hand.part;
+            let Some(chain) = of_print(&self.chains, &table.chains, print) else {
                 continue;
             };
-            match (hand.standing, chain.find(hand.part.print)) {
-                (Standing::There, Some(place)) => table.store(chain, place, word),
+            let state = hand.slot.take();
+            match (hand.standing, chain.find(print)) {
+                (Standing::There, Some(place)) => {
+                    let may_be_cut = step.owes(cost) || place.state() == ASIDE;
+                    table.store(chain, place, print, table.word(print, state, may_be_cut, at));
+                }
                 (Standing::Claimed, _) => {
-                    table.add(chain, hand.part.print, word);
+                    table.add(chain, print, table.word(print, state, step.owes(cost), at));
                     added = true;
                 }
                 _ => {}
@@ -107,7 +112,7 @@ impl<R: Room> Hold for HeldChains<'_, R> {
             let print = hand.part.print;
             let Some(chain) = of_print(&self.chains, &self.table.chains, print) else { continue };
             if let Some(place) = chain.find(print) {
-                self.table.store(chain, place, 0);
+                self.table.store(chain, place, print, 0);
             }
         }
     }

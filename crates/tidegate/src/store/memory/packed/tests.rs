@@ -1,0 +1,88 @@
+//! Debts kept aside take memory that is counted, and give it back.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use tidegate_core::{Algorithm, Anchor, FixedWindow, Micros, Room, Spec, Timestamp};
+
+use super::*;
+
+const BASE: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+const HOUR: Micros = Micros::from_secs(3_600);
+const DEBT: u64 = 1_000_000;
+/// The largest count that a word has room for beside the end of a window.
+const LARGEST: u64 = (1 << 14) - 1;
+
+/// A table of 100 units an hour, with memory for so many large debts.
+fn table(debts: usize) -> Packed<FixedWindow> {
+    let mut spec = Spec::new(Algorithm::FixedWindow, 100, HOUR);
+    spec.anchor = Some(Anchor::FirstRequest);
+    let room = FixedWindow::build(&spec, 100, HOUR).unwrap();
+    let budget = Budget::new(10).most_bytes(debts * Aside::<FixedWindow>::BYTES);
+    Packed::new(room, BASE, Arc::new(budget), OnFull::Refuse, Later::none_yet())
+}
+
+fn print(number: u32) -> Fingerprint {
+    Fingerprint::from_words([number, 1, 1]).unwrap()
+}
+
+fn run(table: &Packed<FixedWindow>, key: u32, cost: u64, step: Step, at: Timestamp) -> u64 {
+    table.one(print(key), cost, step, Reading::of(&at)).decision.unwrap().remaining
+}
+
+fn owe(table: &Packed<FixedWindow>, key: u32, at: Timestamp) {
+    assert_eq!(run(table, key, 0, Step::Settle { actual: DEBT }, at), 0);
+}
+
+/// Units that a key has to get back before there is one for it.
+fn owed(table: &Packed<FixedWindow>, key: u32) -> u64 {
+    let chain = table.chains.lock(print(key)).unwrap();
+    let word = chain.find(print(key)).unwrap().state();
+    table.room.used(&table.unpack(print(key), word), BASE)
+}
+
+#[test]
+fn a_debt_for_which_there_is_no_memory_stops_at_the_largest_count_of_a_word() {
+    let table = table(2);
+    (1..=3).for_each(|key| owe(&table, key, BASE));
+    assert_eq!([1, 2, 3].map(|key| owed(&table, key)), [DEBT, DEBT, LARGEST]);
+    owe(&table, 1, BASE);
+    assert_eq!(owed(&table, 1), 2 * DEBT, "one that is kept may grow");
+}
+
+/// By a refund of all or of a part, by a key that is forgotten, by one that is dropped, by a unit that
+/// begins another window.
+#[test]
+fn a_debt_that_ends_gives_its_memory_back() {
+    let table = table(1);
+    let mut at = BASE;
+    for key in 1..=20 {
+        owe(&table, key, at);
+        let chain = table.chains.lock(print(key)).unwrap();
+        assert_eq!(chain.find(print(key)).unwrap().state(), ASIDE, "{key}");
+        drop(chain);
+        match key % 5 {
+            0 => _ = run(&table, key, DEBT, Step::Refund, at),
+            1 => assert_eq!(run(&table, key, DEBT - 7, Step::Refund, at), 93),
+            2 => {
+                let part = Part {
+                    place: 0,
+                    print: print(key),
+                    cost: 0,
+                    step: Step::Refund,
+                    enforced: true,
+                };
+                table.hold(&[part], at).forget();
+            }
+            3 => {
+                at = at.plus(HOUR);
+                assert!(table.admits(print(key), 1, Reading::of(&at)));
+                assert_eq!(run(&table, key, 1, Step::Refund, at), 100);
+            }
+            _ => {
+                at = at.plus(HOUR);
+                table.sweep(table.chains.count(), at);
+            }
+        }
+    }
+}
