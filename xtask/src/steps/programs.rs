@@ -6,17 +6,18 @@ use anyhow::{Result, bail};
 
 use crate::process::{answers, succeeds};
 
-/// A program, and the Debian package that brings it.
+/// A program, what it answers to when it is there, and the Debian package that brings it.
 struct Program {
     name: &'static str,
+    answers_to: &'static str,
     package: &'static str,
 }
 
 /// The store that the tests of shared limits start, each on a port of its own, and what makes the
 /// certificates it is reached with.
 const NEEDED: &[Program] = &[
-    Program { name: "redis-server", package: "redis-server" },
-    Program { name: "openssl", package: "openssl" },
+    Program { name: "redis-server", answers_to: "--version", package: "redis-server" },
+    Program { name: "openssl", answers_to: "version", package: "openssl" },
 ];
 
 /// Makes sure that all are there, adding packages with apt-get if need be.
@@ -26,7 +27,7 @@ const NEEDED: &[Program] = &[
 /// When one is missing and can not be added; the message says what to do.
 pub(super) fn need_all() -> Result<()> {
     NEEDED.iter().try_for_each(|program| {
-        let works = || answers(Command::new(program.name).arg("--version"));
+        let works = || answers(Command::new(program.name).arg(program.answers_to));
         ensure(program, works, || add(program.package))
     })
 }
@@ -65,7 +66,8 @@ mod tests {
 
     use super::*;
 
-    const PROGRAM: Program = Program { name: "some-server", package: "some-package" };
+    const PROGRAM: Program =
+        Program { name: "some-server", answers_to: "--version", package: "some-package" };
 
     #[test]
     fn a_program_that_works_is_not_installed_again() {
