@@ -1,23 +1,33 @@
 //! The one door to every decision: which limiters a request meets, one atomic step over them, an answer.
 
+mod bans;
+mod hold;
+
+use std::sync::Arc;
+
 use tidegate_core::Timestamp;
 
-use crate::answer::{Answer, Matched};
+use crate::answer::{Answer, Matched, Standing};
 use crate::clock::{Clock, SystemClock};
 use crate::key::{Fingerprint, Seed};
-use crate::request::Request;
+use crate::observe::{Observer, Observers};
+use crate::request::{Descriptor, Request};
 use crate::rules::{Mode, Policy, PolicyRule};
 use crate::store::memory::{Ahead, Decided, Done, MemoryStore, Step};
 use crate::wait::GateLines;
+use bans::Bans;
+pub use bans::NoSuchRule;
+pub use hold::Charge;
 
 /// A limiter that a request meets.
 #[derive(Clone, Debug)]
-pub(crate) struct Met {
+pub(crate) struct Met<K = Fingerprint> {
     /// The number of the rule in the policy.
     pub(crate) rule: usize,
     /// Which of the rule's figures hold for the key.
     pub(crate) variant: usize,
-    pub(crate) print: Fingerprint,
+    /// What it is known by.
+    pub(crate) print: K,
     pub(crate) cost: u64,
     pub(crate) enforced: bool,
 }
@@ -33,6 +43,8 @@ pub struct Gate<C = SystemClock> {
     clock: C,
     /// Who waits.
     pub(crate) lines: GateLines,
+    bans: Bans<C>,
+    observers: Observers,
 }
 
 impl Gate {
@@ -48,7 +60,29 @@ impl<C: Clock> Gate<C> {
     #[must_use]
     pub fn with_clock(policy: Policy, clock: C) -> Self {
         let memory = MemoryStore::new(&policy, &clock);
-        Self { policy, memory, seed: Seed::random(), clock, lines: GateLines::new() }
+        Self {
+            policy,
+            memory,
+            seed: Seed::random(),
+            clock,
+            lines: GateLines::new(),
+            bans: Bans::none(),
+            observers: Observers::default(),
+        }
+    }
+
+    /// Tells an observer of every decision: of each [`Gate::check`], [`Gate::admits`],
+    /// [`Gate::acquire`] and their kin, once it is taken; not of looks ([`Gate::peek`]), nor of what is
+    /// given back, settled or reset. Of one that waits, or is held for a delay, it is told when that is
+    /// over; of one that is dropped before, never. Several are told in the order in which they were
+    /// added.
+    ///
+    /// A gate that is observed works out the figures for [`Gate::admits`] too, which costs what
+    /// [`Gate::check`] costs; one that is not pays nothing.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.add(observer);
+        self
     }
 
     /// The policy in force.
@@ -65,24 +99,30 @@ impl<C: Clock> Gate<C> {
 
     /// Decides a request and, when every rule admits it, takes its cost from all of them.
     pub fn check(&self, request: &Request<'_>) -> Answer<'_> {
-        self.step(request, &self.clock, Step::Ask)
+        self.decide(request, &self.clock, Step::Ask)
     }
 
     /// Decides and takes like [`Gate::check`], working out no figures: only whether the request goes on.
     #[must_use]
     pub fn admits(&self, request: &Request<'_>) -> bool {
-        self.step(request, &self.clock, Step::Decide).is_allowed()
+        let is_told = !self.observers.is_empty() || !self.bans.is_empty();
+        let step = if is_told { Step::Ask } else { Step::Decide };
+        self.decide(request, &self.clock, step).is_allowed()
     }
 
     /// What [`Gate::check`] would answer, taking nothing.
     pub fn peek(&self, request: &Request<'_>) -> Answer<'_> {
-        self.step(request, &self.clock, Step::Peek)
+        let (met, done) = self.step(request, &self.clock, Step::Peek);
+        self.answer(&met, done)
     }
 
     /// Gives the request's cost back to every limiter it meets, to no fewer than none used; the
     /// answer tells how they stand then.
     pub fn refund(&self, request: &Request<'_>) -> Answer<'_> {
-        self.step(request, &self.clock, Step::Refund)
+        let met = self.met(request);
+        let done = self.memory.step(&met, &self.clock, Step::Refund);
+        self.stir(&met);
+        self.answer(&met, done)
     }
 
     /// Ends a request that was admitted with its costs reserved: each of its descriptors turned out to
@@ -90,19 +130,33 @@ impl<C: Clock> Gate<C> {
     /// or takes what was too little, even into debt, in one atomic step; the answer tells how they stand
     /// then.
     pub fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
-        let costing_actual: Vec<_> =
-            request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
-        let actual = self.met(&Request::new(request.domain(), &costing_actual));
-        let (met, actual) = (self.met(request), actual.iter().map(|met| met.cost));
-        let done = self.memory.settle(&met, &actual.collect::<Vec<_>>(), &self.clock);
-        self.stir(&met);
+        let (met, actual): (Vec<_>, Vec<_>) =
+            self.met_to_settle(request, actual).into_iter().unzip();
+        let done = self.settle_met(&met, &actual);
         self.answer(&met, done)
     }
 
+    /// The limiters a request meets, each with what it is to be settled with.
+    fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> Vec<(Met, u64)> {
+        let costing_actual: Vec<_> =
+            request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
+        let actual = self.met(&Request::new(request.domain(), &costing_actual));
+        let actual = actual.into_iter().map(|met| met.cost);
+        self.met(request).into_iter().zip(actual).collect()
+    }
+
+    /// Settles with each of these limiters what it is to be settled with, in one atomic step.
+    pub(crate) fn settle_met(&self, met: &[Met], actual: &[u64]) -> Done {
+        let done = self.memory.settle(met, actual, &self.clock);
+        self.stir(met);
+        done
+    }
+
     /// Makes every limiter the request meets as good as new, in one atomic step; answers how many it
-    /// meets.
+    /// meets. Bans of their keys are lifted before.
     pub fn reset(&self, request: &Request<'_>) -> usize {
         let met = self.met(request);
+        self.lift_bans(&met);
         self.memory.forget(&met, self.clock.now());
         self.stir(&met);
         met.len()
@@ -114,17 +168,30 @@ impl<C: Clock> Gate<C> {
         self.memory.keys()
     }
 
-    fn step<'g>(&'g self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Answer<'g> {
+    fn decide<'g>(&'g self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Answer<'g> {
+        let (met, done) = self.step(request, clock, step);
+        self.conclude(request, &met, done)
+    }
+
+    /// A step that gives nothing back.
+    fn step(&self, request: &Request<'_>, clock: &impl Clock, step: Step) -> (Vec<Met>, Done) {
         let met = self.met(request);
-        if !self.lines.are_idle() && !step.gives_back() {
-            let (met, done) = self.step_behind(met, step);
-            return self.answer(&met, done);
+        if let Some(done) = self.banned(&met, clock) {
+            return (met, done);
+        }
+        if !self.lines.are_idle() {
+            return self.step_behind(met, step);
         }
         let done = self.memory.step(&met, clock, step);
-        if step.gives_back() {
-            self.stir(&met);
-        }
-        self.answer(&met, done)
+        (met, done)
+    }
+
+    /// What came of a decision, as an answer; whoever is to know of it is told.
+    pub(crate) fn conclude(&self, request: &Request<'_>, met: &[Met], done: Done) -> Answer<'_> {
+        self.count_refusals(met, &done);
+        let answer = self.answer(met, done);
+        self.observers.tell(request, &answer);
+        answer
     }
 
     /// One step over the limiters that are met, whoever waits for them.
@@ -145,7 +212,7 @@ impl<C: Clock> Gate<C> {
     pub(crate) fn answer(&self, met: &[Met], done: Done) -> Answer<'_> {
         let decided = met.iter().zip(done.decisions);
         let matched = decided.filter_map(|(met, decided)| self.matched(met, decided)).collect();
-        Answer { allowed: done.allowed, at: done.at, matched }
+        Answer { allowed: done.allowed, at: done.at, standing: Standing::Exact, matched }
     }
 
     fn matched(&self, met: &Met, decided: Decided) -> Option<Matched<'_>> {
@@ -153,47 +220,57 @@ impl<C: Clock> Gate<C> {
         Some(Matched {
             rule,
             variant: met.variant,
+            cost: met.cost,
             decision: decided.decision,
             overloaded: decided.overloaded,
         })
     }
 
-    /// The limiters a request meets, in the order of the rules, each once: the same limiter met twice
-    /// sums its costs.
+    /// The limiters a request meets, in the order of the rules, each once.
     pub(crate) fn met(&self, request: &Request<'_>) -> Vec<Met> {
-        let mut all: Vec<Met> = Vec::new();
-        for descriptor in request.descriptors() {
-            for (number, rule) in self.policy.in_domain(request.domain()) {
-                if !counts(rule) || !rule.matches(descriptor) {
-                    continue;
-                }
-                let variant = rule.variant_for(descriptor);
-                if rule.variant(variant).is_unlimited() {
-                    continue;
-                }
-                let print = self.seed.of_parts(rule.key(descriptor));
-                match all.iter_mut().find(|met| met.rule == number && met.print == print) {
-                    Some(met) => met.cost = met.cost.saturating_add(descriptor.units()),
-                    None => all.push(Met {
-                        rule: number,
-                        variant,
-                        print,
-                        cost: descriptor.units(),
-                        enforced: rule.mode() == Mode::Enforce,
-                    }),
-                }
+        meet(&self.policy, request, |rule, descriptor| self.seed.of_parts(rule.key(descriptor)))
+    }
+}
+
+/// The limiters a request meets, in the order of the rules, each once, by what `known_by` tells of each:
+/// the same limiter met twice sums its costs.
+pub(crate) fn meet<K: PartialEq>(
+    policy: &Policy,
+    request: &Request<'_>,
+    known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
+) -> Vec<Met<K>> {
+    let mut all: Vec<Met<K>> = Vec::new();
+    for descriptor in request.descriptors() {
+        for (number, rule) in policy.in_domain(request.domain()) {
+            if !counts(rule) || !rule.matches(descriptor) {
+                continue;
+            }
+            let variant = rule.variant_for(descriptor);
+            if rule.variant(variant).is_unlimited() {
+                continue;
+            }
+            let print = known_by(rule, descriptor);
+            match all.iter_mut().find(|met| met.rule == number && met.print == print) {
+                Some(met) => met.cost = met.cost.saturating_add(descriptor.units()),
+                None => all.push(Met {
+                    rule: number,
+                    variant,
+                    print,
+                    cost: descriptor.units(),
+                    enforced: rule.mode() == Mode::Enforce,
+                }),
             }
         }
-        all.sort_by_key(|met| met.rule);
-        all
     }
+    all.sort_by_key(|met| met.rule);
+    all
 }
 
 /// A gate whose requests bring their own time, as in a recorded trace. Times may step back.
 impl Gate<Timestamp> {
     /// The same as [`Gate::check`] for a request that came at `at`, as in a recorded trace.
     pub fn check_at(&self, request: &Request<'_>, at: Timestamp) -> Answer<'_> {
-        self.step(request, &at, Step::Ask)
+        self.decide(request, &at, Step::Ask)
     }
 }
 

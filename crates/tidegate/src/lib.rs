@@ -25,8 +25,8 @@
 //! # Ok::<(), tidegate::PolicyErrors>(())
 //! ```
 
-/// The examples of the README, which must compile and hold.
-#[cfg(doctest)]
+/// The examples of the README, which must compile and hold; one is about the layer.
+#[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
@@ -44,9 +44,12 @@ mod gate;
 pub mod headers;
 mod key;
 mod limiter;
+mod observe;
 mod request;
 mod rules;
 mod shaper;
+#[cfg(feature = "redis")]
+mod shared;
 mod stats;
 mod store;
 #[cfg(feature = "tower")]
@@ -57,20 +60,25 @@ pub use answer::{Answer, Matched};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
-pub use gate::Gate;
-pub use limiter::{KeyedLimiter, Limiter, Reservation};
+pub use gate::{Charge, Gate, NoSuchRule};
+pub use limiter::{Ban, KeyedLimiter, Limiter, Reservation};
+pub use observe::{Observer, RuleStatistics};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
 pub use request::{Descriptor, Request};
 pub use rules::{
-    Mode, OnExcess, OverrideSpec, Place, Policy, PolicyError, PolicyErrors, PolicyRule, Problem,
-    RuleSpec,
+    Mode, OnExcess, OnStoreError, OverrideSpec, Place, Policy, PolicyError, PolicyErrors,
+    PolicyRule, Problem, RuleSpec,
 };
 #[cfg(feature = "stream")]
 pub use shaper::ShaperStream;
 pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, ShapingQueue};
+#[cfg(feature = "redis")]
+pub use shared::{SharedGate, SharedGateError, SharedReplay};
 pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
-pub use store::OnFull;
+#[cfg(feature = "redis")]
+pub use store::redis::{Finding, StoreError, StoreEvent, script};
+pub use store::{OnFull, Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};
 pub use tidegate_core::{
     Algorithm, Anchor, Decision, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Micros,
     Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,

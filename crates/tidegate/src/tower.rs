@@ -40,6 +40,7 @@
 //! ```
 
 mod body;
+mod charging;
 mod client_ip;
 mod door;
 mod entries;

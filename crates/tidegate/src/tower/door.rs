@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Micros, Timestamp};
 
+use super::charging::{self, Took};
 use super::entries::Question;
 use super::fields::Fields;
 use super::refusal::Refusal;
@@ -29,6 +30,8 @@ pub(super) struct Admission {
     pub(super) fields: Fields,
     /// Its place among those in flight, where there is a limit on them.
     pub(super) permit: Option<Permit>,
+    /// Where it took its cost.
+    pub(super) took: Took,
 }
 
 impl Ruling {
@@ -50,7 +53,8 @@ impl Ruling {
 impl From<&Answer<'_>> for Ruling {
     fn from(answer: &Answer<'_>) -> Self {
         if answer.is_allowed() {
-            Self::Admitted(Admission { fields: Fields::from(answer), permit: None })
+            let (fields, took) = (Fields::from(answer), Took::from(answer));
+            Self::Admitted(Admission { fields, permit: None, took })
         } else {
             Self::refused(Refusal::of(answer))
         }
@@ -70,6 +74,9 @@ pub(super) trait Door: Send + Sync {
 
     /// Gives back what an admitted question took.
     fn refund(&self, question: &Question);
+
+    /// Gives back what a question took where it did; tells how its limits stand then.
+    fn release(&self, question: &Question, took: &Took) -> Fields;
 
     /// The time now.
     fn now(&self) -> Timestamp;
@@ -92,6 +99,10 @@ impl<C: Clock + 'static> Door for Prompt<C> {
         refund(&self.0, question);
     }
 
+    fn release(&self, question: &Question, took: &Took) -> Fields {
+        question.ask(|request| charging::release(&self.0, request, took))
+    }
+
     fn now(&self) -> Timestamp {
         self.0.now()
     }
@@ -111,6 +122,10 @@ impl<C: Timer + 'static> Door for Patient<C> {
 
     fn refund(&self, question: &Question) {
         refund(&self.0, question);
+    }
+
+    fn release(&self, question: &Question, took: &Took) -> Fields {
+        question.ask(|request| charging::release(&self.0, request, took))
     }
 
     fn now(&self) -> Timestamp {

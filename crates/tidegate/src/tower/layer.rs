@@ -139,6 +139,36 @@ impl RateLimitLayer {
         self
     }
 
+    /// Charges a request only when `counts` says so of its response; else its cost is given back, once,
+    /// before the response is passed on, whose header fields then tell how the limits stand without it.
+    ///
+    /// The cost is taken before the service is called, so that no more can be under way at once than
+    /// the limit still admits. It stays taken where there is no response: the service failed, or the
+    /// caller went away. What is asked about is the head of the response: a gRPC status in the trailers
+    /// is not there yet.
+    ///
+    /// It holds for all rules that this layer asks. Where some are to count in any case, put them in a
+    /// layer of their own.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use tidegate::tower::RateLimitLayer;
+    /// # use tidegate::{Gate, Policy};
+    /// # let gate = Arc::new(Gate::new(Policy::new(vec![])?));
+    /// // Only failed logins count.
+    /// let layer = RateLimitLayer::new(gate)
+    ///     .charge_when(|response| response.status == http::StatusCode::UNAUTHORIZED);
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    #[must_use]
+    pub fn charge_when(
+        mut self,
+        counts: impl Fn(&http::response::Parts) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.plan_mut().counts = Some(Arc::new(counts));
+        self
+    }
+
     /// Lets no more requests be in flight at once, until the bodies of their responses have ended. A
     /// place is asked for before the gate is, so that nothing is charged for want of one; a request
     /// that then waits at the gate keeps it. One refused for it is told to come back in a second.

@@ -8,6 +8,7 @@ use http::request::Parts;
 use tidegate_core::Micros;
 
 use super::body::ResponseBody;
+use super::charging::{Bill, Counts};
 use super::door::{Admission, Asked, Door, Later, Ruling};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
@@ -34,6 +35,8 @@ pub(super) struct Plan {
     pub(super) recorder: Option<Arc<dyn Recorder>>,
     pub(super) pacing: Option<Pacing>,
     pub(super) in_flight: Option<InFlight>,
+    /// Whether a response counts; all do where this is not said.
+    pub(super) counts: Option<Arc<Counts>>,
 }
 
 impl Plan {
@@ -48,6 +51,7 @@ impl Plan {
             recorder: None,
             pacing: None,
             in_flight: None,
+            counts: None,
         }
     }
 
@@ -65,12 +69,13 @@ impl Plan {
     pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Asked, Passage) {
         let question = Question::read(&self.domain, self.asked_about(), parts);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
+        let bill = self.counts.clone().map(|counts| Bill::new(counts, question.clone()));
         let knock = Knock { door: self.door.clone(), hold: hold.clone(), question };
         let asked = match &self.in_flight {
             Some(in_flight) => knock.with_a_place(in_flight.wish(parts)),
             None => knock.ask(),
         };
-        (asked, Passage::new(self.clone(), hold))
+        (asked, Passage::new(self.clone(), hold, bill))
     }
 }
 
@@ -113,18 +118,22 @@ impl fmt::Debug for Plan {
 pub(super) struct Passage {
     plan: Arc<Plan>,
     hold: Option<Hold>,
+    bill: Option<Bill>,
     fields: Fields,
     held: Held,
 }
 
 impl Passage {
-    fn new(plan: Arc<Plan>, hold: Option<Hold>) -> Self {
-        Self { plan, hold, fields: Fields::default(), held: Held::default() }
+    fn new(plan: Arc<Plan>, hold: Option<Hold>, bill: Option<Bill>) -> Self {
+        Self { plan, hold, bill, fields: Fields::default(), held: Held::default() }
     }
 
     /// The request goes on.
     pub(super) fn admitted(&mut self, admission: Admission) {
         self.fields = admission.fields;
+        if let Some(bill) = &mut self.bill {
+            bill.took(admission.took);
+        }
         self.held = Held::new(self.plan.recorder.clone(), admission.permit);
     }
 
@@ -137,6 +146,11 @@ impl Passage {
         self.held.answered(&response);
         if let Some(hold) = &self.hold {
             hold.note(&response, &*self.plan.door);
+        }
+        if let Some(bill) = self.bill.take() {
+            let (same, fields) = bill.close(response, &*self.plan.door);
+            response = same;
+            self.fields = fields.unwrap_or(self.fields);
         }
         if self.plan.tells {
             self.fields.put(response.headers_mut());

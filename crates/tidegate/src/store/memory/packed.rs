@@ -217,6 +217,19 @@ impl<R: Room> Packed<R> {
         one
     }
 
+    /// What `admits` answers where the state is kept aside.
+    #[cold]
+    fn admits_aside(
+        &self,
+        chain: &Chain<'_>,
+        place: Place<'_>,
+        print: Fingerprint,
+        cost: u64,
+        now: Timestamp,
+    ) -> bool {
+        self.with_found(chain, place, print, cost, Step::Decide, now).verdict.is_allowed()
+    }
+
     /// A step with a limiter that is not in the table.
     #[cold]
     fn with_new(
@@ -259,12 +272,9 @@ impl<R: Room> Table for Packed<R> {
         };
         let word = place.state();
         if word == ASIDE {
-            return self
-                .with_found(&chain, place, print, cost, Step::Decide, reading.early())
-                .verdict
-                .is_allowed();
+            return self.admits_aside(&chain, place, print, cost, reading.early());
         }
-        let mut state = self.unpack(print, word);
+        let mut state = self.room.unpack(self.base, [word, 0]);
         let allowed = self.room.ask(&mut state, reading.early(), cost).is_allowed();
         if allowed {
             place.set_state(self.pack(&state));

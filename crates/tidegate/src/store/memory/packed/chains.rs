@@ -107,20 +107,32 @@ impl Chains {
     }
 
     /// Locks the chain of a fingerprint; `None` when it is closed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn lock(&self, print: Fingerprint) -> Option<Chain<'_>> {
+        let chain = self.lock_number(self.number_of(print))?;
+        if self.is_of(&chain, print) { Some(chain) } else { self.lock_as_it_moves(chain, print) }
+    }
+
+    #[cold]
+    fn lock_as_it_moves<'a>(&'a self, found: Chain<'a>, print: Fingerprint) -> Option<Chain<'a>> {
+        drop(found);
         loop {
-            let number = self.number_of(print);
-            let chain = self.lock_number(number)?;
-            // It may have been split before the lock was had; then the lock shows the new count.
-            if self.number_of(print) == number {
+            let chain = self.lock_number(self.number_of(print))?;
+            if self.is_of(&chain, print) {
                 return Some(chain);
             }
         }
     }
 
-    /// Locks a chain by number; `None` when it is closed.
+    /// Whether a locked chain is that of a fingerprint: it may have been split before the lock was had;
+    /// then the lock shows the new count.
     #[inline]
+    fn is_of(&self, chain: &Chain<'_>, print: Fingerprint) -> bool {
+        self.number_of(print) == chain.number
+    }
+
+    /// Locks a chain by number; `None` when it is closed.
+    #[inline(always)]
     pub(super) fn lock_number(&self, number: u32) -> Option<Chain<'_>> {
         let home = self.homes.get(number)?;
         home.lock().then(|| Chain { chains: self, home, number })

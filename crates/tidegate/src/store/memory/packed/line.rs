@@ -30,6 +30,11 @@ impl Line {
     /// Locks the chain that begins here; false if it is closed.
     #[inline]
     pub(super) fn lock(&self) -> bool {
+        self.try_lock() || self.lock_after_others()
+    }
+
+    #[cold]
+    fn lock_after_others(&self) -> bool {
         let mut spin = Spin::default();
         while !self.try_lock() {
             if self.header.load(Acquire) == CLOSED {
@@ -41,6 +46,7 @@ impl Line {
     }
 
     /// Locks the chain if nobody holds it.
+    #[inline]
     pub(super) fn try_lock(&self) -> bool {
         let header = self.header.load(Relaxed);
         header & LOCKED == 0

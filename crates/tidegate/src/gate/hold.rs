@@ -1,0 +1,97 @@
+//! Charging by outcome: a cost that is taken first, and given back if the work turns out to be free.
+
+use super::Gate;
+use crate::answer::{Answer, Matched};
+use crate::clock::{Clock, SystemClock};
+use crate::request::Request;
+
+/// The cost of a request that was admitted, until it is known whether it counts.
+///
+/// [`Charge::keep`] keeps it, [`Charge::settle`] changes it to what the work did cost, and
+/// [`Charge::release`] gives it back. One that is dropped without a word is kept: work that panics or is
+/// cancelled is no free try.
+///
+/// Given back is what this request took, and nothing else. A limiter in shadow mode that would have
+/// refused took nothing. One for whose key there was no room ([`Answer::is_overloaded`]) may be shared
+/// with others, and keeps what it took.
+#[derive(Debug)]
+#[must_use = "dropped, the cost stays taken"]
+pub struct Charge<'a, C = SystemClock> {
+    gate: &'a Gate<C>,
+    request: Request<'a>,
+    answer: Answer<'a>,
+}
+
+impl<C: Clock> Gate<C> {
+    /// Decides a request like [`Gate::check`], and takes its cost until it is known whether it counts.
+    ///
+    /// The cost is taken before the work begins, so that no more can be under way at once than the
+    /// limit still admits.
+    ///
+    /// For a limiter by itself, [`Limiter::reserve`](crate::Limiter::reserve) does the same, settled
+    /// with 0 where nothing is to count.
+    ///
+    /// ```
+    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    ///
+    /// // Only failed logins count.
+    /// let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(900));
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("logins", spec).key(["user"])])?);
+    /// let entries = [("user", "ada")];
+    /// let descriptors = [Descriptor::new(&entries)];
+    /// let login = |is_right: bool| match gate.hold(&Request::new("default", &descriptors)) {
+    ///     Ok(charge) if is_right => {
+    ///         charge.release();
+    ///         "welcome"
+    ///     }
+    ///     Ok(charge) => {
+    ///         charge.keep();
+    ///         "wrong password"
+    ///     }
+    ///     Err(_) => "too many failed logins",
+    /// };
+    /// let told = [true, true, false, true].map(login);
+    /// assert_eq!(told, ["welcome", "welcome", "wrong password", "too many failed logins"]);
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The answer that refuses; nothing is taken.
+    pub fn hold<'a>(&'a self, request: &Request<'a>) -> Result<Charge<'a, C>, Answer<'a>> {
+        let answer = self.check(request);
+        if answer.is_allowed() {
+            Ok(Charge { gate: self, request: *request, answer })
+        } else {
+            Err(answer)
+        }
+    }
+}
+
+impl<'a, C: Clock> Charge<'a, C> {
+    /// The answer that admitted the request; it may tell of a delay for which the work must be held.
+    pub const fn answer(&self) -> &Answer<'a> {
+        &self.answer
+    }
+
+    /// Keeps the cost taken, as dropping it does.
+    pub fn keep(self) {}
+
+    /// Gives the whole cost back, in one atomic step, to no fewer than none used.
+    pub fn release(self) {
+        self.settle(0);
+    }
+
+    /// Ends it with what the work did cost, for each descriptor: see [`Gate::settle`].
+    pub fn settle(self, actual: u64) {
+        let met = self.gate.met_to_settle(&self.request, actual);
+        let both = met.into_iter().zip(self.answer.matched());
+        let taken = both.filter(|((met, actual), matched)| can_settle(matched, met.cost, *actual));
+        let (met, actual): (Vec<_>, Vec<_>) = taken.map(|(met, _)| met).unzip();
+        self.gate.settle_met(&met, &actual);
+    }
+}
+
+/// Whether a limiter took its cost, and where the difference can be settled.
+const fn can_settle(matched: &Matched<'_>, cost: u64, actual: u64) -> bool {
+    matched.decision.is_allowed() && (!matched.overloaded || actual > cost)
+}

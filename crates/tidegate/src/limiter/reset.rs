@@ -1,0 +1,30 @@
+//! Making the limiter of one key as good as new.
+
+use super::KeyedLimiter;
+use crate::clock::Clock;
+
+impl<C: Clock> KeyedLimiter<C> {
+    /// Makes the key's limiter as good as new, and lets whoever waits for it go on.
+    ///
+    /// All other keys stay as they are. So does the limiter that keys without room share: a key that
+    /// was decided there has none of its own to be made as new.
+    ///
+    /// ```
+    /// use tidegate::{Algorithm, KeyedLimiter, Micros, Spec};
+    ///
+    /// let per_user = KeyedLimiter::new(Spec::new(Algorithm::FixedWindow, 1, Micros::from_secs(3600)))?;
+    /// assert!(per_user.admits("alice", 1));
+    /// assert!(!per_user.admits("alice", 1));
+    /// per_user.reset("alice");
+    /// assert!(per_user.admits("alice", 1));
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    pub fn reset(&self, key: impl AsRef<[u8]>) {
+        let print = self.seed.of_bytes(key.as_ref());
+        match &self.table {
+            Some(table) => table.forget(print),
+            None => self.later.forget(print),
+        }
+        self.lines.stir(&print);
+    }
+}

@@ -1,0 +1,76 @@
+//! Being told of every decision of a gate, as it is taken.
+
+mod rule_statistics;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use rule_statistics::RuleStatistics;
+
+use crate::answer::Answer;
+use crate::request::Request;
+
+/// Who is told of every decision of a [`Gate`](crate::Gate): for metrics, logs and alarms.
+///
+/// It is called once for each request that was decided, after the decision and outside of all locks, on
+/// the thread that asked, which gets its answer when it returns: so it should be quick. Calls for
+/// decisions that were taken at the same time come at the same time, and in any order. A panic in it is
+/// the caller's: the decision stands, and what was taken stays taken.
+///
+/// A function is an observer as well:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+///
+/// use tidegate::{Algorithm, Answer, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+///
+/// static REFUSED: AtomicUsize = AtomicUsize::new(0);
+/// let count = |_: &Request<'_>, answer: &Answer<'_>| {
+///     REFUSED.fetch_add(usize::from(!answer.is_allowed()), Relaxed);
+/// };
+/// let rule = RuleSpec::new("all", Spec::new(Algorithm::FixedWindow, 1, Micros::from_secs(86_400)));
+/// let gate = Gate::new(Policy::new(vec![rule])?).with_observer(Arc::new(count));
+///
+/// let descriptors = [Descriptor::new(&[]).cost(2)];
+/// assert!(!gate.check(&Request::new("default", &descriptors)).is_allowed());
+/// assert_eq!(REFUSED.load(Relaxed), 1);
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
+pub trait Observer: Send + Sync {
+    /// A request was decided, and this is what its caller is about to be told.
+    fn decided(&self, request: &Request<'_>, answer: &Answer<'_>);
+}
+
+impl<F: Fn(&Request<'_>, &Answer<'_>) + Send + Sync> Observer for F {
+    fn decided(&self, request: &Request<'_>, answer: &Answer<'_>) {
+        self(request, answer);
+    }
+}
+
+/// All observers of a gate.
+#[derive(Default)]
+pub(crate) struct Observers(Vec<Arc<dyn Observer>>);
+
+impl Observers {
+    pub(crate) fn add(&mut self, observer: Arc<dyn Observer>) {
+        self.0.push(observer);
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Tells all of them, in the order in which they were added.
+    #[inline]
+    pub(crate) fn tell(&self, request: &Request<'_>, answer: &Answer<'_>) {
+        self.0.iter().for_each(|observer| observer.decided(request, answer));
+    }
+}
+
+impl fmt::Debug for Observers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Observers").field(&self.0.len()).finish()
+    }
+}

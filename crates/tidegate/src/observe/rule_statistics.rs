@@ -1,0 +1,118 @@
+//! The statistics of each rule of a policy, kept by an observer.
+
+use crate::answer::{Answer, Matched};
+use crate::clock::{Clock, SystemClock};
+use crate::request::Request;
+use crate::rules::{Policy, PolicyRule};
+use crate::stats::Statistics;
+
+use super::Observer;
+
+/// An [`Observer`] that keeps the [`Statistics`] of each rule: the units it passed and blocked, over the
+/// last second and the last minute.
+///
+/// A rule passes the cost of a request that goes on, and blocks the cost of one that it refuses itself.
+/// A rule that would have admitted what another one refused counts nothing: nothing was taken from it. A
+/// rule in shadow mode counts what it would have done. A rule that a request meets under several keys
+/// counts for each of them.
+///
+/// There are as many statistics as the policy has rules, of about seven kilobytes each, whoever asks and
+/// however often. Counted is at the time of the answer ([`Answer::at`]), whatever clock the gate goes by;
+/// the clock here is only for reading without being told the time ([`Statistics::second`] and others).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use tidegate::{
+///     Algorithm, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, RuleStatistics, Spec,
+/// };
+///
+/// let clock = ManualClock::new();
+/// let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(60));
+/// let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])])?;
+/// let statistics = Arc::new(RuleStatistics::with_clock(&policy, clock.clone()));
+/// let gate = Gate::with_clock(policy, clock).with_observer(statistics.clone());
+///
+/// let entries = [("user", "ada")];
+/// let descriptors = [Descriptor::new(&entries)];
+/// let request = Request::new("default", &descriptors);
+/// assert!(gate.admits(&request));
+/// assert!(!gate.admits(&request));
+///
+/// let minute = statistics.of("default", "per-user").map(|rule| rule.minute());
+/// assert_eq!(minute.map(|minute| (minute.pass, minute.block)), Some((1, 1)));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
+#[derive(Debug)]
+pub struct RuleStatistics<C = SystemClock> {
+    /// Sorted by domain and name.
+    rules: Vec<OfRule<C>>,
+}
+
+#[derive(Debug)]
+struct OfRule<C> {
+    domain: Box<str>,
+    name: Box<str>,
+    statistics: Statistics<C>,
+}
+
+impl<C> OfRule<C> {
+    fn identity(&self) -> (&str, &str) {
+        (&self.domain, &self.name)
+    }
+}
+
+impl RuleStatistics {
+    /// Statistics of the rules of `policy`, read by the system's clock.
+    #[must_use]
+    pub fn new(policy: &Policy) -> Self {
+        Self::with_clock(policy, SystemClock::new())
+    }
+}
+
+impl<C: Clock + Clone> RuleStatistics<C> {
+    /// Statistics of the rules of `policy`, each read by a copy of `clock`; where the gate has a clock
+    /// that is moved by hand, by a copy of that one.
+    #[must_use]
+    pub fn with_clock(policy: &Policy, clock: C) -> Self {
+        let of_rule = |rule: &PolicyRule| OfRule {
+            domain: rule.domain().into(),
+            name: rule.name().into(),
+            statistics: Statistics::with_clock(clock.clone()),
+        };
+        let mut rules: Vec<_> = policy.rules().iter().map(of_rule).collect();
+        rules.sort_unstable_by(|one, other| one.identity().cmp(&other.identity()));
+        Self { rules }
+    }
+}
+
+impl<C> RuleStatistics<C> {
+    /// The statistics of a rule; `None` where the policy has no such rule.
+    #[must_use]
+    pub fn of(&self, domain: &str, name: &str) -> Option<&Statistics<C>> {
+        let place = self.rules.binary_search_by(|rule| rule.identity().cmp(&(domain, name)));
+        Some(&self.rules.get(place.ok()?)?.statistics)
+    }
+
+    /// The domain, the name and the statistics of every rule, by domain, then by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &Statistics<C>)> {
+        self.rules.iter().map(|rule| (&*rule.domain, &*rule.name, &rule.statistics))
+    }
+
+    /// Counts one rule's part in an answer.
+    fn count(&self, answer: &Answer<'_>, matched: &Matched<'_>) {
+        let rule = matched.rule();
+        let Some(statistics) = self.of(rule.domain(), rule.name()) else { return };
+        if !matched.decision().is_allowed() {
+            statistics.block_at(matched.cost(), answer.at());
+        } else if answer.is_allowed() {
+            statistics.pass_at(matched.cost(), answer.at());
+        }
+    }
+}
+
+impl<C: Clock> Observer for RuleStatistics<C> {
+    fn decided(&self, _: &Request<'_>, answer: &Answer<'_>) {
+        answer.matched().iter().for_each(|matched| self.count(answer, matched));
+    }
+}
