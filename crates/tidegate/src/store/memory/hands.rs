@@ -2,10 +2,10 @@
 
 use std::sync::MutexGuard;
 
-use tidegate_core::{Decision, Held, Room, Timestamp, Verbs, Verdict};
+use tidegate_core::{Held, Room};
 
 use super::budget::Budget;
-use super::shared::{Overflow, Refusal, Shared, Sharing};
+use super::shared::{Overflow, Pressed, Refusal, Shared};
 use super::table::{Grip, Holding, Part};
 
 /// One limiter in hand: its state, if it exists.
@@ -61,11 +61,11 @@ impl<'a, R: Room> Hands<'a, R> {
             let Part { place, cost, enforced, .. } = hand.part;
             let verbs: Box<dyn Grip + 'h> = match hand.standing {
                 Standing::Beyond => match shared.take() {
-                    Some(slot) => Box::new(Sharing(of(room, slot, cost, enforced))),
+                    Some(slot) => Box::new(Pressed::shared(of(room, slot, cost, enforced))),
                     None => Box::new(Refusal::of(room, cost, enforced)),
                 },
                 Standing::Cramped => {
-                    Box::new(Cramped(of(room, &mut hand.slot, cost, enforced).in_place()))
+                    Box::new(Pressed::cramped(of(room, &mut hand.slot, cost, enforced)))
                 }
                 Standing::There | Standing::Claimed | Standing::Absent => {
                     Box::new(of(room, &mut hand.slot, cost, enforced))
@@ -92,47 +92,4 @@ fn of<'a, R: Room>(
 ) -> Held<'a, R> {
     let held = Held::new(room, slot, cost);
     if enforced { held } else { held.shadow() }
-}
-
-/// A limiter that has no memory to grow, and goes on in what it has.
-struct Cramped<'a, R: Room>(Held<'a, R>);
-
-impl<R: Room> Verbs for Cramped<'_, R> {
-    fn advance(&mut self, now: Timestamp) {
-        self.0.advance(now);
-    }
-
-    fn decide(&mut self) -> Verdict {
-        self.0.decide()
-    }
-
-    fn verdict(&self) -> Verdict {
-        self.0.verdict()
-    }
-
-    fn take(&mut self) {
-        self.0.take();
-    }
-
-    fn give_back(&mut self) {
-        self.0.give_back();
-    }
-
-    fn report(&self) -> Decision {
-        self.0.report()
-    }
-
-    fn is_enforced(&self) -> bool {
-        self.0.is_enforced()
-    }
-}
-
-impl<R: Room> Grip for Cramped<'_, R> {
-    fn is_overloaded(&self) -> bool {
-        true
-    }
-
-    fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
-        self.0.settle(now, reserved, actual);
-    }
 }

@@ -157,45 +157,64 @@ impl Grip for Refusal {
     fn settle(&mut self, _now: Timestamp, _reserved: u64, _actual: u64) {}
 }
 
-/// The shared limiter in hand for one of the keys without room: it gives nothing back.
-pub(super) struct Sharing<'a, R: Room>(pub(super) Held<'a, R>);
+/// A limiter in hand where there is no room.
+pub(super) struct Pressed<'a, R: Room> {
+    held: Held<'a, R>,
+    gives_back: bool,
+}
 
-impl<R: Room> Verbs for Sharing<'_, R> {
-    fn advance(&mut self, now: Timestamp) {
-        self.0.advance(now);
+impl<'a, R: Room> Pressed<'a, R> {
+    /// The shared one, for a key that has none of its own: it gives nothing back.
+    pub(super) const fn shared(held: Held<'a, R>) -> Self {
+        Self { held, gives_back: false }
     }
 
-    fn decide(&mut self) -> Verdict {
-        self.0.decide()
-    }
-
-    fn verdict(&self) -> Verdict {
-        self.0.verdict()
-    }
-
-    fn take(&mut self) {
-        self.0.take();
-    }
-
-    fn give_back(&mut self) {}
-
-    fn report(&self) -> Decision {
-        self.0.report()
-    }
-
-    fn is_enforced(&self) -> bool {
-        self.0.is_enforced()
+    /// The key's own, which has no memory to grow and goes on in what it has.
+    pub(super) const fn cramped(held: Held<'a, R>) -> Self {
+        Self { held: held.in_place(), gives_back: true }
     }
 }
 
-impl<R: Room> Grip for Sharing<'_, R> {
+impl<R: Room> Verbs for Pressed<'_, R> {
+    fn advance(&mut self, now: Timestamp) {
+        self.held.advance(now);
+    }
+
+    fn decide(&mut self) -> Verdict {
+        self.held.decide()
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.held.verdict()
+    }
+
+    fn take(&mut self) {
+        self.held.take();
+    }
+
+    fn give_back(&mut self) {
+        if self.gives_back {
+            self.held.give_back();
+        }
+    }
+
+    fn report(&self) -> Decision {
+        self.held.report()
+    }
+
+    fn is_enforced(&self) -> bool {
+        self.held.is_enforced()
+    }
+}
+
+impl<R: Room> Grip for Pressed<'_, R> {
     fn is_overloaded(&self) -> bool {
         true
     }
 
     fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
-        if actual > reserved {
-            self.0.settle(now, reserved, actual);
+        if actual > reserved || self.gives_back {
+            self.held.settle(now, reserved, actual);
         }
     }
 }
