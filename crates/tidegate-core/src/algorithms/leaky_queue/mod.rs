@@ -30,8 +30,12 @@ impl LeakyQueue {
 
 impl Room for LeakyQueue {
     type State = Level;
-    const SCRIPT: Script =
-        Script { kind: 2, name: "leaky_queue", text: include_str!("script.lua"), numbers: 3 };
+    const SCRIPT: Script = Script {
+        kind: 2,
+        name: "leaky_queue",
+        text: concat!(include_str!("script.lua"), include_str!("../../level.lua")),
+        numbers: 3,
+    };
     const WORDS: &'static [Word] = &[Word::Capacity];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {

@@ -33,8 +33,12 @@ impl TokenBucket {
 
 impl Room for TokenBucket {
     type State = Level;
-    const SCRIPT: Script =
-        Script { kind: 1, name: "token_bucket", text: include_str!("script.lua"), numbers: 3 };
+    const SCRIPT: Script = Script {
+        kind: 1,
+        name: "token_bucket",
+        text: concat!(include_str!("script.lua"), include_str!("../../level.lua")),
+        numbers: 3,
+    };
     const WORDS: &'static [Word] = &[Word::Capacity, Word::Initial];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
