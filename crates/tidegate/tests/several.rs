@@ -9,14 +9,17 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "packed_common/policies.rs"]
+mod policies;
+
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use policies::spec_of;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
-    Algorithm, Anchor, Answer, Decision, Descriptor, Gate, Micros, Mode, Policy, Request, RuleSpec,
-    Spec, Timestamp,
+    Answer, Decision, Descriptor, Gate, Micros, Mode, Policy, Request, RuleSpec, Timestamp,
 };
 
 /// One rule as the gate and as the models know it.
@@ -33,32 +36,9 @@ fn pair(rng: &mut Rng, number: usize) -> Pair {
     if !key.is_empty() {
         policy.initial = None; // for rules without a key only
     }
-    let mut spec = RuleSpec::new(format!("rule-{number}"), figures(&policy)).key(key.to_vec());
+    let mut spec = RuleSpec::new(format!("rule-{number}"), spec_of(&policy)).key(key.to_vec());
     spec.mode = rng.pick([Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Shadow, Mode::Off]);
     Pair { policy, spec }
-}
-
-fn figures(policy: &model::Policy) -> Spec {
-    let algorithm = Algorithm::from_name(policy.algorithm.name()).unwrap();
-    let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
-    match policy.algorithm {
-        model::Algorithm::FixedWindow => {
-            spec.anchor = policy.anchor_first_request.then_some(Anchor::FirstRequest);
-        }
-        model::Algorithm::SlidingWindow => {
-            (spec.buckets, spec.strict) = (Some(policy.buckets), Some(policy.strict));
-        }
-        model::Algorithm::SlidingLog => {
-            spec.resolution = Some(Micros::from_micros(policy.resolution_us));
-            spec.max_memory = Some(1 << 40);
-        }
-        model::Algorithm::TokenBucket => {
-            (spec.capacity, spec.initial) = (policy.capacity, policy.initial);
-        }
-        algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
-        _ => {}
-    }
-    spec
 }
 
 /// The limiters that a request meets, each with the sum of its costs, in the order they are met.

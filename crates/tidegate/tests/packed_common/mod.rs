@@ -1,13 +1,22 @@
 //! A clock that a test moves, and never back, so that states are packed; and the models beside it.
-#![allow(unreachable_pub, dead_code, clippy::expect_used, reason = "each test uses its part")]
+#![allow(
+    unreachable_pub,
+    dead_code,
+    unused_imports,
+    clippy::expect_used,
+    reason = "each test uses its part"
+)]
+
+mod policies;
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use testkit::model::{self, Expected};
+pub(crate) use policies::spec_of;
+use testkit::model::Expected;
 use testkit::traffic::Rng;
-use tidegate::{Algorithm, Anchor, Clock, Decision, Micros, Spec, Timestamp};
+use tidegate::{Clock, Decision, Micros, Timestamp};
 
 /// A time of our days, on a whole hour.
 pub const TODAY_US: u64 = 1_699_999_200_000_000;
@@ -48,30 +57,6 @@ impl Clock for TestClock {
 /// Whether many cases are asked for.
 pub fn long() -> bool {
     std::env::var_os("TIDEGATE_LONG").is_some()
-}
-
-/// The words of a model's policy.
-pub fn spec_of(policy: &model::Policy) -> Spec {
-    let algorithm = Algorithm::from_name(policy.algorithm.name()).expect("the lists are the same");
-    let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
-    match policy.algorithm {
-        model::Algorithm::FixedWindow => {
-            spec.anchor = policy.anchor_first_request.then_some(Anchor::FirstRequest);
-        }
-        model::Algorithm::SlidingWindow => {
-            (spec.buckets, spec.strict) = (Some(policy.buckets), Some(policy.strict));
-        }
-        model::Algorithm::SlidingLog => {
-            spec.resolution = Some(Micros::from_micros(policy.resolution_us));
-            spec.max_memory = Some(1 << 40);
-        }
-        model::Algorithm::TokenBucket => {
-            (spec.capacity, spec.initial) = (policy.capacity, policy.initial);
-        }
-        algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
-        _ => {}
-    }
-    spec
 }
 
 /// A decision as the models tell it.

@@ -9,6 +9,8 @@
 
 pub mod held;
 pub mod policies;
+#[path = "../packed_common/policies.rs"]
+mod words;
 
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader};

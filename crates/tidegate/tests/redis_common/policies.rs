@@ -1,7 +1,9 @@
 //! The rules of the models' policies.
 
-use testkit::model::{self, Policy};
-use tidegate::{Algorithm, Anchor, Micros, Rule, RuleErrors, Spec};
+use testkit::model::Policy;
+use tidegate::{Rule, RuleErrors};
+
+use super::words::spec_of;
 
 /// The rule of a sound policy.
 pub fn rule_of(policy: &Policy) -> Rule {
@@ -10,24 +12,5 @@ pub fn rule_of(policy: &Policy) -> Rule {
 
 /// The rule of a policy, or what is wrong with it.
 pub fn checked(policy: &Policy) -> Result<Rule, RuleErrors> {
-    let algorithm = Algorithm::from_name(policy.algorithm.name()).expect("the lists are the same");
-    let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
-    match policy.algorithm {
-        model::Algorithm::FixedWindow => {
-            spec.anchor = policy.anchor_first_request.then_some(Anchor::FirstRequest);
-        }
-        model::Algorithm::SlidingWindow => {
-            (spec.buckets, spec.strict) = (Some(policy.buckets), Some(policy.strict));
-        }
-        model::Algorithm::SlidingLog => {
-            spec.resolution = Some(Micros::from_micros(policy.resolution_us));
-            spec.max_memory = Some(1 << 40);
-        }
-        model::Algorithm::TokenBucket => {
-            (spec.capacity, spec.initial) = (policy.capacity, policy.initial);
-        }
-        algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
-        _ => {}
-    }
-    Rule::new(spec)
+    Rule::new(spec_of(policy))
 }

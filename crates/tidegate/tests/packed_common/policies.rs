@@ -1,0 +1,28 @@
+//! The words of the models' policies.
+
+use testkit::model;
+use tidegate::{Algorithm, Anchor, Micros, Spec};
+
+/// The words of a model's policy.
+pub(crate) fn spec_of(policy: &model::Policy) -> Spec {
+    let algorithm = Algorithm::from_name(policy.algorithm.name()).expect("the lists are the same");
+    let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
+    match policy.algorithm {
+        model::Algorithm::FixedWindow => {
+            spec.anchor = policy.anchor_first_request.then_some(Anchor::FirstRequest);
+        }
+        model::Algorithm::SlidingWindow => {
+            (spec.buckets, spec.strict) = (Some(policy.buckets), Some(policy.strict));
+        }
+        model::Algorithm::SlidingLog => {
+            spec.resolution = Some(Micros::from_micros(policy.resolution_us));
+            spec.max_memory = Some(1 << 40);
+        }
+        model::Algorithm::TokenBucket => {
+            (spec.capacity, spec.initial) = (policy.capacity, policy.initial);
+        }
+        algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,
+        _ => {}
+    }
+    spec
+}
