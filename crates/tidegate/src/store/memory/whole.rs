@@ -152,6 +152,15 @@ impl<R: Room> Whole<R> {
         }
     }
 
+    /// Decides and takes with a limiter that is there and never grows: no figures, nothing to count.
+    /// `None` where it is not there, or the table is closed.
+    #[inline]
+    fn ask_found(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> Option<bool> {
+        let mut shard = self.lock(Self::shard_of(print));
+        let state = shard.get_mut(print)?.slot.as_mut()?;
+        Some(self.room.ask(state, reading.anew(), cost).is_allowed())
+    }
+
     /// A step with a limiter that is in a locked shard; `None` where it is not.
     #[inline]
     fn with_found(
@@ -245,7 +254,8 @@ impl<R: Room> Whole<R> {
 
 impl<R: Room> Table for Whole<R> {
     fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
-        self.one(print, cost, Step::Decide, reading).verdict.is_allowed()
+        let allowed = if self.need.next == 0 { self.ask_found(print, cost, reading) } else { None };
+        allowed.unwrap_or_else(|| self.one(print, cost, Step::Decide, reading).verdict.is_allowed())
     }
 
     fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One {
