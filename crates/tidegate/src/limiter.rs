@@ -1,7 +1,8 @@
-//! Limiters used by themselves: one for all, or one for each key.
+//! Limiters used by themselves: one for all, here, or one for each key (keyed.rs).
 
 mod amend;
 mod ban;
+mod keyed;
 mod reservation;
 mod reset;
 
@@ -10,12 +11,10 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Rule, RuleErrors, Spec, Timestamp};
 
 use crate::clock::{Clock, Reading, SystemClock};
-use crate::key::{Fingerprint, Seed};
-use crate::rules::RuleSpec;
-use crate::store::OnFull;
-use crate::store::memory::{Ahead, Cell, Done, Later, One, Step, Table, cell_of, table_of};
+use crate::store::memory::{Ahead, Cell, Done, Later, One, Step, cell_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
 pub use ban::Ban;
+pub use keyed::KeyedLimiter;
 pub use reservation::Reservation;
 
 /// One limiter, without any key. Share it by reference; every verb is exact under any concurrency.
@@ -155,182 +154,3 @@ const UNLIMITED: Decision = Decision {
     remaining: u64::MAX,
     reset_after: Micros::ZERO,
 };
-
-/// A limiter for each key, in bounded memory.
-///
-/// Keys are not kept, only fingerprints of them. A limiter that is as good as new may be dropped at
-/// any time, which changes no decision; when all places are taken by others, new keys share one
-/// limiter or are refused ([`OnFull`]). Nobody who is being limited is ever forgotten.
-///
-/// ```
-/// use tidegate::{Algorithm, KeyedLimiter, Micros, Spec};
-///
-/// let per_user = KeyedLimiter::new(Spec::new(Algorithm::FixedWindow, 1, Micros::from_secs(3600)))?;
-/// assert!(per_user.admits("alice", 1));
-/// assert!(!per_user.admits("alice", 1));
-/// assert!(per_user.admits("bob", 1));
-/// # Ok::<(), tidegate::RuleErrors>(())
-/// ```
-#[derive(Debug)]
-pub struct KeyedLimiter<C = SystemClock> {
-    /// `None` when built unlimited.
-    table: Option<Box<dyn Table>>,
-    /// What decides once the rule was changed.
-    later: Arc<Later<dyn Table>>,
-    /// The caps, and what becomes of keys beyond them.
-    caps: RuleSpec,
-    /// What packed times count from; `None` where the clock may step back.
-    base: Option<Timestamp>,
-    pub(crate) seed: Seed,
-    pub(crate) clock: C,
-    /// Who waits.
-    pub(crate) lines: Lines<Fingerprint>,
-    /// For each key.
-    pub(crate) max_waiters: usize,
-}
-
-impl KeyedLimiter {
-    /// Limiters by the system's clock, at most a million at once; keys beyond share one.
-    ///
-    /// # Errors
-    /// All that is wrong with the words of the rule.
-    pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
-        Self::with_clock(spec, SystemClock::new())
-    }
-
-    /// The same with another cap; one outside of 1 to 10^9 counts as the nearest of the two.
-    ///
-    /// # Errors
-    /// All that is wrong with the words of the rule.
-    pub fn with_max_keys(spec: Spec, max_keys: usize, on_full: OnFull) -> Result<Self, RuleErrors> {
-        Self::build(RuleSpec::new("", spec).max_keys(max_keys, on_full), SystemClock::new())
-    }
-}
-
-/// Keys decided between two looks at memory in [`KeyedLimiter::check_many`].
-const BATCH: usize = 16;
-
-impl<C: Clock> KeyedLimiter<C> {
-    /// Limiters by `clock`.
-    ///
-    /// # Errors
-    /// All that is wrong with the words of the rule.
-    pub fn with_clock(spec: Spec, clock: C) -> Result<Self, RuleErrors> {
-        Self::build(RuleSpec::new("", spec), clock)
-    }
-
-    fn build(spec: RuleSpec, clock: C) -> Result<Self, RuleErrors> {
-        let base = clock.never_steps_back().then(|| clock.now());
-        let later = Later::none_yet();
-        let table = table_of(&Rule::new(spec.spec)?, &spec, base, Arc::clone(&later));
-        let (seed, lines) = (Seed::random(), Lines::new());
-        Ok(Self {
-            table,
-            later,
-            caps: spec,
-            base,
-            seed,
-            clock,
-            lines,
-            max_waiters: DEFAULT_MAX_WAITERS,
-        })
-    }
-
-    /// Takes `cost` units of the key's limiter if they fit now; works out no figures.
-    #[inline]
-    pub fn admits(&self, key: impl AsRef<[u8]>, cost: u64) -> bool {
-        let Some(table) = &self.table else { return self.admits_unlimited(key.as_ref(), cost) };
-        let reading = Reading::of(&self.clock);
-        let print = self.seed.of_bytes(key.as_ref());
-        match self.lines.are_idle() {
-            true => table.admits(print, cost, reading),
-            false => self.admits_behind(print, cost),
-        }
-    }
-
-    /// Takes `cost` units of the key's limiter if they fit now, and tells the figures.
-    pub fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
-        self.step(key.as_ref(), cost, Step::Ask)
-    }
-
-    /// What [`KeyedLimiter::check`] would answer, taking nothing.
-    pub fn peek(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
-        self.step(key.as_ref(), cost, Step::Peek)
-    }
-
-    /// Gives `units` back to the key's limiter, to no fewer than none used.
-    pub fn refund(&self, key: impl AsRef<[u8]>, units: u64) -> Decision {
-        self.step(key.as_ref(), units, Step::Refund)
-    }
-
-    /// Decides independent requests of one unit each, in order; tells of each whether it goes on.
-    ///
-    /// Faster than one after another where the limiters do not lie in the processor's caches: the
-    /// memory of the next few is on its way while one is decided.
-    pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
-        let Some(table) = &self.table else {
-            return keys.iter().map(|key| self.admits_unlimited(key.as_ref(), 1)).collect();
-        };
-        let mut verdicts = Vec::with_capacity(keys.len());
-        for batch in keys.chunks(BATCH) {
-            let reading = Reading::of(&self.clock);
-            let prints: Vec<_> = batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
-            let touched = prints.iter().fold(0, |all, print| all ^ table.touch(*print));
-            std::hint::black_box(touched);
-            let admits = |print| match self.lines.are_idle() {
-                true => table.admits(print, 1, reading),
-                false => self.admits_behind(print, 1),
-            };
-            verdicts.extend(prints.into_iter().map(admits));
-        }
-        verdicts
-    }
-
-    /// Limiters in existence.
-    #[must_use]
-    pub fn keys(&self) -> usize {
-        self.table.as_ref().map_or_else(|| self.later.keys(), |table| table.keys())
-    }
-
-    fn step(&self, key: &[u8], cost: u64, step: Step) -> Decision {
-        let print = self.seed.of_bytes(key);
-        if !self.lines.are_idle() && !step.gives_back() {
-            return self.step_behind(print, cost, step);
-        }
-        let one = self.step_now(print, cost, step);
-        if step.gives_back() {
-            self.lines.stir(&print);
-        }
-        one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
-    }
-
-    /// One step, whoever waits; `None` when unlimited.
-    pub(crate) fn step_now(&self, print: Fingerprint, cost: u64, step: Step) -> Option<One> {
-        let reading = || Reading::of(&self.clock);
-        match &self.table {
-            Some(table) => Some(table.one(print, cost, step, reading())),
-            None => self.later.has_begun().then(|| self.later.one(print, cost, step, reading())),
-        }
-    }
-
-    /// [`KeyedLimiter::admits`] of limiters that were built unlimited.
-    fn admits_unlimited(&self, key: &[u8], cost: u64) -> bool {
-        let limited = || {
-            let (print, reading) = (self.seed.of_bytes(key), Reading::of(&self.clock));
-            match self.lines.are_idle() {
-                true => self.later.admits(print, cost, reading),
-                false => self.admits_behind(print, cost),
-            }
-        };
-        !self.later.has_begun() || limited()
-    }
-
-    /// A look ahead; `None` when unlimited.
-    pub(crate) fn look_ahead(&self, print: Fingerprint) -> Option<Box<dyn Ahead>> {
-        let reading = || Reading::of(&self.clock);
-        match &self.table {
-            Some(table) => Some(table.ahead(print, reading())),
-            None => self.later.has_begun().then(|| self.later.ahead(print, reading())),
-        }
-    }
-}

@@ -1,0 +1,114 @@
+//! A limiter whose state is two words, under a lock bit in the first.
+
+use std::sync::Arc;
+
+use tidegate_core::{Room, Rule, Timestamp};
+
+use super::{Cell, Heir, LOCKED, followed_whole};
+use crate::clock::Reading;
+use crate::store::memory::ahead::{Ahead, ahead};
+use crate::store::memory::build::stays_whole;
+use crate::store::memory::later::Later;
+use crate::store::memory::spin::Spin;
+use crate::store::memory::sync::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use crate::store::memory::table::{One, Step};
+
+/// A state in two words; the free bit of the first is the lock over both. It is closed by a lock that
+/// never ends.
+#[derive(Debug)]
+pub(super) struct Pair<R: Room> {
+    room: R,
+    base: Timestamp,
+    first: AtomicU64,
+    second: AtomicU64,
+    /// 1 when closed.
+    closed: AtomicU32,
+    later: Arc<Later<dyn Cell>>,
+}
+
+impl<R: Room> Pair<R> {
+    /// As new; packed times count from `base`.
+    pub(super) fn new(room: R, base: Timestamp, later: Arc<Later<dyn Cell>>) -> Self {
+        Self {
+            room,
+            base,
+            first: AtomicU64::new(0),
+            second: AtomicU64::new(0),
+            closed: AtomicU32::new(0),
+            later,
+        }
+    }
+
+    /// Locks; answers both words, or `None` when it is closed.
+    fn lock(&self) -> Option<[u64; 2]> {
+        let mut spin = Spin::default();
+        loop {
+            let first = self.first.load(Relaxed) & !LOCKED;
+            if self.first.compare_exchange_weak(first, first | LOCKED, Acquire, Relaxed).is_ok() {
+                return Some([first, self.second.load(Relaxed)]);
+            }
+            if self.closed.load(Acquire) != 0 {
+                return None;
+            }
+            spin.wait();
+        }
+    }
+
+    /// Closes it; answers its state.
+    fn end(&self) -> Option<R::State> {
+        let words = self.lock().filter(|words| *words != [0; 2]);
+        self.closed.store(1, Release);
+        words.map(|words| self.room.unpack(self.base, words))
+    }
+
+    /// Stores both words, and unlocks.
+    fn unlock(&self, words: [u64; 2]) {
+        self.second.store(words[1], Relaxed);
+        self.first.store(words[0], Release);
+    }
+}
+
+impl<R: Room> Cell for Pair<R> {
+    fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
+        let Some(words) = self.lock() else { return self.later.admits(cost, reading) };
+        let mut state = self.room.unpack(self.base, words);
+        let allowed = self.room.ask(&mut state, reading.early(), cost).is_allowed();
+        self.unlock(if allowed { self.room.pack(self.base, &state) } else { words });
+        allowed
+    }
+
+    fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
+        let Some(words) = self.lock() else { return self.later.step(cost, step, reading) };
+        let mut slot = Some(self.room.unpack(self.base, words));
+        let (one, changed) = step.run(&self.room, &mut slot, cost, reading.early());
+        let state = slot.filter(|_| changed);
+        let is_cut = |state| !stays_whole(&self.room, self.base, state, reading.early());
+        if step.owes(cost) && state.as_ref().is_some_and(is_cut) {
+            self.unlock(words);
+            self.later.follow(|| followed_whole(&self.room, self.end()));
+            return self.later.step(cost, step, reading);
+        }
+        self.unlock(state.map_or(words, |state| self.room.pack(self.base, &state)));
+        one
+    }
+
+    fn forget(&self) {
+        match self.lock() {
+            Some(_) => self.unlock([0; 2]),
+            None => self.later.forget(),
+        }
+    }
+
+    fn ahead(&self, reading: Reading<'_>) -> Box<dyn Ahead> {
+        let Some(words) = self.lock() else { return self.later.ahead(reading) };
+        self.unlock(words);
+        ahead(&self.room, Some(self.room.unpack(self.base, words)), reading.early())
+    }
+
+    fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>> {
+        rule.visit(Heir { old: &self.room, state: self.end(), now: reading.anew() })
+    }
+}
