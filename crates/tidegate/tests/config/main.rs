@@ -1,0 +1,5 @@
+//! Rules in TOML: what is right, what is wrong and what is told of it, and random files.
+#![cfg(feature = "config")]
+
+mod files;
+mod random;

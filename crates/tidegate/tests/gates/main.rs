@@ -1,0 +1,13 @@
+//! Gates in memory: which rules a request meets, several at once, reports, bans, outcomes.
+
+mod ban;
+mod observe;
+mod outcome;
+#[path = "../common/packed/mod.rs"]
+mod packed;
+mod pitfalls;
+mod reports;
+mod requests;
+mod several;
+#[path = "../common/tasks/mod.rs"]
+mod tasks;

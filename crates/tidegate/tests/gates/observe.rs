@@ -1,0 +1,236 @@
+//! Observers: told of each decision once, after it and outside of all locks, and of nothing else.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::tasks::{Task, bucket, ms, run};
+use tidegate::{
+    Answer, Clock, Descriptor, Gate, ManualClock, Micros, Mode, Observer, OnExcess, Policy,
+    Request, RuleSpec, RuleStatistics, Timestamp,
+};
+
+/// What an observer was told: the request's domain and cost, whether it goes on, how many rules matched.
+type Told = (String, u64, bool, usize);
+
+#[derive(Default)]
+struct Journal(Mutex<Vec<Told>>);
+
+impl Journal {
+    fn take(&self) -> Vec<Told> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Observer for Journal {
+    fn decided(&self, request: &Request<'_>, answer: &Answer<'_>) {
+        let cost = request.descriptors().iter().map(Descriptor::units).sum();
+        let told = (request.domain().to_owned(), cost, answer.is_allowed(), answer.matched().len());
+        self.0.lock().unwrap().push(told);
+    }
+}
+
+fn told(cost: u64, allowed: bool) -> Told {
+    ("default".to_owned(), cost, allowed, 1)
+}
+
+fn policy(rules: Vec<RuleSpec>) -> Policy {
+    Policy::new(rules).unwrap()
+}
+
+/// Asks for `cost` units without any entry.
+fn ask<T>(cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+    ask(&Request::new("default", &[Descriptor::new(&[]).cost(cost)]))
+}
+
+fn waiting(limit: u64) -> RuleSpec {
+    let wait = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
+    RuleSpec::new("all", bucket(limit)).on_excess(wait)
+}
+
+#[test]
+fn each_decision_is_told_once_and_nothing_else_is() {
+    let journal = Arc::new(Journal::default());
+    let gate = Gate::with_clock(policy(vec![waiting(10)]), ManualClock::new());
+    let gate = gate.with_observer(journal.clone());
+    assert!(ask(4, |request| gate.check(request).is_allowed()));
+    assert!(ask(6, |request| gate.admits(request)));
+    assert!(!ask(1, |request| gate.check(request).is_allowed()));
+    assert!(!ask(2, |request| gate.admits(request)));
+    let all = [told(4, true), told(6, true), told(1, false), told(2, false)];
+    assert_eq!(journal.take(), all, "with figures, also where only a verdict was asked for");
+    ask(1, |request| {
+        let _ = gate.peek(request);
+        let _ = gate.settle(request, 3);
+        let _ = gate.refund(request);
+        gate.reset(request)
+    });
+    assert!(journal.take().is_empty());
+}
+
+#[test]
+fn a_request_that_waits_is_told_when_it_is_decided_and_one_that_leaves_is_not() {
+    let (journal, clock) = (Arc::new(Journal::default()), ManualClock::new());
+    let gate = Gate::with_clock(policy(vec![waiting(10)]), clock.clone());
+    let gate = gate.with_observer(journal.clone());
+    assert!(ask(10, |request| gate.check(request).is_allowed()));
+    journal.take();
+    let gate = &gate;
+    let acquire = async |cost: u64| {
+        let descriptors = [Descriptor::new(&[]).cost(cost)];
+        gate.acquire(&Request::new("default", &descriptors)).await.is_allowed()
+    };
+    let in_turn = async {
+        let descriptors = [Descriptor::new(&[]).cost(2)];
+        gate.check_in_turn(&Request::new("default", &descriptors)).await.is_allowed()
+    };
+    let mut gone = Task::begun(acquire(5), &clock);
+    let mut tasks = [Task::begun(acquire(3), &clock), Task::begun(in_turn, &clock)];
+    assert!(journal.take().is_empty(), "nothing is decided yet");
+    assert!(!ask(1, |request| gate.admits(request)), "behind those who wait");
+    assert_eq!(journal.take(), [told(1, false)]);
+    gone.cancel();
+    run(&mut tasks, &clock);
+    assert_eq!(journal.take(), [told(3, true), told(2, true)]);
+    assert!(ask(0, |request| gate.acquire_blocking(request).is_allowed()));
+    assert_eq!(journal.take(), [told(0, true)]);
+}
+
+#[test]
+fn a_request_that_brings_its_time_is_told_with_it() {
+    let at = Timestamp::from_micros(1_700_000_000_000_000);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let mine = seen.clone();
+    let note = move |_: &Request<'_>, answer: &Answer<'_>| mine.lock().unwrap().push(answer.at());
+    let gate = Gate::with_clock(policy(vec![waiting(1)]), Timestamp::EPOCH);
+    let gate = gate.with_observer(Arc::new(note));
+    assert!(ask(1, |request| gate.check_at(request, at).is_allowed()));
+    assert_eq!(*seen.lock().unwrap(), [at]);
+}
+
+/// It would lock up, were it called with a limiter or a line in hand.
+#[test]
+fn an_observer_may_ask_the_gate_itself() {
+    struct Asks(OnceLock<Arc<Gate<ManualClock>>>, Mutex<Vec<u64>>);
+    impl Observer for Asks {
+        fn decided(&self, request: &Request<'_>, _: &Answer<'_>) {
+            let gate = self.0.get().unwrap();
+            let left = gate.peek(request).reported().unwrap().decision().remaining;
+            self.1.lock().unwrap().push(left);
+            let _ = gate.refund(request);
+        }
+    }
+    let asks = Arc::new(Asks(OnceLock::new(), Mutex::default()));
+    let rules = vec![waiting(10), RuleSpec::new("other", bucket(10))];
+    let gate = Gate::with_clock(policy(rules), ManualClock::new()).with_observer(asks.clone());
+    let gate = Arc::new(gate);
+    asks.0.set(gate.clone()).unwrap();
+    for _ in 0..3 {
+        assert!(ask(6, |request| gate.check(request).is_allowed()));
+    }
+    assert_eq!(*asks.1.lock().unwrap(), [4, 4, 4], "after what was taken");
+}
+
+#[test]
+fn observers_are_told_in_their_order_and_a_panic_in_one_takes_nothing_back() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let note = |name: &'static str| {
+        let order = order.clone();
+        move |_: &Request<'_>, answer: &Answer<'_>| {
+            order.lock().unwrap().push(name);
+            assert!(answer.is_allowed(), "an observer that panics at a refusal");
+        }
+    };
+    let gate = Gate::with_clock(policy(vec![waiting(1)]), ManualClock::new());
+    let gate = gate.with_observer(Arc::new(note("a"))).with_observer(Arc::new(note("b")));
+    assert!(ask(1, |request| gate.admits(request)));
+    assert_eq!(*order.lock().unwrap(), ["a", "b"]);
+    let refused = catch_unwind(AssertUnwindSafe(|| ask(1, |request| gate.admits(request))));
+    assert!(refused.is_err());
+    assert_eq!(ask(1, |request| gate.peek(request).retry_after()), Some(ms(1)));
+}
+
+fn counted(statistics: &RuleStatistics<ManualClock>, name: &str) -> (u64, u64) {
+    let minute = statistics.of("default", name).unwrap().minute();
+    (minute.pass, minute.block)
+}
+
+#[test]
+fn units_are_counted_by_the_rule_that_passed_or_blocked_them() {
+    let clock = ManualClock::new();
+    let policy = policy(vec![
+        RuleSpec::new("all", bucket(10)),
+        RuleSpec::new("user", bucket(4)).key(["user"]),
+        RuleSpec::new("trial", bucket(5)).mode(Mode::Shadow),
+        RuleSpec::new("off", bucket(1)).mode(Mode::Off),
+    ]);
+    let statistics = Arc::new(RuleStatistics::with_clock(&policy, clock.clone()));
+    let gate = Gate::with_clock(policy, clock.clone()).with_observer(statistics.clone());
+    let check = |users: &[(&str, u64)]| {
+        let entries: Vec<_> = users.iter().map(|(user, _)| [("user", *user)]).collect();
+        let both = entries.iter().zip(users);
+        let all: Vec<_> =
+            both.map(|(entries, (_, cost))| Descriptor::new(entries).cost(*cost)).collect();
+        gate.check(&Request::new("default", &all)).is_allowed()
+    };
+    let counts = || ["all", "user", "trial", "off"].map(|name| counted(&statistics, name));
+
+    assert!(check(&[("ada", 3)]));
+    assert_eq!(counts(), [(3, 0), (3, 0), (3, 0), (0, 0)]);
+    assert!(!check(&[("ada", 2)]));
+    let told = "the rule for all would have admitted it, and counts nothing, nor does the trial";
+    assert_eq!(counts(), [(3, 0), (3, 2), (3, 0), (0, 0)], "{told}");
+    assert!(check(&[("ada", 1), ("bob", 2)]));
+    assert_eq!(counts()[..2], [(6, 0), (6, 2)], "a rule that is met under two keys");
+    assert!(!check(&[("ada", 0), ("bob", 3), ("eve", 4)]));
+    assert_eq!(counts()[..2], [(6, 7), (6, 5)], "of the two keys only that of bob had no room");
+    clock.advance(Micros::from_secs(61));
+    assert_eq!(counts(), [(0, 0); 4]);
+}
+
+#[test]
+fn a_rule_in_shadow_mode_counts_what_it_would_have_done() {
+    let clock = ManualClock::new();
+    let rules = vec![
+        RuleSpec::new("trial", bucket(2)).mode(Mode::Shadow),
+        RuleSpec::new("live", bucket(3)),
+    ];
+    let policy = policy(rules);
+    let statistics = Arc::new(RuleStatistics::with_clock(&policy, clock.clone()));
+    let gate = Gate::with_clock(policy, clock).with_observer(statistics.clone());
+    let verdicts = [2, 1, 1, 4].map(|cost| ask(cost, |request| gate.admits(request)));
+    assert_eq!(verdicts, [true, true, false, false]);
+    assert_eq!(counted(&statistics, "trial"), (2, 1 + 1 + 4));
+    assert_eq!(counted(&statistics, "live"), (3, 1 + 4));
+}
+
+/// Statistics are by the time of the answer, so that a recorded trace has those of its own time.
+#[test]
+fn a_trace_is_counted_by_its_own_time() {
+    let policy = policy(vec![RuleSpec::new("all", bucket(1)), waiting(1).in_domain("other")]);
+    let statistics = Arc::new(RuleStatistics::with_clock(&policy, Timestamp::EPOCH));
+    let gate = Gate::with_clock(policy, Timestamp::EPOCH).with_observer(statistics.clone());
+    let at = |ms: u64| Timestamp::from_micros(1_700_000_000_000_000 + ms * 1_000);
+    for ms in [0, 0, 30_000] {
+        let _ = ask(1, |request| gate.check_at(request, at(ms)));
+    }
+    let all = statistics.of("default", "all").unwrap();
+    assert_eq!((all.minute_at(at(30_000)).pass, all.minute_at(at(30_000)).block), (2, 1));
+    assert_eq!(all.second_at(at(30_000)).pass, 1);
+    let names: Vec<_> = statistics.iter().map(|(domain, name, _)| (domain, name)).collect();
+    assert_eq!(names, [("default", "all"), ("other", "all")]);
+    assert!(statistics.of("default", "none").is_none() && statistics.of("none", "all").is_none());
+}
+
+#[test]
+fn a_clock_is_what_reads_not_what_counts() {
+    let clock = ManualClock::new();
+    let now = clock.now();
+    let policy = policy(vec![waiting(1)]);
+    let statistics = Arc::new(RuleStatistics::with_clock(&policy, clock.clone()));
+    let gate = Gate::with_clock(policy, now).with_observer(statistics.clone());
+    assert!(ask(1, |request| gate.check_at(request, now).is_allowed()));
+    assert_eq!(counted(&statistics, "all"), (1, 0));
+    clock.advance(Micros::from_secs(61));
+    assert_eq!(counted(&statistics, "all"), (0, 0));
+}

@@ -1,0 +1,180 @@
+//! Several limits on one request, beside the naive models: all must admit, else none is charged.
+//!
+//! Random policies of every algorithm and mode, random keys from small alphabets so that limiters
+//! are met again, and named twice in one request. `TIDEGATE_LONG=1` tries twenty times as many.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use crate::packed::spec_of;
+use testkit::model::{self, Expected, Model};
+use testkit::traffic::{self, Rng};
+use tidegate::{
+    Answer, Decision, Descriptor, Gate, Micros, Mode, Policy, Request, RuleSpec, Timestamp,
+};
+
+/// One rule as the gate and as the models know it.
+struct Pair {
+    policy: model::Policy,
+    spec: RuleSpec,
+}
+
+/// A random rule for a number in the file, with no key or a key of one or two entries.
+fn pair(rng: &mut Rng, number: usize) -> Pair {
+    let algorithm = rng.pick(model::Algorithm::ALL);
+    let mut policy = traffic::policy(rng, algorithm);
+    let key: &[&str] = rng.pick([&[][..], &["user"], &["ip"], &["user", "ip"]]);
+    if !key.is_empty() {
+        policy.initial = None; // for rules without a key only
+    }
+    let mut spec = RuleSpec::new(format!("rule-{number}"), spec_of(&policy)).key(key.to_vec());
+    spec.mode = rng.pick([Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Shadow, Mode::Off]);
+    Pair { policy, spec }
+}
+
+/// The limiters that a request meets, each with the sum of its costs, in the order they are met.
+type Met = Vec<((usize, Vec<String>), u64)>;
+
+/// Decides by the models: a limiter for each rule and key.
+struct ByModels<'a> {
+    pairs: &'a [Pair],
+    limiters: HashMap<(usize, Vec<String>), Model>,
+}
+
+/// What the models say of one request.
+struct Said {
+    allowed: bool,
+    each: Vec<(usize, Expected)>,
+}
+
+impl ByModels<'_> {
+    fn met(&self, descriptors: &[(Vec<(&str, &str)>, u64)]) -> Met {
+        let mut met: Met = Vec::new();
+        for (entries, cost) in descriptors {
+            for (number, pair) in self.pairs.iter().enumerate() {
+                let value = |name: &String| {
+                    entries.iter().find(|(entry, _)| entry == name).map(|(_, v)| (*v).to_owned())
+                };
+                let key: Option<Vec<_>> = pair.spec.key.iter().map(value).collect();
+                let Some(key) = key.filter(|_| pair.spec.mode != Mode::Off) else { continue };
+                match met.iter_mut().find(|(id, _)| *id == (number, key.clone())) {
+                    Some((_, sum)) => *sum = sum.saturating_add(*cost),
+                    None => met.push(((number, key), *cost)),
+                }
+            }
+        }
+        met
+    }
+
+    fn check(&mut self, at_us: u64, met: &Met) -> Said {
+        let new = |number: usize| Model::new(self.pairs[number].policy.clone());
+        let mut allowed = true;
+        for (id, cost) in met {
+            let model = self.limiters.entry(id.clone()).or_insert_with(|| new(id.0));
+            model.step(at_us, 0); // it begins here, whatever the outcome
+            let enforced = self.pairs[id.0].spec.mode == Mode::Enforce;
+            allowed &= model.peek(at_us, *cost).allowed || !enforced;
+        }
+        let figures = |(id, cost): &((usize, Vec<String>), u64)| {
+            let model = self.limiters.get_mut(id).unwrap();
+            let answer = if allowed { model.step(at_us, *cost) } else { model.peek(at_us, *cost) };
+            (id.0, answer)
+        };
+        Said { allowed, each: met.iter().map(figures).collect() }
+    }
+}
+
+fn told(decision: &Decision) -> Expected {
+    Expected {
+        allowed: decision.is_allowed(),
+        limit: decision.limit,
+        remaining: decision.remaining,
+        retry_after_us: decision.retry_after().map(Micros::as_micros),
+        reset_after_us: decision.reset_after.as_micros(),
+        delay_us: decision.delay().as_micros(),
+    }
+}
+
+/// When denied, the denying rule with the longest wait, never being longest; else the one with
+/// least remaining; ties by file order.
+fn reported(pairs: &[Pair], said: &Said) -> Option<(usize, Expected)> {
+    let wait = |answer: &Expected| answer.retry_after_us.map_or((1, 0), |us| (0, us));
+    let enforced = said.each.iter().filter(|(number, _)| pairs[*number].spec.mode == Mode::Enforce);
+    if said.allowed {
+        enforced.min_by_key(|(number, answer)| (answer.remaining, *number)).copied()
+    } else {
+        let denying = enforced.filter(|(_, answer)| !answer.allowed);
+        denying.min_by_key(|(number, answer)| (Reverse(wait(answer)), *number)).copied()
+    }
+}
+
+fn compare(pairs: &[Pair], answer: &Answer<'_>, said: &Said) {
+    assert_eq!(answer.is_allowed(), said.allowed);
+    let number = |name: &str| pairs.iter().position(|pair| pair.spec.name == name).unwrap();
+    let mut got: Vec<_> =
+        answer.matched().iter().map(|m| (number(m.rule().name()), told(m.decision()))).collect();
+    let mut want = said.each.clone();
+    // Of each rule, its keys in the order they are met; the rules in the order of the file.
+    got.sort_by_key(|(number, _)| *number);
+    want.sort_by_key(|(number, _)| *number);
+    assert_eq!(got, want);
+
+    let report = answer.reported().map(|m| (number(m.rule().name()), told(m.decision())));
+    assert_eq!(report, reported(pairs, said));
+    let of_enforced = |figure: fn(&Expected) -> u64| {
+        let enforced = said.each.iter().filter(|(n, _)| pairs[*n].spec.mode == Mode::Enforce);
+        enforced.map(|(_, answer)| figure(answer)).max().unwrap_or(0)
+    };
+    assert_eq!(answer.reset_after().as_micros(), of_enforced(|answer| answer.reset_after_us));
+    let delay_us = if said.allowed { of_enforced(|answer| answer.delay_us) } else { 0 };
+    assert_eq!(answer.delay().as_micros(), delay_us);
+    let retry = report.map_or(Some(0), |(_, answer)| answer.retry_after_us);
+    assert_eq!(answer.retry_after().map(Micros::as_micros), retry);
+    assert_eq!(answer.is_never(), !said.allowed && retry.is_none());
+    assert_eq!(answer.is_unlimited(), report.is_none());
+}
+
+/// One descriptor or several, the same limiters often named more than once.
+fn descriptors(rng: &mut Rng, cost: u64) -> Vec<(Vec<(&'static str, &'static str)>, u64)> {
+    let count = rng.pick([1, 1, 1, 2, 3]);
+    let one = |rng: &mut Rng| {
+        let mut entries = Vec::new();
+        if rng.chance(90) {
+            entries.push(("user", rng.pick(["ada", "bob"])));
+        }
+        if rng.chance(80) {
+            entries.push(("ip", rng.pick(["10.0.0.1", "10.0.0.2"])));
+        }
+        (entries, rng.pick([cost, 1, 0, 2]))
+    };
+    (0..count).map(|_| one(rng)).collect()
+}
+
+#[test]
+fn all_limits_admit_or_none_is_charged() {
+    let runs = if std::env::var_os("TIDEGATE_LONG").is_some() { 6_000 } else { 300 };
+    for seed in 0..runs {
+        let rng = &mut Rng::new(seed);
+        let rules = rng.between(1, 5) as usize;
+        let pairs: Vec<_> = (0..rules).map(|number| pair(rng, number)).collect();
+        let policy = Policy::new(pairs.iter().map(|pair| pair.spec.clone()).collect()).unwrap();
+        let gate = Gate::with_clock(policy, Timestamp::EPOCH);
+        let mut models = ByModels { pairs: &pairs, limiters: HashMap::new() };
+        for (at_us, cost) in traffic::trace(rng, &pairs[0].policy, 60) {
+            let about = descriptors(rng, cost);
+            let descriptors: Vec<_> =
+                about.iter().map(|(entries, cost)| Descriptor::new(entries).cost(*cost)).collect();
+            let request = Request::new("default", &descriptors);
+            let answer = gate.check_at(&request, Timestamp::from_micros(at_us));
+            let said = models.check(at_us, &models.met(&about));
+            let failed = std::panic::catch_unwind(|| compare(&pairs, &answer, &said));
+            assert!(failed.is_ok(), "seed {seed}, at {at_us}: {about:?}");
+        }
+    }
+}

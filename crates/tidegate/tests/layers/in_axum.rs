@@ -1,0 +1,149 @@
+//! The layer in a real axum server, over loopback.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::common::{Connection, admitted_by, gate, rule};
+use axum::Router;
+use axum::routing::get;
+use tidegate::tower::{ClientIp, Entries, RateLimitLayer, matched_path};
+use tidegate::{Gate, Timestamp};
+use tokio::net::TcpListener;
+
+async fn serve(app: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await.unwrap() });
+    address
+}
+
+fn hello(gate: &Arc<Gate<Timestamp>>) -> Router {
+    let hello = Router::new().route("/", get(async || "hello"));
+    hello.layer(RateLimitLayer::new(gate.clone()))
+}
+
+/// A library limiter whose state is per clone of the service let 1,500 requests through a limit of 5.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn state_is_not_per_clone_of_the_service() {
+    let app = hello(&gate(vec![rule("per-ip", 7, &["ip"])]));
+    let servers = [serve(app.clone()).await, serve(app).await];
+    assert_eq!(admitted_by(servers, 10).await, 7);
+}
+
+#[tokio::test]
+async fn an_admitted_request_is_told_how_its_limit_stands() {
+    let server = serve(hello(&gate(vec![rule("per-ip", 2, &["ip"])]))).await;
+    let answer = Connection::to(server).await.get("/", &[]).await;
+    assert_eq!((answer.status().as_u16(), answer.body().as_str()), (200, "hello"));
+    let told = |name: &str| answer.headers()[name].to_str().unwrap();
+    assert_eq!(told("x-ratelimit-limit"), "2");
+    assert_eq!(told("x-ratelimit-remaining"), "1");
+    assert_eq!(told("ratelimit-policy"), "\"per-ip\";q=2;w=60");
+    assert_eq!(told("ratelimit"), "\"per-ip\";r=1;t=60");
+    assert!(!answer.headers().contains_key("retry-after"));
+}
+
+#[tokio::test]
+async fn a_429_says_when_to_come_back_and_why() {
+    let server = serve(hello(&gate(vec![rule("per-ip", 1, &["ip"])]))).await;
+    let mut connection = Connection::to(server).await;
+    connection.get("/", &[]).await;
+    let answer = connection.get("/", &[]).await;
+    assert_eq!(answer.status(), 429);
+    let told = |name: &str| answer.headers()[name].to_str().unwrap();
+    assert_eq!(told("retry-after"), "60");
+    assert_eq!(told("ratelimit"), "\"per-ip\";r=0;t=60");
+    assert_eq!(told("content-type"), "application/problem+json");
+    assert_eq!(told("cache-control"), "no-store");
+    let problem: serde_json::Value = serde_json::from_str(answer.body()).unwrap();
+    assert_eq!(problem["violated-policies"][0], "per-ip");
+}
+
+#[tokio::test]
+async fn a_cost_that_never_fits_is_422_and_has_no_retry_after() {
+    let dear = Entries::new().entry("ip", ClientIp::peer()).cost(|_| 3);
+    let layer = RateLimitLayer::new(gate(vec![rule("per-ip", 2, &["ip"])])).descriptor(dear);
+    let app = Router::new().route("/", get(async || "hello")).layer(layer);
+    let answer = Connection::to(serve(app).await).await.get("/", &[]).await;
+    assert_eq!(answer.status(), 422);
+    assert!(!answer.headers().contains_key("retry-after"));
+    assert!(answer.body().contains("cost-never-fits"), "{}", answer.body());
+}
+
+/// By the path as asked for, every number would have a limiter of its own.
+#[tokio::test]
+async fn routes_are_known_by_their_template() {
+    let gate = gate(vec![rule("per-route", 2, &["route"])]);
+    let layer =
+        RateLimitLayer::new(gate.clone()).descriptor(Entries::new().entry("route", matched_path));
+    let app = Router::new().route("/users/{id}", get(async || "user")).route_layer(layer);
+    let mut connection = Connection::to(serve(app).await).await;
+    let mut seen = Vec::new();
+    for path in ["/users/1", "/users/2", "/users/3", "/nowhere"] {
+        seen.push(connection.get(path, &[]).await.status().as_u16());
+    }
+    assert_eq!(seen, [200, 200, 429, 404]);
+    assert_eq!(gate.keys(), 1);
+}
+
+#[tokio::test]
+async fn a_forged_header_gives_no_fresh_limit() {
+    let server = serve(hello(&gate(vec![rule("per-ip", 1, &["ip"])]))).await;
+    let mut connection = Connection::to(server).await;
+    let mut seen = Vec::new();
+    for forged in ["1.1.1.1", "2.2.2.2", "3.3.3.3"] {
+        let fields = [("x-forwarded-for", forged), ("x-real-ip", forged)];
+        seen.push(connection.get("/", &fields).await.status().as_u16());
+    }
+    assert_eq!(seen, [200, 429, 429]);
+}
+
+#[tokio::test]
+async fn behind_a_named_proxy_each_caller_has_a_limit() {
+    let ip = ClientIp::x_forwarded_for(["127.0.0.0/8"]).unwrap();
+    let layer = RateLimitLayer::new(gate(vec![rule("per-ip", 1, &["ip"])]));
+    let layer = layer.descriptor(Entries::new().entry("ip", ip));
+    let app = Router::new().route("/", get(async || "hello")).layer(layer);
+    let mut connection = Connection::to(serve(app).await).await;
+    let mut seen = Vec::new();
+    for told in ["192.0.2.1", "6.6.6.6, 192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"] {
+        seen.push(connection.get("/", &[("x-forwarded-for", told)]).await.status().as_u16());
+    }
+    assert_eq!(seen, [200, 429, 200, 200, 429]);
+}
+
+#[tokio::test]
+async fn figures_can_be_kept_silent_and_refusals_told_otherwise() {
+    let layer = RateLimitLayer::new(gate(vec![rule("per-ip", 1, &["ip"])])).headers(false);
+    let layer = layer.on_refused(|refusal, parts| {
+        let text = format!("{} {:?} {}", parts.method, refusal.reason(), refusal.rules().join(","));
+        let mut response = http::Response::new(text.into_bytes());
+        *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+        response
+    });
+    let app = Router::new().route("/", get(async || "hello")).layer(layer);
+    let mut connection = Connection::to(serve(app).await).await;
+    let first = connection.get("/", &[]).await;
+    assert!(!first.headers().contains_key("x-ratelimit-limit"));
+    let second = connection.get("/", &[]).await;
+    assert_eq!((second.status().as_u16(), second.body().as_str()), (503, "GET Limit per-ip"));
+    assert_eq!(second.headers()["retry-after"], "60");
+    assert!(!second.headers().contains_key("ratelimit"));
+}
+
+/// Figures of two rules mixed would be true of neither: the layer nearest to the handler tells.
+#[tokio::test]
+async fn of_two_layers_the_inner_one_tells_its_figures() {
+    let inner = RateLimitLayer::new(gate(vec![rule("inner", 1, &["ip"])]));
+    let outer = RateLimitLayer::new(gate(vec![rule("outer", 9, &["ip"])]));
+    let app = Router::new().route("/", get(async || "hello")).layer(inner).layer(outer);
+    let mut connection = Connection::to(serve(app).await).await;
+    for status in [200, 429] {
+        let answer = connection.get("/", &[]).await;
+        assert_eq!(answer.status(), status);
+        assert_eq!(answer.headers()["x-ratelimit-limit"], "1");
+        assert_eq!(answer.headers().get_all("ratelimit").iter().count(), 1);
+    }
+}

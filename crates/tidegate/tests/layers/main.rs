@@ -1,0 +1,13 @@
+//! The layer in front of a service: real servers over loopback, waiting, outcomes, outgoing.
+#![cfg(feature = "tower")]
+
+mod common;
+#[cfg(feature = "axum")]
+mod in_axum;
+mod in_hyper;
+#[cfg(feature = "tonic")]
+mod in_tonic;
+mod outcome;
+mod outgoing;
+mod service;
+mod waiting;

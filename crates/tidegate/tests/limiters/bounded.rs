@@ -1,0 +1,158 @@
+//! The cap on keys: hard under any concurrency, and felt by nobody who has a limiter.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
+use testkit::model::{self, Model};
+use testkit::traffic::Rng;
+use tidegate::{
+    Algorithm, Decision, Descriptor, Gate, Micros, OnFull, Policy, Request, RuleSpec, Spec,
+};
+
+const SECOND_US: u64 = 1_000_000;
+/// Kept in a word each, in two or in none: tables of both kinds.
+const ALGORITHMS: [Algorithm; 4] = [
+    Algorithm::FixedWindow,
+    Algorithm::SlidingCounter,
+    Algorithm::TokenBucket,
+    Algorithm::SlidingLog,
+];
+
+fn gate(spec: Spec, max_keys: usize, on_full: OnFull, clock: &TestClock) -> Gate<TestClock> {
+    let rule = RuleSpec::new("r", spec).key(["user"]).max_keys(max_keys, on_full);
+    Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone())
+}
+
+fn per_minute(algorithm: Algorithm, limit: u64) -> Spec {
+    Spec::new(algorithm, limit, Micros::from_secs(60))
+}
+
+/// What a request came to.
+struct Told {
+    allowed: bool,
+    /// There was no room for the key.
+    overloaded: bool,
+    decision: Decision,
+}
+
+/// One request of a user.
+fn ask(gate: &Gate<TestClock>, user: &str, cost: u64) -> Told {
+    let entries = [("user", user)];
+    let descriptors = [Descriptor::new(&entries).cost(cost)];
+    let answer = gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors));
+    Told {
+        allowed: answer.is_allowed(),
+        overloaded: answer.is_overloaded(),
+        decision: *answer.matched()[0].decision(),
+    }
+}
+
+/// Eight threads bring as many keys as they can; a ninth looks at the count all the while.
+#[test]
+fn the_cap_is_hard_under_a_flood_from_eight_threads() {
+    const CAP: usize = 1_000;
+    for algorithm in ALGORITHMS {
+        for on_full in [OnFull::Share, OnFull::Refuse] {
+            let gate = gate(per_minute(algorithm, 1), CAP, on_full, &TestClock::at(TODAY_US));
+            let (running, own) = (AtomicU64::new(8), AtomicU64::new(0));
+            let over = AtomicBool::new(false);
+            together(9, |thread, _| {
+                while thread == 8 && running.load(Relaxed) > 0 {
+                    over.fetch_or(gate.keys() > CAP, Relaxed);
+                }
+                for number in 0..if thread < 8 { 1_000 } else { 0 } {
+                    let user = format!("{thread}/{number}");
+                    let told = ask(&gate, &user, 1);
+                    own.fetch_add(u64::from(told.allowed && !told.overloaded), Relaxed);
+                }
+                running.fetch_sub(u64::from(thread < 8), Relaxed);
+            });
+            assert!(!over.into_inner(), "{algorithm}: more than {CAP} at some moment");
+            assert_eq!(gate.keys(), CAP, "{algorithm}");
+            assert_eq!(own.into_inner(), CAP as u64, "{algorithm}: each place was one key's");
+        }
+    }
+}
+
+#[test]
+fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
+    for algorithm in ALGORITHMS {
+        for (on_full, shared) in [(OnFull::Share, 3), (OnFull::Refuse, 0)] {
+            let gate = gate(per_minute(algorithm, 3), 100, on_full, &TestClock::at(TODAY_US));
+            (0..100).for_each(|n| assert!(ask(&gate, &n.to_string(), 1).allowed));
+            let beyond = AtomicU64::new(0);
+            together(8, |thread, _| {
+                for number in 0..50 {
+                    let user = format!("{thread}/{number}");
+                    let told = ask(&gate, &user, 1);
+                    assert!(told.overloaded, "{algorithm}");
+                    beyond.fetch_add(u64::from(told.allowed), Relaxed);
+                }
+            });
+            assert_eq!(beyond.into_inner(), shared, "{algorithm}, {on_full:?}");
+            let left = ask(&gate, "7", 0).decision.remaining;
+            assert_eq!(left, 2, "{algorithm}: those who have a limiter feel nothing");
+        }
+    }
+}
+
+/// A limited caller, and a flood of others through a table much too small for them.
+#[test]
+fn three_thousand_other_keys_through_a_cache_of_a_thousand_free_nobody() {
+    for algorithm in ALGORITHMS {
+        for on_full in [OnFull::Share, OnFull::Refuse] {
+            let clock = TestClock::at(TODAY_US);
+            let gate = gate(per_minute(algorithm, 5), 1_000, on_full, &clock);
+            assert!(ask(&gate, "limited", 5).allowed);
+            for number in 0..3_000 {
+                ask(&gate, &number.to_string(), 1);
+                clock.pass(100);
+                let told = ask(&gate, "limited", 1);
+                assert!(!told.allowed && !told.overloaded, "{algorithm}, after {number} others");
+            }
+        }
+    }
+}
+
+/// Callers come for some seconds and leave, in a table with room for few more than are ever in use:
+/// most of them find the place of one who left, and every answer is that of a limiter kept for ever.
+#[test]
+fn dropping_limiters_that_are_as_good_as_new_changes_no_decision() {
+    for algorithm in model::Algorithm::ALL {
+        for seed in 0..if long() { 50 } else { 5 } {
+            let rng = &mut Rng::new(seed);
+            let policy = model::Policy::new(algorithm, rng.between(1, 6), SECOND_US);
+            let clock = TestClock::at(TODAY_US);
+            let gate = gate(spec_of(&policy), 24, OnFull::Refuse, &clock);
+            let mut models: HashMap<u64, Model> = HashMap::new();
+            for step in 0..6_000 {
+                clock.pass(rng.below(SECOND_US / 20));
+                let (user, cost) = (step / 300 * 8 + rng.below(8), rng.between(0, 3));
+                let model = models.entry(user).or_insert_with(|| Model::new(policy.clone()));
+                let want = model.step(clock.now_us(), cost);
+                let got = ask(&gate, &user.to_string(), cost);
+                assert!(!got.overloaded, "seed {seed}, step {step}: {policy:?}");
+                assert_eq!(told(&got.decision), want, "seed {seed}, step {step}: {policy:?}");
+            }
+            assert!(models.len() > 100 && gate.keys() <= 24, "{algorithm:?}: {}", gate.keys());
+        }
+    }
+}
+
+#[test]
+fn a_full_table_has_room_again_when_time_has_passed() {
+    for algorithm in ALGORITHMS {
+        let clock = TestClock::at(TODAY_US);
+        let gate = gate(per_minute(algorithm, 2), 3_000, OnFull::Refuse, &clock);
+        for turn in 0..5 {
+            // Each looks at a few of those that may have left: nearly all find one.
+            let refused = |number: &u32| !ask(&gate, &format!("{turn}/{number}"), 1).allowed;
+            let refused = (0..3_000).filter(refused).count();
+            assert!(refused < 30, "{algorithm}, turn {turn}: {refused} of 3000 found no room");
+            assert!(gate.keys() <= 3_000);
+            clock.pass(121 * SECOND_US);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The scripts inside a real Redis, held to the core.
+#![cfg(all(feature = "redis", not(loom)))]
+
+mod script;
+mod server;
+mod several;
+mod walk;
+mod walk_log;

@@ -1,0 +1,193 @@
+//! What scripts promise beside their decisions: the server's clock, expiry to the millisecond, nothing
+//! kept that is as good as new, recovery from a lost script, little memory, and nothing of others touched.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use crate::server::{Client, Server};
+use tidegate::script::{Answer, Call, Limiter, Reply, Step};
+use tidegate::{Algorithm, Micros, Outcome, Rule, Spec, Timestamp};
+
+fn rule(algorithm: Algorithm, limit: u64, window: Micros) -> Rule {
+    Rule::new(Spec::new(algorithm, limit, window)).unwrap()
+}
+
+fn one<'a>(key: &'a str, rule: &'a Rule, cost: u64) -> [Limiter<'a>; 1] {
+    [Limiter::new(key.as_bytes(), rule, cost).unwrap()]
+}
+
+/// The server's clock.
+fn time(client: &Client) -> Timestamp {
+    let seconds_and_rest = match client.run(&[b"TIME"]).unwrap() {
+        redis::Value::Array(parts) => parts.into_iter().map(crate::server::reply),
+        other => panic!("{other:?}"),
+    };
+    let numbers = seconds_and_rest.map(|part| match part {
+        Reply::Bytes(digits) => String::from_utf8(digits).unwrap().parse::<u64>().unwrap(),
+        other => panic!("{other:?}"),
+    });
+    let numbers: Vec<u64> = numbers.collect();
+    Timestamp::from_micros(numbers[0] * 1_000_000 + numbers[1])
+}
+
+#[test]
+fn the_time_is_the_servers() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in Algorithm::ALL {
+        let rule = rule(*algorithm, 5, Micros::from_secs(60));
+        let before = time(&client);
+        let decided = client.step(&one(algorithm.name(), &rule, 1), Step::Ask, None);
+        assert!((before..=time(&client)).contains(&decided.at), "{algorithm}");
+    }
+}
+
+#[test]
+fn a_key_expires_at_the_first_millisecond_at_which_it_is_as_good_as_new() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in Algorithm::ALL {
+        // Of the log, entries one behind the other, then in a ring.
+        let rule = rule(*algorithm, 97, Micros::from_secs(3_600));
+        let key = format!("expiry:{algorithm}");
+        for unit in 0..60 {
+            let told = client.step(&one(&key, &rule, 1), Step::Ask, None);
+            let as_good_as_new = told.at.plus(told.decisions[0].reset_after).as_micros();
+            let expires_ms = client.int(&["PEXPIRETIME", &key]);
+            let expected = as_good_as_new.div_ceil(1_000).cast_signed();
+            assert_eq!(expires_ms, expected, "{algorithm}, unit {unit}");
+        }
+    }
+}
+
+#[test]
+fn a_window_below_a_second_still_expires_its_key() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in Algorithm::ALL {
+        let rule = rule(*algorithm, 5, Micros::from_millis(20));
+        let key = format!("short:{algorithm}");
+        assert!(client.step(&one(&key, &rule, 1), Step::Ask, None).allowed);
+        let gone = (0..1_000_000).any(|_| client.int(&["EXISTS", &key]) == 0);
+        assert!(gone, "{algorithm}");
+        let told = client.step(&one(&key, &rule, 1), Step::Peek, None);
+        assert_eq!(told.decisions[0].reset_after, Micros::ZERO, "{algorithm}");
+    }
+}
+
+#[test]
+fn nothing_is_kept_of_a_limiter_that_is_as_good_as_new() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in Algorithm::ALL {
+        let rule = rule(*algorithm, 50, Micros::from_secs(60));
+        let key = format!("new:{algorithm}");
+        client.step(&one(&key, &rule, 0), Step::Ask, None);
+        client.step(&one(&key, &rule, 1), Step::Peek, None);
+        client.step(&one(&key, &rule, 52), Step::Ask, None);
+        client.step(&one(&key, &rule, 3), Step::Settle, None);
+        assert_eq!(client.int(&["EXISTS", &key]), 0, "{algorithm}: it did not begin");
+        client.step(&one(&key, &rule, 40), Step::Ask, None);
+        assert_eq!(client.int(&["EXISTS", &key]), 1, "{algorithm}");
+        client.step(&one(&key, &rule, 40), Step::Settle, None);
+        assert_eq!(client.int(&["EXISTS", &key]), 0, "{algorithm}: all was given back");
+    }
+}
+
+#[test]
+fn two_requests_in_one_tick_both_count() {
+    let server = Server::start();
+    let client = server.client();
+    let at = Some(Timestamp::from_micros(1_763_700_000_123_456));
+    for algorithm in Algorithm::ALL {
+        let mut spec = Spec::new(*algorithm, 2, Micros::from_secs(1));
+        spec.capacity = (*algorithm == Algorithm::LeakyQueue).then_some(1);
+        let rule = Rule::new(spec).unwrap();
+        let admitted =
+            [(); 3].map(|()| client.step(&one(algorithm.name(), &rule, 1), Step::Ask, at));
+        assert_eq!(admitted.map(|told| told.allowed), [true, true, false], "{algorithm}");
+    }
+}
+
+#[test]
+fn a_script_that_the_server_forgot_is_sent_again_and_the_limiter_goes_on() {
+    let server = Server::start();
+    let client = server.client();
+    let rule = rule(Algorithm::SlidingLog, 10, Micros::from_secs(60));
+    let ask = || client.step(&one("flush", &rule, 1), Step::Ask, None).decisions[0].remaining;
+    assert_eq!([ask(), ask()], [9, 8]);
+    assert_eq!(client.loaded.get(), 1, "it was sent once");
+    client.run(&[b"SCRIPT", b"FLUSH"]).unwrap();
+    assert_eq!([ask(), ask()], [7, 6]);
+    assert_eq!(client.loaded.get(), 2);
+}
+
+#[test]
+fn what_no_limiter_wrote_is_told_and_left_alone() {
+    let server = Server::start();
+    let client = server.client();
+    let another_version = [b"\x63\x03".as_slice(), &[0; 60]].concat();
+    for stored in [b"1".as_slice(), &[0; 22], &[0; 300], &another_version] {
+        for algorithm in Algorithm::ALL {
+            client.run(&[b"SET", b"foreign", stored]).unwrap();
+            let rule = rule(*algorithm, 5, Micros::from_secs(1));
+            let limiters = one("foreign", &rule, 1);
+            let call = Call::new(&limiters, Step::Ask, None);
+            let reply = client.eval(&call.script, &call.keys, &call.args);
+            assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed), "{algorithm}");
+            let call = call.amending();
+            let reply = client.eval(&call.script, &call.keys, &call.args);
+            let told = call.answer(&limiters, &reply).unwrap_err().to_string();
+            assert!(told.contains("no limiter of this version wrote"), "{algorithm}: {told}");
+            let left = client.run(&[b"GET", b"foreign"]).unwrap();
+            assert_eq!(left, redis::Value::BulkString(stored.to_vec()), "{algorithm}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in Algorithm::ALL {
+        let key = format!("changed:{algorithm}");
+        let remaining = |limit: u64, cost: u64| {
+            let rule = rule(*algorithm, limit, Micros::from_secs(86_400));
+            let told = client.step(&one(&key, &rule, cost), Step::Ask, None);
+            // A queue has one place more than its capacity: the one that is served.
+            told.decisions[0].remaining
+                - u64::from(*algorithm == Algorithm::LeakyQueue && limit > 0)
+        };
+        assert_eq!(remaining(100, 80), 20, "{algorithm}");
+        assert_eq!(remaining(120, 0), 40, "{algorithm}: the difference is added");
+        let rule = rule(*algorithm, 50, Micros::from_secs(86_400));
+        let told = client.step(&one(&key, &rule, 1), Step::Ask, None);
+        assert!(matches!(told.decisions[0].outcome, Outcome::Deny { .. }), "{algorithm}: in debt");
+        assert_eq!(remaining(100, 0), 20, "{algorithm}: there and back gives no credit");
+    }
+}
+
+#[test]
+fn a_log_takes_a_tenth_of_the_memory_of_a_sorted_set() {
+    let server = Server::start();
+    let client = server.client();
+    let rule = rule(Algorithm::SlidingLog, 1_000, Micros::from_secs(3_600));
+    for _ in 0..1_000 {
+        let told = client.step(&one("log", &rule, 1), Step::Ask, None);
+        let member = format!("{}:0", told.at.as_micros());
+        let score = told.at.as_micros().to_string();
+        client.run(&[b"ZADD", b"sorted", score.as_bytes(), member.as_bytes()]).unwrap();
+    }
+    let bytes = |key| client.int(&["MEMORY", "USAGE", key]);
+    let (log, sorted_set) = (bytes("log"), bytes("sorted"));
+    assert!(10 * log <= sorted_set, "{log} bytes, and {sorted_set} in a sorted set");
+}
+
+#[test]
+fn a_reset_forgets() {
+    let server = Server::start();
+    let client = server.client();
+    let rule = rule(Algorithm::TokenBucket, 5, Micros::from_secs(60));
+    client.step(&one("reset", &rule, 5), Step::Ask, None);
+    let (script, keys) = Call::reset(vec![b"reset".to_vec(), b"none".to_vec()]);
+    assert_eq!(client.eval(&script, &keys, &[]), Reply::Int(1));
+    assert_eq!(client.step(&one("reset", &rule, 0), Step::Ask, None).decisions[0].remaining, 5);
+}

@@ -1,0 +1,174 @@
+//! A Redis of the test's own on a free port, and a small client that asks the scripts.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "each test uses its part, and fails by panicking"
+)]
+
+pub mod held;
+pub mod policies;
+#[path = "../../common/packed/policies.rs"]
+mod words;
+
+use std::cell::{Cell, RefCell};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use redis::{Connection, RedisError, Value};
+use tidegate::Timestamp;
+use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Script, Step};
+
+/// A server that ends with the test.
+pub struct Server {
+    process: Child,
+    pub port: u16,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// A server that keeps nothing on disk, with more arguments. Another process may take the port that
+    /// was free a moment ago, so it is tried more than once.
+    pub fn start_with(arguments: &[&str]) -> Self {
+        let mut said = String::new();
+        for _ in 0..5 {
+            match Self::try_start(arguments) {
+                Ok(server) => return server,
+                Err(why) => said = why,
+            }
+        }
+        panic!("redis-server ended before it was ready:\n{said}");
+    }
+
+    /// A server that is ready, or what it said before it ended.
+    fn try_start(arguments: &[&str]) -> Result<Self, String> {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = free.local_addr().expect("its address").port();
+        drop(free);
+        let process = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .args(["--appendonly", "no"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("redis-server can not be run: install the package `redis-server`");
+        let mut server = Self { process, port };
+        let stdout = server.process.stdout.take().expect("piped");
+        let mut said = String::new();
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if line.contains("Ready to accept connections") {
+                return Ok(server);
+            }
+            said.push_str(&line);
+            said.push('\n');
+        }
+        Err(said)
+    }
+
+    pub fn client(&self) -> Client {
+        let url = format!("redis://127.0.0.1:{}/", self.port);
+        let client = redis::Client::open(url).expect("an address");
+        let connection = client.get_connection().expect("a connection");
+        Client { connection: RefCell::new(connection), changed: Cell::new(0), loaded: Cell::new(0) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A connection, and how often it met what it must recover from.
+pub struct Client {
+    connection: RefCell<Connection>,
+    /// Limiters found under another rule.
+    pub changed: Cell<u64>,
+    /// Scripts that the server did not know.
+    pub loaded: Cell<u64>,
+}
+
+impl Client {
+    /// Runs a command.
+    pub fn run(&self, words: &[&[u8]]) -> Result<Value, RedisError> {
+        let mut command = redis::cmd(std::str::from_utf8(words[0]).expect("a command"));
+        for word in &words[1..] {
+            command.arg(*word);
+        }
+        command.query(&mut self.connection.borrow_mut())
+    }
+
+    pub fn int(&self, words: &[&str]) -> i64 {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        match self.run(&words) {
+            Ok(Value::Int(number)) => number,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Runs a script by its name; by its text where the server does not know it.
+    pub fn eval(&self, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Reply {
+        let count = keys.len().to_string();
+        let words = |verb: &'static [u8], text: &str| {
+            let mut words =
+                vec![verb.to_vec(), text.as_bytes().to_vec(), count.clone().into_bytes()];
+            words.extend_from_slice(keys);
+            words.extend_from_slice(args);
+            words
+        };
+        let send = |words: Vec<Vec<u8>>| {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            self.run(&words)
+        };
+        let answer = match send(words(b"EVALSHA", &script.sha1)) {
+            Err(error) if error.code() == Some("NOSCRIPT") => {
+                self.loaded.set(self.loaded.get() + 1);
+                send(words(b"EVAL", &script.text))
+            }
+            other => other,
+        };
+        reply(answer.unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// One step, amending where that is needed.
+    pub fn step(&self, limiters: &[Limiter<'_>], step: Step, at: Option<Timestamp>) -> Decided {
+        let mut call = Call::new(limiters, step, at);
+        for _ in 0..2 {
+            let reply = self.eval(&call.script, &call.keys, &call.args);
+            match call.answer(limiters, &reply).unwrap_or_else(|error| panic!("{error}")) {
+                Answer::Decided(decided) => return decided,
+                Answer::Changed => {
+                    self.changed.set(self.changed.get() + 1);
+                    call = call.amending();
+                }
+            }
+        }
+        panic!("not amended");
+    }
+}
+
+fn failed(script: &Script, error: RedisError) -> ! {
+    panic!("{error}\n{}", script.text);
+}
+
+/// A reply in the terms of the scripts.
+pub fn reply(value: Value) -> Reply {
+    match value {
+        Value::Nil => Reply::Nil,
+        Value::Int(number) => Reply::Int(number),
+        Value::BulkString(bytes) => Reply::Bytes(bytes),
+        Value::Array(values) => Reply::Array(values.into_iter().map(reply).collect()),
+        other => panic!("no script answers {other:?}"),
+    }
+}
+
+/// Whether many cases are asked for.
+pub fn long() -> bool {
+    std::env::var_os("TIDEGATE_LONG").is_some()
+}

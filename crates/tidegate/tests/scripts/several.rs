@@ -1,0 +1,130 @@
+//! Several limiters in one script: all that are enforced admit, else none is charged; shadow rules
+//! count and never refuse. A random walk holds it equal to the core's own step over several.
+//!
+//! `TIDEGATE_LONG=1` walks 200,000 steps.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use crate::server::policies::rule_of;
+use crate::server::{Server, held, long};
+use testkit::model;
+use testkit::traffic::{self, Rng};
+use tidegate::script::{Limiter, Step};
+use tidegate::{Algorithm, Decision, Micros, Rule, Spec, Timestamp};
+use tidegate_core::{decide_all, look_at_all};
+
+const ALGORITHMS: [model::Algorithm; 7] = [
+    model::Algorithm::FixedWindow,
+    model::Algorithm::SlidingWindow,
+    model::Algorithm::SlidingCounter,
+    model::Algorithm::SlidingLog,
+    model::Algorithm::TokenBucket,
+    model::Algorithm::LeakyBucket,
+    model::Algorithm::LeakyQueue,
+];
+
+/// One limiter of a walk.
+struct Part {
+    key: String,
+    rule: Rule,
+    core: Box<dyn held::Limiter>,
+    enforced: bool,
+    cost: u64,
+}
+
+/// What the core answers, each limiter's decision included.
+fn by_the_core(parts: &mut [Part], step: Step, at: Timestamp) -> (bool, Vec<Decision>) {
+    let (goes_on, decisions, took) = {
+        let mut held: Vec<_> =
+            parts.iter_mut().map(|part| part.core.hold(at, part.cost, part.enforced)).collect();
+        let goes_on = match step {
+            Step::Peek => look_at_all(&mut held, at),
+            _ => decide_all(&mut held, at),
+        };
+        let took: Vec<_> = held
+            .iter()
+            .map(|one| step == Step::Ask && goes_on && one.verdict().is_allowed())
+            .collect();
+        (goes_on, held.iter().map(|one| one.report()).collect(), took)
+    };
+    for (part, took) in parts.iter_mut().zip(took) {
+        part.core.release(at, took && part.cost > 0);
+    }
+    (goes_on, decisions)
+}
+
+#[test]
+fn a_step_over_several_is_that_of_the_core() {
+    let server = Server::start();
+    let client = server.client();
+    let rng = &mut Rng::new(77);
+    let (walks, steps) = if long() { (400, 500) } else { (15, 200) };
+    let (mut admitted, mut refused) = (0, 0);
+    for walk in 0..walks {
+        let mut parts: Vec<Part> = (0..rng.between(2, 5))
+            .map(|number| {
+                let algorithm = rng.pick(ALGORITHMS);
+                let mut policy = traffic::policy(rng, algorithm);
+                // Which of the others began is not to be seen; a bucket that began with less is.
+                policy.initial = None;
+                policy.limit = policy.limit.clamp(1, 1_000);
+                policy.capacity = policy.capacity.map(|capacity| capacity.clamp(1, 1_000));
+                policy.window_us = policy.window_us.min(60_000_000) / 60_000 * 60_000 + 60_000;
+                policy.buckets = 6;
+                policy.resolution_us = policy.resolution_us.clamp(1, 60_000);
+                let rule = rule_of(&policy);
+                let core = held::limiter(&rule);
+                let key = format!("several:{walk}:{number}");
+                Part { key, rule, core, enforced: rng.chance(80), cost: 0 }
+            })
+            .collect();
+        let mut at_us = 1_763_700_000_000_000;
+        for turn in 0..steps {
+            at_us += rng.pick([0, 1, 1_000, 10_000, 100_000, 3_000_000]);
+            if rng.chance(3) {
+                at_us -= rng.pick([1, 5_000, 400_000, 90_000_000]);
+            }
+            let at = Timestamp::from_micros(at_us);
+            parts.iter_mut().for_each(|part| part.cost = rng.pick([0, 1, 1, 1, 2, 5]));
+            let step = rng.pick([Step::Ask, Step::Ask, Step::Ask, Step::Peek]);
+            let told = {
+                let limiters: Vec<_> = parts.iter().map(limiter_of).collect();
+                client.step(&limiters, step, Some(at))
+            };
+            let (goes_on, decisions) = by_the_core(&mut parts, step, at);
+            assert_eq!(told.decisions, decisions, "walk {walk} turn {turn} {step:?} at {at_us}");
+            assert_eq!(told.allowed, goes_on);
+            if goes_on { admitted += 1 } else { refused += 1 }
+        }
+    }
+    assert!(admitted > 100 && refused > 100, "{admitted} admitted, {refused} refused");
+}
+
+fn limiter_of(part: &Part) -> Limiter<'_> {
+    let limiter = Limiter::new(part.key.as_bytes(), &part.rule, part.cost).unwrap();
+    if part.enforced { limiter } else { limiter.shadow() }
+}
+
+#[test]
+fn none_is_charged_when_one_refuses_and_a_changed_one_is_amended_in_the_same_step() {
+    let server = Server::start();
+    let client = server.client();
+    let rule =
+        |algorithm, limit| Rule::new(Spec::new(algorithm, limit, Micros::from_secs(60))).unwrap();
+    let (wide, narrow) = (rule(Algorithm::SlidingLog, 10), rule(Algorithm::TokenBucket, 2));
+    let ask = |wide: &Rule, cost| {
+        let both = [Limiter::new(b"wide", wide, cost), Limiter::new(b"narrow", &narrow, cost)];
+        client.step(&both.map(Option::unwrap), Step::Ask, None)
+    };
+    assert!(ask(&wide, 2).allowed);
+    let refused = ask(&wide, 1);
+    assert!(!refused.allowed);
+    assert_eq!(refused.decisions[0].remaining, 8, "the one that would admit is not charged");
+
+    let wider = rule(Algorithm::SlidingWindow, 20);
+    let amended = ask(&wider, 1);
+    assert!(!amended.allowed);
+    assert_eq!(client.changed.get(), 1);
+    assert_eq!(amended.decisions[0].remaining, 18, "what was used stays used");
+    ask(&wider, 1);
+    assert_eq!(client.changed.get(), 1, "amended once and for all");
+}

@@ -1,0 +1,161 @@
+//! A random walk holds every script equal to the core: verdict and every figure, at every step; with
+//! clocks that step back, costs of nothing and of too much, debts, refunds, and rules that change.
+//!
+//! The time is an argument here, so that both are told the same. `TIDEGATE_LONG=1` walks 200,000 steps
+//! of each algorithm.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use crate::server::policies::{checked, rule_of};
+use crate::server::{Client, Server, held, long};
+use testkit::model::{self, Policy};
+use testkit::traffic::{self, Rng};
+use tidegate::script::{Limiter, Step};
+use tidegate::{Algorithm, Micros, Rule, Spec, Timestamp};
+
+const SEED: u64 = 20_261_121;
+/// Steps under one policy before the next begins, on a key of its own.
+const STEPS_OF_A_POLICY: usize = 250;
+
+/// Waits that a script can not tell, and what it tells then at least.
+const END: Micros = Micros::from_micros((1 << 53) - 1);
+const MUCH: Micros = Micros::from_micros(1 << 52);
+
+fn steps() -> usize {
+    if long() { 200_000 } else { 3_000 }
+}
+
+/// A limit of 0 without a window.
+fn closed(policy: &Policy) -> Rule {
+    let mut spec = *rule_of(policy).spec();
+    (spec.limit, spec.window) = (tidegate::Limit::Units(0), None);
+    Rule::new(spec).unwrap_or_else(|_| {
+        let mut bare = Spec::new(Algorithm::FixedWindow, 0, Micros::from_secs(1));
+        bare.window = None;
+        Rule::new(bare).unwrap()
+    })
+}
+
+/// The rule after a change: another limit, none, or all of another policy.
+fn another(rng: &mut Rng, policy: &mut Policy) -> Rule {
+    match rng.below(10) {
+        0..5 => {
+            let limit = rng.pick([0, 1, policy.limit / 2, policy.limit * 2, policy.limit + 1]);
+            let mut changed = policy.clone();
+            changed.limit = limit.min(1_000_000_000);
+            if let Ok(rule) = checked(&changed) {
+                *policy = changed;
+                return rule;
+            }
+        }
+        5 => return closed(policy),
+        _ => {
+            let algorithm = rng.pick([
+                model::Algorithm::FixedWindow,
+                model::Algorithm::SlidingWindow,
+                model::Algorithm::SlidingCounter,
+                model::Algorithm::SlidingLog,
+                model::Algorithm::TokenBucket,
+                model::Algorithm::LeakyBucket,
+                model::Algorithm::LeakyQueue,
+            ]);
+            *policy = traffic::policy(rng, algorithm);
+        }
+    }
+    rule_of(policy)
+}
+
+fn step_of(rng: &mut Rng) -> Step {
+    match rng.below(100) {
+        0..50 => Step::Ask,
+        50..70 => Step::Decide,
+        70..80 => Step::Peek,
+        _ => Step::Settle,
+    }
+}
+
+/// What a request turned out to cost: less, nothing, or more, but no debt beyond all telling.
+fn actual_of(rng: &mut Rng, policy: &Policy, cost: u64) -> u64 {
+    let more = policy.limit.min(cost / 2 + 3);
+    let above = cost + rng.below(more + 1);
+    rng.pick([0, 0, cost / 2, cost, cost + 1, above])
+}
+
+fn walk(client: &Client, algorithm: model::Algorithm, amends: bool) {
+    let rng = &mut Rng::new(SEED);
+    let (mut number, mut compared) = (0, 0);
+    while compared < steps() {
+        number += 1;
+        let mut policy = traffic::policy(rng, algorithm);
+        let key = format!("walk:{}:{amends}:{number}", algorithm.name());
+        let mut rule = rule_of(&policy);
+        let mut core = held::limiter(&rule);
+        let trace = traffic::jumpy_trace(rng, &policy, STEPS_OF_A_POLICY);
+        for (turn, (at_us, cost)) in trace.into_iter().enumerate() {
+            let at = Timestamp::from_micros(at_us);
+            if amends && rng.chance(4) {
+                let next = another(rng, &mut policy);
+                // A rule that says the same is no change.
+                let meaning = |rule: &Rule| rule.question(0).map(|it| (it.script.kind, it.figures));
+                if meaning(&next) != meaning(&rule) {
+                    core = core.amend(at, &next);
+                }
+                rule = next;
+            }
+            if rng.chance(1) {
+                client.run(&[b"DEL", key.as_bytes()]).unwrap();
+                core.reset();
+            }
+            // Limits in the thousand millions and costs like that are met; a settlement is modest.
+            let cost = cost.min(1 << 40);
+            let (step, actual) = (step_of(rng), actual_of(rng, &policy, cost));
+            let limiter = Limiter::new(key.as_bytes(), &rule, cost).unwrap().turned_out(actual);
+            let told = client.step(&[limiter], step, Some(at));
+            let (allowed, decision) = core.step(step, at, cost, actual);
+            if decision.reset_after >= END {
+                // A debt beyond all telling: the script's stops at 2^53 us.
+                assert!(told.decisions.iter().all(|told| told.reset_after >= MUCH), "{told:?}");
+                break;
+            }
+            compared += 1;
+            let context = || {
+                format!(
+                    "{key} turn {turn}: {step:?} {cost} ({actual}) at {at_us}; {:?}",
+                    rule.spec()
+                )
+            };
+            assert_eq!(told.allowed, allowed, "{}", context());
+            match step {
+                Step::Decide => assert!(told.decisions.is_empty()),
+                _ => assert_eq!(told.decisions, [decision], "{}", context()),
+            }
+        }
+    }
+}
+
+macro_rules! walks {
+    ($($name:ident $amended:ident $algorithm:ident;)+) => { $(
+        #[test]
+        fn $name() {
+            let server = Server::start();
+            walk(&server.client(), model::Algorithm::$algorithm, false);
+        }
+
+        #[test]
+        fn $amended() {
+            let server = Server::start();
+            let client = server.client();
+            walk(&client, model::Algorithm::$algorithm, true);
+            assert!(client.changed.get() > 0, "no rule was found changed");
+        }
+    )+ };
+}
+
+walks! {
+    fixed_window fixed_window_amended FixedWindow;
+    sliding_window sliding_window_amended SlidingWindow;
+    sliding_counter sliding_counter_amended SlidingCounter;
+    sliding_log sliding_log_amended SlidingLog;
+    token_bucket token_bucket_amended TokenBucket;
+    leaky_bucket leaky_bucket_amended LeakyBucket;
+    leaky_queue leaky_queue_amended LeakyQueue;
+}

@@ -1,0 +1,9 @@
+//! Shapers: the queue, who receives, workers, tokio, walks beside a model.
+
+#[cfg(feature = "tokio")]
+mod on_tokio;
+mod queue;
+mod receive;
+mod tasks;
+mod walk;
+mod workers;

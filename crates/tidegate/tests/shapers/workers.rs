@@ -1,0 +1,181 @@
+//! Handlers, threads and streams that take from a shaper.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::cell::RefCell;
+use std::future::ready;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::task::Poll;
+use std::thread;
+
+use crate::tasks::{Task, ms, push_all, spec, ten_a_second};
+use tidegate::{Clock as _, Micros, Refusal, Shaper};
+
+#[test]
+fn a_handler_is_called_in_each_slot() {
+    let (shaper, clock) = ten_a_second();
+    let began = clock.now();
+    let calls = RefCell::new(Vec::new());
+    let handler = |name: char| {
+        calls.borrow_mut().push((name, clock.now().since(began)));
+        ready(())
+    };
+    let mut run = Task::new(shaper.clone().run(handler));
+    assert_eq!(run.poll(), Poll::Pending);
+    push_all(&shaper, ['A', 'B', 'C']);
+    shaper.close();
+    assert_eq!(run.poll_if_woken(), Poll::Pending);
+    while let Some(at) = clock.next_sleeper() {
+        clock.advance_to(at);
+        if run.poll_if_woken().is_ready() {
+            break;
+        }
+    }
+    assert_eq!(calls.take(), [('A', ms(0)), ('B', ms(100)), ('C', ms(200))]);
+}
+
+#[test]
+fn a_worker_at_an_empty_line_has_no_alarm_set() {
+    let (shaper, clock) = ten_a_second();
+    let mut run = Task::new(shaper.clone().run(async |_: char| {}));
+    push_all(&shaper, ['A', 'B']);
+    assert_eq!((run.poll(), clock.sleepers()), (Poll::Pending, 1));
+    shaper.push_cost('C', 0).unwrap();
+    clock.advance(ms(100));
+    assert_eq!((run.poll_if_woken(), clock.sleepers()), (Poll::Pending, 0));
+    assert_eq!(shaper.push('D'), Ok(ms(100)));
+    assert_eq!((run.poll_if_woken(), clock.sleepers()), (Poll::Pending, 1));
+    assert_eq!(shaper.close_now(), ['D']);
+    assert_eq!((run.poll_if_woken(), clock.sleepers()), (Poll::Ready(()), 0));
+}
+
+/// A handler that takes 250 ms where items are 100 ms apart: late, in order, none lost.
+#[test]
+fn a_slow_handler_makes_later_items_late_and_loses_none() {
+    let (shaper, clock) = ten_a_second();
+    let began = clock.now();
+    let calls = RefCell::new(Vec::new());
+    let handler = |name: char| {
+        calls.borrow_mut().push((name, clock.now().since(began)));
+        tidegate::Timer::sleep_until(&clock, clock.now().plus(ms(250)))
+    };
+    let mut run = Task::new(shaper.clone().run(handler));
+    push_all(&shaper, ['A', 'B', 'C']);
+    shaper.close();
+    assert_eq!(run.poll(), Poll::Pending);
+    while let Some(at) = clock.next_sleeper() {
+        clock.advance_to(at);
+        if run.poll_if_woken().is_ready() {
+            break;
+        }
+    }
+    assert_eq!(calls.take(), [('A', ms(0)), ('B', ms(250)), ('C', ms(500))]);
+    assert!(shaper.is_empty());
+}
+
+#[test]
+fn a_handler_that_panics_takes_one_item_with_it_and_no_more() {
+    let (shaper, _clock) = ten_a_second();
+    shaper.push('A').unwrap();
+    shaper.push_cost('B', 0).unwrap();
+    let mut run = Task::new(shaper.clone().run(async |name: char| assert_ne!(name, 'A', "bad")));
+    assert!(catch_unwind(AssertUnwindSafe(|| run.poll())).is_err());
+    drop(run);
+
+    let handled = RefCell::new(Vec::new());
+    shaper.close();
+    let rest = crate::tasks::now(shaper.run(async |name| handled.borrow_mut().push(name)));
+    assert_eq!((rest, handled.take()), (Some(()), vec!['B']));
+}
+
+#[test]
+fn a_panicking_thread_leaves_the_rest_to_others() {
+    let (shaper, _clock) = ten_a_second();
+    shaper.push('A').unwrap();
+    shaper.push_cost('B', 0).unwrap();
+    let worker = shaper.clone();
+    let panicked = thread::spawn(move || worker.run_blocking(|name| assert_ne!(name, 'A', "bad")));
+    assert!(panicked.join().is_err());
+    assert_eq!(shaper.next_blocking(), Some('B'));
+}
+
+#[test]
+fn a_thread_sleeps_until_the_slot_and_is_woken_by_an_item_and_by_the_end() {
+    let (shaper, clock) = ten_a_second();
+    let (worker, begun) = (shaper.clone(), clock.now());
+    let handled = thread::spawn(move || {
+        let mut handled = Vec::new();
+        worker.run_blocking(|name| handled.push(name));
+        handled
+    });
+    push_all(&shaper, ['A', 'B']);
+    while clock.sleepers() == 0 {
+        thread::yield_now();
+    }
+    assert_eq!(clock.next_sleeper(), Some(begun.plus(ms(100))));
+    clock.advance(ms(100));
+    shaper.close();
+    assert_eq!(handled.join().unwrap(), ['A', 'B']);
+}
+
+/// Two threads push, two take, by the system's clock at the highest pace there is: what was taken in
+/// comes out, once each, and of each producer in its order.
+#[test]
+fn two_producers_and_two_workers_count_exactly() {
+    const EACH: u32 = 20_000;
+    let shaper = Shaper::new(spec(1_000_000, 50)).unwrap();
+    let handled = [(); 2].map(|()| Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        let workers = handled.each_ref().map(|handled| {
+            let shaper = shaper.clone();
+            scope.spawn(move || shaper.run_blocking(|item| handled.lock().unwrap().push(item)))
+        });
+        let producers = [0, 1].map(|producer| {
+            let shaper = &shaper;
+            scope.spawn(move || (0..EACH).for_each(|number| insist(shaper, (producer, number))))
+        });
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        shaper.close();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+    let handled = handled.map(|handled| handled.into_inner().unwrap());
+    for by_one in &handled {
+        for producer in [0, 1] {
+            let of = by_one.iter().filter(|(from, _)| *from == producer);
+            assert!(of.is_sorted(), "each worker sees each producer's items in their order");
+        }
+    }
+    let mut all = handled.concat();
+    all.sort_unstable();
+    assert!(all.into_iter().eq([0, 1].into_iter().flat_map(|p| (0..EACH).map(move |n| (p, n)))));
+}
+
+/// Pushes until it is taken in: by far the most often it is the line that is full.
+fn insist(shaper: &Shaper<(u32, u32)>, item: (u32, u32)) {
+    while let Err(refused) = shaper.push(item) {
+        assert!(matches!(refused.refusal, Refusal::Full { .. } | Refusal::Behind), "{refused}");
+        thread::yield_now();
+    }
+}
+
+#[cfg(feature = "stream")]
+#[test]
+fn a_stream_gives_each_item_in_its_slot_and_ends() {
+    use futures_core::Stream as _;
+    use std::future::poll_fn;
+    use std::pin::Pin;
+
+    let (shaper, clock) = ten_a_second();
+    let mut stream = shaper.stream();
+    push_all(&shaper, ['A', 'B']);
+    shaper.close();
+    let mut next = || Task::new(poll_fn(|context| Pin::new(&mut stream).poll_next(context))).poll();
+    assert_eq!((next(), next()), (Poll::Ready(Some('A')), Poll::Pending));
+    clock.advance(Micros::from_micros(99_999));
+    assert_eq!(next(), Poll::Pending);
+    clock.advance(Micros::from_micros(1));
+    assert_eq!(
+        (next(), next(), next()),
+        (Poll::Ready(Some('B')), Poll::Ready(None), Poll::Ready(None))
+    );
+}

@@ -1,0 +1,296 @@
+//! When the store is slow or away: what each rule does then, and that the store is exact once it is back.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use crate::server::{Events, Server, check, gate_over, gate_with, rule, settings, until_lost};
+use tidegate::{
+    Algorithm, Micros, OnStoreError, Policy, Secret, SharedGate, SharedGateError, StoreError,
+};
+
+fn token(limit: u64, on_store_error: OnStoreError) -> tidegate::RuleSpec {
+    rule(Algorithm::TokenBucket, limit).on_store_error(on_store_error)
+}
+
+/// The words that an outage was told with, once, and that it ended, once.
+fn one_outage(events: &Events, reason: &str) {
+    let told = events.told();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains(reason), "{told:?}");
+    assert_eq!(told[1], "back");
+}
+
+async fn remaining(gate: &SharedGate) -> u64 {
+    let answer = check(gate, "ada", 1).await;
+    assert!(!answer.is_degraded());
+    answer.reported().unwrap().decision().remaining
+}
+
+#[tokio::test]
+async fn a_killed_server_is_one_outage_and_a_new_one_is_found() {
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
+    assert_eq!(remaining(&gate).await, 9);
+    server.kill();
+    until_lost(&gate, &events).await;
+    for _ in 0..50 {
+        let answer = check(&gate, "ada", 1).await;
+        assert!(answer.is_allowed() && answer.is_degraded() && answer.is_unlimited());
+    }
+    assert!(gate.degraded() >= 50);
+    server.start_again(&[]);
+    gate.recovered().await;
+    assert_eq!(remaining(&gate).await, 9, "its memory was lost with it, and not the limit");
+    one_outage(&events, "can not be reached");
+}
+
+#[tokio::test]
+async fn a_store_without_memory_left_is_away_until_it_has_some() {
+    let server = Server::start(&["--maxmemory-policy", "noeviction"]);
+    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Closed)]).await;
+    assert_eq!(remaining(&gate).await, 9);
+    server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    assert_eq!(until_lost(&gate, &events).await, 1, "one answer says it");
+    let answer = check(&gate, "ada", 1).await;
+    assert!(!answer.is_allowed() && answer.is_degraded() && answer.is_unavailable());
+    assert!(answer.retry_after().unwrap() > Micros::ZERO, "denied, and not `at once`");
+    server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    gate.recovered().await;
+    assert_eq!(remaining(&gate).await, 8, "exact again");
+    one_outage(&events, "no memory left");
+}
+
+#[tokio::test]
+async fn nothing_is_decided_on_a_replica_also_not_on_one_that_can_be_written() {
+    for read_only in ["yes", "no"] {
+        let server = Server::start(&["--replica-read-only", read_only]);
+        let rules = vec![token(10, OnStoreError::Open)];
+        let (gate, events) = gate_over(&server.url(), rules.clone()).await;
+        assert_eq!(remaining(&gate).await, 9);
+        server.run::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
+        if read_only == "yes" {
+            assert_eq!(until_lost(&gate, &events).await, 1);
+            assert!(check(&gate, "ada", 1).await.is_degraded());
+        }
+        let late = SharedGate::new(Policy::new(rules).unwrap(), settings(&server.url()), |_| {});
+        let late = late.unwrap();
+        assert_eq!(late.connected().await, Err(StoreError::ReadOnly));
+        assert!(check(&late, "ada", 1).await.is_degraded());
+        server.run::<()>(&["REPLICAOF", "NO", "ONE"]);
+        late.recovered().await;
+        gate.recovered().await;
+        assert_eq!(remaining(&gate).await, 8);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_is_asked_a_few_times_and_then_left_alone() {
+    let server = Server::start(&[]);
+    let mut quick = settings(&server.url());
+    quick.timeout = Micros::from_millis(10);
+    let mut controls = server.connect();
+    let (gate, events) = gate_with(quick, vec![token(100, OnStoreError::Open)]).await;
+    redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
+    let asked = until_lost(&gate, &events).await;
+    assert!(asked >= 5, "a single slow answer is none: {asked}");
+    // Nothing more is sent, so nothing waits.
+    for _ in 0..1_000 {
+        assert!(check(&gate, "ada", 1).await.is_degraded());
+    }
+    redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
+    gate.recovered().await;
+    one_outage(&events, "did not answer in time");
+}
+
+#[tokio::test]
+async fn a_script_that_does_not_end_keeps_the_store_away_and_no_longer() {
+    let server = Server::start(&["--busy-reply-threshold", "1"]);
+    let mut quick = settings(&server.url());
+    quick.timeout = Micros::from_millis(10);
+    let (gate, events) = gate_with(quick, vec![token(100, OnStoreError::Open)]).await;
+    let mut controls = server.connect();
+    let mut hog = server.connect();
+    let script = redis::cmd("EVAL").arg("while true do end").arg(0).get_packed_command();
+    hog.send_packed_command(&script).unwrap();
+    until_lost(&gate, &events).await;
+    assert!(check(&gate, "ada", 1).await.is_degraded());
+    redis::cmd("SCRIPT").arg("KILL").exec(&mut controls).unwrap();
+    gate.recovered().await;
+    let told = events.told();
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_still_reads_its_data_is_waited_for() {
+    let mut server = Server::start(&["--rdbcompression", "no"]);
+    let (gate, _) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
+    let many = "for i = 1, 2000 do redis.call('SET', 'other' .. i, string.rep('x', 1000)) end";
+    server.run::<()>(&["EVAL", many, "0"]);
+    assert_eq!(remaining(&gate).await, 9);
+    server.run::<()>(&["SAVE"]);
+    server.kill();
+    server.start_again(&[
+        "--key-load-delay",
+        "10000",
+        "--loading-process-events-interval-bytes",
+        "1024",
+    ]);
+    let rules = vec![token(10, OnStoreError::Open)];
+    let late =
+        SharedGate::new(Policy::new(rules).unwrap(), settings(&server.url()), |_| {}).unwrap();
+    assert_eq!(late.connected().await, Err(StoreError::Loading));
+    server.run::<()>(&["CONFIG", "SET", "key-load-delay", "0"]);
+    late.recovered().await;
+    assert_eq!(remaining(&late).await, 8, "what was saved is what counts");
+}
+
+#[tokio::test]
+async fn requests_beyond_those_that_may_be_under_way_are_not_sent() {
+    let server = Server::start(&[]);
+    let mut narrow = settings(&server.url());
+    narrow.max_in_flight = 1;
+    let (gate, events) = gate_with(narrow, vec![token(100, OnStoreError::Closed)]).await;
+    let mut controls = server.connect();
+    redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
+    let first = check(&gate, "ada", 1);
+    let others = async {
+        for _ in 0..10 {
+            assert!(check(&gate, "ada", 1).await.is_unavailable());
+        }
+        redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
+    };
+    let (first, ()) = tokio::join!(biased; first, others);
+    assert!(first.is_allowed() && !first.is_degraded());
+    assert_eq!(first.reported().unwrap().decision().remaining, 99);
+    assert_eq!(events.told(), Vec::<String>::new(), "the store itself is well");
+}
+
+#[tokio::test]
+async fn a_local_rule_goes_on_from_what_this_node_has_admitted() {
+    let mut server = Server::start(&[]);
+    let mut shared = settings(&server.url());
+    shared.nodes = 2;
+    let (gate, events) = gate_with(shared, vec![token(20, OnStoreError::Local)]).await;
+    for _ in 0..7 {
+        assert!(check(&gate, "ada", 1).await.is_allowed());
+    }
+    server.kill();
+    until_lost(&gate, &events).await;
+    let mut told = Vec::new();
+    for _ in 0..5 {
+        let answer = check(&gate, "ada", 1).await;
+        assert!(answer.is_degraded() && !answer.is_unavailable());
+        told.push((answer.is_allowed(), answer.reported().unwrap().decision().limit));
+    }
+    assert_eq!(told, [(true, 10), (true, 10), (true, 10), (false, 10), (false, 10)]);
+    let stranger = check(&gate, "bob", 1).await;
+    assert!(stranger.is_allowed());
+}
+
+#[tokio::test]
+async fn more_than_this_nodes_part_leaves_no_debt() {
+    let mut server = Server::start(&[]);
+    let mut shared = settings(&server.url());
+    shared.nodes = 2;
+    let (gate, events) = gate_with(shared, vec![token(20, OnStoreError::Local)]).await;
+    for _ in 0..20 {
+        assert!(check(&gate, "ada", 1).await.is_allowed());
+    }
+    server.kill();
+    until_lost(&gate, &events).await;
+    let answer = check(&gate, "ada", 1).await;
+    assert!(!answer.is_allowed());
+    let day = Micros::from_secs(86_400);
+    assert!(answer.reset_after() <= day, "{:?}", answer.reset_after());
+}
+
+#[tokio::test]
+async fn a_closed_rule_keeps_a_local_one_from_being_charged() {
+    let mut server = Server::start(&[]);
+    let closed =
+        rule(Algorithm::FixedWindow, 5).when("user", "ada").on_store_error(OnStoreError::Closed);
+    let rules = vec![token(3, OnStoreError::Local), closed];
+    let (gate, events) = gate_over(&server.url(), rules).await;
+    server.kill();
+    until_lost(&gate, &events).await;
+    for _ in 0..10 {
+        let answer = check(&gate, "ada", 1).await;
+        assert!(answer.is_unavailable());
+        assert_eq!(answer.matched()[0].decision().remaining, 3);
+        assert_eq!(answer.reported().unwrap().rule().name(), "fixed_window");
+    }
+    let free = check(&gate, "ada", 0).await;
+    assert!(free.is_allowed() && free.is_degraded(), "a cost of nothing is always allowed");
+    let peeked = check(&gate, "bob", 1).await;
+    assert_eq!(peeked.reported().unwrap().decision().remaining, 2);
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_is_told_so_and_let_in_once_the_password_is_right() {
+    let server = Server::start(&[]);
+    server.run::<()>(&["ACL", "SETUSER", "tide", "on", ">right", "~t:*", "+@all"]);
+    let gate = |password: Secret| {
+        let mut settings = settings(&server.url());
+        settings.username = Some("tide".to_owned());
+        settings.password = Some(password);
+        settings.key_prefix = "t:".to_owned();
+        let policy = Policy::new(vec![token(10, OnStoreError::Open)]).unwrap();
+        SharedGate::new(policy, settings, |_| {}).unwrap()
+    };
+    let wrong = gate(Secret::Text("wrong".to_owned()));
+    assert!(matches!(wrong.connected().await, Err(StoreError::Denied(_))));
+    let missing = gate(Secret::File(server.folder.0.join("password")));
+    assert!(
+        matches!(missing.connected().await, Err(StoreError::Denied(told)) if told.contains("password"))
+    );
+    std::fs::write(server.folder.0.join("password"), "right\n").unwrap();
+    missing.recovered().await;
+    assert_eq!(remaining(&missing).await, 9);
+}
+
+#[tokio::test]
+async fn a_store_that_evicts_is_told_of_once() {
+    let server = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
+    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
+    while events.told().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(remaining(&gate).await, 9);
+    let told = events.told();
+    assert!(told.len() == 1 && told[0].contains("allkeys-lru"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_key_of_somebody_else_is_that_requests_trouble_alone() {
+    let server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
+    server.run::<()>(&["RPUSH", "tidegate:default:token_bucket:eve", "x"]);
+    for _ in 0..20 {
+        assert!(check(&gate, "eve", 1).await.is_degraded());
+    }
+    assert_eq!(remaining(&gate).await, 9);
+    assert_eq!(events.told(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn verbs_for_operators_say_that_the_store_is_away() {
+    let mut server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
+    server.kill();
+    until_lost(&gate, &events).await;
+    let descriptors = [tidegate::Descriptor::new(&[("user", "ada")])];
+    let request = tidegate::Request::new("default", &descriptors);
+    assert_eq!(gate.reset(&request).await, Err(StoreError::Away));
+    assert_eq!(gate.refund(&request).await.map(|_| ()), Err(StoreError::Away));
+    assert!(gate.peek(&request).await.is_degraded());
+}
+
+#[tokio::test]
+async fn settings_that_can_not_be_make_no_gate() {
+    let policy = || Policy::new(vec![token(3, OnStoreError::Local)]).unwrap();
+    let mut wrong = settings("redis://127.0.0.1:1");
+    wrong.nodes = 4;
+    let told = SharedGate::new(policy(), wrong.clone(), |_| {}).unwrap_err();
+    assert!(matches!(told, SharedGateError::NoShare { units: 3, nodes: 4, .. }), "{told}");
+    (wrong.nodes, wrong.key_prefix) = (0, "{x}".to_owned());
+    let told = SharedGate::new(policy(), wrong, |_| {}).unwrap_err();
+    assert!(matches!(&told, SharedGateError::Settings(all) if all.len() == 2), "{told}");
+}

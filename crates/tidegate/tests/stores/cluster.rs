@@ -1,0 +1,132 @@
+//! A store that is a cluster: rules that meet in one slot, and slots that move while they are asked.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use crate::server::{Server, check, gate_over, rule};
+use tidegate::{Algorithm, Micros, RuleSpec, SharedGate, Spec};
+
+/// Two primaries, each with half of the slots.
+struct Cluster([Server; 2]);
+
+impl Cluster {
+    fn start() -> Self {
+        let node =
+            || Server::start(&["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"]);
+        let cluster = Self([node(), node()]);
+        let [one, two] = &cluster.0;
+        one.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
+        two.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
+        one.run::<()>(&["CONFIG", "SET", "cluster-announce-ip", "127.0.0.1"]);
+        one.run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &two.port.to_string()]);
+        let agreed = |node: &Server| {
+            let info: String = node.run(&["CLUSTER", "INFO"]);
+            info.contains("cluster_state:ok") && info.contains("cluster_size:2")
+        };
+        while !cluster.0.iter().all(agreed) {
+            std::thread::yield_now();
+        }
+        cluster
+    }
+
+    fn url(&self) -> String {
+        format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", self.0[0].port, self.0[1].port)
+    }
+
+    fn id(&self, node: usize) -> String {
+        self.0[node].run(&["CLUSTER", "MYID"])
+    }
+
+    /// The node that holds a key, and the other one.
+    fn holder(&self, key: &str) -> (usize, usize) {
+        let slot: u32 = self.0[0].run(&["CLUSTER", "KEYSLOT", key]);
+        if slot < 8192 { (0, 1) } else { (1, 0) }
+    }
+}
+
+fn bucket(name: &str) -> RuleSpec {
+    let spec = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(86_400));
+    RuleSpec::new(name, spec).key(["user"])
+}
+
+async fn remaining(gate: &SharedGate, user: &str) -> u64 {
+    let answer = check(gate, user, 1).await;
+    assert!(!answer.is_degraded(), "{answer:?}");
+    answer.reported().unwrap().decision().remaining
+}
+
+#[tokio::test]
+async fn keys_on_every_node_are_decided_and_none_on_a_wrong_one() {
+    let cluster = Cluster::start();
+    let (gate, events) = gate_over(&cluster.url(), vec![bucket("a")]).await;
+    for round in 0..3 {
+        for user in 0..20 {
+            assert_eq!(remaining(&gate, &format!("u{user}")).await, 9 - round);
+        }
+    }
+    assert_eq!(events.told(), Vec::<String>::new());
+    let keys = cluster.0.each_ref().map(|node| node.run::<u64>(&["DBSIZE"]));
+    assert!(keys.iter().all(|keys| *keys >= 3), "both nodes hold some: {keys:?}");
+}
+
+#[tokio::test]
+async fn rules_that_are_tagged_alike_meet_in_one_slot_and_others_are_told() {
+    let cluster = Cluster::start();
+    let tagged = ["a", "b"].map(|name| bucket(name).hash_tag("user"));
+    let (gate, events) = gate_over(&cluster.url(), tagged.to_vec()).await;
+    for user in 0..20 {
+        let user = format!("{{u{user}}}");
+        assert_eq!(remaining(&gate, &user).await, 9);
+        assert_eq!(check(&gate, &user, 1).await.matched().len(), 2);
+    }
+    let apart = ["a", "b", "c"].map(bucket);
+    let (gate, told) = gate_over(&cluster.url(), apart.to_vec()).await;
+    let mut degraded = 0;
+    for user in 0..20 {
+        degraded += u64::from(check(&gate, &format!("u{user}"), 1).await.is_degraded());
+    }
+    assert!(degraded > 0, "three keys of one request are in one slot by chance only");
+    assert_eq!((events.told(), told.told()), (vec![], vec![]), "the store itself is well");
+}
+
+#[tokio::test]
+async fn a_slot_that_moves_is_followed_and_nothing_counts_twice() {
+    let cluster = Cluster::start();
+    let (gate, events) = gate_over(&cluster.url(), vec![rule(Algorithm::TokenBucket, 10)]).await;
+    let key = "tidegate:default:token_bucket:ada";
+    assert_eq!(remaining(&gate, "ada").await, 9);
+
+    let (from, to) = cluster.holder(key);
+    let slot = cluster.0[0].run::<u32>(&["CLUSTER", "KEYSLOT", key]).to_string();
+    let (old, new) = (&cluster.0[from], &cluster.0[to]);
+    new.run::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &cluster.id(from)]);
+    old.run::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &cluster.id(to)]);
+    assert_eq!(remaining(&gate, "ada").await, 8, "still on the old node");
+    old.run::<()>(&["MIGRATE", "127.0.0.1", &new.port.to_string(), key, "0", "5000"]);
+    assert_eq!(remaining(&gate, "ada").await, 7, "the old node asks to go to the new one");
+    for node in [new, old] {
+        node.run::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &cluster.id(to)]);
+    }
+    assert_eq!(remaining(&gate, "ada").await, 6, "it has moved");
+    assert_eq!(remaining(&gate, "ada").await, 5);
+    assert_eq!(events.told(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn one_node_that_is_away_does_not_take_the_other_with_it() {
+    let mut cluster = Cluster::start();
+    for node in &cluster.0 {
+        node.run::<()>(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    let (gate, _) = gate_over(&cluster.url(), vec![bucket("a")]).await;
+    let user_on = |node: usize| {
+        let lives_there =
+            |user: &String| cluster.holder(&format!("tidegate:default:a:{user}")).0 == node;
+        (0..).map(|number| format!("u{number}")).find(lives_there).unwrap()
+    };
+    let (gone, there) = (user_on(1), user_on(0));
+    assert_eq!(remaining(&gate, &there).await, 9);
+    cluster.0[1].kill();
+    for left in (0..8).rev() {
+        assert!(check(&gate, &gone, 1).await.is_degraded());
+        assert_eq!(remaining(&gate, &there).await, left + 1);
+    }
+}

@@ -1,0 +1,8 @@
+//! The gate over real stores: reached in every form, shared, slow or away, in a cluster.
+#![cfg(all(feature = "redis", not(loom)))]
+
+mod away;
+mod cluster;
+mod reached;
+mod server;
+mod shared;

@@ -1,0 +1,109 @@
+//! The ways to a store: Sentinel, TLS, a socket; and that a new primary is found.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::server::{
+    Folder, Server, check, gate_over, gate_with, path, rule, settings, until_lost,
+};
+use tidegate::{Algorithm, Policy, SharedGate, StoreError};
+
+async fn remaining(gate: &SharedGate) -> u64 {
+    let answer = check(gate, "ada", 1).await;
+    assert!(!answer.is_degraded());
+    answer.reported().unwrap().decision().remaining
+}
+
+#[tokio::test]
+async fn sentinel_names_the_primary_and_after_a_failover_the_new_one() {
+    let mut primary = Server::start(&[]);
+    let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+    let folder = Folder::new();
+    let config = folder.0.join("sentinel.conf");
+    let monitored = format!(
+        "sentinel monitor main 127.0.0.1 {} 1\nsentinel down-after-milliseconds main 300\n",
+        primary.port
+    );
+    std::fs::write(&config, monitored).unwrap();
+    let sentinel = Server::start_sentinel(&config);
+
+    let url = format!("redis+sentinel://127.0.0.1:{}/main", sentinel.port);
+    let (gate, events) = gate_over(&url, vec![rule(Algorithm::TokenBucket, 10)]).await;
+    assert_eq!(remaining(&gate).await, 9);
+    // The replica has it all before its primary goes.
+    while replica.run::<u64>(&["EXISTS", "tidegate:default:token_bucket:ada"]) == 0
+        || !knows_replica(&sentinel)
+    {
+        std::thread::yield_now();
+    }
+    primary.kill();
+    until_lost(&gate, &events).await;
+    gate.recovered().await;
+    assert_eq!(remaining(&gate).await, 8, "the new primary goes on from where the old one was");
+    let told: String = replica.run(&["INFO", "replication"]);
+    assert!(told.contains("role:master"), "{told}");
+}
+
+fn knows_replica(sentinel: &Server) -> bool {
+    let known: Vec<redis::Value> = sentinel.run(&["SENTINEL", "REPLICAS", "main"]);
+    !known.is_empty()
+}
+
+#[tokio::test]
+async fn a_socket_and_a_database_of_ones_own() {
+    let folder = Folder::new();
+    let socket = folder.0.join("redis.sock");
+    let server = Server::start(&["--unixsocket", &path(&socket)]);
+    let url = format!("unix://{}?db=3", path(&socket));
+    let (gate, _) = gate_over(&url, vec![rule(Algorithm::TokenBucket, 10)]).await;
+    assert_eq!(remaining(&gate).await, 9);
+    let (other, _) = gate_over(&server.url(), vec![rule(Algorithm::TokenBucket, 10)]).await;
+    assert_eq!(remaining(&other).await, 9, "another database, another limiter");
+    let (same, _) =
+        gate_over(&format!("{}/3", server.url()), vec![rule(Algorithm::TokenBucket, 10)]).await;
+    assert_eq!(remaining(&same).await, 8);
+}
+
+/// A certificate for 127.0.0.1 that signs itself, and its key.
+fn certificate(folder: &Path) -> (String, String) {
+    let (certificate, key) = (path(&folder.join("cert.pem")), path(&folder.join("key.pem")));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+        .args(["-days", "2", "-subj", "/CN=localhost", "-addext"])
+        .args(["subjectAltName=IP:127.0.0.1,DNS:localhost", "-addext"])
+        .args(["basicConstraints=critical,CA:FALSE", "-keyout", &key, "-out", &certificate])
+        .output()
+        .expect("openssl can not be run: install the package `openssl`");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    (certificate, key)
+}
+
+#[tokio::test]
+async fn tls_goes_only_to_who_has_a_certificate_that_is_trusted() {
+    let folder = Folder::new();
+    let (certificate, key) = certificate(&folder.0);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let _server = Server::start(&[
+        "--tls-port",
+        &port.to_string(),
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+        "--tls-auth-clients",
+        "no",
+    ]);
+    let url = format!("rediss://127.0.0.1:{port}");
+    let mut trusting = settings(&url);
+    trusting.tls_roots = Some(certificate.into());
+    let (gate, _) = gate_with(trusting, vec![rule(Algorithm::TokenBucket, 10)]).await;
+    assert_eq!(remaining(&gate).await, 9);
+
+    let policy = Policy::new(vec![rule(Algorithm::TokenBucket, 10)]).unwrap();
+    let wary = SharedGate::new(policy, settings(&url), |_| {}).unwrap();
+    let told = wary.connected().await;
+    assert!(matches!(&told, Err(StoreError::Unreachable(_))), "{told:?}");
+}

@@ -1,0 +1,13 @@
+//! Waiting its turn: order, deadlines, leaving, threads, tasks, permits.
+
+mod gate;
+mod in_flight;
+mod limiter;
+#[cfg(feature = "tokio")]
+mod on_tokio;
+#[path = "../common/packed/mod.rs"]
+mod packed;
+#[path = "../common/tasks/mod.rs"]
+mod tasks;
+mod threads;
+mod walk;

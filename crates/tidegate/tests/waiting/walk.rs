@@ -1,0 +1,235 @@
+//! Random arrivals, waits and departures, held equal to a queue that is played out naively.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::VecDeque;
+
+use crate::packed::{long, spec_of};
+use crate::tasks::{Task, run_until};
+use testkit::model::{self, Model};
+use testkit::traffic::Rng;
+use tidegate::{Clock, Decision, Limiter, ManualClock, Micros, Timestamp};
+
+/// How a request ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It runs at this time.
+    Runs(u64),
+    /// It is refused, with the time it would have taken; none is never.
+    Refused(Option<u64>),
+    /// It left before.
+    Left,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    number: usize,
+    cost: u64,
+}
+
+/// A limiter as its definition has it, and those before it in their order; time jumps from one
+/// admission to the next.
+#[derive(Clone)]
+struct Naive {
+    model: Model,
+    now_us: u64,
+    line: VecDeque<Waiter>,
+    ends: Vec<Option<End>>,
+}
+
+impl Naive {
+    fn new(policy: model::Policy, now_us: u64) -> Self {
+        Self { model: Model::new(policy), now_us, line: VecDeque::new(), ends: Vec::new() }
+    }
+
+    /// When the head goes, if it ever does.
+    fn next_us(&mut self) -> Option<u64> {
+        let head = self.line.front()?;
+        Some(self.now_us + self.model.peek(self.now_us, head.cost).retry_after_us?)
+    }
+
+    /// Lets all go whose time comes up to `until_us`.
+    fn pass(&mut self, until_us: u64) {
+        while let Some(at) = self.next_us().filter(|at| *at <= until_us) {
+            self.now_us = at;
+            let head = self.line.pop_front().expect("there is a head");
+            let told = self.model.step(at, head.cost);
+            assert!(told.allowed, "the model's own wait suffices");
+            self.ends[head.number] = Some(End::Runs(at + told.delay_us));
+        }
+        self.now_us = until_us;
+    }
+
+    /// One arrives; it stays in the line if it could run in time should nobody leave.
+    fn arrive(&mut self, cost: u64, max_wait_us: u64) {
+        let waiter = Waiter { number: self.ends.len(), cost };
+        self.ends.push(None);
+        let mut future = self.clone();
+        future.line.push_back(waiter);
+        future.pass(u64::MAX >> 12);
+        let taken = match future.ends[waiter.number] {
+            Some(End::Runs(at)) => at - self.now_us,
+            _ => return self.ends[waiter.number] = Some(End::Refused(None)),
+        };
+        let may_wait = max_wait_us > 0 || self.line.is_empty() && taken == 0;
+        if taken <= max_wait_us && may_wait {
+            self.line.push_back(waiter);
+            self.pass(self.now_us);
+        } else {
+            self.ends[waiter.number] = Some(End::Refused(Some(taken)));
+        }
+    }
+
+    fn leave(&mut self, number: usize) {
+        let before = self.line.len();
+        self.line.retain(|waiter| waiter.number != number);
+        if self.line.len() < before {
+            self.ends[number] = Some(End::Left);
+            self.pass(self.now_us);
+        }
+    }
+}
+
+fn small_policy(rng: &mut Rng, algorithm: model::Algorithm) -> model::Policy {
+    let window_us = rng.pick([1_000, 1_200, 7_000, 60_000]);
+    let mut policy = model::Policy::new(algorithm, rng.between(1, 12), window_us);
+    policy.buckets = rng.pick([1, 2, 5, 10]);
+    policy.strict = rng.chance(50);
+    policy.anchor_first_request = rng.chance(50);
+    policy.capacity = Some(rng.between(1, 15));
+    policy.resolution_us = rng.pick([1, 1, 300]);
+    policy
+}
+
+/// What the task of a waiter came to.
+fn end_of(task: &Task<'_, Decision>) -> Option<End> {
+    task.end.as_ref().map(|(at, decision)| match decision.retry_after() {
+        Some(Micros::ZERO) => End::Runs(at.as_micros()),
+        refused => End::Refused(refused.map(Micros::as_micros)),
+    })
+}
+
+/// One case: some arrive, some leave, whoever they are and however often they were polled.
+fn walk(seed: u64, algorithm: model::Algorithm) {
+    let mut rng = Rng::new(seed);
+    let policy = small_policy(&mut rng, algorithm);
+    let window_us = policy.window_us;
+    let clock =
+        ManualClock::starting_at(Timestamp::from_micros(1_700_000_000_000_000 + rng.below(9_999)));
+    let limiter = Limiter::with_clock(spec_of(&policy), clock.clone()).expect("a sound rule");
+    let largest = policy.limit_figure() + 1;
+    let mut naive = Naive::new(policy.clone(), clock.now().as_micros());
+    let mut tasks: Vec<Task<'_, Decision>> = Vec::new();
+    for _ in 0..60 {
+        match rng.below(10) {
+            0..5 => {
+                let cost = rng.skewed(largest);
+                let max_wait_us = rng.pick([0, window_us / 3, window_us, 20 * window_us]);
+                naive.arrive(cost, max_wait_us);
+                let max_wait = Micros::from_micros(max_wait_us);
+                tasks.push(Task::begun(limiter.acquire(cost, max_wait), &clock));
+            }
+            5..7 if !tasks.is_empty() => {
+                let number = usize::try_from(rng.below(tasks.len() as u64)).expect("few");
+                // One that is admitted and only held by a queue keeps its slot, and has its end.
+                naive.leave(number);
+                if naive.ends[number] == Some(End::Left) {
+                    tasks[number].cancel();
+                }
+            }
+            _ => {
+                let until = clock.now().plus(Micros::from_micros(rng.below(window_us)));
+                run_until(&mut tasks, &clock, until);
+                naive.pass(until.as_micros());
+            }
+        }
+        run_until(&mut tasks, &clock, clock.now());
+        assert_eq!(limiter.waiting(), naive.line.len(), "seed {seed}: {policy:?}");
+    }
+    let until = clock.now().plus(Micros::from_secs(3_600));
+    run_until(&mut tasks, &clock, until);
+    naive.pass(until.as_micros());
+    for (number, task) in tasks.iter().enumerate() {
+        let end = end_of(task).or(Some(End::Left));
+        assert_eq!(end, naive.ends[number], "seed {seed}, request {number}: {policy:?}");
+    }
+    assert_eq!((limiter.waiting(), clock.sleepers()), (0, 0));
+}
+
+#[test]
+fn waiting_is_a_queue_played_out_whoever_leaves_it() {
+    let seeds = if long() { 20_000 } else { 400 };
+    for algorithm in model::Algorithm::ALL {
+        (0..seeds).for_each(|seed| walk(seed, algorithm));
+    }
+}
+
+/// Six wait, and one of them is dropped right after it was polled so often, or woken so often and not
+/// polled: all others end as if it had left the naive queue at that time.
+#[test]
+fn cancellation_at_every_await_point_leaves_no_trace() {
+    let mut told = 0;
+    for algorithm in model::Algorithm::ALL {
+        for victim in 0..COSTS.len() {
+            for step in 0..8 {
+                told += u32::from(leaves_no_trace(algorithm, victim, step));
+            }
+        }
+    }
+    assert!(told > 100, "only {told} left while they waited");
+}
+
+const COSTS: [u64; 6] = [3, 2, 4, 1, 5, 2];
+
+/// Tells whether the victim still waited when it was dropped.
+fn leaves_no_trace(algorithm: model::Algorithm, victim: usize, step: usize) -> bool {
+    let clock = ManualClock::new();
+    let mut policy = model::Policy::new(algorithm, 5, 1_000);
+    policy.capacity = Some(5);
+    let limiter = Limiter::with_clock(spec_of(&policy), clock.clone()).expect("a sound rule");
+    let mut naive = Naive::new(policy, clock.now().as_micros());
+    assert!(limiter.admits(5) && naive.model.step(naive.now_us, 5).allowed);
+    let mut tasks: Vec<_> = COSTS
+        .iter()
+        .map(|cost| {
+            naive.arrive(*cost, 60_000_000);
+            Task::begun(limiter.acquire(*cost, Micros::from_secs(60)), &clock)
+        })
+        .collect();
+    // An even step drops it when it was polled, an odd one when it was woken.
+    while !is_at(&tasks[victim], step) && !tasks[victim].is_over() {
+        match tasks.iter_mut().find(|task| task.is_woken()) {
+            Some(task) => drop(task.poll(&clock)),
+            None => clock.advance_to(clock.next_sleeper().expect("somebody waits")),
+        }
+    }
+    let now_us = clock.now().as_micros();
+    naive.pass(now_us - 1);
+    if tasks[victim].is_over() || naive.ends[victim].is_some() || is_held(&naive, victim, now_us) {
+        return false;
+    }
+    naive.now_us = now_us;
+    naive.leave(victim);
+    tasks[victim].cancel();
+    crate::tasks::run(&mut tasks, &clock);
+    naive.pass(clock.now().as_micros());
+    let ends: Vec<_> = tasks.iter().map(|task| end_of(task).or(Some(End::Left))).collect();
+    assert_eq!(ends, naive.ends, "{algorithm:?}: {victim} at step {step}");
+    assert_eq!((limiter.waiting(), clock.sleepers()), (0, 0));
+    true
+}
+
+/// Whether a queue has admitted it, to run later.
+fn is_held(naive: &Naive, victim: usize, now_us: u64) -> bool {
+    let mut now = naive.clone();
+    now.pass(now_us);
+    matches!(now.ends[victim], Some(End::Runs(at)) if at > now_us)
+}
+
+fn is_at<T>(task: &Task<'_, T>, step: usize) -> bool {
+    if step.is_multiple_of(2) { task.polls > step / 2 } else { task.wakes() > step / 2 }
+}
