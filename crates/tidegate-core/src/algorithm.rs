@@ -65,6 +65,11 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
         self.take(state, at, cost);
     }
 
+    /// Whether the state has the memory for what one [`Room::take`] adds to it.
+    fn has_place(&self, _state: &Self::State) -> bool {
+        true
+    }
+
     /// Gives `units` back, to no fewer than none used. Which of several units come back first is the
     /// algorithm's own: the oldest where each has a time of its own, those that weigh most in a
     /// weighted count. Units that count no more are not given back.

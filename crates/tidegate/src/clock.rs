@@ -48,25 +48,52 @@ pub trait Park: Clock {
 /// A reading of a clock that was taken before anything was held, and the clock.
 ///
 /// A limiter whose state is packed never goes back in time, so for it the early reading is as good as
-/// any, and need not be waited for. One whose state is kept whole has the clock read again once it is
-/// held: an early reading that was overtaken would look to it like a clock gone backward.
+/// any, and need not be waited for. One whose state is kept whole reads the clock once it is held: an
+/// early reading that was overtaken would look to it like a clock gone backward.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
+    /// [`Reading::NOT_YET`] where nobody is expected to want it.
     early: Timestamp,
     clock: &'a dyn Clock,
 }
 
 impl<'a> Reading<'a> {
+    const NOT_YET: Timestamp = Timestamp::MAX;
+
     /// Reads the clock.
     #[inline]
     pub(crate) fn of<C: Clock>(clock: &'a C) -> Self {
         Self { early: clock.now(), clock }
     }
 
+    /// Reads the clock now if the limiter is one that `wants` the early reading.
+    #[inline]
+    pub(crate) fn if_wanted<C: Clock>(wants: bool, clock: &'a C) -> Self {
+        Self { early: if wants { clock.now() } else { Self::NOT_YET }, clock }
+    }
+
+    /// The two parts, which travel in registers where the whole would not; for the limiter that was
+    /// asked whether it wants the first.
+    #[inline]
+    pub(crate) const fn apart(self) -> (Timestamp, &'a dyn Clock) {
+        (self.early, self.clock)
+    }
+
+    /// The clock.
+    pub(crate) const fn clock(self) -> &'a dyn Clock {
+        self.clock
+    }
+
+    /// What [`Reading::apart`] took apart.
+    #[inline]
+    pub(crate) const fn joined(early: Timestamp, clock: &'a dyn Clock) -> Self {
+        Self { early, clock }
+    }
+
     /// The reading from before.
     #[inline]
-    pub(crate) const fn early(self) -> Timestamp {
-        self.early
+    pub(crate) fn early(self) -> Timestamp {
+        if self.early == Self::NOT_YET { self.clock.now() } else { self.early }
     }
 
     /// A reading from now on.

@@ -40,6 +40,8 @@ pub struct Limiter<C = SystemClock> {
     /// Who waits.
     pub(crate) lines: Lines<()>,
     pub(crate) max_waiters: usize,
+    /// Whether the clock is read before the cell is held.
+    early: bool,
 }
 
 impl Limiter {
@@ -61,7 +63,9 @@ impl<C: Clock> Limiter<C> {
         let base = clock.never_steps_back().then(|| clock.now());
         let later = Later::none_yet();
         let cell = Rule::new(spec)?.visit(cell_of(base, Arc::clone(&later)));
-        Ok(Self { cell, later, clock, lines: Lines::new(), max_waiters: DEFAULT_MAX_WAITERS })
+        let early = cell.as_ref().is_some_and(|cell| cell.reads_early());
+        let (lines, max_waiters) = (Lines::new(), DEFAULT_MAX_WAITERS);
+        Ok(Self { cell, later, clock, lines, max_waiters, early })
     }
 
     /// Takes `cost` units if they fit now; works out no figures.
@@ -69,7 +73,10 @@ impl<C: Clock> Limiter<C> {
     pub fn admits(&self, cost: u64) -> bool {
         let Some(cell) = &self.cell else { return self.admits_unlimited(cost) };
         match self.lines.are_idle() {
-            true => cell.admits(cost, Reading::of(&self.clock)),
+            true => {
+                let (early, clock) = self.reading().apart();
+                cell.admits(cost, early, clock)
+            }
             false => self.admits_behind(cost),
         }
     }
@@ -112,10 +119,9 @@ impl<C: Clock> Limiter<C> {
 
     /// One step, whoever waits; `None` when unlimited.
     pub(crate) fn step_now(&self, cost: u64, step: Step) -> Option<One> {
-        let reading = || Reading::of(&self.clock);
         match &self.cell {
-            Some(cell) => Some(cell.step(cost, step, reading())),
-            None => self.later.has_begun().then(|| self.later.step(cost, step, reading())),
+            Some(cell) => Some(cell.step(cost, step, self.reading())),
+            None => self.later.has_begun().then(|| self.later.step(cost, step, self.reading())),
         }
     }
 
@@ -123,18 +129,22 @@ impl<C: Clock> Limiter<C> {
     fn admits_unlimited(&self, cost: u64) -> bool {
         !self.later.has_begun()
             || match self.lines.are_idle() {
-                true => self.later.admits(cost, Reading::of(&self.clock)),
+                true => self.later.admits(cost, self.reading()),
                 false => self.admits_behind(cost),
             }
     }
 
     /// A look ahead; `None` when unlimited.
     pub(crate) fn look_ahead(&self) -> Option<Box<dyn Ahead>> {
-        let reading = || Reading::of(&self.clock);
         match &self.cell {
-            Some(cell) => Some(cell.ahead(reading())),
-            None => self.later.has_begun().then(|| self.later.ahead(reading())),
+            Some(cell) => Some(cell.ahead(self.reading())),
+            None => self.later.has_begun().then(|| self.later.ahead(self.reading())),
         }
+    }
+
+    #[inline]
+    fn reading(&self) -> Reading<'_> {
+        Reading::if_wanted(self.early, &self.clock)
     }
 }
 

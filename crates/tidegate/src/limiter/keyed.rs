@@ -43,6 +43,8 @@ pub struct KeyedLimiter<C = SystemClock> {
     pub(crate) lines: Lines<Fingerprint>,
     /// For each key.
     pub(crate) max_waiters: usize,
+    /// Whether the clock is read before a key's limiter is held.
+    early: bool,
 }
 
 impl KeyedLimiter {
@@ -79,6 +81,7 @@ impl<C: Clock> KeyedLimiter<C> {
         let base = clock.never_steps_back().then(|| clock.now());
         let later = Later::none_yet();
         let table = table_of(&Rule::new(spec.spec)?, &spec, base, Arc::clone(&later));
+        let early = table.as_ref().is_some_and(|table| table.reads_early());
         let (seed, lines) = (Seed::random(), Lines::new());
         Ok(Self {
             table,
@@ -89,6 +92,7 @@ impl<C: Clock> KeyedLimiter<C> {
             clock,
             lines,
             max_waiters: DEFAULT_MAX_WAITERS,
+            early,
         })
     }
 
@@ -96,10 +100,10 @@ impl<C: Clock> KeyedLimiter<C> {
     #[inline]
     pub fn admits(&self, key: impl AsRef<[u8]>, cost: u64) -> bool {
         let Some(table) = &self.table else { return self.admits_unlimited(key.as_ref(), cost) };
-        let reading = Reading::of(&self.clock);
+        let (early, clock) = self.reading().apart();
         let print = self.seed.of_bytes(key.as_ref());
         match self.lines.are_idle() {
-            true => table.admits(print, cost, reading),
+            true => table.admits(print, cost, early, clock),
             false => self.admits_behind(print, cost),
         }
     }
@@ -129,12 +133,12 @@ impl<C: Clock> KeyedLimiter<C> {
         };
         let mut verdicts = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
-            let reading = Reading::of(&self.clock);
+            let (early, clock) = self.reading().apart();
             let prints: Vec<_> = batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
             let touched = prints.iter().fold(0, |all, print| all ^ table.touch(*print));
             std::hint::black_box(touched);
             let admits = |print| match self.lines.are_idle() {
-                true => table.admits(print, 1, reading),
+                true => table.admits(print, 1, early, clock),
                 false => self.admits_behind(print, 1),
             };
             verdicts.extend(prints.into_iter().map(admits));
@@ -162,7 +166,7 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// One step, whoever waits; `None` when unlimited.
     pub(crate) fn step_now(&self, print: Fingerprint, cost: u64, step: Step) -> Option<One> {
-        let reading = || Reading::of(&self.clock);
+        let reading = || self.reading();
         match &self.table {
             Some(table) => Some(table.one(print, cost, step, reading())),
             None => self.later.has_begun().then(|| self.later.one(print, cost, step, reading())),
@@ -172,7 +176,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// [`KeyedLimiter::admits`] of limiters that were built unlimited.
     fn admits_unlimited(&self, key: &[u8], cost: u64) -> bool {
         let limited = || {
-            let (print, reading) = (self.seed.of_bytes(key), Reading::of(&self.clock));
+            let (print, reading) = (self.seed.of_bytes(key), self.reading());
             match self.lines.are_idle() {
                 true => self.later.admits(print, cost, reading),
                 false => self.admits_behind(print, cost),
@@ -183,10 +187,15 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// A look ahead; `None` when unlimited.
     pub(crate) fn look_ahead(&self, print: Fingerprint) -> Option<Box<dyn Ahead>> {
-        let reading = || Reading::of(&self.clock);
+        let reading = || self.reading();
         match &self.table {
             Some(table) => Some(table.ahead(print, reading())),
             None => self.later.has_begun().then(|| self.later.ahead(print, reading())),
         }
+    }
+
+    #[inline]
+    fn reading(&self) -> Reading<'_> {
+        Reading::if_wanted(self.early, &self.clock)
     }
 }

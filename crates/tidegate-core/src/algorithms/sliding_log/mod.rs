@@ -194,6 +194,10 @@ impl Room for SlidingLog {
         }
     }
 
+    fn has_place(&self, state: &State) -> bool {
+        state.ring.has_place()
+    }
+
     /// The oldest units that count are given back. Those that had left when the last unit was taken count
     /// at no reading any more, and are forgotten in one step. Those that have left since are kept, for a
     /// clock that goes backward a little: they move up over the entries that are emptied.

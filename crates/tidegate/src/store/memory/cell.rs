@@ -19,7 +19,7 @@ use super::ahead::{Ahead, ahead_of_none};
 use super::estate::carried;
 use super::later::Later;
 use super::table::{One, Step};
-use crate::clock::Reading;
+use crate::clock::{Clock, Reading};
 use locked::Locked;
 use pair::Pair;
 use word::Word;
@@ -29,8 +29,12 @@ const LOCKED: u64 = 1 << 63;
 
 /// One limiter, whatever its algorithm and however it keeps its state.
 pub(crate) trait Cell: fmt::Debug + Send + Sync {
+    /// Whether the early part of a [`Reading`] is of use to it: not to states that are kept whole.
+    fn reads_early(&self) -> bool;
+
     /// Decides and takes, working out no figures: whether the cost was admitted.
-    fn admits(&self, cost: u64, reading: Reading<'_>) -> bool;
+    /// The clock comes as the parts of a [`Reading`].
+    fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool;
 
     /// One step.
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
@@ -49,7 +53,9 @@ pub(crate) trait Cell: fmt::Debug + Send + Sync {
 impl Later<dyn Cell> {
     /// [`Cell::admits`] of the cell in force.
     pub(crate) fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
-        self.with(|cell| cell.is_none_or(|cell| cell.admits(cost, reading)))
+        self.with(|cell| {
+            cell.is_none_or(|cell| cell.admits(cost, reading.early(), reading.clock()))
+        })
     }
 
     /// [`Cell::step`] of the cell in force.

@@ -22,7 +22,7 @@ use super::later::Later;
 use super::shared::Shared;
 use super::sync::{AtomicU32, Ordering::Relaxed};
 use super::table::{Followed, Hold, OnFull, One, Part, Step, Table};
-use crate::clock::Reading;
+use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use aside::{ASIDE, Aside};
 use chains::{Chain, Chains, Place};
@@ -263,19 +263,24 @@ impl<R: Room> Packed<R> {
 }
 
 impl<R: Room> Table for Packed<R> {
-    fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
+    fn reads_early(&self) -> bool {
+        true
+    }
+
+    fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
+        let reading = || Reading::joined(early, clock);
         let Some(chain) = self.chains.lock(print) else {
-            return self.later.admits(print, cost, reading);
+            return self.later.admits(print, cost, reading());
         };
         let Some(place) = chain.find(print) else {
-            return self.with_new(chain, print, cost, Step::Decide, reading).verdict.is_allowed();
+            return self.with_new(chain, print, cost, Step::Decide, reading()).verdict.is_allowed();
         };
         let word = place.state();
         if word == ASIDE {
-            return self.admits_aside(&chain, place, print, cost, reading.early());
+            return self.admits_aside(&chain, place, print, cost, early);
         }
         let mut state = self.room.unpack(self.base, [word, 0]);
-        let allowed = self.room.ask(&mut state, reading.early(), cost).is_allowed();
+        let allowed = self.room.ask(&mut state, early, cost).is_allowed();
         if allowed {
             place.set_state(self.pack(&state));
         }

@@ -7,7 +7,7 @@ use tidegate_core::{Decision, Held, Room, Rule, RuleErrors, Timestamp, Verbs, Ve
 use super::ahead::{Ahead, ahead_of_none};
 use super::build::Build;
 use super::later::Later;
-use crate::clock::Reading;
+use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 
 /// What is to be done with the limiters a request meets.
@@ -155,8 +155,12 @@ impl One {
 
 /// The limiters of one variant of a rule.
 pub(crate) trait Table: fmt::Debug + Send + Sync {
+    /// Whether the early part of a [`Reading`] is of use to it: not to states that are kept whole.
+    fn reads_early(&self) -> bool;
+
     /// Decides and takes, working out no figures: whether the cost was admitted.
-    fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool;
+    /// The clock comes as the parts of a [`Reading`].
+    fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool;
 
     /// One step with one limiter, from finding it to storing it.
     fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One;
@@ -196,7 +200,9 @@ pub(crate) type Followed = (Option<Box<dyn Table>>, Result<(), RuleErrors>);
 impl Later<dyn Table> {
     /// [`Table::admits`] of the table in force.
     pub(crate) fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
-        self.with(|table| table.is_none_or(|table| table.admits(print, cost, reading)))
+        self.with(|table| {
+            table.is_none_or(|table| table.admits(print, cost, reading.early(), reading.clock()))
+        })
     }
 
     /// [`Table::one`] of the table in force.

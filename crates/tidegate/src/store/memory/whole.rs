@@ -21,7 +21,7 @@ use super::later::Later;
 use super::shared::Shared;
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 use super::table::{Followed, Hold, OnFull, One, Part, Step, Table};
-use crate::clock::Reading;
+use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use shard::{Kept, Shard};
 
@@ -152,13 +152,18 @@ impl<R: Room> Whole<R> {
         }
     }
 
-    /// Decides and takes with a limiter that is there and never grows: no figures, nothing to count.
-    /// `None` where it is not there, or the table is closed.
+    /// Decides and takes with a limiter that is there and has no need to grow: no figures, nothing to
+    /// claim. `None` where it is not there or would grow, or the table is closed.
     #[inline]
-    fn ask_found(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> Option<bool> {
+    fn ask_found(&self, print: Fingerprint, cost: u64, clock: &dyn Clock) -> Option<bool> {
         let mut shard = self.lock(Self::shard_of(print));
-        let state = shard.get_mut(print)?.slot.as_mut()?;
-        Some(self.room.ask(state, reading.anew(), cost).is_allowed())
+        let kept = shard.get_mut(print)?;
+        let state = kept.slot.as_mut().filter(|state| self.room.has_place(state))?;
+        let allowed = self.room.ask(state, clock.now(), cost).is_allowed();
+        if self.need.next > 0 {
+            kept.weigh(&self.room, &self.budget, 0);
+        }
+        Some(allowed)
     }
 
     /// A step with a limiter that is in a locked shard; `None` where it is not.
@@ -172,7 +177,8 @@ impl<R: Room> Whole<R> {
         now: Timestamp,
     ) -> Option<One> {
         let kept = shard.get_mut(print)?;
-        let growth = self.growth(step, cost);
+        let has_place = kept.slot.as_ref().is_some_and(|state| self.room.has_place(state));
+        let growth = if has_place { 0 } else { self.growth(step, cost) };
         if !self.budget.claim_bytes(growth) {
             return self.with_cramped(shard, print, cost, step, now);
         }
@@ -253,9 +259,15 @@ impl<R: Room> Whole<R> {
 }
 
 impl<R: Room> Table for Whole<R> {
-    fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
-        let allowed = if self.need.next == 0 { self.ask_found(print, cost, reading) } else { None };
-        allowed.unwrap_or_else(|| self.one(print, cost, Step::Decide, reading).verdict.is_allowed())
+    fn reads_early(&self) -> bool {
+        false
+    }
+
+    fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
+        self.ask_found(print, cost, clock).unwrap_or_else(|| {
+            let reading = Reading::joined(early, clock);
+            self.one(print, cost, Step::Decide, reading).verdict.is_allowed()
+        })
     }
 
     fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One {

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Room, Rule};
+use tidegate_core::{Room, Rule, Timestamp};
 
 use super::{Cell, Heir};
-use crate::clock::Reading;
+use crate::clock::{Clock, Reading};
 use crate::store::memory::ahead::{Ahead, ahead};
 use crate::store::memory::later::Later;
 use crate::store::memory::table::{One, Step};
@@ -38,9 +38,15 @@ impl<R: Room> Locked<R> {
 }
 
 impl<R: Room> Cell for Locked<R> {
-    fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
-        let Some(mut slot) = self.lock() else { return self.later.admits(cost, reading) };
-        let now = reading.anew();
+    fn reads_early(&self) -> bool {
+        false
+    }
+
+    fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
+        let Some(mut slot) = self.lock() else {
+            return self.later.admits(cost, Reading::joined(early, clock));
+        };
+        let now = clock.now();
         let state = slot.state.get_or_insert_with(|| self.room.fresh(now));
         self.room.ask(state, now, cost).is_allowed()
     }

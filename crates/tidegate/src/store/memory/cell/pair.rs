@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Room, Rule, Timestamp};
 
 use super::{Cell, Heir, LOCKED, followed_whole};
-use crate::clock::Reading;
+use crate::clock::{Clock, Reading};
 use crate::store::memory::ahead::{Ahead, ahead};
 use crate::store::memory::build::stays_whole;
 use crate::store::memory::later::Later;
@@ -72,10 +72,16 @@ impl<R: Room> Pair<R> {
 }
 
 impl<R: Room> Cell for Pair<R> {
-    fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
-        let Some(words) = self.lock() else { return self.later.admits(cost, reading) };
+    fn reads_early(&self) -> bool {
+        true
+    }
+
+    fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
+        let Some(words) = self.lock() else {
+            return self.later.admits(cost, Reading::joined(early, clock));
+        };
         let mut state = self.room.unpack(self.base, words);
-        let allowed = self.room.ask(&mut state, reading.early(), cost).is_allowed();
+        let allowed = self.room.ask(&mut state, early, cost).is_allowed();
         self.unlock(if allowed { self.room.pack(self.base, &state) } else { words });
         allowed
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Room, Rule, Timestamp};
 
 use super::{Cell, Heir, LOCKED, followed_whole};
-use crate::clock::Reading;
+use crate::clock::{Clock, Reading};
 use crate::store::memory::ahead::{Ahead, ahead};
 use crate::store::memory::build::stays_whole;
 use crate::store::memory::later::Later;
@@ -41,14 +41,18 @@ impl<R: Room> Word<R> {
 }
 
 impl<R: Room> Cell for Word<R> {
-    fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
+    fn reads_early(&self) -> bool {
+        true
+    }
+
+    fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
         let mut word = self.word.load(Acquire);
         loop {
             if word & CLOSED != 0 {
-                return self.later.admits(cost, reading);
+                return self.later.admits(cost, Reading::joined(early, clock));
             }
             let mut state = self.room.unpack(self.base, [word, 0]);
-            if !self.room.ask(&mut state, reading.early(), cost).is_allowed() {
+            if !self.room.ask(&mut state, early, cost).is_allowed() {
                 return false;
             }
             let next = self.room.pack(self.base, &state)[0];

@@ -37,7 +37,7 @@ impl Limiter {
     }
 
     fn admits(&self, units: u64) -> bool {
-        self.cell.admits(units * self.unit, Reading::of(&NOW))
+        self.cell.admits(units * self.unit, NOW, &NOW)
     }
 
     fn check(&self, units: u64) -> bool {

@@ -16,7 +16,7 @@ type Limiters = Packed<FixedWindow>;
 /// A thread that asks for one unit of a key.
 fn ask(table: &Arc<Limiters>, key: u32, at: Timestamp) -> Box<dyn FnOnce() -> bool> {
     let table = Arc::clone(table);
-    Box::new(move || table.admits(print(key), 1, Reading::of(&at)))
+    Box::new(move || table.admits(print(key), 1, at, &at))
 }
 
 /// A thread that gives one unit back.
@@ -42,7 +42,7 @@ fn two_threads_that_bring_the_same_keys_get_one_limiter_for_each() {
         let table = table(1, 4);
         let both = |keys: [u32; 2]| {
             let table = Arc::clone(&table);
-            let asks = move || keys.map(|key| table.admits(print(key), 1, Reading::of(&NOW)));
+            let asks = move || keys.map(|key| table.admits(print(key), 1, NOW, &NOW));
             Box::new(asks) as Box<dyn FnOnce() -> [bool; 2]>
         };
         let admitted = together(vec![both([2, 3]), both([3, 2])]);
@@ -59,7 +59,7 @@ fn a_key_in_use_is_neither_lost_nor_doubled_while_its_chain_is_split() {
     for (first, second) in [(2, 3), (3, 2), (2, 4), (3, 5)] {
         explore(2, move || {
             let table = table(2, 8);
-            assert!(table.admits(print(first), 1, Reading::of(&NOW)));
+            assert!(table.admits(print(first), 1, NOW, &NOW));
             let admitted = together(vec![ask(&table, second, NOW), ask(&table, first, NOW)]);
             assert_eq!(admitted, [true, true]);
             assert_eq!(left(&*table, print(first)), 0, "both units are remembered");
@@ -73,7 +73,7 @@ fn a_key_in_use_is_neither_lost_nor_doubled_while_its_chain_is_split() {
 fn keys_brought_while_the_table_grows_are_all_there() {
     explore(2, || {
         let table = table(1, 8);
-        assert!(table.admits(print(2), 1, Reading::of(&NOW)));
+        assert!(table.admits(print(2), 1, NOW, &NOW));
         let admitted = together(vec![ask(&table, 3, NOW), ask(&table, 5, NOW)]);
         assert_eq!(admitted, [true, true]);
         let left: Vec<_> = [2, 3, 5].map(|key| left(&*table, print(key))).into();
@@ -87,8 +87,8 @@ fn keys_brought_while_the_table_grows_are_all_there() {
 fn a_sweep_drops_what_can_go_and_nothing_else() {
     explore(2, || {
         let table = table(2, 2);
-        assert!(table.admits(print(2), 1, Reading::of(&BASE)), "as good as new by now");
-        assert!(table.admits(print(3), 1, Reading::of(&NOW)));
+        assert!(table.admits(print(2), 1, BASE, &BASE), "as good as new by now");
+        assert!(table.admits(print(3), 1, NOW, &NOW));
         let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 3, NOW)]);
         assert_eq!(admitted, [true, true]);
         assert_eq!(left(&*table, print(3)), 0, "both units are remembered");
@@ -103,8 +103,8 @@ fn a_sweep_drops_what_can_go_and_nothing_else() {
 fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
     explore(2, || {
         let table = table(2, 2);
-        assert!(table.admits(print(2), 1, Reading::of(&BASE)), "as good as new by now");
-        assert!(table.admits(print(3), 1, Reading::of(&NOW)));
+        assert!(table.admits(print(2), 1, BASE, &BASE), "as good as new by now");
+        assert!(table.admits(print(3), 1, NOW, &NOW));
         let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 2, NOW)]);
         assert!(admitted[0] | admitted[1], "there is room for one of them");
         for (key, admitted) in [(5, admitted[0]), (2, admitted[1])] {
@@ -122,7 +122,7 @@ fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
 fn a_refund_that_ends_a_limiter_frees_its_place_once() {
     explore(2, || {
         let table = table(1, 1);
-        assert!(table.admits(print(2), 1, Reading::of(&NOW)));
+        assert!(table.admits(print(2), 1, NOW, &NOW));
         let admitted = together(vec![ask(&table, 3, NOW), refund(&table, 2)]);
         let free = 1 - u64::from(admitted[0]);
         assert_eq!((left(&*table, print(2)), left(&*table, print(3))), (free, free));
@@ -152,7 +152,7 @@ fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_follows() {
     for (first, second) in [(2, 3), (2, 4), (2, 2)] {
         explore(2, move || {
             let (table, later) = table_and_later(2, 8, OnFull::Share);
-            assert!(table.admits(print(first), 1, Reading::of(&NOW)));
+            assert!(table.admits(print(first), 1, NOW, &NOW));
             let told = together(vec![ask(&table, second, NOW), amend(&table, &later, 3, 8)]);
             assert_eq!(told, [true, true]);
             let both = u64::from(first == second);
@@ -168,7 +168,7 @@ fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_follows() {
 fn what_is_taken_without_room_while_the_rule_changes_is_counted_once() {
     explore(2, || {
         let (table, later) = table_and_later(2, 1, OnFull::Share);
-        assert!(table.admits(print(2), 1, Reading::of(&NOW)));
+        assert!(table.admits(print(2), 1, NOW, &NOW));
         let told = together(vec![ask(&table, 3, NOW), amend(&table, &later, 3, 1)]);
         assert_eq!(told, [true, true]);
         assert_eq!((left(&*table, print(5)), left(&*table, print(2))), (2, 2));
@@ -184,7 +184,7 @@ fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
     for other in [2, 3, 4] {
         explore(2, move || {
             let table = table(2, 8);
-            assert!(table.admits(print(2), 1, Reading::of(&NOW)));
+            assert!(table.admits(print(2), 1, NOW, &NOW));
             let owing = Arc::clone(&table);
             let owe = move || {
                 let step = Step::Settle { actual: LARGE };

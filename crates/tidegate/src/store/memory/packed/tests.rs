@@ -76,7 +76,7 @@ fn a_debt_that_ends_gives_its_memory_back() {
             }
             3 => {
                 at = at.plus(HOUR);
-                assert!(table.admits(print(key), 1, Reading::of(&at)));
+                assert!(table.admits(print(key), 1, at, &at));
                 assert_eq!(run(&table, key, 1, Step::Refund, at), 100);
             }
             _ => {
