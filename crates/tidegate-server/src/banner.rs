@@ -8,6 +8,7 @@ use std::path::Path;
 
 use tidegate::Policy;
 
+use crate::door::Door;
 use crate::policy;
 use crate::sample::Sample;
 
@@ -15,6 +16,8 @@ use crate::sample::Sample;
 pub(crate) struct Banner<'a> {
     pub(crate) public: SocketAddr,
     pub(crate) admin: SocketAddr,
+    /// How clients get in.
+    pub(crate) door: &'a Door,
     pub(crate) config: Option<&'a Path>,
     pub(crate) policy: &'a Policy,
 }
@@ -28,24 +31,34 @@ impl fmt::Display for Banner<'_> {
             None => writeln!(f, "built in as an example (--config FILE for your own)")?,
         }
         writeln!(f)?;
-        writeln!(f, "  http   http://{}  POST /v1/check /v1/peek, GET /healthz", self.public)?;
+        let scheme = self.scheme();
+        writeln!(f, "  http   {scheme}://{}  POST /v1/check /v1/peek, GET /healthz", self.public)?;
         writeln!(
             f,
-            "  admin  http://{}  POST /v1/reset /v1/refund, GET /v1/rules /healthz",
+            "  admin  {scheme}://{}  POST /v1/reset /v1/refund, GET /v1/rules /healthz",
             self.admin
         )?;
         writeln!(f, "\n{}\n", table::of(self.policy))?;
-        writeln!(f, "Try it:\n  {}", curl(self.public, &Sample::of(self.policy)))
+        writeln!(f, "Try it:\n  {}", self.curl(&Sample::of(self.policy)))
     }
 }
 
-/// A line for a shell that asks the server for a decision.
-fn curl(at: SocketAddr, sample: &Sample) -> String {
-    format!(
-        "curl -i http://{}/v1/check -H 'content-type: application/json' -d {}",
-        reachable(at),
-        quoted(&sample.body()),
-    )
+impl Banner<'_> {
+    const fn scheme(&self) -> &'static str {
+        if self.door.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// A line for a shell that asks the server for a decision; the token is left to the shell.
+    fn curl(&self, sample: &Sample) -> String {
+        let (scheme, at, body) = (self.scheme(), reachable(self.public), quoted(&sample.body()));
+        let token = match self.door.secret {
+            Some(_) => " -H \"authorization: Bearer $TIDEGATE_TOKEN\"",
+            None => "",
+        };
+        format!(
+            "curl -i {scheme}://{at}/v1/check{token} -H 'content-type: application/json' -d {body}"
+        )
+    }
 }
 
 /// An address to connect to: a listener on every address is reached on loopback.

@@ -7,6 +7,7 @@ mod check;
 mod compare;
 mod decider;
 mod failure;
+mod guard;
 mod lab;
 mod replay;
 mod serve;

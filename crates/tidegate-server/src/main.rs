@@ -2,6 +2,7 @@
 
 mod banner;
 mod cli;
+mod door;
 mod http;
 mod limiters;
 mod logging;

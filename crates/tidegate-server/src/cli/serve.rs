@@ -10,6 +10,7 @@ use tidegate::{Policy, StoreUrl};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
+use super::guard;
 use super::{Failure, address};
 use crate::banner::Banner;
 use crate::http::{self, Limits};
@@ -25,7 +26,7 @@ Examples:
   tidegate serve --config rules.toml --store redis://10.0.0.7:6379
   tidegate serve --http 127.0.0.1:0 --admin 127.0.0.1:0    any free ports; they are printed
 
-The admin listener asks for no password: keep it where only operators reach it.
+Without a token the admin listener asks for no password: keep it where only operators reach it.
 SIGTERM and SIGINT let requests that are under way finish; a second one does not.";
 
 /// Decide over HTTP, with limiters in this process or in a store that nodes share
@@ -56,6 +57,9 @@ pub(crate) struct Args {
     /// The least weighty event that is logged
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: Level,
+
+    #[command(flatten)]
+    guard: guard::Args,
 }
 
 /// Serves until a signal comes and what was under way is done.
@@ -84,21 +88,30 @@ fn runtime() -> Result<Runtime, Failure> {
 
 async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     check_apart(args)?;
+    let doors = args.guard.doors()?;
     let stop = Stop::on_signals()?;
     let (public, public_at) = bind(args.http, "--http").await?;
     let (admin, admin_at) = bind(args.admin, "--admin").await?;
     let limiters = Limiters::of(policy)?;
     limiters.ready().await;
     let policy = limiters.policy();
-    let banner =
-        Banner { public: public_at, admin: admin_at, config: args.config.as_deref(), policy };
+    let banner = Banner {
+        public: public_at,
+        admin: admin_at,
+        door: &doors.public,
+        config: args.config.as_deref(),
+        policy,
+    };
     stdout::print(&banner.to_string())?;
     tracing::info!(http = %public_at, admin = %admin_at, rules = policy.rules().len(), "started");
-    warn_if_exposed(admin_at);
+    guard::warn_if_open("--http", public_at, &doors.public);
+    guard::warn_if_admin_open(admin_at, &doors.admin);
 
     let service = http::Service::new(Arc::new(limiters), Limits::default());
-    let (public, admin) =
-        tokio::join!(service.serve_public(public, stop.clone()), service.serve_admin(admin, stop),);
+    let (public, admin) = tokio::join!(
+        service.serve_public(public, doors.public, stop.clone()),
+        service.serve_admin(admin, doors.admin, stop),
+    );
     tracing::info!(connections_cut = public + admin, "stopped");
     Ok(())
 }
@@ -147,12 +160,6 @@ fn check_apart(args: &Args) -> Result<(), Failure> {
         SocketAddr::new(args.admin.ip(), 0)
     );
     Err(Failure::configuration(said))
-}
-
-fn warn_if_exposed(admin: SocketAddr) {
-    if !admin.ip().is_loopback() {
-        tracing::warn!(%admin, "the admin listener asks for no password and is not on loopback");
-    }
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, interval_at};
 
 use super::uses::Uses;
 use super::withhold::Withholding;
 use super::{Limits, head, refused};
+use crate::door::{Handler, Stream};
 use crate::stop::Stop;
 
 /// Most requests that one HTTP/2 connection may have under way.
@@ -29,10 +29,21 @@ const HEAD_BYTES: u32 = 256 << 10;
 /// Most bytes of an HTTP/1.1 connection that wait in memory, so of the head of a request.
 const BUFFER_BYTES: usize = head::MOST_BYTES;
 
+/// Speaks HTTP behind a door.
+#[derive(Clone)]
+pub(super) struct Http {
+    pub(super) router: Router,
+    pub(super) limits: Limits,
+}
+
+impl Handler for Http {
+    async fn serve(self, stream: Stream, stop: Stop) {
+        serve(stream, self.router, self.limits, stop).await;
+    }
+}
+
 /// Serves the connection until it ends, is idle, or is asked to leave with the process.
-pub(super) async fn serve(stream: TcpStream, router: Router, limits: Limits, stop: Stop) {
-    // Without this a small answer may wait for the acknowledgement of the last one.
-    let _ = stream.set_nodelay(true);
+async fn serve(stream: Stream, router: Router, limits: Limits, stop: Stop) {
     let uses = Arc::new(Uses::default());
     let (stream, mut handed_over) = Withholding::new(stream, Arc::clone(&uses), limits);
     let ended = run(stream, uses, router, limits, stop).await;

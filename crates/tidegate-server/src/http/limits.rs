@@ -1,12 +1,10 @@
-//! How much a client may ask of the server before it is cut off.
+//! How much a client may ask over HTTP before it is cut off; what holds for every door is at the door.
 
 use std::time::Duration;
 
-/// The bounds of one listener and of one request.
+/// The bounds of one HTTP connection and of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Connections open at once; more wait in the queue of the system.
-    pub(crate) connections: u32,
     /// How long the head of a request may take; an HTTP/1.1 connection between requests as well.
     pub(crate) head: Duration,
     /// A connection that brought no request for so long is asked to leave, and after as long again cut.
@@ -17,8 +15,6 @@ pub(crate) struct Limits {
     pub(crate) body: Duration,
     /// Bytes of a body.
     pub(crate) body_bytes: usize,
-    /// How long requests under way have once the process is asked to stop.
-    pub(crate) drain: Duration,
     /// How long a health probe waits for a decision.
     pub(crate) probe: Duration,
 }
@@ -26,13 +22,11 @@ pub(crate) struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 10_000,
             head: Duration::from_secs(30),
             idle: Duration::from_secs(60),
             half_closed: Duration::from_secs(1),
             body: Duration::from_secs(5),
             body_bytes: 64 << 10,
-            drain: Duration::from_secs(8),
             probe: Duration::from_secs(1),
         }
     }

@@ -2,10 +2,13 @@
 
 use std::any::Any;
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderName, Method, StatusCode, Uri};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+
+/// How a client shows that it may ask.
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
 
 /// The types of problems; a client may rely on their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +20,7 @@ pub(super) enum Kind {
     UnsupportedMediaType,
     BodyTooLarge,
     BodyTimeout,
+    Unauthorized,
     NotFound,
     MethodNotAllowed,
     Internal,
@@ -60,6 +64,11 @@ impl Kind {
                 StatusCode::REQUEST_TIMEOUT,
                 "urn:problem-type:tidegate:body-timeout",
                 "The body did not come in time",
+            ),
+            Self::Unauthorized => (
+                StatusCode::UNAUTHORIZED,
+                "urn:problem-type:tidegate:unauthorized",
+                "The request does not show that it may ask",
             ),
             Self::NotFound => (
                 StatusCode::NOT_FOUND,
@@ -142,7 +151,11 @@ struct Document<'a> {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, _, _) = self.kind.facts();
-        (status, Self::FIELDS, self.document()).into_response()
+        let mut response = (status, Self::FIELDS, self.document()).into_response();
+        if self.kind == Kind::Unauthorized {
+            response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
+        }
+        response
     }
 }
 

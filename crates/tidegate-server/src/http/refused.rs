@@ -4,12 +4,12 @@ use std::io;
 
 use axum::http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::Limits;
 use super::problem::{Kind, Problem};
 use super::withhold::{Bare, Refused};
+use crate::door::Stream;
 
 /// Most bytes that are read, and forgotten, after the answer: closing a connection with bytes unread
 /// resets it, and its client might not see the answer.
@@ -30,7 +30,7 @@ pub(super) async fn answer(
     }
 }
 
-async fn tell(stream: &mut TcpStream, answer: &[u8]) -> io::Result<()> {
+async fn tell(stream: &mut Stream, answer: &[u8]) -> io::Result<()> {
     stream.write_all(answer).await?;
     stream.shutdown().await?;
     let mut forgotten = [0; FORGOTTEN_AT_ONCE];

@@ -9,7 +9,8 @@ use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::problem::{Kind, Problem};
-use super::{App, admin, body, check, head, health, problem, rules};
+use super::{App, admin, authorize, body, check, head, health, problem, rules};
+use crate::door::Secret;
 
 const CHECK: &str = "/v1/check";
 const PEEK: &str = "/v1/peek";
@@ -19,24 +20,26 @@ const RULES: &str = "/v1/rules";
 const HEALTH: &str = "/healthz";
 
 /// For everyone: decisions.
-pub(super) fn public(app: App) -> Router {
+pub(super) fn public(app: App, secret: Option<Secret>) -> Router {
     let routes = Router::new()
         .route(CHECK, post(check::check))
         .route(PEEK, post(check::peek))
-        .route(HEALTH, get(health::health))
-        .fallback(public_knows_not);
+        .fallback(public_knows_not)
+        .layer(middleware::from_fn_with_state(secret, authorize::knows))
+        .route(HEALTH, get(health::health));
     guarded(routes).with_state(app)
 }
 
 /// For operators: what changes limiters, and what is in force.
-pub(super) fn admin(app: App) -> Router {
+pub(super) fn admin(app: App, secret: Option<Secret>) -> Router {
     let routes = Router::new()
         .route(RESET, post(admin::reset))
         .route(REFUND, post(admin::refund))
         .route(RULES, get(rules::rules))
-        .route(HEALTH, get(health::health))
         .fallback(admin_knows_not)
-        .layer(middleware::from_fn(body::declared_as_json));
+        .layer(middleware::from_fn(body::declared_as_json))
+        .layer(middleware::from_fn_with_state(secret, authorize::knows))
+        .route(HEALTH, get(health::health));
     guarded(routes).with_state(app)
 }
 

@@ -9,7 +9,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::{App, Limits, Service, listen};
+use super::connection::Http;
+use super::{App, Limits, Service};
+use crate::door::{self, Door};
 use crate::limiters::Limiters;
 use crate::stop::{Stop, Trigger};
 
@@ -28,7 +30,8 @@ pub(super) async fn serve(routes: Router<App>, limits: Limits) -> Server {
     let at = listener.local_addr().unwrap();
     let (stop, stopping) = Stop::by_hand();
     let router = routes.with_state(app);
-    let done = tokio::spawn(listen::serve(listener, router, limits, stopping));
+    let done =
+        tokio::spawn(door::serve(listener, Door::default(), Http { router, limits }, stopping));
     Server { at, stop, done }
 }
 

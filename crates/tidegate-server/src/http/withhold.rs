@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::{Sleep, sleep};
 
 use super::Limits;
 use super::uses::Uses;
+use crate::door::Stream;
 
 /// The bare answer is shorter; a longer write is not looked at.
 const BARE_BYTES: usize = 256;
@@ -71,12 +71,12 @@ fn value<'h>(fields: &[httparse::Header<'h>], name: &str) -> Option<&'h str> {
 }
 
 /// A stream on which all has been said but the last answer.
-pub(super) type Refused = (TcpStream, Bare);
+pub(super) type Refused = (Stream, Bare);
 
-/// A TCP stream that passes everything on but hyper's bare answer.
+/// A stream that passes everything on but hyper's bare answer.
 pub(super) struct Withholding {
     /// Not there any more once it is handed over.
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
     kept_back: Option<Bare>,
     hand_over: Option<Sender<Refused>>,
     uses: Arc<Uses>,
@@ -88,7 +88,7 @@ pub(super) struct Withholding {
 impl Withholding {
     /// The stream for hyper; and where it comes back when hyper refused and shut it down.
     pub(super) fn new(
-        stream: TcpStream,
+        stream: Stream,
         uses: Arc<Uses>,
         limits: Limits,
     ) -> (Self, Receiver<Refused>) {
@@ -116,7 +116,7 @@ impl Withholding {
         grace.as_mut().poll(cx).is_ready()
     }
 
-    fn inner(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+    fn inner(&mut self) -> io::Result<Pin<&mut Stream>> {
         let gone = || io::Error::from(io::ErrorKind::NotConnected);
         self.stream.as_mut().map(Pin::new).ok_or_else(gone)
     }

@@ -1,0 +1,124 @@
+//! How the doors are guarded, by flags or environment: TLS, client certificates, tokens.
+//!
+//! A secret is in a file or in the environment, never on the command line, which every user of the machine
+//! can read.
+
+use std::env::{self, VarError};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use crate::door::{Door, Secret, Tls, TlsFiles};
+
+const TOKEN: &str = "TIDEGATE_TOKEN";
+const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
+
+/// What `serve` takes; every door is guarded alike, but for the token of the admin door.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Who may ask")]
+#[group(skip)]
+pub(super) struct Args {
+    /// Encrypt every door: the server's certificate and those behind it, PEM
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key of that certificate, PEM
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// Let in only clients with a certificate of these authorities, PEM
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+
+    /// Answer only who knows a token of this file, one a line; or TIDEGATE_TOKEN, the token itself
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+
+    /// The same for the admin door, else the tokens of the others open it; or TIDEGATE_ADMIN_TOKEN
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE")]
+    admin_token_file: Option<PathBuf>,
+}
+
+/// A door for clients, of which each protocol takes a copy, and one for operators.
+pub(super) struct Doors {
+    pub(super) public: Door,
+    pub(super) admin: Door,
+}
+
+impl Args {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub(super) fn doors(&self) -> Result<Doors, Failure> {
+        let tls = self.tls()?;
+        let secret = secret(self.token_file.as_deref(), "--token-file", TOKEN)?;
+        let admin = secret_of_admin(self)?.or_else(|| secret.clone());
+        let door = |secret| Door { tls: tls.clone(), secret, ..Door::default() };
+        Ok(Doors { public: door(secret), admin: door(admin) })
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, Failure> {
+        let (Some(cert), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) else {
+            return Ok(None);
+        };
+        let files = TlsFiles { cert, key, client_ca: self.tls_client_ca.clone() };
+        Tls::load(&files).map(Some).map_err(mistake)
+    }
+}
+
+fn secret_of_admin(args: &Args) -> Result<Option<Secret>, Failure> {
+    secret(args.admin_token_file.as_deref(), "--admin-token-file", ADMIN_TOKEN)
+}
+
+/// The tokens of the file or of the environment, not of both.
+fn secret(file: Option<&Path>, flag: &str, variable: &str) -> Result<Option<Secret>, Failure> {
+    let said = match env::var(variable) {
+        Ok(said) => Some(said),
+        Err(VarError::NotPresent) => None,
+        Err(VarError::NotUnicode(_)) => return Err(mistake(format!("{variable} is no text"))),
+    };
+    let (text, from) = match (file, said) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            return Err(mistake(format!(
+                "tokens are given by {flag} and by {variable}: expected one of them"
+            )));
+        }
+        (Some(file), None) => (read(file, flag)?, format!("{} ({flag})", file.display())),
+        (None, Some(said)) => (said, variable.to_owned()),
+    };
+    Secret::parse(&text).map(Some).map_err(|why| mistake(format!("{from}: {why}")))
+}
+
+fn read(file: &Path, flag: &str) -> Result<String, Failure> {
+    let read = fs::read_to_string(file);
+    read.map_err(|error| mistake(format!("can not read {} ({flag}): {error}", file.display())))
+}
+
+fn mistake(said: String) -> Failure {
+    Failure::configuration(format!("tidegate: {said}"))
+}
+
+/// Says so when whoever reaches a door for clients is answered, and that may be many.
+pub(super) fn warn_if_open(option: &str, at: SocketAddr, door: &Door) {
+    if !at.ip().is_loopback() && door.tls.is_none() && door.secret.is_none() {
+        tracing::warn!(
+            %at,
+            "{option} is not on loopback and has neither TLS nor a token: whoever reaches it can spend \
+             anybody's limit; see --tls-cert and --token-file"
+        );
+    }
+}
+
+/// Says so when whoever reaches the operators' door can do what operators do.
+pub(super) fn warn_if_admin_open(at: SocketAddr, door: &Door) {
+    if !at.ip().is_loopback() && !door.knows_its_clients() {
+        tracing::warn!(
+            admin = %at,
+            "the admin listener asks for no password and is not on loopback; see --admin-token-file and \
+             --tls-client-ca"
+        );
+    }
+}

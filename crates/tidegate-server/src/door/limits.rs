@@ -1,0 +1,24 @@
+//! How many connections a door holds open, and how long it waits for them.
+
+use std::time::Duration;
+
+/// The bounds of one listener, whatever is spoken behind it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Connections open at once; more wait in the queue of the system.
+    pub(crate) connections: u32,
+    /// How long a client may take to agree on encryption.
+    pub(crate) handshake: Duration,
+    /// How long requests under way have once the process is asked to stop.
+    pub(crate) drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            handshake: Duration::from_secs(10),
+            drain: Duration::from_secs(8),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Accepts connections, so many at once, until asked to stop; then waits for those under way.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use super::{Door, Handler, Limits, Stream, Tls};
+use crate::stop::Stop;
+
+/// What is left to the system to recover when it can not accept, for example for want of file handles.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// Serves `handler` until `stop`; answers how many connections were cut because they did not end in time.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    door: Door,
+    handler: impl Handler,
+    mut stop: Stop,
+) -> usize {
+    let places = Arc::new(Semaphore::new(door.limits.connections as usize));
+    loop {
+        let (stream, place) = tokio::select! {
+            biased;
+            () = stop.draining() => break,
+            next = next(&listener, &places) => next,
+        };
+        let served = one(stream, door.clone(), handler.clone(), stop.clone());
+        tokio::spawn(async move {
+            // Given back also when the connection ends by a panic.
+            let _place = place;
+            served.await;
+        });
+    }
+    drop(listener);
+    drained(&places, door.limits, stop).await
+}
+
+/// The next connection, and its place among those that may be open at once.
+async fn next(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> (TcpStream, OwnedSemaphorePermit) {
+    loop {
+        let Ok(place) = Arc::clone(places).acquire_owned().await else {
+            // Nobody closes the semaphore.
+            return std::future::pending().await;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, place),
+            Err(error) if only_theirs(&error) => tracing::debug!(%error, "a connection went away"),
+            Err(error) => {
+                tracing::warn!(%error, "can not accept a connection");
+                sleep(BREATH).await;
+            }
+        }
+    }
+}
+
+/// Whether only the one connection is concerned, so that the next can be accepted at once.
+fn only_theirs(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// One connection, from its first byte to its last.
+async fn one(stream: TcpStream, door: Door, handler: impl Handler, stop: Stop) {
+    // Without this a small answer may wait for the acknowledgement of the last one.
+    let _ = stream.set_nodelay(true);
+    let stream = match door.tls {
+        None => Some(Stream::Plain(stream)),
+        Some(tls) => encrypted(stream, &tls, door.limits, stop.clone()).await,
+    };
+    if let Some(stream) = stream {
+        handler.serve(stream, stop).await;
+    }
+}
+
+/// The stream once both sides agree; nothing when they do not in time, or the process drains before: no
+/// request is under way yet.
+async fn encrypted(stream: TcpStream, tls: &Tls, limits: Limits, mut stop: Stop) -> Option<Stream> {
+    let agreed = tokio::select! {
+        agreed = timeout(limits.handshake, tls.accept(stream)) => agreed,
+        () = stop.draining() => return None,
+    };
+    match agreed {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => tracing::debug!(%error, "a client did not agree on TLS"),
+        Err(_) => tracing::debug!("a client did not agree on TLS in time"),
+    }
+    None
+}
+
+/// Waits until every place is free again, not for ever; answers how many are not.
+async fn drained(places: &Semaphore, limits: Limits, mut stop: Stop) -> usize {
+    tokio::select! {
+        _ = timeout(limits.drain, places.acquire_many(limits.connections)) => {}
+        () = stop.ending() => {}
+    }
+    (limits.connections as usize).saturating_sub(places.available_permits())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stop::Trigger;
+    use std::net::SocketAddr;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::task::JoinHandle;
+
+    /// Sends back each byte; at `p` it panics, at the end of what comes it ends.
+    #[derive(Clone)]
+    struct Echo;
+
+    impl Handler for Echo {
+        async fn serve(self, mut stream: Stream, _: Stop) {
+            while let Ok(byte) = stream.read_u8().await {
+                assert_ne!(byte, b'p', "asked to");
+                stream.write_u8(byte).await.unwrap();
+            }
+        }
+    }
+
+    async fn door(limits: Limits) -> (SocketAddr, Trigger, JoinHandle<usize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let (stop, stopping) = Stop::by_hand();
+        let door = Door { limits, ..Door::default() };
+        (at, stop, tokio::spawn(serve(listener, door, Echo, stopping)))
+    }
+
+    /// A connection that is served: it has been echoed to.
+    async fn served(at: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(at).await.unwrap();
+        stream.write_u8(b'a').await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), b'a');
+        stream
+    }
+
+    #[tokio::test]
+    async fn what_does_not_end_in_time_is_cut_and_counted() {
+        let limits = Limits { drain: Duration::from_millis(30), ..Limits::default() };
+        let (at, stop, done) = door(limits).await;
+        let _stays = served(at).await;
+        stop.drain();
+        assert_eq!(done.await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_listener_at_its_cap_goes_on_once_a_place_is_free() {
+        let (at, _stop, _done) = door(Limits { connections: 1, ..Limits::default() }).await;
+        let first = served(at).await;
+        let mut waiting = TcpStream::connect(at).await.unwrap();
+        waiting.write_u8(b'b').await.unwrap();
+        drop(first);
+        assert_eq!(waiting.read_u8().await.unwrap(), b'b');
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_panics_gives_its_place_back() {
+        let (at, stop, done) = door(Limits { connections: 1, ..Limits::default() }).await;
+        for _ in 0..3 {
+            let mut stream = served(at).await;
+            stream.write_u8(b'p').await.unwrap();
+            assert!(stream.read_u8().await.is_err());
+        }
+        stop.drain();
+        assert_eq!(done.await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn no_more_connections_are_served_at_once_than_the_cap() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let places = Arc::new(Semaphore::new(1));
+        let _clients = (TcpStream::connect(at).await, TcpStream::connect(at).await);
+        let (_stream, place) = next(&listener, &places).await;
+        assert!(is_pending(next(&listener, &places)).await);
+        drop(place);
+        drop(next(&listener, &places).await);
+    }
+
+    /// Whether a future is not ready when it is polled once, after everything else had its turn.
+    async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
+        tokio::select! {
+            biased;
+            _ = future => false,
+            () = tokio::task::yield_now() => true,
+        }
+    }
+}

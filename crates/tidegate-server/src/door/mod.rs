@@ -1,0 +1,44 @@
+//! What every door has in common, whatever is spoken behind it: so many connections at once, TLS, a token,
+//! and an end that waits for what is under way.
+//!
+//! A protocol is a [`Handler`]: it is handed one connection as a [`Stream`], already decrypted, and serves
+//! it until it ends. [`serve`] does the rest. Who may ask is a matter of the protocol, for each has its own
+//! way to say so: it asks a [`Secret`].
+
+mod limits;
+mod listen;
+mod secret;
+mod stream;
+mod tls;
+
+pub(crate) use limits::Limits;
+pub(crate) use listen::serve;
+pub(crate) use secret::Secret;
+pub(crate) use stream::Stream;
+pub(crate) use tls::{Tls, TlsFiles};
+
+use crate::stop::Stop;
+
+/// How one listener takes connections.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Door {
+    pub(crate) limits: Limits,
+    /// Clear text without it.
+    pub(crate) tls: Option<Tls>,
+    /// What a client must know. [`serve`] does not ask for it: the protocol does.
+    pub(crate) secret: Option<Secret>,
+}
+
+impl Door {
+    /// Whether a client has to show who it is, or that it was told.
+    pub(crate) fn knows_its_clients(&self) -> bool {
+        self.secret.is_some() || self.tls.as_ref().is_some_and(Tls::asks_for_certificates)
+    }
+}
+
+/// What is spoken behind a door; a copy of it for each connection.
+pub(crate) trait Handler: Clone + Send + 'static {
+    /// Serves one connection until its client leaves, until it is of no use, or, once `stop` drains, until
+    /// what is under way is answered. A panic ends this connection and no other.
+    fn serve(self, stream: Stream, stop: Stop) -> impl Future<Output = ()> + Send;
+}

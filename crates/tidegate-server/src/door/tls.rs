@@ -1,0 +1,128 @@
+//! TLS from files: who the server is, and whom it lets in.
+
+mod certificates;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+use super::Stream;
+
+/// What is spoken inside, the preferred first. A client that names nothing is served as well.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Where certificates and keys are read from, all of them PEM.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsFiles {
+    /// The server's certificate, and behind it those that lead to one that clients trust.
+    pub(crate) cert: PathBuf,
+    /// The private key of the first of them.
+    pub(crate) key: PathBuf,
+    /// Whose certificates let a client in; without it every client is.
+    pub(crate) client_ca: Option<PathBuf>,
+}
+
+/// Encrypts connections; one for every door, for it says who the server is and not what it speaks.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    acceptor: TlsAcceptor,
+    asks: bool,
+}
+
+impl Tls {
+    /// TLS 1.2 and 1.3 by these files.
+    ///
+    /// # Errors
+    /// Which file can not be used, why, and what was expected: one that can not be read, is not PEM, is
+    /// empty, has expired, or a key that belongs to another certificate.
+    pub(crate) fn load(files: &TlsFiles) -> Result<Self, String> {
+        let provider = Arc::new(ring::default_provider());
+        let chain = certificates::current(&files.cert, &provider)?;
+        let key = key(&files.key)?;
+        let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_client_cert_verifier(admission(files, provider)?)
+            .with_single_cert(chain, key);
+        let mut config = config.map_err(|error| unfit(files, &error))?;
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        Ok(Self { acceptor: Arc::new(config).into(), asks: files.client_ca.is_some() })
+    }
+
+    /// Whether only clients with a certificate are let in.
+    pub(crate) const fn asks_for_certificates(&self) -> bool {
+        self.asks
+    }
+
+    /// Agrees with a client. It takes as long as the client does: bound it.
+    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
+        Ok(Stream::Tls(Box::new(self.acceptor.accept(stream).await?)))
+    }
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+/// Who is let in: everybody, or who has a certificate of the authority.
+fn admission(
+    files: &TlsFiles,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let Some(file) = &files.client_ca else {
+        return Ok(WebPkiClientVerifier::no_client_auth());
+    };
+    let mut roots = RootCertStore::empty();
+    for authority in certificates::current(file, &provider)? {
+        roots.add(authority).map_err(|error| wrong(file, error, "an authority's certificate"))?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| wrong(file, error, "an authority's certificate"))
+}
+
+fn key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_file(file).map_err(|error| match error {
+        pem::Error::NoItemsFound => wrong(file, "there is no private key in it", KEY),
+        error => unreadable(file, &error, KEY),
+    })
+}
+
+const KEY: &str = "a private key in PEM, without a passphrase, which begins with `-----BEGIN PRIVATE \
+                   KEY-----`";
+
+/// The pair of files that do not go together.
+fn unfit(files: &TlsFiles, error: &rustls::Error) -> String {
+    let (cert, key) = (files.cert.display(), files.key.display());
+    match error {
+        rustls::Error::InconsistentKeys(_) => format!(
+            "{key} is not the key of the certificate in {cert}: expected the key it was asked for \
+             with, and that certificate as the first of its file"
+        ),
+        other => format!("{cert} and {key} can not be used: {other}"),
+    }
+}
+
+/// A file that is there and is not what it should be.
+fn wrong(file: &Path, why: impl std::fmt::Display, expected: &str) -> String {
+    format!("{}: {why}; expected {expected}", file.display())
+}
+
+/// A file that can not be read, or is not PEM.
+fn unreadable(file: &Path, error: &pem::Error, expected: &str) -> String {
+    match error {
+        pem::Error::Io(error) => format!("can not read {}: {error}", file.display()),
+        other => wrong(file, other, expected),
+    }
+}

@@ -1,0 +1,73 @@
+//! The certificates of a file, none of which is out of date.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, Error, RootCertStore};
+
+use super::{unreadable, wrong};
+
+const CERTIFICATE: &str = "a certificate in PEM, which begins with `-----BEGIN CERTIFICATE-----`";
+
+/// The certificates in the order of the file, at least one.
+pub(super) fn current(
+    file: &Path,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    let chain: Vec<_> = found.map_err(|error| match error {
+        pem::Error::NoItemsFound => none(file),
+        error => unreadable(file, &error, CERTIFICATE),
+    })?;
+    if chain.is_empty() {
+        return Err(none(file));
+    }
+    for (place, certificate) in chain.iter().enumerate() {
+        check(certificate, provider).map_err(|why| {
+            wrong(file, format!("certificate {} {why}", place + 1), "one that is in force now")
+        })?;
+    }
+    Ok(chain)
+}
+
+fn none(file: &Path) -> String {
+    wrong(file, "there is no certificate in it", CERTIFICATE)
+}
+
+/// Whether a certificate can be read and is in force. It is put as if a server had shown it, and only what
+/// is said of its form and its time counts: whose it is and who signed it is for others to judge.
+fn check(certificate: &CertificateDer<'_>, provider: &Arc<CryptoProvider>) -> Result<(), String> {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(certificate.clone().into_owned())
+        .map_err(|error| format!("can not be read: {error}"))?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(provider));
+    let verifier = verifier.build().map_err(|error| error.to_string())?;
+    let anyone = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
+    match verifier.verify_server_cert(certificate, &[], &anyone, &[], UnixTime::now()) {
+        Err(Error::InvalidCertificate(why)) => in_force(&why),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn in_force(why: &CertificateError) -> Result<(), String> {
+    use CertificateError as E;
+    match why {
+        E::Expired => Err("has expired".to_owned()),
+        E::ExpiredContext { time, not_after } => {
+            Err(format!("expired {} s ago", time.as_secs().saturating_sub(not_after.as_secs())))
+        }
+        E::NotValidYet => Err("is not valid yet".to_owned()),
+        E::NotValidYetContext { time, not_before } => Err(format!(
+            "is not valid yet, but in {} s",
+            not_before.as_secs().saturating_sub(time.as_secs())
+        )),
+        E::BadEncoding => Err("can not be read".to_owned()),
+        _ => Ok(()),
+    }
+}
