@@ -1,5 +1,7 @@
 //! What a caller asks about: a domain and descriptors, each an ordered list of entries with a cost.
 
+use tidegate_core::Micros;
+
 /// One thing a request is about: entries such as `("channel", "alipay")`, in order, and a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor<'a> {
@@ -45,6 +47,7 @@ impl<'a> Descriptor<'a> {
 pub struct Request<'a> {
     domain: &'a str,
     descriptors: &'a [Descriptor<'a>],
+    max_wait: Micros,
 }
 
 impl<'a> Request<'a> {
@@ -54,7 +57,24 @@ impl<'a> Request<'a> {
     /// A request in `domain` about all of `descriptors`.
     #[must_use]
     pub const fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
-        Self { domain, descriptors }
+        Self { domain, descriptors, max_wait: Micros::MAX }
+    }
+
+    /// The same, but not to wait for longer than this: zero is not at all.
+    ///
+    /// It only ever shortens what rules allow ([`OnExcess`](crate::OnExcess)): where they reject,
+    /// nothing waits. A wait that can not end in time is refused at once. What is admitted with a
+    /// `delay`, by a `leaky_queue`, is admitted: the delay is no wait for a decision.
+    #[must_use]
+    pub const fn max_wait(mut self, wait: Micros) -> Self {
+        self.max_wait = wait;
+        self
+    }
+
+    /// The longest it may wait, if rules let it.
+    #[must_use]
+    pub const fn longest_wait(&self) -> Micros {
+        self.max_wait
     }
 
     /// The domain whose rules decide.

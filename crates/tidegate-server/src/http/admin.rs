@@ -1,14 +1,13 @@
 //! `POST /v1/reset` and `POST /v1/refund`, for operators.
 
-use axum::extract::{Request, State};
-use axum::response::Response;
 use serde::Serialize;
 use tidegate::StoreError;
 
-use super::App;
 use super::answer;
+use super::body;
 use super::problem::{Kind, Problem};
 use super::question::Question;
+use super::{App, Request, Response};
 
 /// How many limiters are as good as new.
 #[derive(Serialize)]
@@ -17,8 +16,10 @@ struct Reset {
 }
 
 /// Makes every limiter that the descriptors meet as good as new.
-pub(super) async fn reset(State(app): State<App>, request: Request) -> Result<Response, Problem> {
-    let question = Question::read(request, app.limits).await?;
+pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Problem> {
+    let body = body::read(request, app.limits).await?;
+    let question = Question::parse(&body)?;
+    question.refuse_a_wait("a reset")?;
     if question.names_a_cost() {
         let detail = "`cost` means nothing to a reset, which forgets all that was used: remove it, \
                       or POST to /v1/refund to give so many units back";
@@ -30,8 +31,10 @@ pub(super) async fn reset(State(app): State<App>, request: Request) -> Result<Re
 }
 
 /// Gives the cost back; the figures are those after it, `allowed` whether the cost would fit now.
-pub(super) async fn refund(State(app): State<App>, request: Request) -> Result<Response, Problem> {
-    let question = Question::read(request, app.limits).await?;
+pub(super) async fn refund(app: &App, request: Request) -> Result<Response, Problem> {
+    let body = body::read(request, app.limits).await?;
+    let question = Question::parse(&body)?;
+    question.refuse_a_wait("a refund")?;
     question
         .ask(async |request| answer::told(&app.limiters.refund(request).await.map_err(away)?))
         .await

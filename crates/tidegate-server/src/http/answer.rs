@@ -1,13 +1,13 @@
 //! An answer of the gate as an HTTP response.
 
-use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::response::Builder;
-use axum::response::Response;
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use tidegate::{Answer, Matched, Micros, headers};
 use tidegate_lab::DecisionLine;
 
+use super::Response;
 use super::problem::{Kind, Problem};
 
 /// The body of an answer.
@@ -67,41 +67,54 @@ impl<'g> From<&Matched<'g>> for Shadow<'g> {
 /// The answer to a check or a peek: 200 yes, 429 no, 422 never, 503 when the store is away and a rule is
 /// then closed; with the header fields for the caller.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
-    respond(status(answer)?, headers::of(answer), answer)
+    let mut response = json(&Body::from(answer))?;
+    *response.status_mut() =
+        StatusCode::from_u16(headers::status(answer)).map_err(|error| unwritable(&error))?;
+    for (name, value) in headers::of(answer) {
+        let value = HeaderValue::from_maybe_shared(Bytes::from(value));
+        response.headers_mut().insert(field(name)?, value.map_err(|error| unwritable(&error))?);
+    }
+    Ok(response)
+}
+
+/// The answers to a batch, in its order. What a status and header fields say of one is in its figures.
+pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
+    let bodies: Vec<_> = answers.iter().map(Body::from).collect();
+    json(&bodies)
 }
 
 /// The figures alone, where nothing was asked for that could be refused.
 pub(super) fn told(answer: &Answer<'_>) -> Result<Response, Problem> {
-    respond(StatusCode::OK, Vec::new(), answer)
+    json(&Body::from(answer))
 }
 
-fn status(answer: &Answer<'_>) -> Result<StatusCode, Problem> {
-    StatusCode::from_u16(headers::status(answer)).map_err(|error| unwritable(&error))
-}
-
-fn respond(
-    status: StatusCode,
-    fields: Vec<(&'static str, String)>,
-    answer: &Answer<'_>,
-) -> Result<Response, Problem> {
-    let head = Response::builder().status(status);
-    let head = fields.into_iter().fold(head, |head, (name, value)| head.header(name, value));
-    written(head, &Body::from(answer))
-}
-
-/// A value as JSON, with status 200.
+/// A value as JSON, with status 200. Nothing that is answered here may be kept: it is true for an instant.
 pub(super) fn json(value: &impl Serialize) -> Result<Response, Problem> {
-    written(Response::builder(), value)
+    let mut body = Vec::with_capacity(USUAL_BYTES);
+    serde_json::to_writer(&mut body, value).map_err(|error| unwritable(&error))?;
+    let mut response = Response::new(body.into());
+    let fields = response.headers_mut();
+    fields.reserve(USUAL_FIELDS);
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
 }
 
-/// Nothing that is answered here may be kept: it is true for an instant.
-fn written(head: Builder, value: &impl Serialize) -> Result<Response, Problem> {
-    let body = serde_json::to_vec(value).map_err(|error| unwritable(&error))?;
-    let response = head
-        .header(CONTENT_TYPE, "application/json")
-        .header(CACHE_CONTROL, "no-store")
-        .body(body.into());
-    response.map_err(|error| unwritable(&error))
+/// Room for a body and for the header fields of one decision, so that neither grows as it is written.
+const USUAL_BYTES: usize = 256;
+const USUAL_FIELDS: usize = 10;
+
+/// The name of a field in the spelling of the wire; those that are usual are not written anew each time.
+fn field(name: &'static str) -> Result<HeaderName, Problem> {
+    Ok(match name {
+        "X-RateLimit-Limit" => HeaderName::from_static("x-ratelimit-limit"),
+        "X-RateLimit-Remaining" => HeaderName::from_static("x-ratelimit-remaining"),
+        "X-RateLimit-Reset" => HeaderName::from_static("x-ratelimit-reset"),
+        "RateLimit-Policy" => HeaderName::from_static("ratelimit-policy"),
+        "RateLimit" => HeaderName::from_static("ratelimit"),
+        "Retry-After" => RETRY_AFTER,
+        other => HeaderName::from_bytes(other.as_bytes()).map_err(|error| unwritable(&error))?,
+    })
 }
 
 fn unwritable(error: &dyn std::fmt::Display) -> Problem {

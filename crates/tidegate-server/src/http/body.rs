@@ -1,25 +1,25 @@
 //! Reads the body of a request: declared as JSON, not too large, in time.
 
 use std::error::Error;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
-use axum::http::{HeaderMap, HeaderValue, Method};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue};
+use hyper::{HeaderMap, Method};
 use tokio::time::timeout;
 
-use super::Limits;
 use super::problem::{Kind, Problem};
+use super::{Limits, Request};
 
 /// A body over the limit is still read up to so many limits, so that its sender, who often reads only
 /// after writing, gets to see the answer.
 const READ_PAST: usize = 16;
 
 /// The bytes of the body.
-pub(super) async fn read(request: Request, limits: Limits) -> Result<Vec<u8>, Problem> {
+pub(super) async fn read(request: Request, limits: Limits) -> Result<Bytes, Problem> {
     let (head, body) = request.into_parts();
     check_type(&head.headers)?;
     let declared = declared(&head.headers);
@@ -28,19 +28,45 @@ pub(super) async fn read(request: Request, limits: Limits) -> Result<Vec<u8>, Pr
     if declared.is_some_and(|bytes| bytes > hopeless) {
         return Err(too_large(limits));
     }
-    let collected = timeout(limits.body, collect(body, limits));
-    collected.await.unwrap_or_else(|_| Err(too_slow(limits)))
+    let collected = within(limits.body, collect(body, limits)).await;
+    collected.unwrap_or_else(|| Err(too_slow(limits)))
 }
 
-async fn collect(mut body: Body, limits: Limits) -> Result<Vec<u8>, Problem> {
-    let mut bytes = Vec::new();
+/// Waits for so long. Most bodies come with their head, and are there when they are asked for a second
+/// time: for those no timer is set.
+async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    match soon(future.as_mut()).await {
+        Some(done) => Some(done),
+        None => timeout(limit, future).await.ok(),
+    }
+}
+
+/// The end of what has come to it when it is polled twice, with a turn for others between.
+async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    let mut polled = false;
+    std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if polled => Poll::Ready(None),
+        Poll::Pending => {
+            polled = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+async fn collect(mut body: Incoming, limits: Limits) -> Result<Bytes, Problem> {
+    let mut pieces = Pieces::default();
     let mut came = 0_usize;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| broken_off(&error))?;
-        let Some(data) = frame.data_ref() else { continue };
+    while !body.is_end_stream()
+        && let Some(frame) = body.frame().await
+    {
+        let Ok(data) = frame.map_err(|error| broken_off(&error))?.into_data() else { continue };
         came = came.saturating_add(data.len());
         if came <= limits.body_bytes {
-            bytes.extend_from_slice(data);
+            pieces.add(data);
         } else if came > READ_PAST * limits.body_bytes {
             break;
         }
@@ -48,7 +74,32 @@ async fn collect(mut body: Body, limits: Limits) -> Result<Vec<u8>, Problem> {
     if came > limits.body_bytes {
         return Err(too_large(limits));
     }
-    Ok(bytes)
+    Ok(pieces.whole())
+}
+
+/// What has come of a body; most come in one piece, which is not copied.
+#[derive(Default)]
+struct Pieces {
+    first: Bytes,
+    /// All, the first included, once there are several.
+    all: Vec<u8>,
+}
+
+impl Pieces {
+    fn add(&mut self, next: Bytes) {
+        if self.first.is_empty() {
+            self.first = next;
+            return;
+        }
+        if self.all.is_empty() {
+            self.all.extend_from_slice(&self.first);
+        }
+        self.all.extend_from_slice(&next);
+    }
+
+    fn whole(self) -> Bytes {
+        if self.all.is_empty() { self.first } else { self.all.into() }
+    }
 }
 
 /// What the head says of the length of the body.
@@ -59,13 +110,13 @@ fn declared(headers: &HeaderMap) -> Option<usize> {
 /// A web page can have a browser send a body without a type to any address, this machine's own
 /// included, and is asked nothing; a body declared as JSON it can not. So what changes limiters must
 /// be declared.
-pub(super) async fn declared_as_json(request: Request, next: Next) -> Response {
-    if request.method() == Method::POST && !request.headers().contains_key(CONTENT_TYPE) {
-        let detail = "content-type is missing: expected application/json; send the header field \
-                      `content-type: application/json` (curl: -H 'content-type: application/json')";
-        return Problem::new(Kind::UnsupportedMediaType, detail).into_response();
+pub(super) fn check_declared(request: &Request) -> Result<(), Problem> {
+    if request.method() != Method::POST || request.headers().contains_key(CONTENT_TYPE) {
+        return Ok(());
     }
-    next.run(request).await
+    let detail = "content-type is missing: expected application/json; send the header field \
+                  `content-type: application/json` (curl: -H 'content-type: application/json')";
+    Err(Problem::new(Kind::UnsupportedMediaType, detail))
 }
 
 /// No type at all is taken for JSON; one that is given must be it.
@@ -103,7 +154,7 @@ fn too_slow(limits: Limits) -> Problem {
     Problem::new(Kind::BodyTimeout, detail)
 }
 
-fn broken_off(error: &axum::Error) -> Problem {
+fn broken_off(error: &hyper::Error) -> Problem {
     let why = innermost(error).to_string().to_lowercase();
     let detail = format!(
         "the body broke off: {why}; expected as many bytes as content-length says, or (with \
@@ -123,21 +174,16 @@ fn innermost<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'stat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::testing;
-    use axum::Router;
-    use axum::routing::post;
-    use std::time::Duration;
+    use crate::http::{Response, testing};
 
     /// What a server with these bounds answers to these bytes.
     async fn answer(limits: Limits, sent: &str) -> String {
-        let routes =
-            Router::new().route(
-                "/",
-                post(move |request| async move {
-                    read(request, limits).await.map(|b| b.len().to_string())
-                }),
-            );
-        testing::serve(routes, limits).await.exchange(sent).await
+        let site = testing::site(move |request| async move {
+            let read = read(request, limits).await;
+            let told = |body: Bytes| Response::new(body.len().to_string().into());
+            read.map_or_else(Problem::into_response, told)
+        });
+        testing::serve(site, limits).await.exchange(sent).await
     }
 
     #[tokio::test]

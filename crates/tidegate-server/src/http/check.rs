@@ -1,22 +1,47 @@
-//! `POST /v1/check` and `POST /v1/peek`: a decision, taken or only looked at.
+//! `POST /v1/check` and `POST /v1/peek`: decisions, taken or only looked at; one, or a batch of them.
 
-use axum::extract::{Request, State};
-use axum::response::Response;
+use futures_util::future::join_all;
+use tidegate::Answer;
 
-use super::App;
 use super::answer;
+use super::body;
 use super::problem::Problem;
-use super::question::Question;
+use super::question::{Asked, Question};
+use super::{App, Request, Response};
+use crate::limiters::Limiters;
 
-/// Decides, and takes when all rules admit. Where the rules that refuse let a request wait, the answer
-/// waits; a client that goes away meanwhile leaves no trace.
-pub(super) async fn check(State(app): State<App>, request: Request) -> Result<Response, Problem> {
-    let question = Question::read(request, app.limits).await?;
-    question.ask(async |request| answer::decided(&app.limiters.check(request).await)).await
+/// What is asked of the limiters.
+#[derive(Clone, Copy)]
+pub(super) enum Verb {
+    /// Decide, and take when all rules admit. Where the rules that refuse let a request wait, the answer
+    /// waits; a client that goes away meanwhile leaves no trace.
+    Check,
+    /// What a check would answer if nothing could wait, with the same status, taking nothing.
+    Peek,
 }
 
-/// What a check would answer if nothing could wait, with the same status, taking nothing.
-pub(super) async fn peek(State(app): State<App>, request: Request) -> Result<Response, Problem> {
-    let question = Question::read(request, app.limits).await?;
-    question.ask(async |request| answer::decided(&app.limiters.peek(request).await)).await
+impl Verb {
+    async fn of<'l>(self, limiters: &'l Limiters, request: &tidegate::Request<'_>) -> Answer<'l> {
+        match self {
+            Self::Check => limiters.check(request).await,
+            Self::Peek => limiters.peek(request).await,
+        }
+    }
+}
+
+/// Answers one question by a decision, or a batch by as many, in the same order.
+pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Response, Problem> {
+    let body = body::read(request, app.limits).await?;
+    match Asked::parse(&body)? {
+        Asked::One(question) => answer::decided(&put(app, verb, &question).await),
+        Asked::Each(questions) => {
+            // Begun in their order, so decided in it; together, so a store is not waited for once each.
+            let answers = questions.iter().map(|question| put(app, verb, question));
+            answer::each(&join_all(answers).await)
+        }
+    }
+}
+
+async fn put<'l>(app: &'l App, verb: Verb, question: &Question<'_>) -> Answer<'l> {
+    question.ask(async |request| verb.of(&app.limiters, request).await).await
 }

@@ -5,22 +5,22 @@ use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Body;
-use axum::response::Response;
-use hyper::Request;
-use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use tokio::time::{Instant, interval_at};
 
 use super::uses::Uses;
 use super::withhold::Withholding;
-use super::{Limits, head, refused};
+use super::{Limits, Request, Response, head, refused};
 use crate::door::{Handler, Stream};
 use crate::stop::Stop;
+
+/// What answers the requests of a connection; a copy of it for each of them.
+pub(super) trait Site: Clone + Send + Sync + 'static {
+    /// Whatever comes of a request is a response.
+    fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
+}
 
 /// Most requests that one HTTP/2 connection may have under way.
 const STREAMS: u32 = 256;
@@ -31,22 +31,22 @@ const BUFFER_BYTES: usize = head::MOST_BYTES;
 
 /// Speaks HTTP behind a door.
 #[derive(Clone)]
-pub(super) struct Http {
-    pub(super) router: Router,
+pub(super) struct Http<S> {
+    pub(super) site: S,
     pub(super) limits: Limits,
 }
 
-impl Handler for Http {
+impl<S: Site> Handler for Http<S> {
     async fn serve(self, stream: Stream, stop: Stop) {
-        serve(stream, self.router, self.limits, stop).await;
+        serve(stream, self.site, self.limits, stop).await;
     }
 }
 
 /// Serves the connection until it ends, is idle, or is asked to leave with the process.
-async fn serve(stream: Stream, router: Router, limits: Limits, stop: Stop) {
+async fn serve(stream: Stream, site: impl Site, limits: Limits, stop: Stop) {
     let uses = Arc::new(Uses::default());
     let (stream, mut handed_over) = Withholding::new(stream, Arc::clone(&uses), limits);
-    let ended = run(stream, uses, router, limits, stop).await;
+    let ended = run(stream, uses, site, limits, stop).await;
     if let Err(error) = &ended {
         // It concerns nobody but its client.
         tracing::debug!(%error, "a connection broke off");
@@ -60,12 +60,12 @@ async fn serve(stream: Stream, router: Router, limits: Limits, stop: Stop) {
 async fn run(
     stream: Withholding,
     uses: Arc<Uses>,
-    router: Router,
+    site: impl Site,
     limits: Limits,
     mut stop: Stop,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let builder = builder(limits);
-    let service = noting(Arc::clone(&uses), router);
+    let service = noting(Arc::clone(&uses), site);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut look = interval_at(Instant::now() + limits.idle, limits.idle);
     let (mut draining, mut warned) = (false, false);
@@ -105,23 +105,22 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
     builder
 }
 
-/// The router, noting what the connection is used for.
+/// The site, noting what the connection is used for.
 fn noting(
     uses: Arc<Uses>,
-    router: Router,
+    site: impl Site,
 ) -> impl Service<
-    Request<Incoming>,
+    Request,
     Response = Response,
     Error = Infallible,
     Future: Future<Output = Result<Response, Infallible>> + Send + 'static,
 > {
-    let router = TowerToHyperService::new(router);
-    service_fn(move |request: Request<Incoming>| {
+    service_fn(move |request: Request| {
         let under_way = uses.begin();
-        let answer = router.call(request.map(Body::new));
+        let answer = site.clone().answer(request);
         async move {
             let _under_way = under_way;
-            answer.await
+            Ok(answer.await)
         }
     })
 }
@@ -139,7 +138,7 @@ mod tests {
     async fn impatient(shorten: impl FnOnce(&mut Limits)) -> Server {
         let mut limits = Limits::default();
         shorten(&mut limits);
-        testing::serve(Router::new(), limits).await
+        testing::serve(testing::nowhere(), limits).await
     }
 
     #[tokio::test]
@@ -157,22 +156,22 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_waits_longer_than_a_connection_may_idle_is_answered() {
         let limits = Limits { idle: SHORT, ..Limits::default() };
-        let waits = axum::routing::get(async || {
+        let waits = testing::site(async |_| {
             tokio::time::sleep(4 * SHORT).await;
-            "at last"
+            Response::new("at last".into())
         });
-        let server = testing::serve(Router::new().route("/", waits), limits).await;
+        let server = testing::serve(waits, limits).await;
         let answer = server.exchange("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
         assert!(answer.ends_with("at last"), "{answer}");
     }
 
     #[tokio::test]
     async fn a_client_that_says_no_more_gets_its_answers() {
-        let waits = axum::routing::get(async || {
+        let waits = testing::site(async |_| {
             tokio::time::sleep(SHORT).await;
-            "at last"
+            Response::new("at last".into())
         });
-        let server = testing::serve(Router::new().route("/", waits), Limits::default()).await;
+        let server = testing::serve(waits, Limits::default()).await;
         let mut stream = server.connect().await;
         stream.write_all("GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(3).as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
@@ -185,12 +184,15 @@ mod tests {
     async fn a_client_that_is_gone_has_its_request_dropped() {
         let (dropped, was_dropped) = tokio::sync::oneshot::channel::<()>();
         let dropped = Arc::new(std::sync::Mutex::new(Some(dropped)));
-        let waits = axum::routing::get(async move || {
-            let _held = dropped.lock().unwrap().take();
-            std::future::pending::<()>().await;
+        let waits = testing::site(move |_| {
+            let held = dropped.lock().unwrap().take();
+            async move {
+                let _held = held;
+                std::future::pending().await
+            }
         });
         let limits = Limits { half_closed: SHORT, ..Limits::default() };
-        let server = testing::serve(Router::new().route("/", waits), limits).await;
+        let server = testing::serve(waits, limits).await;
         let mut stream = server.connect().await;
         stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         drop(stream);

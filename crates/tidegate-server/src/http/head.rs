@@ -1,9 +1,6 @@
 //! How large the head of a request may be, whichever version it came by.
 
-use axum::extract::Request;
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-
+use super::Request;
 use super::problem::{Kind, Problem};
 
 /// Most bytes of the head of a request.
@@ -12,16 +9,16 @@ pub(super) const MOST_BYTES: usize = 64 << 10;
 const MOST_FIELDS: usize = 100;
 
 /// Refuses a head that HTTP/2 let through and HTTP/1.1 would not have.
-pub(super) async fn fits(request: Request, next: Next) -> Response {
-    let (bytes, fields) = (bytes(&request), request.headers().len());
+pub(super) fn fits(request: &Request) -> Result<(), Problem> {
+    let (bytes, fields) = (bytes(request), request.headers().len());
     if bytes <= MOST_BYTES && fields <= MOST_FIELDS {
-        return next.run(request).await;
+        return Ok(());
     }
     let detail = format!(
         "the head of the request has {bytes} bytes and {fields} header fields: expected at most \
          {MOST_BYTES} and {MOST_FIELDS}; send fewer or shorter ones"
     );
-    Problem::new(Kind::HeadTooLarge, detail).into_response()
+    Err(Problem::new(Kind::HeadTooLarge, detail))
 }
 
 /// Bytes of path, names and values.

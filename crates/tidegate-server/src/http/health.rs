@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::response::Response;
 use serde::Serialize;
 use tidegate::{Descriptor, Request};
 use tokio::runtime::Handle;
@@ -12,7 +10,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::problem::{Kind, Problem};
-use super::{App, answer};
+use super::{App, Response, answer};
 use crate::limiters::Limiters;
 use crate::sample::Sample;
 
@@ -60,7 +58,7 @@ async fn look(limiters: &Limiters, sample: &Sample) -> bool {
 }
 
 /// 200 when a decision was taken in time, else 503.
-pub(super) async fn health(State(app): State<App>) -> Result<Response, Problem> {
+pub(super) async fn health(app: &App) -> Result<Response, Problem> {
     let answered = app.probe.is_answered(Arc::clone(&app.limiters));
     match timeout(app.limits.probe, answered).await {
         Ok(true) => answer::json(&Health { status: "ok" }),
@@ -81,7 +79,7 @@ mod tests {
     use std::time::Duration;
     use tidegate::Policy;
 
-    fn app(probe: Duration) -> App {
+    fn app(probe: Duration) -> Arc<App> {
         let limits = Limits { probe, ..Limits::default() };
         Service::new(Arc::new(Limiters::of(Policy::default()).unwrap()), limits).0
     }
@@ -90,7 +88,7 @@ mod tests {
     async fn a_server_that_decides_is_well_again_and_again() {
         let app = app(Duration::from_secs(60));
         for _ in 0..3 {
-            assert!(health(State(app.clone())).await.is_ok());
+            assert!(health(&app).await.is_ok());
         }
     }
 
@@ -98,7 +96,7 @@ mod tests {
     async fn a_server_whose_decisions_hang_does_not_say_ok() {
         let app = app(Duration::from_millis(30));
         let _hanging = Arc::clone(&app.probe.turn).acquire_owned().await.unwrap();
-        let problem = health(State(app)).await.unwrap_err();
+        let problem = health(&app).await.unwrap_err();
         assert_eq!(problem, Problem::new(Kind::Unavailable, "a decision did not come in time"));
     }
 }

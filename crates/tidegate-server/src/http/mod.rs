@@ -25,33 +25,36 @@ mod withhold;
 
 use std::sync::Arc;
 
-use axum::Router;
+use http_body_util::Full;
+use hyper::body::Bytes;
 use tokio::net::TcpListener;
 
 use crate::door::{self, Door};
 use crate::limiters::Limiters;
 use crate::sample::Sample;
 use crate::stop::Stop;
-use connection::Http;
+use connection::{Http, Site};
 use health::Probe;
 pub(crate) use limits::Limits;
 
-/// What every handler stands on.
-#[derive(Clone)]
+type Request = hyper::Request<hyper::body::Incoming>;
+type Response = hyper::Response<Full<Bytes>>;
+
+/// What every answer stands on.
 struct App {
     limiters: Arc<Limiters>,
-    probe: Arc<Probe>,
+    probe: Probe,
     limits: Limits,
 }
 
 /// Limiters, served.
-pub(crate) struct Service(App);
+pub(crate) struct Service(Arc<App>);
 
 impl Service {
     /// Serves `limiters`, whoever else holds them.
     pub(crate) fn new(limiters: Arc<Limiters>, limits: Limits) -> Self {
         let probe = Probe::new(Sample::of(limiters.policy()));
-        Self(App { limiters, probe: Arc::new(probe), limits })
+        Self(Arc::new(App { limiters, probe, limits }))
     }
 
     /// Answers checks until `stop`; answers how many connections had to be cut in the end.
@@ -61,17 +64,17 @@ impl Service {
         door: Door,
         stop: Stop,
     ) -> usize {
-        let router = routes::public(self.0.clone(), door.secret.clone());
-        self.serve(listener, door, router, stop).await
+        let site = routes::Public(Arc::clone(&self.0), door.secret.clone());
+        self.serve(listener, door, site, stop).await
     }
 
     /// Answers operators until `stop`; answers how many connections had to be cut in the end.
     pub(crate) async fn serve_admin(&self, listener: TcpListener, door: Door, stop: Stop) -> usize {
-        let router = routes::admin(self.0.clone(), door.secret.clone());
-        self.serve(listener, door, router, stop).await
+        let site = routes::Admin(Arc::clone(&self.0), door.secret.clone());
+        self.serve(listener, door, site, stop).await
     }
 
-    async fn serve(&self, listener: TcpListener, door: Door, router: Router, stop: Stop) -> usize {
-        door::serve(listener, door, Http { router, limits: self.0.limits }, stop).await
+    async fn serve(&self, listener: TcpListener, door: Door, site: impl Site, stop: Stop) -> usize {
+        door::serve(listener, door, Http { site, limits: self.0.limits }, stop).await
     }
 }

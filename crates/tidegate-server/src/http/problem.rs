@@ -1,14 +1,10 @@
 //! What can not be answered: `application/problem+json` (RFC 9457) that says what was expected.
 
-use std::any::Any;
-
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
 
-/// How a client shows that it may ask.
-const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
+use super::Response;
 
 /// The types of problems; a client may rely on their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +96,7 @@ pub(super) struct Problem {
     kind: Kind,
     detail: String,
     place: Option<Place>,
+    field: Option<(HeaderName, HeaderValue)>,
 }
 
 /// Where in a body, both counted from 1.
@@ -115,13 +112,27 @@ impl Problem {
         [(CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
 
     pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), place: None }
+        Self { kind, detail: detail.into(), place: None, field: None }
+    }
+
+    /// The same with a header field that this kind of problem has.
+    pub(super) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
+        Self { field: Some((name, value)), ..self }
     }
 
     /// A body that is not JSON, or not the JSON that is expected; the text of `error` says where.
     pub(super) fn of_json(detail: String, error: &serde_json::Error) -> Self {
         let place = Place { line: error.line(), column: error.column() };
         Self { place: (place.line > 0).then_some(place), ..Self::new(Kind::InvalidBody, detail) }
+    }
+
+    /// The answer that tells it.
+    pub(super) fn into_response(self) -> Response {
+        let mut response = Response::new(self.document().into());
+        *response.status_mut() = self.kind.facts().0;
+        let told = Self::FIELDS.map(|(name, value)| (name, HeaderValue::from_static(value)));
+        response.headers_mut().extend(told.into_iter().chain(self.field));
+        response
     }
 
     /// The body that tells it.
@@ -146,30 +157,4 @@ struct Document<'a> {
     detail: &'a str,
     #[serde(flatten)]
     place: Option<Place>,
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let (status, _, _) = self.kind.facts();
-        let mut response = (status, Self::FIELDS, self.document()).into_response();
-        if self.kind == Kind::Unauthorized {
-            response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
-        }
-        response
-    }
-}
-
-/// For a path that takes other methods; the router adds `Allow`.
-pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
-    let detail = format!(
-        "{} does not take {method}: expected a method that the Allow header field names",
-        uri.path()
-    );
-    Problem::new(Kind::MethodNotAllowed, detail)
-}
-
-/// For a request whose handler panicked; the panic itself has been logged.
-pub(super) fn panicked(_: Box<dyn Any + Send>) -> Response {
-    let detail = "the request met a defect of the server, which has logged it; others go on";
-    Problem::new(Kind::Internal, detail).into_response()
 }

@@ -1,8 +1,9 @@
-//! What a body asks: a domain, and one descriptor or several, each with its cost.
+//! What a body asks: a domain, and one descriptor or several, each with its cost; or a batch of such.
 //!
 //! ```json
-//! {"domain": "pay", "descriptor": {"channel": "alipay"}, "cost": 2}
+//! {"domain": "pay", "descriptor": {"channel": "alipay"}, "cost": 2, "max_wait_ms": 50}
 //! {"descriptors": [{"user": "a"}, {"descriptor": {"tenant": "b"}, "cost": 3}], "cost": 1}
+//! [{"descriptor": {"user": "a"}}, {"descriptor": {"user": "b"}}]
 //! ```
 //!
 //! The domain is `default` and the cost 1 unless said; the cost beside `descriptors` holds for those
@@ -11,41 +12,82 @@
 mod cost;
 mod entries;
 mod item;
+mod wait;
+mod whole;
 
-use axum::extract::Request;
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use tidegate::Descriptor;
+use tidegate::{Descriptor, Micros};
 
 use super::problem::{Kind, Problem};
-use super::{Limits, body};
 use cost::Cost;
-use entries::Entries;
+use entries::{Entries, Text};
 use item::Item;
+use wait::MaxWait;
 
 /// Most descriptors of one question.
 const MOST_DESCRIPTORS: usize = 64;
+/// Most questions of a batch.
+const MOST_QUESTIONS: usize = 1000;
 const EXAMPLE: &str = r#"{"domain": "pay", "descriptor": {"channel": "alipay"}, "cost": 1}"#;
 
-/// A question, understood.
+/// One question, or a batch of independent ones.
 #[derive(Debug)]
-pub(super) struct Question {
-    domain: String,
-    items: Vec<Item>,
-    cost: Option<Cost>,
+pub(super) enum Asked<'b> {
+    One(Question<'b>),
+    Each(Vec<Question<'b>>),
 }
 
-/// The body as it is written.
+/// A question, understood; texts are those of the body where they are written as they are meant.
+#[derive(Debug)]
+pub(super) struct Question<'b> {
+    domain: Cow<'b, str>,
+    items: Vec<Item<'b>>,
+    cost: Option<Cost>,
+    max_wait: Option<MaxWait>,
+}
+
+/// A question as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct Fields {
-    #[serde(default, deserialize_with = "given")]
-    domain: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    descriptor: Option<Entries>,
-    #[serde(default, deserialize_with = "given")]
-    descriptors: Option<Vec<Item>>,
+struct Fields<'b> {
+    #[serde(borrow, default, deserialize_with = "given")]
+    domain: Option<Text<'b>>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    descriptor: Option<Entries<'b>>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    descriptors: Option<Vec<Item<'b>>>,
     #[serde(default, deserialize_with = "given")]
     cost: Option<Cost>,
+    #[serde(default, deserialize_with = "given")]
+    max_wait_ms: Option<MaxWait>,
+}
+
+/// A question that is one of several: an object, and not the values of one without their names.
+struct Object<'b>(Fields<'b>);
+
+impl<'b> Deserialize<'b> for Object<'b> {
+    fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(Named)
+    }
+}
+
+struct Named;
+
+impl<'b> Visitor<'b> for Named {
+    type Value = Object<'b>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'b>>(self, map: A) -> Result<Object<'b>, A::Error> {
+        Fields::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
 }
 
 /// A field that is there has a value: `null` is a mistake, not an absence.
@@ -53,38 +95,83 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
     T::deserialize(from).map(Some)
 }
 
-impl Question {
-    /// Reads the body of a request.
-    pub(super) async fn read(request: Request, limits: Limits) -> Result<Self, Problem> {
-        Self::parse(&body::read(request, limits).await?)
+impl<'b> Asked<'b> {
+    /// Reads a body. A mistake anywhere in a batch refuses all of it, before anything is decided.
+    pub(super) fn parse(body: &'b [u8]) -> Result<Self, Problem> {
+        if !is_array(body) {
+            return Question::parse(body).map(Self::One);
+        }
+        let each: Vec<Object<'b>> = read(body)?;
+        match each.len() {
+            1..=MOST_QUESTIONS => {}
+            0 => return Err(mistaken("the batch is empty")),
+            number => {
+                return Err(mistaken(format_args!(
+                    "the batch has {number} questions, and at most {MOST_QUESTIONS} are taken"
+                )));
+            }
+        }
+        let questions = (1..).zip(each).map(|(number, fields)| {
+            let told = |what| mistaken(format_args!("question {number} of the batch: {what}"));
+            Question::of_batch(fields.0).map_err(told)
+        });
+        questions.collect::<Result<_, _>>().map(Self::Each)
     }
+}
 
-    fn parse(body: &[u8]) -> Result<Self, Problem> {
-        if body.trim_ascii_start().first() == Some(&b'[') {
+impl<'b> Question<'b> {
+    /// Reads a body that is one question.
+    pub(super) fn parse(body: &'b [u8]) -> Result<Self, Problem> {
+        if is_array(body) {
             return Err(mistaken("the body is an array"));
         }
-        let fields: Fields = serde_json::from_slice(body).map_err(|error| unreadable(&error))?;
+        Self::of(read(body)?).map_err(mistaken)
+    }
+
+    /// What is wrong, if it is no question.
+    fn of(fields: Fields<'b>) -> Result<Self, String> {
         let items = match (fields.descriptor, fields.descriptors) {
             (Some(entries), None) => vec![Item::of(entries)],
             (None, Some(items)) => items,
             (Some(_), Some(_)) => {
-                return Err(mistaken("both `descriptor` and `descriptors` are given"));
+                return Err("both `descriptor` and `descriptors` are given".to_owned());
             }
             (None, None) => {
-                return Err(mistaken("neither `descriptor` nor `descriptors` is given"));
+                return Err("neither `descriptor` nor `descriptors` is given".to_owned());
             }
         };
         check_number(items.len())?;
-        let domain = fields.domain.unwrap_or_else(|| tidegate::Request::DEFAULT_DOMAIN.to_owned());
+        let domain =
+            fields.domain.map_or(Cow::Borrowed(tidegate::Request::DEFAULT_DOMAIN), |t| t.0);
         if domain.is_empty() {
-            return Err(mistaken("`domain` is empty"));
+            return Err("`domain` is empty".to_owned());
         }
-        Ok(Self { domain, items, cost: fields.cost })
+        Ok(Self { domain, items, cost: fields.cost, max_wait: fields.max_wait_ms })
+    }
+
+    /// One that does not wait, for the others would wait with it.
+    fn of_batch(fields: Fields<'b>) -> Result<Self, String> {
+        let question = Self::of(fields)?;
+        if question.max_wait.is_some() {
+            return Err("`max_wait_ms` is given, and nothing in a batch waits".to_owned());
+        }
+        Ok(Self { max_wait: Some(MaxWait::NONE), ..question })
     }
 
     /// Whether a cost is named anywhere.
     pub(super) fn names_a_cost(&self) -> bool {
         self.cost.is_some() || self.items.iter().any(|item| item.cost.is_some())
+    }
+
+    /// For what does not wait, and is asked to.
+    pub(super) fn refuse_a_wait(&self, what: &str) -> Result<(), Problem> {
+        match self.max_wait {
+            None => Ok(()),
+            Some(_) => {
+                let detail = format!("`max_wait_ms` means nothing to {what}: remove it");
+                Err(Problem::new(Kind::InvalidBody, detail))
+            }
+        }
     }
 
     /// Puts the question.
@@ -96,21 +183,30 @@ impl Question {
             .zip(costs)
             .map(|(entries, cost)| Descriptor::new(entries).cost(cost.units()))
             .collect();
-        to(&tidegate::Request::new(&self.domain, &descriptors)).await
+        let max_wait = self.max_wait.map_or(Micros::MAX, MaxWait::micros);
+        to(&tidegate::Request::new(&self.domain, &descriptors).max_wait(max_wait)).await
     }
 }
 
-fn check_number(descriptors: usize) -> Result<(), Problem> {
+fn is_array(body: &[u8]) -> bool {
+    body.trim_ascii_start().first() == Some(&b'[')
+}
+
+fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| unreadable(&error))
+}
+
+fn check_number(descriptors: usize) -> Result<(), String> {
     match descriptors {
-        0 => Err(mistaken("`descriptors` is empty")),
+        0 => Err("`descriptors` is empty".to_owned()),
         1..=MOST_DESCRIPTORS => Ok(()),
-        _ => Err(mistaken(&format!(
+        _ => Err(format!(
             "`descriptors` has {descriptors} items, and at most {MOST_DESCRIPTORS} are taken"
-        ))),
+        )),
     }
 }
 
-fn mistaken(what: &str) -> Problem {
+fn mistaken(what: impl fmt::Display) -> Problem {
     Problem::new(Kind::InvalidBody, format!("{what}: expected such as {EXAMPLE}"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use axum::http::StatusCode;
+use hyper::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -87,13 +87,12 @@ fn written(problem: &Problem, bare: &Bare) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::http::testing::{self, until_closed};
-    use axum::Router;
     use std::time::Duration;
 
     #[tokio::test]
     async fn a_refused_client_that_does_not_leave_is_left() {
         let limits = Limits { body: Duration::from_millis(30), ..Limits::default() };
-        let server = testing::serve(Router::new(), limits).await;
+        let server = testing::serve(testing::nowhere(), limits).await;
         let mut stream = server.connect().await;
         stream.write_all(b"nonsense\r\n\r\n").await.unwrap();
         let answer = until_closed(&mut stream).await;

@@ -1,15 +1,17 @@
-//! Which path is answered by what, on which listener.
+//! Which path is answered by what, on which listener; and what every request gets first.
 
-use axum::Router;
-use axum::extract::Request;
-use axum::http::Uri;
-use axum::middleware::{self, Next};
-use axum::response::Response;
-use axum::routing::{get, post};
-use tower_http::catch_panic::CatchPanicLayer;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
+use futures_util::FutureExt;
+use http_body_util::Full;
+use hyper::Method;
+use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
+
+use super::check::Verb;
+use super::connection::Site;
 use super::problem::{Kind, Problem};
-use super::{App, admin, authorize, body, check, head, health, problem, rules};
+use super::{App, Request, Response, admin, authorize, body, check, head, health, rules};
 use crate::door::Secret;
 
 const CHECK: &str = "/v1/check";
@@ -20,68 +22,140 @@ const RULES: &str = "/v1/rules";
 const HEALTH: &str = "/healthz";
 
 /// For everyone: decisions.
-pub(super) fn public(app: App, secret: Option<Secret>) -> Router {
-    let routes = Router::new()
-        .route(CHECK, post(check::check))
-        .route(PEEK, post(check::peek))
-        .fallback(public_knows_not)
-        .layer(middleware::from_fn_with_state(secret, authorize::knows))
-        .route(HEALTH, get(health::health));
-    guarded(routes).with_state(app)
-}
+#[derive(Clone)]
+pub(super) struct Public(pub(super) Arc<App>, pub(super) Option<Secret>);
 
 /// For operators: what changes limiters, and what is in force.
-pub(super) fn admin(app: App, secret: Option<Secret>) -> Router {
-    let routes = Router::new()
-        .route(RESET, post(admin::reset))
-        .route(REFUND, post(admin::refund))
-        .route(RULES, get(rules::rules))
-        .fallback(admin_knows_not)
-        .layer(middleware::from_fn(body::declared_as_json))
-        .layer(middleware::from_fn_with_state(secret, authorize::knows))
-        .route(HEALTH, get(health::health));
-    guarded(routes).with_state(app)
+#[derive(Clone)]
+pub(super) struct Admin(pub(super) Arc<App>, pub(super) Option<Secret>);
+
+impl Site for Public {
+    async fn answer(self, request: Request) -> Response {
+        guarded(request, async |request| self.route(request).await).await
+    }
 }
 
-/// What every request of either listener gets: a problem for a wrong method, a large head or a panic, and
-/// a log line.
-fn guarded(routes: Router<App>) -> Router<App> {
-    routes
-        .method_not_allowed_fallback(problem::method_not_allowed)
-        .layer(middleware::from_fn(head::fits))
-        .layer(CatchPanicLayer::custom(problem::panicked))
-        .layer(middleware::from_fn(logged))
+impl Public {
+    async fn route(&self, request: Request) -> Result<Response, Problem> {
+        let Self(app, secret) = self;
+        let path = request.uri().path();
+        if path == HEALTH {
+            get(&request)?;
+            return health::health(app).await;
+        }
+        authorize::check(secret.as_ref(), request.headers())?;
+        match path {
+            CHECK => check::decide(app, Verb::Check, post(request)?).await,
+            PEEK => check::decide(app, Verb::Peek, post(request)?).await,
+            RESET | REFUND | RULES => Err(elsewhere(path, "the admin listener")),
+            _ => Err(nothing(path, &[CHECK, PEEK, HEALTH])),
+        }
+    }
+}
+
+impl Site for Admin {
+    async fn answer(self, request: Request) -> Response {
+        guarded(request, async |request| self.route(request).await).await
+    }
+}
+
+impl Admin {
+    async fn route(&self, request: Request) -> Result<Response, Problem> {
+        let Self(app, secret) = self;
+        let path = request.uri().path();
+        if path == HEALTH {
+            get(&request)?;
+            return health::health(app).await;
+        }
+        authorize::check(secret.as_ref(), request.headers())?;
+        body::check_declared(&request)?;
+        match path {
+            RESET => admin::reset(app, post(request)?).await,
+            REFUND => admin::refund(app, post(request)?).await,
+            RULES => get(&request).and_then(|()| rules::rules(app)),
+            CHECK | PEEK => Err(elsewhere(path, "the public listener")),
+            _ => Err(nothing(path, &[RESET, REFUND, RULES, HEALTH])),
+        }
+    }
+}
+
+/// What every request of either listener gets: a problem for a large head or a panic, and a log line.
+pub(super) async fn guarded(
+    request: Request,
+    route: impl AsyncFnOnce(Request) -> Result<Response, Problem>,
+) -> Response {
+    let log = Log::of(&request);
+    let is_head = request.method() == Method::HEAD;
+    let response = match head::fits(&request) {
+        Ok(()) => AssertUnwindSafe(route(request)).catch_unwind().await,
+        Err(problem) => Ok(Err(problem)),
+    };
+    let response = response.unwrap_or_else(|_| Err(panicked()));
+    let response = response.unwrap_or_else(Problem::into_response);
+    log.tell(&response);
+    if is_head { without_body(response) } else { response }
 }
 
 /// A line for each request at `debug`; nothing of the body, for it names callers.
-async fn logged(request: Request, next: Next) -> Response {
-    if !tracing::enabled!(tracing::Level::DEBUG) {
-        return next.run(request).await;
+struct Log(Option<(Method, String)>);
+
+impl Log {
+    fn of(request: &Request) -> Self {
+        let asked = || (request.method().clone(), request.uri().path().to_owned());
+        Self(tracing::enabled!(tracing::Level::DEBUG).then(asked))
     }
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = next.run(request).await;
-    tracing::debug!(%method, path, status = response.status().as_u16(), "request");
-    response
+
+    fn tell(self, response: &Response) {
+        if let Some((method, path)) = self.0 {
+            tracing::debug!(%method, path, status = response.status().as_u16(), "request");
+        }
+    }
 }
 
-async fn public_knows_not(uri: Uri) -> Problem {
-    let here = [CHECK, PEEK, HEALTH];
-    not_found(uri.path(), &here, "the admin listener", &[RESET, REFUND, RULES])
+/// The answer to HEAD: that to GET, whose length is told and which does not come.
+fn without_body(mut response: Response) -> Response {
+    let body = std::mem::take(response.body_mut());
+    let bytes = hyper::body::Body::size_hint(&body).exact().unwrap_or_default();
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(bytes));
+    response.map(|_: Full<_>| Full::default())
 }
 
-async fn admin_knows_not(uri: Uri) -> Problem {
-    let here = [RESET, REFUND, RULES, HEALTH];
-    not_found(uri.path(), &here, "the public listener", &[CHECK, PEEK])
+/// The request, if it is one to do something.
+fn post(request: Request) -> Result<Request, Problem> {
+    if request.method() == Method::POST { Ok(request) } else { Err(other(&request, "POST")) }
 }
 
-/// Says where the path is, or what there is.
-fn not_found(path: &str, here: &[&str], elsewhere: &str, there: &[&str]) -> Problem {
-    let detail = if there.contains(&path) {
-        format!("{path} is answered on {elsewhere}, at its own port")
-    } else {
-        format!("nothing is at {path}: expected one of {}", here.join(", "))
-    };
+/// Nothing, if the request is one to see something.
+fn get(request: &Request) -> Result<(), Problem> {
+    match *request.method() {
+        Method::GET | Method::HEAD => Ok(()),
+        _ => Err(other(request, "GET,HEAD")),
+    }
+}
+
+fn other(request: &Request, allowed: &'static str) -> Problem {
+    let (path, method) = (request.uri().path(), request.method());
+    let detail = format!(
+        "{path} does not take {method}: expected a method that the Allow header field names"
+    );
+    let allowed = HeaderValue::from_static(allowed);
+    Problem::new(Kind::MethodNotAllowed, detail).with(ALLOW, allowed)
+}
+
+fn elsewhere(path: &str, listener: &str) -> Problem {
+    let detail = format!("{path} is answered on {listener}, at its own port");
     Problem::new(Kind::NotFound, detail)
+}
+
+fn nothing(path: &str, here: &[&str]) -> Problem {
+    let detail = format!("nothing is at {path}: expected one of {}", here.join(", "));
+    Problem::new(Kind::NotFound, detail)
+}
+
+/// For a request whose handler panicked; the panic itself has been logged.
+fn panicked() -> Problem {
+    let detail = "the request met a defect of the server, which has logged it; others go on";
+    Problem::new(Kind::Internal, detail)
 }
 
 #[cfg(test)]
@@ -91,8 +165,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_that_requests_500_and_the_next_one_is_answered() {
-        let routes = Router::new().route("/panic", get(panics)).route("/fine", get(fine));
-        let server = testing::serve(guarded(routes), Limits::default()).await;
+        let site = testing::site(async |request| guarded(request, panics_or_not).await);
+        let server = testing::serve(site, Limits::default()).await;
         let answers = server
             .exchange(
                 "GET /panic HTTP/1.1\r\nhost: a\r\n\r\n\
@@ -104,11 +178,8 @@ mod tests {
         assert!(answers.ends_with("fine"), "{answers}");
     }
 
-    async fn panics() -> &'static str {
-        panic!("a defect")
-    }
-
-    async fn fine() -> &'static str {
-        "fine"
+    async fn panics_or_not(request: Request) -> Result<Response, Problem> {
+        assert_ne!(request.uri().path(), "/panic", "a defect");
+        Ok(Response::new("fine".into()))
     }
 }

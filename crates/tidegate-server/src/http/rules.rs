@@ -2,13 +2,11 @@
 
 use std::num::NonZeroUsize;
 
-use axum::extract::State;
-use axum::response::Response;
 use serde::Serialize;
 use tidegate::{Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
 
 use super::problem::Problem;
-use super::{App, answer};
+use super::{App, Response, answer};
 use crate::pairs::Pairs;
 use crate::words;
 
@@ -154,7 +152,7 @@ fn units(limit: Limit) -> i64 {
 }
 
 /// Answers the policy in force.
-pub(super) async fn rules(State(app): State<App>) -> Result<Response, Problem> {
+pub(super) fn rules(app: &App) -> Result<Response, Problem> {
     let policy = app.limiters.policy();
     let rules = policy.rules().iter().map(Rule::from).collect();
     let memory = policy.max_keys().map(|max_keys| Memory { max_keys });

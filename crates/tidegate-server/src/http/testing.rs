@@ -1,18 +1,14 @@
 //! A listener in the test's own process, with bounds as short as the test wants them.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use axum::Router;
-use tidegate::{Gate, Policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::connection::Http;
-use super::{App, Limits, Service};
+use super::connection::{Http, Site};
+use super::{Limits, Request, Response};
 use crate::door::{self, Door};
-use crate::limiters::Limiters;
 use crate::stop::{Stop, Trigger};
 
 /// A server that runs until it is drained.
@@ -22,17 +18,41 @@ pub(super) struct Server {
     pub(super) done: JoinHandle<usize>,
 }
 
-/// Serves `routes` over a gate without rules.
-pub(super) async fn serve(routes: Router<App>, limits: Limits) -> Server {
-    let limiters = Arc::new(Limiters::Here(Gate::new(Policy::default())));
-    let Service(app) = Service::new(limiters, limits);
+/// A site that is a function.
+#[derive(Clone)]
+pub(super) struct Of<F>(F);
+
+impl<F, Answer> Site for Of<F>
+where
+    F: Fn(Request) -> Answer + Clone + Send + Sync + 'static,
+    Answer: Future<Output = Response> + Send,
+{
+    async fn answer(self, request: Request) -> Response {
+        (self.0)(request).await
+    }
+}
+
+/// A site that answers by `answer`.
+pub(super) fn site<F, Answer>(answer: F) -> Of<F>
+where
+    F: Fn(Request) -> Answer + Clone + Send + Sync + 'static,
+    Answer: Future<Output = Response> + Send,
+{
+    Of(answer)
+}
+
+/// A site without content.
+pub(super) fn nowhere() -> impl Site {
+    site(async |_| Response::default())
+}
+
+/// Serves `site` behind a door.
+pub(super) async fn serve(site: impl Site, limits: Limits) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopping) = Stop::by_hand();
-    let router = routes.with_state(app);
-    let done =
-        tokio::spawn(door::serve(listener, Door::default(), Http { router, limits }, stopping));
-    Server { at, stop, done }
+    let served = door::serve(listener, Door::default(), Http { site, limits }, stopping);
+    Server { at, stop, done: tokio::spawn(served) }
 }
 
 impl Server {

@@ -1,17 +1,31 @@
 //! Every kind of bad request gets a problem that says what was wrong and what was expected.
 
-use axum::http::Method;
+use hyper::Method;
 
 use crate::client::{Answer, Client};
 use crate::process::Server;
 use crate::raw;
 
 /// A body, and what its problem must say.
-const BODIES: [(&str, &str); 30] = [
+const BODIES: [(&str, &str); 35] = [
     ("", "EOF while parsing a value at line 1 column 0"),
     ("{", "not JSON: EOF while parsing an object at line 1 column 1"),
     ("{\"descriptor\": {}} x", "trailing characters at line 1 column 20"),
-    ("[]", "the body is an array: expected such as {\"domain\""),
+    ("[]", "the batch is empty: expected such as {\"domain\""),
+    (
+        "[{\"descriptor\": {}}, {}]",
+        "question 2 of the batch: neither `descriptor` nor `descriptors`",
+    ),
+    ("[[]]", "invalid type: sequence, expected an object"),
+    (
+        r#"[{"descriptor": {}, "max_wait_ms": 1}]"#,
+        "question 1 of the batch: `max_wait_ms` is given",
+    ),
+    (
+        r#"{"descriptor": {}, "max_wait_ms": -1}"#,
+        "expected a wait in milliseconds, which is a whole",
+    ),
+    (r#"{"descriptor": {}, "max_wait_ms": 86400001}"#, "number from 0 to 86400000"),
     ("3", "invalid type: integer `3`, expected an object"),
     ("{}", "neither `descriptor` nor `descriptors`"),
     (r#"{"descriptor": {}, "descriptors": [{}]}"#, "both `descriptor` and `descriptors`"),

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use axum::body::Bytes;
-use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Builder, Client as Legacy};
 use hyper_util::rt::TokioExecutor;

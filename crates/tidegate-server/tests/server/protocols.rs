@@ -1,6 +1,6 @@
 //! HTTP/1.1 and HTTP/2 on one port, and one limit for both.
 
-use axum::http::Method;
+use hyper::Method;
 
 use crate::client::Client;
 use crate::process::Server;

@@ -43,7 +43,7 @@ impl<C: Clock> Gate<C> {
     /// A step of one who does not wait, while others do.
     #[cold]
     pub(crate) fn step_behind(&self, met: Vec<Met>, step: Step) -> (Vec<Met>, Done) {
-        let door = self.door(met);
+        let door = self.door(met, Micros::ZERO);
         let done = step_behind(&door, step);
         (door.met, done)
     }
@@ -53,22 +53,25 @@ impl<C: Clock> Gate<C> {
         met.iter().for_each(|met| self.lines.stir(&line_of(met)));
     }
 
-    fn door(&self, met: Vec<Met>) -> ToGate<'_, C> {
+    /// The way to these limiters for a request that may wait for so long where their rules let it.
+    fn door(&self, met: Vec<Met>, max_wait: Micros) -> ToGate<'_, C> {
         let can_refuse = |met: &Met| met.enforced && met.cost > 0;
         let all = met.iter().enumerate().filter(|(_, met)| can_refuse(met));
         let stops = all.map(|(place, met)| Stop {
             line: line_of(met),
             cost: met.cost,
-            patience: self.patience(met),
+            patience: self.patience(met, max_wait),
             place,
         });
         ToGate { gate: self, stops: stops.collect(), met }
     }
 
     /// How long a rule lets a request wait that is too much for it.
-    fn patience(&self, met: &Met) -> Patience {
+    fn patience(&self, met: &Met, max_wait: Micros) -> Patience {
         match self.policy().rules().get(met.rule).map(|rule| rule.spec().on_excess) {
-            Some(OnExcess::Wait { wait, max_waiters }) => Patience { wait, max_waiters },
+            Some(OnExcess::Wait { wait, max_waiters }) => {
+                Patience { wait: wait.min(max_wait), max_waiters }
+            }
             Some(OnExcess::Reject) | None => Patience { wait: Micros::ZERO, max_waiters: 0 },
         }
     }
@@ -82,7 +85,7 @@ impl<C: Timer> Gate<C> {
     /// does not need that one; then it asks all of them again. It goes before all who came later,
     /// wherever it stands, and never before one who came sooner. It may wait for as long as the least
     /// patient of the rules that were in its way lets it, from its arrival; if one of them rejects,
-    /// or the wait can not end in time, it is refused at once.
+    /// or the wait can not end in time, it is refused at once. [`Request::max_wait`] shortens it.
     ///
     /// A `retry_after` of a refusal counts in those who wait for each limiter. A request that meets
     /// several may have to wait longer, for others may meet other ones.
@@ -116,7 +119,7 @@ impl<C: Timer> Gate<C> {
         let met = self.met(request);
         let done = match self.banned(&met, self.clock()) {
             Some(done) => done,
-            None => wait(self.door(met.clone()), self.clock()).await,
+            None => wait(self.door(met.clone(), request.longest_wait()), self.clock()).await,
         };
         self.conclude(request, &met, done)
     }
@@ -127,7 +130,9 @@ impl<C: Timer> Gate<C> {
         let met = self.met(request);
         let done = match self.banned(&met, self.clock()) {
             Some(done) => done,
-            None => wait_in_line(self.door(met.clone()), self.clock()).await,
+            None => {
+                wait_in_line(self.door(met.clone(), request.longest_wait()), self.clock()).await
+            }
         };
         self.conclude(request, &met, done)
     }
@@ -139,7 +144,7 @@ impl<C: Park> Gate<C> {
         let met = self.met(request);
         let done = match self.banned(&met, self.clock()) {
             Some(done) => done,
-            None => wait_blocking(self.door(met.clone()), self.clock()),
+            None => wait_blocking(self.door(met.clone(), request.longest_wait()), self.clock()),
         };
         self.conclude(request, &met, done)
     }

@@ -1,105 +1,68 @@
 //! The entries of a descriptor, so many at most.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::value::{MapAccessDeserializer, StringDeserializer};
-use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess,
-    Visitor,
-};
-use tidegate::OrderedEntries;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 /// Most entries of one descriptor: each is compared with each, and rules look through them.
 const MOST: usize = 64;
 
+/// A text: that of the body itself where it is written without escapes.
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Text<'b>(#[serde(borrow)] pub(super) Cow<'b, str>);
+
 /// Entries in the order they are written, no name twice.
 #[derive(Debug)]
-pub(super) struct Entries(OrderedEntries);
+pub(super) struct Entries<'b>(Vec<(Text<'b>, Text<'b>)>);
 
-impl Entries {
+impl<'b> Entries<'b> {
     /// As a descriptor wants them.
     pub(super) fn pairs(&self) -> Vec<(&str, &str)> {
-        self.0.as_pairs()
+        self.0.iter().map(|(name, value)| (&*name.0, &*value.0)).collect()
     }
 
     /// Reads an object of which the first entry has been read already.
-    pub(super) fn read<'de, A: MapAccess<'de>>(
-        first: Option<(String, String)>,
-        rest: A,
+    pub(super) fn read<A: MapAccess<'b>>(
+        first: Option<(Text<'b>, Text<'b>)>,
+        mut rest: A,
     ) -> Result<Self, A::Error> {
-        let (name, value) = first.unzip();
-        let bounded = Bounded { name, value, left: MOST, rest };
-        OrderedEntries::deserialize(MapAccessDeserializer::new(bounded)).map(Self)
+        let mut entries = Self(Vec::from_iter(first));
+        while let Some(name) = rest.next_key()? {
+            entries.check(&name)?;
+            entries.0.push((name, rest.next_value()?));
+        }
+        Ok(entries)
+    }
+
+    /// Whether there may be one more entry, of this name.
+    fn check<E: Error>(&self, next: &Text<'_>) -> Result<(), E> {
+        if self.0.len() == MOST {
+            return Err(E::custom(format_args!("a descriptor has at most {MOST} entries")));
+        }
+        if self.0.iter().any(|(earlier, _)| earlier.0 == next.0) {
+            return Err(E::custom(format_args!("entry `{}` is given twice", next.0)));
+        }
+        Ok(())
     }
 }
 
 struct Object;
 
-impl<'de> Visitor<'de> for Object {
-    type Value = Entries;
+impl<'b> Visitor<'b> for Object {
+    type Value = Entries<'b>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of text values, such as {\"channel\": \"alipay\"}")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Entries, A::Error> {
+    fn visit_map<A: MapAccess<'b>>(self, map: A) -> Result<Entries<'b>, A::Error> {
         Entries::read(None, map)
     }
 }
 
-impl<'de> Deserialize<'de> for Entries {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+impl<'b> Deserialize<'b> for Entries<'b> {
+    fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_map(Object)
-    }
-}
-
-/// An object that gives out an entry that was read before, then the rest, so many at most.
-struct Bounded<A> {
-    name: Option<String>,
-    value: Option<String>,
-    left: usize,
-    rest: A,
-}
-
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Bounded<A> {
-    type Error = A::Error;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, A::Error> {
-        let Some(left) = self.left.checked_sub(1) else {
-            return self.end();
-        };
-        self.left = left;
-        match self.name.take() {
-            Some(name) => {
-                let name: StringDeserializer<A::Error> = name.into_deserializer();
-                seed.deserialize(name).map(Some)
-            }
-            None => self.rest.next_key_seed(seed),
-        }
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        match self.value.take() {
-            Some(value) => {
-                let value: StringDeserializer<A::Error> = value.into_deserializer();
-                seed.deserialize(value)
-            }
-            None => self.rest.next_value_seed(seed),
-        }
-    }
-}
-
-impl<'de, A: MapAccess<'de>> Bounded<A> {
-    /// The object has no more entries, or it has too many.
-    fn end<K>(&mut self) -> Result<Option<K>, A::Error> {
-        match self.rest.next_key::<IgnoredAny>()? {
-            None => Ok(None),
-            Some(_) => {
-                Err(A::Error::custom(format_args!("a descriptor has at most {MOST} entries")))
-            }
-        }
     }
 }

@@ -8,35 +8,35 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 
 use super::cost::Cost;
-use super::entries::Entries;
+use super::entries::{Entries, Text};
 
 const DESCRIPTOR: &str = "descriptor";
 const COST: &str = "cost";
 
 /// Entries, and the cost if they have one of their own.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) entries: Entries,
+pub(super) struct Item<'b> {
+    pub(super) entries: Entries<'b>,
     pub(super) cost: Option<Cost>,
 }
 
-impl Item {
+impl<'b> Item<'b> {
     /// Entries without a cost of their own.
-    pub(super) const fn of(entries: Entries) -> Self {
+    pub(super) const fn of(entries: Entries<'b>) -> Self {
         Self { entries, cost: None }
     }
 }
 
-impl<'de> Deserialize<'de> for Item {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+impl<'b> Deserialize<'b> for Item<'b> {
+    fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_map(Object)
     }
 }
 
 struct Object;
 
-impl<'de> Visitor<'de> for Object {
-    type Value = Item;
+impl<'b> Visitor<'b> for Object {
+    type Value = Item<'b>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
@@ -44,29 +44,30 @@ impl<'de> Visitor<'de> for Object {
         )
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Item, A::Error> {
-        let Some(name) = map.next_key::<String>()? else {
+    fn visit_map<A: MapAccess<'b>>(self, mut map: A) -> Result<Item<'b>, A::Error> {
+        let Some(name) = map.next_key::<Text<'b>>()? else {
             return Entries::read(None, map).map(Item::of);
         };
-        match (map.next_value()?, name.as_str()) {
+        match (map.next_value()?, &*name.0) {
             (Piece::Text(value), _) => Entries::read(Some((name, value)), map).map(Item::of),
             (Piece::Entries(entries), DESCRIPTOR) => wrapped(Some(entries), None, map),
             (Piece::Cost(cost), COST) => wrapped(None, Some(cost), map),
             _ => Err(A::Error::custom(format_args!(
-                "entry `{name}` is not a text: expected such as {{\"{name}\": \"a\"}}"
+                "entry `{0}` is not a text: expected such as {{\"{0}\": \"a\"}}",
+                name.0
             ))),
         }
     }
 }
 
 /// The rest of an item with a cost of its own.
-fn wrapped<'de, A: MapAccess<'de>>(
-    mut entries: Option<Entries>,
+fn wrapped<'b, A: MapAccess<'b>>(
+    mut entries: Option<Entries<'b>>,
     mut cost: Option<Cost>,
     mut map: A,
-) -> Result<Item, A::Error> {
-    while let Some(name) = map.next_key::<String>()? {
-        match name.as_str() {
+) -> Result<Item<'b>, A::Error> {
+    while let Some(name) = map.next_key::<Text<'b>>()? {
+        match &*name.0 {
             DESCRIPTOR if entries.is_none() => entries = Some(map.next_value()?),
             COST if cost.is_none() => cost = Some(map.next_value()?),
             DESCRIPTOR => return Err(A::Error::duplicate_field(DESCRIPTOR)),
@@ -79,48 +80,48 @@ fn wrapped<'de, A: MapAccess<'de>>(
 }
 
 /// The first value of an item.
-enum Piece {
-    Text(String),
-    Entries(Entries),
+enum Piece<'b> {
+    Text(Text<'b>),
+    Entries(Entries<'b>),
     Cost(Cost),
 }
 
-impl<'de> Deserialize<'de> for Piece {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+impl<'b> Deserialize<'b> for Piece<'b> {
+    fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(Value)
     }
 }
 
 struct Value;
 
-impl<'de> Visitor<'de> for Value {
-    type Value = Piece;
+impl<'b> Visitor<'b> for Value {
+    type Value = Piece<'b>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text, for an entry of a descriptor")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Piece, E> {
-        Ok(Piece::Text(text.to_owned()))
+    fn visit_borrowed_str<E: Error>(self, text: &'b str) -> Result<Piece<'b>, E> {
+        Ok(Piece::Text(Text(text.into())))
     }
 
-    fn visit_string<E: Error>(self, text: String) -> Result<Piece, E> {
-        Ok(Piece::Text(text))
+    fn visit_str<E: Error>(self, text: &str) -> Result<Piece<'b>, E> {
+        Ok(Piece::Text(Text(text.to_owned().into())))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Piece, A::Error> {
+    fn visit_map<A: MapAccess<'b>>(self, map: A) -> Result<Piece<'b>, A::Error> {
         Entries::read(None, map).map(Piece::Entries)
     }
 
-    fn visit_u64<E: Error>(self, units: u64) -> Result<Piece, E> {
+    fn visit_u64<E: Error>(self, units: u64) -> Result<Piece<'b>, E> {
         Cost::read(Unexpected::Unsigned(units)).map(Piece::Cost)
     }
 
-    fn visit_i64<E: Error>(self, units: i64) -> Result<Piece, E> {
+    fn visit_i64<E: Error>(self, units: i64) -> Result<Piece<'b>, E> {
         Cost::read(Unexpected::Signed(units)).map(Piece::Cost)
     }
 
-    fn visit_f64<E: Error>(self, units: f64) -> Result<Piece, E> {
+    fn visit_f64<E: Error>(self, units: f64) -> Result<Piece<'b>, E> {
         Cost::read(Unexpected::Float(units)).map(Piece::Cost)
     }
 }

@@ -1,0 +1,28 @@
+//! How long an answer may be held, as it is written: whole milliseconds.
+
+use serde::de::{Deserialize, Deserializer};
+use tidegate::Micros;
+
+use super::whole::Whole;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+const NUMBER: Whole = Whole { what: "a wait in milliseconds", most: DAY_MS };
+
+/// The longest a request may wait, where its rules let it wait at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MaxWait(Micros);
+
+impl MaxWait {
+    /// Not at all.
+    pub(super) const NONE: Self = Self(Micros::ZERO);
+
+    pub(super) const fn micros(self) -> Micros {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for MaxWait {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_u64(NUMBER).map(|ms| Self(Micros::from_millis(ms)))
+    }
+}
