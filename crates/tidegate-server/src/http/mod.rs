@@ -12,6 +12,8 @@ mod check;
 mod connection;
 mod head;
 mod health;
+#[cfg(test)]
+mod judged;
 mod limits;
 mod problem;
 mod question;

@@ -96,7 +96,8 @@ pub(super) struct Problem {
     kind: Kind,
     detail: String,
     place: Option<Place>,
-    field: Option<(HeaderName, HeaderValue)>,
+    /// Seldom there, and kept apart so that a problem is small.
+    field: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
 /// Where in a body, both counted from 1.
@@ -117,7 +118,7 @@ impl Problem {
 
     /// The same with a header field that this kind of problem has.
     pub(super) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
-        Self { field: Some((name, value)), ..self }
+        Self { field: Some(Box::new((name, value))), ..self }
     }
 
     /// A body that is not JSON, or not the JSON that is expected; the text of `error` says where.
@@ -131,7 +132,7 @@ impl Problem {
         let mut response = Response::new(self.document().into());
         *response.status_mut() = self.kind.facts().0;
         let told = Self::FIELDS.map(|(name, value)| (name, HeaderValue::from_static(value)));
-        response.headers_mut().extend(told.into_iter().chain(self.field));
+        response.headers_mut().extend(told.into_iter().chain(self.field.map(|field| *field)));
         response
     }
 

@@ -54,6 +54,16 @@ impl Client {
         self.send(Method::POST, path, Some("application/json"), body).await
     }
 
+    /// Posts JSON with an `authorization`; none if it is empty.
+    pub(crate) async fn post_as(&self, path: &str, body: &str, said: &str) -> Answer {
+        let mut request = Request::post(format!("http://{}{path}", self.at));
+        if !said.is_empty() {
+            request = request.header("authorization", said);
+        }
+        let request = request.header("content-type", "application/json");
+        self.answer(request.body(Full::from(body.to_owned())).unwrap()).await
+    }
+
     /// Posts JSON to `/v1/check`.
     pub(crate) async fn check(&self, body: &str) -> Answer {
         self.post("/v1/check", body).await
@@ -71,7 +81,10 @@ impl Client {
         if let Some(content_type) = content_type {
             request = request.header("content-type", content_type);
         }
-        let request = request.body(Full::from(body)).unwrap();
+        self.answer(request.body(Full::from(body)).unwrap()).await
+    }
+
+    async fn answer(&self, request: Request<Full<Bytes>>) -> Answer {
         let (head, body) = self.inner.request(request).await.unwrap().into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         Answer {

@@ -3,6 +3,8 @@
 
 mod admin;
 mod bad_requests;
+mod batches;
+mod certificates;
 mod checks;
 mod client;
 mod command_line;
@@ -14,4 +16,6 @@ mod protocols;
 mod raw;
 mod stopping;
 mod store;
+mod tls;
+mod tokens;
 mod waiting;

@@ -22,18 +22,24 @@ pub(crate) struct Server {
 impl Server {
     /// The rules that are built in.
     pub(crate) fn with_example() -> Self {
-        Self::start(None)
+        Self::start(None, &[])
+    }
+
+    /// The rules that are built in, and these arguments.
+    pub(crate) fn with_arguments(arguments: &[&str]) -> Self {
+        Self::start(None, arguments)
     }
 
     /// The rules of a text.
     pub(crate) fn with_rules(toml: &str) -> Self {
-        Self::start(Some(config(toml)))
+        Self::start(Some(config(toml)), &[])
     }
 
     /// Ready once it has printed the line to paste, its last.
-    fn start(config: Option<NamedTempFile>) -> Self {
+    fn start(config: Option<NamedTempFile>, arguments: &[&str]) -> Self {
         let mut command = Command::new(BINARY);
         command.args(["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command.args(arguments);
         if let Some(config) = &config {
             command.arg("--config").arg(config.path());
         }
@@ -84,7 +90,7 @@ impl Drop for Server {
 fn address(printed: &str, heading: &str) -> SocketAddr {
     let line = printed.lines().find(|line| line.starts_with(heading)).unwrap();
     let url = line.split_whitespace().nth(1).unwrap();
-    url.strip_prefix("http://").unwrap().parse().unwrap()
+    url.split_once("://").unwrap().1.parse().unwrap()
 }
 
 /// A file of rules.

@@ -64,3 +64,46 @@ async fn a_line_holds_so_many_and_moves_when_units_are_given_back() {
     let admitted = waits.await.unwrap();
     assert_eq!(admitted.status, 200, "{}", admitted.text);
 }
+
+#[tokio::test]
+async fn a_caller_may_wait_less_than_its_rule_lets_it() {
+    let server = Server::with_rules(&rule("1h", "2h", 10));
+    let client = Client::new(server.http);
+    assert_eq!(client.check(BODY).await.status, 200);
+    for ms in [0, 1, 3_000_000] {
+        let body = format!(r#"{{"descriptor": {{"key": "a"}}, "max_wait_ms": {ms}}}"#);
+        let refused = client.check(&body).await;
+        assert_eq!(refused.status, 429, "at once: {}", refused.text);
+        assert!(refused.json()["retry_after_us"].as_u64().unwrap() > 3_000_000_000);
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_has_the_time_waits_and_is_admitted() {
+    let server = Server::with_rules(&rule("20ms", "1h", 10));
+    let client = Client::new(server.http);
+    for _ in 0..4 {
+        let body = r#"{"descriptor": {"key": "a"}, "max_wait_ms": 3600000}"#;
+        assert_eq!(client.check(body).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_rejects_lets_nobody_wait_whatever_the_caller_says() {
+    let rules = rule("1h", "1s", 1).replace("on_excess", "# on_excess");
+    let server = Server::with_rules(&rules);
+    let client = Client::new(server.http);
+    let body = r#"{"descriptor": {"key": "a"}, "max_wait_ms": 86400000}"#;
+    assert_eq!(client.check(body).await.status, 200);
+    assert_eq!(client.check(body).await.status, 429);
+}
+
+#[tokio::test]
+async fn operators_do_not_wait() {
+    let server = Server::with_example();
+    let body = r#"{"descriptor": {"key": "a"}, "max_wait_ms": 1}"#;
+    for (path, what) in [("/v1/reset", "a reset"), ("/v1/refund", "a refund")] {
+        let detail = Client::new(server.admin).post(path, body).await.problem(400);
+        assert!(detail.contains(&format!("`max_wait_ms` means nothing to {what}")), "{detail}");
+    }
+}

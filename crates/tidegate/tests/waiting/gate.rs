@@ -92,6 +92,30 @@ fn a_request_waits_as_its_rule_says_and_no_longer() {
     assert_eq!(end(&tasks[3]).0.since(began), ms(5));
 }
 
+#[test]
+fn a_request_may_want_to_wait_less_than_its_rule_lets_it_and_never_more() {
+    let wait = OnExcess::Wait { wait: ms(5), max_waiters: 10 };
+    let rules = vec![RuleSpec::new("all", bucket(10)).on_excess(wait)];
+    let (gate, clock) = gate(rules);
+    let began = clock.now();
+    let ask = |units, longest| {
+        let (gate, clock) = (&gate, &clock);
+        let acquire = async move {
+            let descriptors = [Descriptor::new(&[]).cost(units)];
+            gate.acquire(&Request::new("default", &descriptors).max_wait(longest)).await
+        };
+        Task::begun(acquire, clock)
+    };
+    assert!(end(&ask(10, Micros::ZERO)).1, "nothing has to be waited for");
+    assert_eq!(end(&ask(1, Micros::ZERO)), (began, false, Some(ms(1))));
+    assert_eq!(end(&ask(3, us(2_999))), (began, false, Some(ms(3))), "a microsecond too early");
+    let mut waits = ask(3, ms(3));
+    assert!(!waits.is_over());
+    assert_eq!(end(&ask(4, Micros::MAX)), (began, false, Some(ms(7))), "longer than the rule says");
+    run(std::slice::from_mut(&mut waits), &clock);
+    assert_eq!(end(&waits).0.since(began), ms(3));
+}
+
 /// The limiter that is waited for is that of one user; the limiter of all goes on for others.
 #[test]
 fn who_waits_for_one_limiter_holds_up_nobody_at_another() {

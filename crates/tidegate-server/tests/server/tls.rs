@@ -1,0 +1,219 @@
+//! Doors that encrypt: both versions of HTTP, client certificates, slow clients, and files that are wrong.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::certificates::Certificates;
+use crate::process::{Server, run};
+use crate::raw::responses;
+
+const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\n\r\n\
+                     {\"descriptor\": {\"key\": \"abc\"}}";
+
+fn server(files: &Certificates, more: &[&str]) -> Server {
+    let (cert, key) = (files.path("server.pem"), files.path("server.key"));
+    Server::with_arguments(&[&["--tls-cert", &cert, "--tls-key", &key], more].concat())
+}
+
+/// A client that trusts the authority, prefers this protocol, and shows the certificate of `shows`.
+async fn connect(
+    files: &Certificates,
+    at: SocketAddr,
+    protocol: &str,
+    shows: Option<&str>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(files.path("ca.pem")).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let mut config = match shows {
+        None => config.with_no_client_auth(),
+        Some(name) => {
+            let file = |ending| files.path(&format!("{name}.{ending}"));
+            let chain = vec![CertificateDer::from_pem_file(file("pem")).unwrap()];
+            let key = PrivateKeyDer::from_pem_file(file("key")).unwrap();
+            config.with_client_auth_cert(chain, key).unwrap()
+        }
+    };
+    config.alpn_protocols = vec![protocol.into()];
+    let stream = TcpStream::connect(at).await?;
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// All that comes back for these bytes after which the client says no more.
+async fn exchange(mut stream: TlsStream<TcpStream>, sent: &str) -> std::io::Result<String> {
+    stream.write_all(sent.as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut came = String::new();
+    stream.read_to_string(&mut came).await?;
+    Ok(came)
+}
+
+/// The status of a check.
+async fn checked(
+    files: &Certificates,
+    at: SocketAddr,
+    shows: Option<&str>,
+) -> std::io::Result<String> {
+    let came = exchange(connect(files, at, "http/1.1", shows).await?, CHECK).await?;
+    Ok(came.lines().next().unwrap_or_default().to_owned())
+}
+
+const OK: &str = "HTTP/1.1 200 OK";
+
+#[tokio::test]
+async fn both_doors_answer_inside_tls_and_nothing_outside() {
+    let files = Certificates::new();
+    let server = server(&files, &[]);
+    assert!(server.curl().starts_with("curl -i https://"), "{}", server.curl());
+    let health = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+    for at in [server.http, server.admin] {
+        let came = exchange(connect(&files, at, "http/1.1", None).await.unwrap(), health).await;
+        assert!(came.unwrap().starts_with(OK));
+        let mut clear = TcpStream::connect(at).await.unwrap();
+        clear.write_all(health.as_bytes()).await.unwrap();
+        let mut came = Vec::new();
+        let _ = clear.read_to_end(&mut came).await;
+        assert!(!String::from_utf8_lossy(&came).contains("HTTP"), "{came:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_version_of_http_is_agreed_on_with_the_encryption() {
+    let files = Certificates::new();
+    let server = server(&files, &[]);
+    for protocol in ["h2", "http/1.1"] {
+        let stream = connect(&files, server.http, protocol, None).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(protocol.as_bytes()));
+    }
+    let stranger = connect(&files, server.http, "smtp", None).await;
+    assert!(stranger.is_err(), "nothing is spoken that both know");
+}
+
+#[tokio::test]
+async fn http_2_is_answered_inside_tls() {
+    const GO_AWAY: u8 = 7;
+    let files = Certificates::new();
+    let server = server(&files, &[]);
+    let mut stream = connect(&files, server.http, "h2", None).await.unwrap();
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    stream.write_all(&settings).await.unwrap();
+    // A frame that must not be: DATA of no stream. It is told, and the connection ends.
+    stream.write_all(&[0, 0, 0, 0, 0, 0, 0, 0, 0]).await.unwrap();
+    let mut came = Vec::new();
+    let _ = stream.read_to_end(&mut came).await;
+    let kinds = frames(&came);
+    assert!(kinds.contains(&4) && kinds.contains(&GO_AWAY), "{kinds:?}");
+}
+
+/// The types of the frames of HTTP/2.
+fn frames(mut bytes: &[u8]) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    while let Some((head, rest)) = bytes.split_first_chunk::<9>() {
+        kinds.push(head[3]);
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        bytes = rest.get(length..).unwrap_or_default();
+    }
+    kinds
+}
+
+#[tokio::test]
+async fn only_clients_of_the_authority_are_let_in() {
+    let (files, others) = (Certificates::new(), Certificates::new());
+    let server = server(&files, &["--tls-client-ca", &files.path("ca.pem")]);
+    assert_eq!(checked(&files, server.http, Some("client")).await.unwrap(), OK);
+    assert!(checked(&files, server.http, None).await.is_err(), "shows nothing");
+    let strangers = Certificates::with_authority_of(&files, &others);
+    assert!(checked(&strangers, server.http, Some("client")).await.is_err(), "another authority's");
+    assert!(checked(&files, server.admin, None).await.is_err());
+    let admitted = checked(&files, server.admin, Some("client")).await.unwrap();
+    assert!(admitted.starts_with("HTTP/1.1"), "{admitted}");
+}
+
+#[tokio::test]
+async fn what_is_no_request_gets_its_problem_inside_tls_too() {
+    let files = Certificates::new();
+    let server = server(&files, &[]);
+    let stream = connect(&files, server.http, "http/1.1", None).await.unwrap();
+    let came = exchange(stream, &format!("{CHECK}nonsense\r\n\r\n")).await.unwrap();
+    let all = responses(&came);
+    assert!(all[0].head.starts_with(OK), "{came}");
+    assert!(all[1].problem(400).0.ends_with("invalid-request"), "{came}");
+}
+
+#[tokio::test]
+async fn clients_that_never_agree_hold_up_nobody_and_not_the_end() {
+    let files = Certificates::new();
+    let server = server(&files, &[]);
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(server.http).await.unwrap();
+        stream.write_all(&[22, 3, 1]).await.unwrap();
+        silent.push(stream);
+    }
+    assert_eq!(checked(&files, server.http, None).await.unwrap(), OK);
+    server.signal("TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0));
+    assert!(log.contains("connections_cut=0"), "{log}");
+}
+
+#[test]
+fn files_that_can_not_be_used_are_named_with_what_was_expected() {
+    let files = Certificates::new();
+    let server = files.path("server.pem");
+    let key = files.path("server.key");
+    let other = files.path("client.key");
+    let missing = files.path("missing");
+    let empty = files.with("empty", "");
+    let noise = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let noise = files.with("noise", noise);
+    let expired = files.expired();
+    let begins = "expected a certificate in PEM, which begins with `-----BEGIN CERTIFICATE-----`";
+    for (cert, key, ca, expected) in [
+        (&missing, &key, None, format!("can not read {missing}: No such file")),
+        (&server, &missing, None, format!("can not read {missing}: No such file")),
+        (&empty, &key, None, format!("{empty}: there is no certificate in it; {begins}")),
+        (&key, &key, None, format!("{key}: there is no certificate in it; {begins}")),
+        (&server, &empty, None, format!("{empty}: there is no private key in it; expected a ")),
+        (&server, &server, None, format!("{server}: there is no private key in it; expected")),
+        (&noise, &key, None, format!("{noise}: certificate 1 can not be read")),
+        (
+            &expired,
+            &key,
+            None,
+            format!("{expired}: certificate 1 has expired; expected one that is in force now"),
+        ),
+        (&server, &other, None, format!("{other} is not the key of the certificate in {server}")),
+        (&server, &key, Some(&empty), format!("{empty}: there is no certificate in it")),
+        (
+            &server,
+            &key,
+            Some(&expired),
+            format!("{expired}: certificate 1 has expired; expected one that is in force now"),
+        ),
+    ] {
+        let mut arguments = vec!["serve", "--tls-cert", cert, "--tls-key", key];
+        arguments.extend(ca.into_iter().flat_map(|ca| ["--tls-client-ca", ca.as_str()]));
+        let output = run(&arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.starts_with("tidegate: ") && said.contains(&expected), "{said}: {expected}");
+    }
+    let lonely = run(&["serve", "--tls-cert", &server]);
+    assert_eq!(lonely.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&lonely.stderr).contains("--tls-key"));
+}

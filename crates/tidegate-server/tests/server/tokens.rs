@@ -1,0 +1,81 @@
+//! Doors that answer only who knows a token.
+
+use std::process::Command;
+
+use crate::certificates::Certificates;
+use crate::client::{Answer, Client};
+use crate::process::{BINARY, Server};
+
+const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
+
+async fn ask(client: &Client, path: &str, said: &str) -> Answer {
+    client.post_as(path, BODY, said).await
+}
+
+#[tokio::test]
+async fn only_who_knows_a_token_is_answered_and_everybody_sees_that_it_lives() {
+    let files = Certificates::new();
+    let tokens = files.with("tokens", "first-token\nsecond-token\n");
+    let server = Server::with_arguments(&["--token-file", &tokens]);
+    assert!(server.curl().contains("authorization: Bearer $TIDEGATE_TOKEN"), "{}", server.curl());
+    assert!(!server.printed.contains("first-token"));
+    for (at, path) in [(server.http, "/v1/check"), (server.admin, "/v1/reset")] {
+        let client = Client::new(at);
+        for said in ["", "Bearer wrong", "Bearer first-toke", "Basic first-token"] {
+            let refused = ask(&client, path, said).await;
+            assert_eq!(refused.header("www-authenticate"), Some("Bearer realm=\"tidegate\""));
+            assert!(refused.problem(401).contains("expected `authorization: Bearer TOKEN`"));
+        }
+        let nowhere = ask(&client, "/nowhere", "").await;
+        assert_eq!(nowhere.status, 401, "what there is is told to those who know");
+        for said in ["Bearer first-token", "bearer second-token"] {
+            assert_eq!(ask(&client, path, said).await.status, 200);
+        }
+        assert_eq!(client.get("/healthz").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn operators_may_have_a_token_of_their_own() {
+    let files = Certificates::new();
+    let (theirs, ours) = (files.with("theirs", "for-all"), files.with("ours", "for-operators"));
+    let server = Server::with_arguments(&["--token-file", &theirs, "--admin-token-file", &ours]);
+    let (public, admin) = (Client::new(server.http), Client::new(server.admin));
+    assert_eq!(ask(&public, "/v1/check", "Bearer for-all").await.status, 200);
+    assert_eq!(ask(&public, "/v1/check", "Bearer for-operators").await.status, 401);
+    assert_eq!(ask(&admin, "/v1/reset", "Bearer for-all").await.status, 401);
+    assert_eq!(ask(&admin, "/v1/reset", "Bearer for-operators").await.status, 200);
+}
+
+/// What is said when a server with these arguments and this token in its environment does not start.
+fn refused(arguments: &[&str], token: Option<&str>) -> String {
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(arguments);
+    command.envs(token.map(|token| ("TIDEGATE_TOKEN", token)));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn tokens_that_can_not_be_used_are_told_without_showing_them() {
+    let files = Certificates::new();
+    let none = files.with("none", "\n \n");
+    let spaced = files.with("spaced", "fine\nsecret phrase\n");
+    let missing = files.path("missing");
+    for (arguments, token, expected) in [
+        (
+            vec!["--token-file", &none],
+            None,
+            "(--token-file): there is no token: expected one a line",
+        ),
+        (vec!["--admin-token-file", &spaced], None, "(--admin-token-file): line 2 is no token"),
+        (vec!["--token-file", &missing], None, "can not read "),
+        (vec!["--token-file", &spaced], Some("a"), "by --token-file and by TIDEGATE_TOKEN"),
+        (vec![], Some(""), "TIDEGATE_TOKEN: there is no token"),
+    ] {
+        let said = refused(&arguments, token);
+        assert!(said.starts_with("tidegate: ") && said.contains(expected), "{said}");
+        assert!(!said.contains("phrase"), "{said}");
+    }
+}
