@@ -24,6 +24,7 @@ Examples:
   tidegate serve
   tidegate serve --config rules.toml --http 0.0.0.0:8080 --log-format json
   tidegate serve --config rules.toml --store redis://10.0.0.7:6379
+  tidegate serve --tls-cert cert.pem --tls-key key.pem --token-file tokens
   tidegate serve --http 127.0.0.1:0 --admin 127.0.0.1:0    any free ports; they are printed
 
 Without a token the admin listener asks for no password: keep it where only operators reach it.
