@@ -6,12 +6,35 @@ use tidegate_core::{Decision, Micros, Timestamp};
 
 use crate::rules::{Mode, PolicyRule};
 
+/// Some descriptors of a request, by their numbers; those from 63 on are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Descriptors(u64);
+
+impl Descriptors {
+    const LAST: usize = u64::BITS as usize - 1;
+
+    /// The one with this number.
+    pub(crate) const fn one(number: usize) -> Self {
+        Self(1 << if number < Self::LAST { number } else { Self::LAST })
+    }
+
+    /// Adds the one with this number.
+    pub(crate) const fn add(&mut self, number: usize) {
+        self.0 |= Self::one(number).0;
+    }
+
+    const fn has(self, number: usize) -> bool {
+        self.0 & Self::one(number).0 != 0
+    }
+}
+
 /// One rule's part in an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Matched<'g> {
     pub(crate) rule: &'g PolicyRule,
     pub(crate) variant: usize,
     pub(crate) cost: u64,
+    pub(crate) by: Descriptors,
     pub(crate) decision: Decision,
     pub(crate) overloaded: bool,
 }
@@ -33,6 +56,26 @@ impl<'g> Matched<'g> {
     #[must_use]
     pub const fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// Whether the descriptor with this number, from 0 in the order of the request, is among those that
+    /// meet its limiter. Those from number 63 on are not told apart: if one of them does, all do.
+    ///
+    /// ```
+    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    ///
+    /// let spec = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(1));
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])])?);
+    /// let (ada, bob) = ([("user", "ada")], [("user", "bob")]);
+    /// let descriptors = [Descriptor::new(&ada), Descriptor::new(&bob)];
+    /// let answer = gate.check(&Request::new("default", &descriptors));
+    /// let of_bob = &answer.matched()[1];
+    /// assert!(of_bob.is_met_by(1) && !of_bob.is_met_by(0));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    #[must_use]
+    pub const fn is_met_by(&self, descriptor: usize) -> bool {
+        self.by.has(descriptor)
     }
 
     /// What its limiter decided, with the figures.
@@ -169,4 +212,19 @@ impl<'g> Answer<'g> {
 /// A wait to compare: never is the longest.
 fn wait(decision: &Decision) -> Micros {
     decision.retry_after().unwrap_or(Micros::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_told_apart_up_to_the_last_which_stands_for_the_rest() {
+        let mut some = Descriptors::one(0);
+        some.add(62);
+        assert!(some.has(0) && some.has(62));
+        assert!(!some.has(1) && !some.has(63) && !some.has(1000));
+        some.add(usize::MAX);
+        assert!(some.has(63) && some.has(64) && !some.has(61));
+    }
 }

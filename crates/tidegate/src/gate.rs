@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
-use crate::answer::{Answer, Matched, Standing};
+use crate::answer::{Answer, Descriptors, Matched, Standing};
 use crate::clock::{Clock, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::observe::{Observer, Observers};
@@ -30,6 +30,8 @@ pub(crate) struct Met<K = Fingerprint> {
     pub(crate) print: K,
     pub(crate) cost: u64,
     pub(crate) enforced: bool,
+    /// Which descriptors of the request meet it.
+    pub(crate) by: Descriptors,
 }
 
 /// A policy in force, the limiters of every key, and a clock.
@@ -221,6 +223,7 @@ impl<C: Clock> Gate<C> {
             rule,
             variant: met.variant,
             cost: met.cost,
+            by: met.by,
             decision: decided.decision,
             overloaded: decided.overloaded,
         })
@@ -240,7 +243,7 @@ pub(crate) fn meet<K: PartialEq>(
     known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
 ) -> Vec<Met<K>> {
     let mut all: Vec<Met<K>> = Vec::new();
-    for descriptor in request.descriptors() {
+    for (place, descriptor) in request.descriptors().iter().enumerate() {
         for (number, rule) in policy.in_domain(request.domain()) {
             if !counts(rule) || !rule.matches(descriptor) {
                 continue;
@@ -251,13 +254,17 @@ pub(crate) fn meet<K: PartialEq>(
             }
             let print = known_by(rule, descriptor);
             match all.iter_mut().find(|met| met.rule == number && met.print == print) {
-                Some(met) => met.cost = met.cost.saturating_add(descriptor.units()),
+                Some(met) => {
+                    met.cost = met.cost.saturating_add(descriptor.units());
+                    met.by.add(place);
+                }
                 None => all.push(Met {
                     rule: number,
                     variant,
                     print,
                     cost: descriptor.units(),
                     enforced: rule.mode() == Mode::Enforce,
+                    by: Descriptors::one(place),
                 }),
             }
         }

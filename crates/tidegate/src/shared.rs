@@ -233,8 +233,8 @@ impl SharedGate {
     ) -> Vec<Matched<'_>> {
         let told = met.iter().zip(decisions).filter_map(|(met, decision)| {
             let rule = self.policy.rules().get(met.rule)?;
-            let (variant, cost) = (met.variant, met.cost);
-            Some(Matched { rule, variant, cost, decision: decision?, overloaded: false })
+            let (variant, cost, by) = (met.variant, met.cost, met.by);
+            Some(Matched { rule, variant, cost, by, decision: decision?, overloaded: false })
         });
         told.collect()
     }

@@ -100,8 +100,9 @@ impl Away {
         let is_local =
             |(_, met): &(usize, &KeyMet)| on_store_error(policy, met) == OnStoreError::Local;
         met.iter().enumerate().filter(is_local).map(|(place, met)| {
-            let KeyMet { rule, variant, cost, enforced, .. } = *met;
-            (place, Met { rule, variant, print: self.seed.of_bytes(&met.print), cost, enforced })
+            let KeyMet { rule, variant, cost, enforced, by, .. } = *met;
+            let print = self.seed.of_bytes(&met.print);
+            (place, Met { rule, variant, print, cost, enforced, by })
         })
     }
 }

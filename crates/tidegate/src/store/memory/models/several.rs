@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{BASE, NOW, explore, print, spec, together};
+use crate::answer::Descriptors;
 use crate::clock::Clock;
 use crate::gate::Met;
 use crate::rules::{Policy, RuleSpec};
@@ -40,6 +41,7 @@ fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
         print: print(*key),
         cost: 1,
         enforced: true,
+        by: Descriptors::one(0),
     };
     limiters.iter().map(met).collect()
 }

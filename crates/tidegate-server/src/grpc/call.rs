@@ -1,0 +1,119 @@
+//! One call of one message each way: the message is read within bounds, what is made of it is sent.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Method, Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Buf, Bytes, Incoming};
+use tonic::Status;
+
+use super::Limits;
+use super::reply::{self, Reply};
+
+/// A flag, and the length of what follows.
+pub(super) const PREFIX_BYTES: usize = 5;
+
+/// Answers a call by what `answer` makes of its message. A panic in it is an error of this call alone.
+pub(super) async fn unary(
+    request: Request<Incoming>,
+    limits: Limits,
+    answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, Status>,
+) -> Response<Reply> {
+    let call = async {
+        let message = message(request.into_body(), limits).await?;
+        answer(message).await
+    };
+    match unpanicked(call).await {
+        Ok(bytes) => reply::message(bytes),
+        Err(status) => reply::failed(status),
+    }
+}
+
+/// Whether a request is one of gRPC, in an encoding of messages that is known.
+pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
+    let known = |kind: &[u8]| matches!(kind.strip_prefix(b"application/grpc"), Some(b"" | b"+proto"));
+    method == Method::POST && kind.is_some_and(known)
+}
+
+/// The bytes of the one message of a call.
+async fn message(body: Incoming, limits: Limits) -> Result<Bytes, Status> {
+    let late = |_| {
+        let within = limits.message;
+        Status::deadline_exceeded(format!("the message did not come within {within:?}"))
+    };
+    let read = tokio::time::timeout(limits.message, whole(body, limits.message_bytes));
+    unwrapped(read.await.map_err(late)??)
+}
+
+/// All of a body: without a copy where it came in one piece.
+async fn whole(mut body: Incoming, most: usize) -> Result<Bytes, Status> {
+    let mut read = Bytes::new();
+    while !body.is_end_stream() {
+        let Some(frame) = body.frame().await else { break };
+        let frame = frame.map_err(|error| Status::cancelled(format!("broke off: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if read.len() + data.len() > most + PREFIX_BYTES {
+            return Err(Status::resource_exhausted(format!("expected at most {most} bytes of message")));
+        }
+        read = if read.is_empty() { data } else { [read, data].concat().into() };
+    }
+    Ok(read)
+}
+
+/// A message without its prefix.
+fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
+    let incomplete = || Status::internal("the call ended before its message did");
+    let flag = body.try_get_u8().map_err(|_| incomplete())?;
+    if flag != 0 {
+        return Err(Status::unimplemented("the message is compressed: expected grpc-encoding identity"));
+    }
+    let length = body.try_get_u32().map_err(|_| incomplete())? as usize;
+    match body.len().cmp(&length) {
+        std::cmp::Ordering::Equal => Ok(body),
+        std::cmp::Ordering::Less => Err(incomplete()),
+        std::cmp::Ordering::Greater => Err(Status::internal("expected one message")),
+    }
+}
+
+/// What comes of a call, a panic told as INTERNAL.
+async fn unpanicked<T>(call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    let mut call = pin!(call);
+    // What it stands on outlives a panic anywhere in the server.
+    let polled = std::future::poll_fn(|cx| {
+        catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))).unwrap_or_else(|_| {
+            tracing::error!("a gRPC call panicked");
+            Poll::Ready(Err(Status::internal("a defect of the server ended this call")))
+        })
+    });
+    polled.await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_as_long_as_its_prefix_says() {
+        let read = |bytes: &'static [u8]| {
+            let read = unwrapped(Bytes::from_static(bytes));
+            read.map(|bytes| bytes.to_vec()).map_err(|status| status.code())
+        };
+        assert_eq!(read(b"\0\0\0\0\x02hi"), Ok(b"hi".to_vec()));
+        assert_eq!(read(b"\0\0\0\0\0"), Ok(Vec::new()));
+        for broken in [&b""[..], b"\0\0\0", b"\0\0\0\0\x02h", b"\0\0\0\0\x01hi"] {
+            assert_eq!(read(broken), Err(tonic::Code::Internal), "{broken:?}");
+        }
+        assert_eq!(read(b"\x01\0\0\0\x02hi"), Err(tonic::Code::Unimplemented));
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_that_calls_error() {
+        let told = unpanicked(async { panic!("a defect") }).await;
+        let () = told.map_err(|status| assert_eq!(status.code(), tonic::Code::Internal)).unwrap_err();
+        assert_eq!(unpanicked(async { Ok(7) }).await.unwrap(), 7);
+    }
+}

@@ -1,0 +1,78 @@
+//! One call: what is given back is given back, what is asked for is decided in one step, and both are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use hyper::body::Bytes;
+use prost::Message;
+use tidegate::{Answer, Request};
+use tokio::time::sleep;
+use tonic::Status;
+
+use super::question::{Entries, Question};
+use super::{Choices, Unavailable, response, status};
+use crate::limiters::Limiters;
+
+/// Answers calls by these limiters.
+pub(super) struct Decider {
+    pub(super) limiters: Arc<Limiters>,
+    pub(super) choices: Choices,
+}
+
+impl Decider {
+    /// A message for a message.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT, for what asks nothing or is no message; UNAVAILABLE, where the store is away and
+    /// nothing but a refund was asked for, or a rule is closed and that is to be told as an error.
+    pub(super) async fn answer(&self, message: Bytes) -> Result<Bytes, Status> {
+        let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
+        let message = RateLimitRequest::decode(message).map_err(broken)?;
+        let entries = Entries::of(&message)?;
+        let question = Question::of(&message, &entries);
+        let answer = self.decide(&message, &question).await?;
+        if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
+            return Err(away());
+        }
+        // The protocol knows no delay that the proxy could keep.
+        if !answer.delay().is_zero() {
+            sleep(Duration::from_micros(answer.delay().as_micros())).await;
+        }
+        Ok(self.told(&answer, &question))
+    }
+
+    /// What is given back comes first: what is asked for may need it.
+    async fn decide(
+        &self,
+        message: &RateLimitRequest,
+        question: &Question<'_>,
+    ) -> Result<Answer<'_>, Status> {
+        let asks = question.asks(message);
+        if !question.refunds.is_empty() {
+            let refund = Request::new(&message.domain, &question.refunds);
+            match self.limiters.refund(&refund).await {
+                Ok(answer) if !asks => return Ok(answer),
+                Ok(_) => {}
+                Err(_) if !asks => return Err(away()),
+                Err(error) => tracing::debug!(%error, "a refund was not given"),
+            }
+        }
+        Ok(self.limiters.check(&Request::new(&message.domain, &question.charges)).await)
+    }
+
+    fn told(&self, answer: &Answer<'_>, question: &Question<'_>) -> Bytes {
+        let code = if answer.is_allowed() { Code::Ok } else { Code::OverLimit };
+        let response = RateLimitResponse {
+            overall_code: code.into(),
+            response_headers_to_add: self.choices.fields.of(answer),
+            ..Default::default()
+        };
+        response::bytes(&response, &status::of(answer, &question.charges))
+    }
+}
+
+fn away() -> Status {
+    Status::unavailable("the store is away: nothing can be decided, and nothing was taken")
+}

@@ -1,0 +1,94 @@
+//! Which header fields a caller gets by way of the proxy.
+
+use envoy_types::pb::envoy::config::core::v3::HeaderValue;
+use tidegate::{Answer, headers};
+
+/// A family of header fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Family {
+    /// X-RateLimit-Limit, -Remaining and -Reset, as the HTTP door tells them
+    XRatelimit,
+    /// RateLimit-Policy and RateLimit of the IETF draft
+    Ratelimit,
+    /// Retry-After, with a refusal that will pass
+    RetryAfter,
+}
+
+/// The families that are told; none, unless some are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields {
+    x_ratelimit: bool,
+    ratelimit: bool,
+    retry_after: bool,
+}
+
+impl Fields {
+    /// Those of an answer.
+    pub(super) fn of(self, answer: &Answer<'_>) -> Vec<HeaderValue> {
+        if self == Self::default() {
+            return Vec::new();
+        }
+        let told = headers::of(answer).into_iter().filter(|(name, _)| self.has(family(name)));
+        told.map(|(name, value)| field(name, value)).collect()
+    }
+
+    const fn has(self, family: Family) -> bool {
+        match family {
+            Family::XRatelimit => self.x_ratelimit,
+            Family::Ratelimit => self.ratelimit,
+            Family::RetryAfter => self.retry_after,
+        }
+    }
+}
+
+impl FromIterator<Family> for Fields {
+    fn from_iter<T: IntoIterator<Item = Family>>(families: T) -> Self {
+        let mut fields = Self::default();
+        for family in families {
+            match family {
+                Family::XRatelimit => fields.x_ratelimit = true,
+                Family::Ratelimit => fields.ratelimit = true,
+                Family::RetryAfter => fields.retry_after = true,
+            }
+        }
+        fields
+    }
+}
+
+fn family(name: &str) -> Family {
+    match name {
+        "Retry-After" => Family::RetryAfter,
+        name if name.starts_with("X-") => Family::XRatelimit,
+        _ => Family::Ratelimit,
+    }
+}
+
+fn field(name: &str, value: String) -> HeaderValue {
+    // HTTP/2 knows no capitals.
+    HeaderValue { key: name.to_ascii_lowercase(), value, raw_value: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+
+    #[test]
+    fn a_refusal_is_told_in_the_families_that_were_asked_for() {
+        let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(60));
+        let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec)]).unwrap());
+        let descriptors = [Descriptor::new(&[])];
+        let request = Request::new("default", &descriptors);
+        let _ = gate.check(&request);
+        let refused = gate.check(&request);
+        let names = |families: &[Family]| {
+            let told = families.iter().copied().collect::<Fields>().of(&refused);
+            told.into_iter().map(|field| field.key).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]), [""; 0]);
+        assert_eq!(names(&[Family::RetryAfter]), ["retry-after"]);
+        assert_eq!(names(&[Family::Ratelimit]), ["ratelimit-policy", "ratelimit"]);
+        let three = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
+        assert_eq!(names(&[Family::XRatelimit]), three);
+    }
+}

@@ -1,0 +1,147 @@
+//! gRPC's health service: SERVING only if a decision can really be taken.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use super::routes::SERVICE;
+use crate::limiters::Limiters;
+use crate::probe::Probe;
+use crate::sample::Sample;
+
+/// How often one who watches is looked for.
+const EVERY: Duration = Duration::from_secs(1);
+
+type Told = Result<HealthCheckResponse, Status>;
+
+/// Asks the limiters.
+#[derive(Clone)]
+struct Asks {
+    limiters: Arc<Limiters>,
+    probe: Arc<Probe>,
+    within: Duration,
+}
+
+/// The service over these limiters; a decision must come `within` this time.
+pub(super) fn server(limiters: Arc<Limiters>, within: Duration) -> HealthServer<impl Health> {
+    let probe = Arc::new(Probe::new(Sample::of(limiters.policy())));
+    HealthServer::new(Asks { limiters, probe, within })
+}
+
+impl Asks {
+    async fn status(&self) -> ServingStatus {
+        let answered = self.probe.is_answered(Arc::clone(&self.limiters));
+        match timeout(self.within, answered).await {
+            Ok(true) => ServingStatus::Serving,
+            Ok(false) | Err(_) => {
+                tracing::error!("not healthy: a decision did not come, or not in time");
+                ServingStatus::NotServing
+            }
+        }
+    }
+
+    /// Tells one who watches of every change, until it leaves.
+    async fn tell(self, to: mpsc::Sender<Told>) {
+        let mut last = None;
+        while !to.is_closed() {
+            let status = self.status().await;
+            if last.replace(status) != Some(status) && to.send(Ok(told(status))).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                () = sleep(EVERY) => {}
+                () = to.closed() => return,
+            }
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Health for Asks {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let service = request.into_inner().service;
+        if !is_known(&service) {
+            let expected = format!("no service `{service}`: expected `{SERVICE}`, or none for all");
+            return Err(Status::not_found(expected));
+        }
+        Ok(Response::new(told(self.status().await)))
+    }
+
+    type WatchStream = Pin<Box<ReceiverStream<Told>>>;
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let (to, stream) = mpsc::channel(1);
+        if is_known(&request.into_inner().service) {
+            tokio::spawn(self.clone().tell(to));
+        } else {
+            let unknown = told(ServingStatus::ServiceUnknown);
+            tokio::spawn(async move {
+                // It never becomes known; the call is the client's to end.
+                let _ = to.send(Ok(unknown)).await;
+                to.closed().await;
+            });
+        }
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+}
+
+fn is_known(service: &str) -> bool {
+    service.is_empty() || service == SERVICE
+}
+
+fn told(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse { status: status.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::Policy;
+    use tokio_stream::StreamExt;
+
+    fn asks(within: Duration) -> Asks {
+        let limiters = Arc::new(Limiters::of(Policy::default()).unwrap());
+        let probe = Arc::new(Probe::new(Sample::of(limiters.policy())));
+        Asks { limiters, probe, within }
+    }
+
+    fn about(service: &str) -> Request<HealthCheckRequest> {
+        Request::new(HealthCheckRequest { service: service.to_owned() })
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_decisions_hang_does_not_say_serving() {
+        let asks = asks(Duration::from_millis(30));
+        let _hanging = asks.probe.hang().await;
+        let answer = asks.check(about(SERVICE)).await.unwrap().into_inner();
+        assert_eq!(answer.status(), ServingStatus::NotServing);
+        let mut watched = asks.watch(about("")).await.unwrap().into_inner();
+        let first = watched.next().await.unwrap().unwrap();
+        assert_eq!(first.status(), ServingStatus::NotServing);
+    }
+
+    #[tokio::test]
+    async fn a_service_that_is_not_here_is_told_so() {
+        let asks = asks(Duration::from_secs(60));
+        assert_eq!(asks.check(about("x")).await.unwrap_err().code(), tonic::Code::NotFound);
+        let mut watched = asks.watch(about("x")).await.unwrap().into_inner();
+        let first = watched.next().await.unwrap().unwrap();
+        assert_eq!(first.status(), ServingStatus::ServiceUnknown);
+        let answer = asks.check(about("")).await.unwrap().into_inner();
+        assert_eq!(answer.status(), ServingStatus::Serving);
+    }
+}

@@ -1,0 +1,64 @@
+//! Envoy's rate limit service, version 3, over gRPC; and beside it gRPC's health and reflection.
+//!
+//! A call goes [`connection`] -> [`routes`] -> [`call`] (its message is read) -> [`decide`] -> [`question`]
+//! (what is asked) -> the gate -> [`status`] (what each descriptor is told) -> [`response`] (the bytes).
+//! Health and reflection are tonic's. The service itself stands on HTTP/2 without a framework between:
+//! a decision is cheaper than what one would add.
+
+mod call;
+mod connection;
+mod decide;
+mod fields;
+mod health;
+mod inline;
+mod limits;
+mod question;
+mod reflection;
+mod reply;
+mod response;
+mod routes;
+mod status;
+mod unit;
+
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+
+use crate::door::{self, Door};
+use crate::limiters::Limiters;
+use crate::stop::Stop;
+pub(crate) use fields::Fields;
+use limits::Limits;
+use routes::Routes;
+
+/// What an answer of the service is to hold besides the decision.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Choices {
+    /// Header fields for the caller.
+    pub(crate) fields: Fields,
+    /// What is said where the store is away and a rule is then closed.
+    pub(crate) unavailable: Unavailable,
+}
+
+/// What a refusal is called that is nobody's fault but the store's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Unavailable {
+    /// OVER_LIMIT: refused, whatever the proxy does when its rate limit service fails
+    #[default]
+    OverLimit,
+    /// The gRPC error UNAVAILABLE: the proxy does what it is told to do then (`failure_mode_deny`)
+    Error,
+}
+
+/// Serves `limiters` until `stop`; answers how many connections had to be cut in the end.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    door: Door,
+    limiters: Arc<Limiters>,
+    choices: Choices,
+    stop: Stop,
+) -> usize {
+    let limits = Limits::default();
+    let routes = Routes::new(limiters, choices, door.secret.clone(), limits);
+    door::serve(listener, door, connection::Connections::new(Arc::new(routes), limits), stop).await
+}

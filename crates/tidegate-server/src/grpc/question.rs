@@ -1,0 +1,132 @@
+//! What a message asks: a request of the engine, and what it gives back.
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use tidegate::Descriptor;
+use tonic::Status;
+
+/// Most descriptors of a request: the statuses tell so many apart.
+const MOST_DESCRIPTORS: usize = 63;
+
+/// Entries of all descriptors, one after another.
+pub(super) struct Entries<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Entries<'a> {
+    /// Those of a message that asks something.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT: there is no domain, no descriptor, or there are too many.
+    pub(super) fn of(message: &'a RateLimitRequest) -> Result<Self, Status> {
+        check(message)?;
+        let entries = message.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
+        Ok(Self(entries.map(|entry| (entry.key.as_str(), entry.value.as_str())).collect()))
+    }
+}
+
+/// The two parts of a message. In each of them all descriptors are there, so that their numbers are those
+/// of the message; what does not concern the part costs 0.
+pub(super) struct Question<'e> {
+    /// What is asked for.
+    pub(super) charges: Vec<Descriptor<'e>>,
+    /// What is given back; empty if nothing is.
+    pub(super) refunds: Vec<Descriptor<'e>>,
+}
+
+impl<'e> Question<'e> {
+    pub(super) fn of(message: &RateLimitRequest, entries: &'e Entries<'_>) -> Self {
+        let mut rest = entries.0.as_slice();
+        let mut question = Self { charges: Vec::with_capacity(message.descriptors.len()), refunds: Vec::new() };
+        for descriptor in &message.descriptors {
+            let (own, others) = rest.split_at_checked(descriptor.entries.len()).unwrap_or((rest, &[]));
+            rest = others;
+            question.charges.push(Descriptor::new(own).cost(hits(message, descriptor)));
+        }
+        if message.descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
+            question.part(message);
+        }
+        question
+    }
+
+    /// Moves what is given back to where it belongs.
+    #[cold]
+    fn part(&mut self, message: &RateLimitRequest) {
+        let negative = message.descriptors.iter().map(|descriptor| descriptor.is_negative_hits);
+        self.refunds = self.charges.clone();
+        for ((charge, refund), negative) in self.charges.iter_mut().zip(&mut self.refunds).zip(negative) {
+            let other = if negative { charge } else { refund };
+            *other = other.cost(0);
+        }
+    }
+
+    /// Whether anything is asked for: a look, too, if nothing is given back.
+    pub(super) fn asks(&self, message: &RateLimitRequest) -> bool {
+        self.refunds.is_empty() || message.descriptors.iter().any(|d| !d.is_negative_hits)
+    }
+}
+
+/// Units of a descriptor: its own, else those of the request, of which none is one.
+fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
+    let of_request = || u64::from(message.hits_addend.max(1));
+    descriptor.hits_addend.as_ref().map_or_else(of_request, |own| own.value)
+}
+
+fn check(message: &RateLimitRequest) -> Result<(), Status> {
+    let wrong = match message.descriptors.len() {
+        _ if message.domain.is_empty() => "the domain is empty: expected that of the rules".to_owned(),
+        0 => "there are no descriptors: expected one at least".to_owned(),
+        1..=MOST_DESCRIPTORS => return Ok(()),
+        many => format!("there are {many} descriptors: expected at most {MOST_DESCRIPTORS}"),
+    };
+    Err(Status::invalid_argument(wrong))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use envoy_types::pb::google::protobuf::UInt64Value;
+
+    fn descriptor(hits: Option<u64>, is_negative_hits: bool) -> RateLimitDescriptor {
+        let hits_addend = hits.map(|value| UInt64Value { value });
+        RateLimitDescriptor { hits_addend, is_negative_hits, ..Default::default() }
+    }
+
+    fn request(hits_addend: u32, descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
+        RateLimitRequest { domain: "d".to_owned(), descriptors, hits_addend }
+    }
+
+    fn costs(message: &RateLimitRequest) -> (Vec<u64>, Vec<u64>) {
+        let entries = Entries::of(message).unwrap();
+        let question = Question::of(message, &entries);
+        let units = |all: &[Descriptor<'_>]| all.iter().map(Descriptor::units).collect();
+        (units(&question.charges), units(&question.refunds))
+    }
+
+    #[test]
+    fn a_descriptors_own_hits_stand_before_those_of_the_request() {
+        let all = vec![descriptor(None, false), descriptor(Some(0), false), descriptor(Some(7), false)];
+        assert_eq!(costs(&request(0, all.clone())), (vec![1, 0, 7], vec![]));
+        assert_eq!(costs(&request(3, all)), (vec![3, 0, 7], vec![]));
+        assert_eq!(costs(&request(1, vec![descriptor(Some(u64::MAX), false)])).0, [u64::MAX]);
+    }
+
+    #[test]
+    fn what_is_given_back_is_not_asked_for() {
+        let mixed = request(2, vec![descriptor(None, true), descriptor(Some(5), false)]);
+        assert_eq!(costs(&mixed), (vec![0, 5], vec![2, 0]));
+    }
+
+    #[test]
+    fn what_asks_nothing_is_refused_with_what_was_expected() {
+        let no_domain = RateLimitRequest { descriptors: vec![descriptor(None, false)], ..Default::default() };
+        let many = request(0, vec![descriptor(None, false); 64]);
+        for (message, told) in [
+            (no_domain, "the domain is empty"),
+            (request(0, vec![]), "there are no descriptors"),
+            (many, "there are 64 descriptors: expected at most 63"),
+        ] {
+            let status = Entries::of(&message).err().unwrap();
+            assert_eq!(status.code(), tonic::Code::InvalidArgument);
+            assert!(status.message().starts_with(told), "{status:?}");
+        }
+    }
+}

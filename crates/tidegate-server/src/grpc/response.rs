@@ -1,0 +1,117 @@
+//! The bytes of a response, its prefix included.
+//!
+//! They are those of the crate's own messages, and behind each `current_limit` its `unit_multiplier`, for
+//! which the crate has no field yet: parts of one message that come one after another are one message by
+//! the rules of the encoding.
+
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
+use hyper::body::{Bytes, BytesMut};
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, uint32};
+
+use super::call::PREFIX_BYTES;
+use super::status::Told;
+
+/// Numbers of fields.
+const STATUSES: u32 = 2;
+const CURRENT_LIMIT: u32 = 2;
+const UNIT_MULTIPLIER: u32 = 4;
+
+/// A response that holds these statuses in place of its own.
+pub(super) fn bytes(response: &RateLimitResponse, statuses: &[Told]) -> Bytes {
+    let length = response.encoded_len() + statuses.iter().map(framed_len).sum::<usize>();
+    let mut bytes = BytesMut::with_capacity(PREFIX_BYTES + length);
+    bytes.extend_from_slice(&[0]);
+    bytes.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+    response.encode_raw(&mut bytes);
+    statuses.iter().for_each(|told| write(told, &mut bytes));
+    bytes.freeze()
+}
+
+fn write(told: &Told, bytes: &mut BytesMut) {
+    encode_key(STATUSES, WireType::LengthDelimited, bytes);
+    encode_varint(status_len(told) as u64, bytes);
+    told.status.encode_raw(bytes);
+    if told.multiplier > 1 {
+        encode_key(CURRENT_LIMIT, WireType::LengthDelimited, bytes);
+        encode_varint(uint32::encoded_len(UNIT_MULTIPLIER, &told.multiplier) as u64, bytes);
+        uint32::encode(UNIT_MULTIPLIER, &told.multiplier, bytes);
+    }
+}
+
+/// Bytes of a status with its key and length before it.
+fn framed_len(told: &Told) -> usize {
+    let length = status_len(told);
+    1 + encoded_len_varint(length as u64) + length
+}
+
+fn status_len(told: &Told) -> usize {
+    let multiplier = match told.multiplier {
+        0 | 1 => 0,
+        // A key and a length of one byte each.
+        many => 2 + uint32::encoded_len(UNIT_MULTIPLIER, &many),
+    };
+    told.status.encoded_len() + multiplier
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
+        Code, DescriptorStatus, RateLimit,
+    };
+
+    /// The messages as they are in newer releases of the protocol.
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Newer {
+        #[prost(message, repeated, tag = "2")]
+        statuses: Vec<NewerStatus>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct NewerStatus {
+        #[prost(message, optional, tag = "2")]
+        current_limit: Option<NewerLimit>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct NewerLimit {
+        #[prost(uint32, tag = "1")]
+        requests_per_unit: u32,
+        #[prost(uint32, tag = "4")]
+        unit_multiplier: u32,
+    }
+
+    fn told(requests_per_unit: u32, multiplier: u32) -> Told {
+        let current_limit =
+            RateLimit { name: "per-user".to_owned(), requests_per_unit, unit: 1 };
+        let status = DescriptorStatus {
+            code: Code::OverLimit.into(),
+            current_limit: Some(current_limit),
+            ..Default::default()
+        };
+        Told { status, multiplier }
+    }
+
+    #[test]
+    fn the_bytes_are_one_message_that_old_and_new_readers_understand() {
+        for multiplier in [1, 2, 127, 128, u32::MAX] {
+            let statuses = [told(5, multiplier), told(6, 1)];
+            let response =
+                RateLimitResponse { overall_code: Code::OverLimit.into(), ..Default::default() };
+            let bytes = bytes(&response, &statuses);
+            assert_eq!(bytes[0], 0);
+            let length = u32::from_be_bytes(bytes[1..PREFIX_BYTES].try_into().unwrap());
+            assert_eq!(length as usize, bytes.len() - PREFIX_BYTES);
+
+            let old = RateLimitResponse::decode(&bytes[PREFIX_BYTES..]).unwrap();
+            assert_eq!(old.overall_code(), Code::OverLimit);
+            assert!(old.statuses.iter().eq(statuses.iter().map(|told| &told.status)));
+
+            let new = Newer::decode(&bytes[PREFIX_BYTES..]).unwrap();
+            let limits: Vec<_> = new.statuses.into_iter().filter_map(|s| s.current_limit).collect();
+            let of = |requests_per_unit, unit_multiplier| NewerLimit { requests_per_unit, unit_multiplier };
+            assert_eq!(limits, [of(5, if multiplier == 1 { 0 } else { multiplier }), of(6, 0)]);
+        }
+    }
+}

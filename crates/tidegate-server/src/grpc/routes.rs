@@ -1,0 +1,77 @@
+//! Which path is answered by what.
+
+use std::sync::Arc;
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, Request, Response};
+use hyper::body::Incoming;
+use tonic::Status;
+use tonic::codegen::Service;
+use tonic::service::RoutesBuilder;
+
+use super::decide::Decider;
+use super::reply::{self, Reply};
+use super::{Choices, Limits, call, health, reflection};
+use crate::door::Secret;
+use crate::limiters::Limiters;
+
+/// The service, as health and reflection name it.
+pub(super) const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+const BEARER: &[u8] = b"Bearer ";
+
+/// All that is answered.
+pub(super) struct Routes {
+    decider: Decider,
+    /// What is asked seldom.
+    others: tonic::service::Routes,
+    secret: Option<Secret>,
+    limits: Limits,
+}
+
+impl Routes {
+    pub(super) fn new(
+        limiters: Arc<Limiters>,
+        choices: Choices,
+        secret: Option<Secret>,
+        limits: Limits,
+    ) -> Self {
+        let mut others = RoutesBuilder::default();
+        others.add_service(health::server(Arc::clone(&limiters), limits.probe));
+        reflection::add_to(&mut others);
+        let decider = Decider { limiters, choices };
+        Self { decider, others: others.routes().prepare(), secret, limits }
+    }
+
+    /// Answers whatever comes.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
+        if !call::is_grpc(request.method(), request.headers()) {
+            return reply::not_grpc();
+        }
+        if let Some(status) = self.stranger(request.headers()) {
+            return reply::failed(status);
+        }
+        if request.uri().path() == SHOULD_RATE_LIMIT {
+            let decide = async |message| self.decider.answer(message).await;
+            return call::unary(request, self.limits, decide).await;
+        }
+        match self.others.clone().call(request).await {
+            Ok(response) => response.map(Reply::Tonic),
+            Err(never) => match never {},
+        }
+    }
+
+    /// What one is told who does not show a token where one is asked for.
+    fn stranger(&self, headers: &HeaderMap) -> Option<Status> {
+        let secret = self.secret.as_ref()?;
+        let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+        let said = said.and_then(|said| said.split_at_checked(BEARER.len()));
+        let opens = |(scheme, token): (&[u8], &[u8])| {
+            scheme.eq_ignore_ascii_case(BEARER) && secret.opens(token)
+        };
+        let expected = "expected the metadata `authorization: Bearer TOKEN` with a token of this server";
+        (!said.is_some_and(opens)).then(|| Status::unauthenticated(expected))
+    }
+}

@@ -1,0 +1,84 @@
+//! What each descriptor of a request is told: its own rules' part in the answer.
+
+use std::cmp::Reverse;
+
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
+    Code, DescriptorStatus, RateLimit,
+};
+use envoy_types::pb::google::protobuf::Duration;
+use tidegate::{Answer, Descriptor, Limit, Matched, Micros};
+
+use super::unit::{Rate, narrow};
+
+/// A status, and what its message has no field for yet in the crate it is from.
+#[derive(Debug, PartialEq)]
+pub(super) struct Told {
+    pub(super) status: DescriptorStatus,
+    /// How many of the unit make the window of `current_limit`.
+    pub(super) multiplier: u32,
+}
+
+/// The statuses of all descriptors, in their order.
+pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<Told> {
+    let numbered = descriptors.iter().enumerate();
+    numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0)).collect()
+}
+
+/// The status of one descriptor: by the rule that refuses it for longest, else by the one that leaves it
+/// least. A descriptor that asks for nothing is never over.
+fn one(answer: &Answer<'_>, number: usize, asks: bool) -> Told {
+    let own = || answer.enforced().filter(|matched| matched.is_met_by(number));
+    let refusing = own().filter(|matched| asks && !matched.decision().is_allowed());
+    match refusing.min_by_key(|matched| Reverse(wait(matched))) {
+        Some(over) => told(Code::OverLimit, over, over.decision().retry_after()),
+        None => own().min_by_key(|matched| matched.decision().remaining).map_or_else(unlimited, |least| {
+            told(Code::Ok, least, Some(least.decision().reset_after))
+        }),
+    }
+}
+
+fn told(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> Told {
+    let (rate, decision) = (rate(matched), matched.decision());
+    let current_limit = RateLimit {
+        name: matched.rule().name().to_owned(),
+        requests_per_unit: rate.requests,
+        unit: rate.unit.into(),
+    };
+    let status = DescriptorStatus {
+        code: code.into(),
+        current_limit: Some(current_limit),
+        limit_remaining: narrow(decision.remaining),
+        duration_until_reset: wait.map(duration),
+        quota: None,
+    };
+    Told { status, multiplier: rate.multiplier }
+}
+
+/// No rule with a limit is enforced, or nothing is known of it while the store is away.
+fn unlimited() -> Told {
+    let status =
+        DescriptorStatus { code: Code::Ok.into(), limit_remaining: u32::MAX, ..Default::default() };
+    Told { status, multiplier: 1 }
+}
+
+/// What the limiter holds, in the time in which it is filled: so what is told as left is never more.
+fn rate(matched: &Matched<'_>) -> Rate {
+    let spec = matched.rule().variant(matched.variant()).spec();
+    let holds = matched.decision().limit;
+    let (Limit::Units(limit), Some(window)) = (spec.limit, spec.window) else { return Rate::none(holds) };
+    let whole = u128::from(holds) * u128::from(window.as_micros());
+    let fills = whole.div_ceil(u128::from(limit.max(1)));
+    Rate::new(holds, u64::try_from(fills).unwrap_or(u64::MAX))
+}
+
+fn wait(matched: &Matched<'_>) -> Micros {
+    matched.decision().retry_after().unwrap_or(Micros::MAX)
+}
+
+fn duration(wait: Micros) -> Duration {
+    let us = wait.as_micros();
+    let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
+    // Below 10^9.
+    let nanos = i32::try_from(us % 1_000_000 * 1_000).unwrap_or(0);
+    Duration { seconds, nanos }
+}

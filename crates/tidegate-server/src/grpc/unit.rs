@@ -1,0 +1,91 @@
+//! A window in the words of the protocol: so many requests in so many of a unit of time.
+
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+
+const SECOND_US: u64 = 1_000_000;
+
+/// Units and their lengths in seconds, the longest first: a month has 30 days, a year 365.
+const UNITS: [(Unit, u64); 7] = [
+    (Unit::Year, 365 * 86_400),
+    (Unit::Month, 30 * 86_400),
+    (Unit::Week, 7 * 86_400),
+    (Unit::Day, 86_400),
+    (Unit::Hour, 3_600),
+    (Unit::Minute, 60),
+    (Unit::Second, 1),
+];
+
+/// So many requests in so many of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rate {
+    pub(super) requests: u32,
+    pub(super) unit: Unit,
+    pub(super) multiplier: u32,
+}
+
+impl Rate {
+    /// `requests` in `window_us`, in the longest unit of which the window is a multiple. One that is
+    /// shorter than a second is told per second, the requests rounded down; another that is not of whole
+    /// seconds is rounded up: never more than there is.
+    pub(super) fn new(requests: u64, window_us: u64) -> Self {
+        let Some(requests) = per_second_at_least(requests, window_us) else { return Self::none(requests) };
+        let seconds = window_us.div_ceil(SECOND_US);
+        let fits = |(_, length): &&(Unit, u64)| seconds.is_multiple_of(*length);
+        let (unit, length) = UNITS.iter().find(fits).copied().unwrap_or((Unit::Second, 1));
+        let multiplier = u32::try_from(seconds / length).unwrap_or(u32::MAX);
+        Self { requests: narrow(requests), unit, multiplier }
+    }
+
+    /// Of what has no window, such as work in flight.
+    pub(super) fn none(requests: u64) -> Self {
+        Self { requests: narrow(requests), unit: Unit::Unknown, multiplier: 1 }
+    }
+}
+
+/// The requests of the window, or of a second where that is longer; nothing without a window.
+fn per_second_at_least(requests: u64, window_us: u64) -> Option<u64> {
+    match window_us {
+        0 => None,
+        us if us < SECOND_US => {
+            let scaled = u128::from(requests) * u128::from(SECOND_US) / u128::from(us);
+            Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+        }
+        _ => Some(requests),
+    }
+}
+
+/// The protocol's numbers end sooner than the limiters'.
+pub(super) fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_told_in_the_longest_unit_it_is_made_of() {
+        const DAY: u64 = 86_400 * SECOND_US;
+        for (requests, window_us, told, unit, multiplier) in [
+            (5, SECOND_US, 5, Unit::Second, 1),
+            (5, 10 * SECOND_US, 5, Unit::Second, 10),
+            (5, 60 * SECOND_US, 5, Unit::Minute, 1),
+            (5, 90 * SECOND_US, 5, Unit::Second, 90),
+            (5, 7_200 * SECOND_US, 5, Unit::Hour, 2),
+            (5, DAY, 5, Unit::Day, 1),
+            (5, 14 * DAY, 5, Unit::Week, 2),
+            (5, 60 * DAY, 5, Unit::Month, 2),
+            (5, 365 * DAY, 5, Unit::Year, 1),
+            // Shorter than a second: per second, rounded down.
+            (1, 300_000, 3, Unit::Second, 1),
+            (1, 999_999, 1, Unit::Second, 1),
+            (u64::MAX, 1, u32::MAX, Unit::Second, 1),
+            // Not of whole seconds: rounded up.
+            (5, 1_500_000, 5, Unit::Second, 2),
+            (5, 0, 5, Unit::Unknown, 1),
+        ] {
+            let expected = Rate { requests: told, unit, multiplier };
+            assert_eq!(Rate::new(requests, window_us), expected, "{requests} in {window_us} us");
+        }
+    }
+}
