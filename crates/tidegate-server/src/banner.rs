@@ -15,6 +15,7 @@ use crate::sample::Sample;
 /// All that the text tells.
 pub(crate) struct Banner<'a> {
     pub(crate) public: SocketAddr,
+    pub(crate) grpc: SocketAddr,
     pub(crate) admin: SocketAddr,
     /// How clients get in.
     pub(crate) door: &'a Door,
@@ -33,6 +34,11 @@ impl fmt::Display for Banner<'_> {
         writeln!(f)?;
         let scheme = self.scheme();
         writeln!(f, "  http   {scheme}://{}  POST /v1/check /v1/peek, GET /healthz", self.public)?;
+        writeln!(
+            f,
+            "  grpc   {scheme}://{}  Envoy's rate limit service, health, reflection",
+            self.grpc
+        )?;
         writeln!(
             f,
             "  admin  {scheme}://{}  POST /v1/reset /v1/refund, GET /v1/rules /healthz",

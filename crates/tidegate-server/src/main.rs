@@ -3,11 +3,13 @@
 mod banner;
 mod cli;
 mod door;
+mod grpc;
 mod http;
 mod limiters;
 mod logging;
 mod pairs;
 mod policy;
+mod probe;
 mod sample;
 mod stdout;
 mod stop;

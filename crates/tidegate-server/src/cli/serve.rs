@@ -13,11 +13,12 @@ use tokio::runtime::{Builder, Runtime};
 use super::guard;
 use super::{Failure, address};
 use crate::banner::Banner;
+use crate::grpc::{Choices, Family, Unavailable};
 use crate::http::{self, Limits};
 use crate::limiters::Limiters;
 use crate::logging::{self, Format, Level};
 use crate::stop::Stop;
-use crate::{policy, stdout};
+use crate::{grpc, policy, stdout};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,12 +26,13 @@ Examples:
   tidegate serve --config rules.toml --http 0.0.0.0:8080 --log-format json
   tidegate serve --config rules.toml --store redis://10.0.0.7:6379
   tidegate serve --tls-cert cert.pem --tls-key key.pem --token-file tokens
-  tidegate serve --http 127.0.0.1:0 --admin 127.0.0.1:0    any free ports; they are printed
+  tidegate serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --admin 127.0.0.1:0
+                                           any free ports; they are printed
 
 Without a token the admin listener asks for no password: keep it where only operators reach it.
 SIGTERM and SIGINT let requests that are under way finish; a second one does not.";
 
-/// Decide over HTTP, with limiters in this process or in a store that nodes share
+/// Decide over HTTP and gRPC, with limiters in this process or in a store that nodes share
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -46,6 +48,18 @@ pub(crate) struct Args {
     /// Where checks are answered (IP:PORT; port 0 takes any free one)
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address::parse)]
     http: SocketAddr,
+
+    /// Where Envoy's rate limit service is answered, gRPC (IP:PORT)
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = address::parse)]
+    grpc: SocketAddr,
+
+    /// Header fields that the proxy is to add to responses, besides those it makes itself
+    #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
+    grpc_headers: Vec<Family>,
+
+    /// What the proxy is told where the store is away and a rule is then closed
+    #[arg(long, value_name = "ANSWER", default_value = "over-limit")]
+    grpc_unavailable: Unavailable,
 
     /// Where operators reset, refund and look at the rules (IP:PORT)
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = address::parse)]
@@ -92,28 +106,34 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     let doors = args.guard.doors()?;
     let stop = Stop::on_signals()?;
     let (public, public_at) = bind(args.http, "--http").await?;
+    let (grpc, grpc_at) = bind(args.grpc, "--grpc").await?;
     let (admin, admin_at) = bind(args.admin, "--admin").await?;
     let limiters = Limiters::of(policy)?;
     limiters.ready().await;
     let policy = limiters.policy();
     let banner = Banner {
         public: public_at,
+        grpc: grpc_at,
         admin: admin_at,
         door: &doors.public,
         config: args.config.as_deref(),
         policy,
     };
     stdout::print(&banner.to_string())?;
-    tracing::info!(http = %public_at, admin = %admin_at, rules = policy.rules().len(), "started");
+    let rules = policy.rules().len();
+    tracing::info!(http = %public_at, grpc = %grpc_at, admin = %admin_at, rules, "started");
     guard::warn_if_open("--http", public_at, &doors.public);
+    guard::warn_if_open("--grpc", grpc_at, &doors.public);
     guard::warn_if_admin_open(admin_at, &doors.admin);
 
-    let service = http::Service::new(Arc::new(limiters), Limits::default());
-    let (public, admin) = tokio::join!(
-        service.serve_public(public, doors.public, stop.clone()),
+    let limiters = Arc::new(limiters);
+    let service = http::Service::new(Arc::clone(&limiters), Limits::default());
+    let (public, grpc, admin) = tokio::join!(
+        service.serve_public(public, doors.public.clone(), stop.clone()),
+        grpc::serve(grpc, doors.public, limiters, args.choices(), stop.clone()),
         service.serve_admin(admin, doors.admin, stop),
     );
-    tracing::info!(connections_cut = public + admin, "stopped");
+    tracing::info!(connections_cut = public + grpc + admin, "stopped");
     Ok(())
 }
 
@@ -152,15 +172,24 @@ fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
 
 /// Two listeners can not share a port, unless it is any free one.
 fn check_apart(args: &Args) -> Result<(), Failure> {
-    if args.http != args.admin || args.http.port() == 0 {
-        return Ok(());
+    let all = [("--http", args.http), ("--grpc", args.grpc), ("--admin", args.admin)];
+    for (number, (option, at)) in all.iter().enumerate().filter(|(_, (_, at))| at.port() != 0) {
+        if let Some((earlier, _)) = all.iter().take(number).find(|(_, other)| other == at) {
+            let free = SocketAddr::new(at.ip(), 0);
+            return Err(Failure::configuration(format!(
+                "tidegate: {earlier} and {option} are both {at}: give one of them another port, such as \
+                 {option} {free}"
+            )));
+        }
     }
-    let said = format!(
-        "tidegate: --http and --admin are both {}: give one of them another port, such as --admin {}",
-        args.http,
-        SocketAddr::new(args.admin.ip(), 0)
-    );
-    Err(Failure::configuration(said))
+    Ok(())
+}
+
+impl Args {
+    fn choices(&self) -> Choices {
+        let fields = self.grpc_headers.iter().copied().collect();
+        Choices { fields, unavailable: self.grpc_unavailable }
+    }
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Buf, Bytes, Incoming};
+use hyper::http::header::CONTENT_TYPE;
+use hyper::http::{HeaderMap, Method, Request, Response};
 use tonic::Status;
 
 use super::Limits;
@@ -35,7 +35,8 @@ pub(super) async fn unary(
 /// Whether a request is one of gRPC, in an encoding of messages that is known.
 pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
-    let known = |kind: &[u8]| matches!(kind.strip_prefix(b"application/grpc"), Some(b"" | b"+proto"));
+    let known =
+        |kind: &[u8]| matches!(kind.strip_prefix(b"application/grpc"), Some(b"" | b"+proto"));
     method == Method::POST && kind.is_some_and(known)
 }
 
@@ -57,7 +58,9 @@ async fn whole(mut body: Incoming, most: usize) -> Result<Bytes, Status> {
         let frame = frame.map_err(|error| Status::cancelled(format!("broke off: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if read.len() + data.len() > most + PREFIX_BYTES {
-            return Err(Status::resource_exhausted(format!("expected at most {most} bytes of message")));
+            return Err(Status::resource_exhausted(format!(
+                "expected at most {most} bytes of message"
+            )));
         }
         read = if read.is_empty() { data } else { [read, data].concat().into() };
     }
@@ -69,7 +72,9 @@ fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
     let incomplete = || Status::internal("the call ended before its message did");
     let flag = body.try_get_u8().map_err(|_| incomplete())?;
     if flag != 0 {
-        return Err(Status::unimplemented("the message is compressed: expected grpc-encoding identity"));
+        return Err(Status::unimplemented(
+            "the message is compressed: expected grpc-encoding identity",
+        ));
     }
     let length = body.try_get_u32().map_err(|_| incomplete())? as usize;
     match body.len().cmp(&length) {
@@ -112,8 +117,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_that_calls_error() {
-        let told = unpanicked(async { panic!("a defect") }).await;
-        let () = told.map_err(|status| assert_eq!(status.code(), tonic::Code::Internal)).unwrap_err();
+        let told: Result<(), _> = unpanicked(async { panic!("a defect") }).await;
+        assert_eq!(told.unwrap_err().code(), tonic::Code::Internal);
         assert_eq!(unpanicked(async { Ok(7) }).await.unwrap(), 7);
     }
 }

@@ -74,5 +74,5 @@ impl Decider {
 }
 
 fn away() -> Status {
-    Status::unavailable("the store is away: nothing can be decided, and nothing was taken")
+    Status::unavailable("the store is away, and no decision can be taken without it")
 }

@@ -17,6 +17,7 @@ mod reflection;
 mod reply;
 mod response;
 mod routes;
+mod seldom;
 mod status;
 mod unit;
 
@@ -27,7 +28,7 @@ use tokio::net::TcpListener;
 use crate::door::{self, Door};
 use crate::limiters::Limiters;
 use crate::stop::Stop;
-pub(crate) use fields::Fields;
+pub(crate) use fields::{Family, Fields};
 use limits::Limits;
 use routes::Routes;
 

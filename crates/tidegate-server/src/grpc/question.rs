@@ -35,9 +35,11 @@ pub(super) struct Question<'e> {
 impl<'e> Question<'e> {
     pub(super) fn of(message: &RateLimitRequest, entries: &'e Entries<'_>) -> Self {
         let mut rest = entries.0.as_slice();
-        let mut question = Self { charges: Vec::with_capacity(message.descriptors.len()), refunds: Vec::new() };
+        let mut question =
+            Self { charges: Vec::with_capacity(message.descriptors.len()), refunds: Vec::new() };
         for descriptor in &message.descriptors {
-            let (own, others) = rest.split_at_checked(descriptor.entries.len()).unwrap_or((rest, &[]));
+            let (own, others) =
+                rest.split_at_checked(descriptor.entries.len()).unwrap_or((rest, &[]));
             rest = others;
             question.charges.push(Descriptor::new(own).cost(hits(message, descriptor)));
         }
@@ -52,7 +54,9 @@ impl<'e> Question<'e> {
     fn part(&mut self, message: &RateLimitRequest) {
         let negative = message.descriptors.iter().map(|descriptor| descriptor.is_negative_hits);
         self.refunds = self.charges.clone();
-        for ((charge, refund), negative) in self.charges.iter_mut().zip(&mut self.refunds).zip(negative) {
+        for ((charge, refund), negative) in
+            self.charges.iter_mut().zip(&mut self.refunds).zip(negative)
+        {
             let other = if negative { charge } else { refund };
             *other = other.cost(0);
         }
@@ -72,7 +76,9 @@ fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
 
 fn check(message: &RateLimitRequest) -> Result<(), Status> {
     let wrong = match message.descriptors.len() {
-        _ if message.domain.is_empty() => "the domain is empty: expected that of the rules".to_owned(),
+        _ if message.domain.is_empty() => {
+            "the domain is empty: expected that of the rules".to_owned()
+        }
         0 => "there are no descriptors: expected one at least".to_owned(),
         1..=MOST_DESCRIPTORS => return Ok(()),
         many => format!("there are {many} descriptors: expected at most {MOST_DESCRIPTORS}"),
@@ -103,7 +109,8 @@ mod tests {
 
     #[test]
     fn a_descriptors_own_hits_stand_before_those_of_the_request() {
-        let all = vec![descriptor(None, false), descriptor(Some(0), false), descriptor(Some(7), false)];
+        let all =
+            vec![descriptor(None, false), descriptor(Some(0), false), descriptor(Some(7), false)];
         assert_eq!(costs(&request(0, all.clone())), (vec![1, 0, 7], vec![]));
         assert_eq!(costs(&request(3, all)), (vec![3, 0, 7], vec![]));
         assert_eq!(costs(&request(1, vec![descriptor(Some(u64::MAX), false)])).0, [u64::MAX]);
@@ -117,7 +124,8 @@ mod tests {
 
     #[test]
     fn what_asks_nothing_is_refused_with_what_was_expected() {
-        let no_domain = RateLimitRequest { descriptors: vec![descriptor(None, false)], ..Default::default() };
+        let no_domain =
+            RateLimitRequest { descriptors: vec![descriptor(None, false)], ..Default::default() };
         let many = request(0, vec![descriptor(None, false); 64]);
         for (message, told) in [
             (no_domain, "the domain is empty"),

@@ -1,18 +1,20 @@
 //! gRPC's reflection: tools such as grpcurl learn from it what can be called.
 
-use tonic::service::RoutesBuilder;
 use tonic_reflection::server::Builder;
+
+use super::seldom::Seldom;
 
 /// The rate limit service and all that its messages are made of, as the crate of the messages has them.
 const DESCRIPTORS: &[u8] = include_bytes!("rls.bin");
 
-/// Adds it, as it is and as it was first.
-pub(super) fn add_to(routes: &mut RoutesBuilder) {
+/// The service, as it is and as it was first.
+pub(super) fn servers() -> Vec<Seldom> {
     match (known().build_v1(), known().build_v1alpha()) {
-        (Ok(v1), Ok(v1_alpha)) => {
-            routes.add_service(v1).add_service(v1_alpha);
+        (Ok(v1), Ok(v1_alpha)) => vec![Seldom::new(v1), Seldom::new(v1_alpha)],
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::error!(%error, "no reflection");
+            Vec::new()
         }
-        (Err(error), _) | (_, Err(error)) => tracing::error!(%error, "no reflection"),
     }
 }
 
@@ -29,6 +31,6 @@ mod tests {
 
     #[test]
     fn what_can_be_called_is_described_completely() {
-        assert!(known().build_v1().is_ok() && known().build_v1alpha().is_ok());
+        assert_eq!(servers().len(), 2);
     }
 }

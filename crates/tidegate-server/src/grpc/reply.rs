@@ -3,9 +3,9 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::http::header::CONTENT_TYPE;
+use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tonic::Status;
 use tonic::metadata::GRPC_CONTENT_TYPE;
 

@@ -5,9 +5,10 @@
 //! the rules of the encoding.
 
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
-use hyper::body::{Bytes, BytesMut};
+use envoy_types::pb::google::protobuf::UInt32Value;
+use hyper::body::Bytes;
 use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, uint32};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message};
 
 use super::call::PREFIX_BYTES;
 use super::status::Told;
@@ -15,27 +16,31 @@ use super::status::Told;
 /// Numbers of fields.
 const STATUSES: u32 = 2;
 const CURRENT_LIMIT: u32 = 2;
-const UNIT_MULTIPLIER: u32 = 4;
+
+/// What a `current_limit` has more than the crate's.
+#[derive(Clone, PartialEq, Message)]
+struct Multiplied {
+    #[prost(message, optional, tag = "4")]
+    unit_multiplier: Option<UInt32Value>,
+}
 
 /// A response that holds these statuses in place of its own.
 pub(super) fn bytes(response: &RateLimitResponse, statuses: &[Told]) -> Bytes {
     let length = response.encoded_len() + statuses.iter().map(framed_len).sum::<usize>();
-    let mut bytes = BytesMut::with_capacity(PREFIX_BYTES + length);
+    let mut bytes = Vec::with_capacity(PREFIX_BYTES + length);
     bytes.extend_from_slice(&[0]);
     bytes.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
     response.encode_raw(&mut bytes);
     statuses.iter().for_each(|told| write(told, &mut bytes));
-    bytes.freeze()
+    bytes.into()
 }
 
-fn write(told: &Told, bytes: &mut BytesMut) {
+fn write(told: &Told, bytes: &mut Vec<u8>) {
     encode_key(STATUSES, WireType::LengthDelimited, bytes);
     encode_varint(status_len(told) as u64, bytes);
     told.status.encode_raw(bytes);
-    if told.multiplier > 1 {
-        encode_key(CURRENT_LIMIT, WireType::LengthDelimited, bytes);
-        encode_varint(uint32::encoded_len(UNIT_MULTIPLIER, &told.multiplier) as u64, bytes);
-        uint32::encode(UNIT_MULTIPLIER, &told.multiplier, bytes);
+    if let Some(more) = multiplied(told) {
+        message::encode(CURRENT_LIMIT, &more, bytes);
     }
 }
 
@@ -46,12 +51,14 @@ fn framed_len(told: &Told) -> usize {
 }
 
 fn status_len(told: &Told) -> usize {
-    let multiplier = match told.multiplier {
-        0 | 1 => 0,
-        // A key and a length of one byte each.
-        many => 2 + uint32::encoded_len(UNIT_MULTIPLIER, &many),
-    };
-    told.status.encoded_len() + multiplier
+    let more = multiplied(told).map_or(0, |more| message::encoded_len(CURRENT_LIMIT, &more));
+    told.status.encoded_len() + more
+}
+
+/// Of a window that is more than one of its unit.
+fn multiplied(told: &Told) -> Option<Multiplied> {
+    let value = Some(told.multiplier).filter(|multiplier| *multiplier > 1)?;
+    Some(Multiplied { unit_multiplier: Some(UInt32Value { value }) })
 }
 
 #[cfg(test)]
@@ -78,13 +85,12 @@ mod tests {
     struct NewerLimit {
         #[prost(uint32, tag = "1")]
         requests_per_unit: u32,
-        #[prost(uint32, tag = "4")]
-        unit_multiplier: u32,
+        #[prost(message, optional, tag = "4")]
+        unit_multiplier: Option<UInt32Value>,
     }
 
     fn told(requests_per_unit: u32, multiplier: u32) -> Told {
-        let current_limit =
-            RateLimit { name: "per-user".to_owned(), requests_per_unit, unit: 1 };
+        let current_limit = RateLimit { name: "per-user".to_owned(), requests_per_unit, unit: 1 };
         let status = DescriptorStatus {
             code: Code::OverLimit.into(),
             current_limit: Some(current_limit),
@@ -110,8 +116,11 @@ mod tests {
 
             let new = Newer::decode(&bytes[PREFIX_BYTES..]).unwrap();
             let limits: Vec<_> = new.statuses.into_iter().filter_map(|s| s.current_limit).collect();
-            let of = |requests_per_unit, unit_multiplier| NewerLimit { requests_per_unit, unit_multiplier };
-            assert_eq!(limits, [of(5, if multiplier == 1 { 0 } else { multiplier }), of(6, 0)]);
+            let of = |requests_per_unit, multiplier: Option<u32>| NewerLimit {
+                requests_per_unit,
+                unit_multiplier: multiplier.map(|value| UInt32Value { value }),
+            };
+            assert_eq!(limits, [of(5, Some(multiplier).filter(|m| *m > 1)), of(6, None)]);
         }
     }
 }

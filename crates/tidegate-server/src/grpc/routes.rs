@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
+use hyper::http::header::AUTHORIZATION;
+use hyper::http::{HeaderMap, Request, Response};
 use tonic::Status;
-use tonic::codegen::Service;
-use tonic::service::RoutesBuilder;
 
 use super::decide::Decider;
 use super::reply::{self, Reply};
+use super::seldom::Seldom;
 use super::{Choices, Limits, call, health, reflection};
 use crate::door::Secret;
 use crate::limiters::Limiters;
@@ -20,13 +19,12 @@ pub(super) const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-const BEARER: &[u8] = b"Bearer ";
+const BEARER: &[u8] = b"bearer ";
 
 /// All that is answered.
 pub(super) struct Routes {
     decider: Decider,
-    /// What is asked seldom.
-    others: tonic::service::Routes,
+    others: Vec<Seldom>,
     secret: Option<Secret>,
     limits: Limits,
 }
@@ -38,11 +36,9 @@ impl Routes {
         secret: Option<Secret>,
         limits: Limits,
     ) -> Self {
-        let mut others = RoutesBuilder::default();
-        others.add_service(health::server(Arc::clone(&limiters), limits.probe));
-        reflection::add_to(&mut others);
-        let decider = Decider { limiters, choices };
-        Self { decider, others: others.routes().prepare(), secret, limits }
+        let mut others = vec![Seldom::new(health::server(Arc::clone(&limiters), limits.probe))];
+        others.extend(reflection::servers());
+        Self { decider: Decider { limiters, choices }, others, secret, limits }
     }
 
     /// Answers whatever comes.
@@ -53,13 +49,17 @@ impl Routes {
         if let Some(status) = self.stranger(request.headers()) {
             return reply::failed(status);
         }
-        if request.uri().path() == SHOULD_RATE_LIMIT {
+        let path = request.uri().path();
+        if path == SHOULD_RATE_LIMIT {
             let decide = async |message| self.decider.answer(message).await;
             return call::unary(request, self.limits, decide).await;
         }
-        match self.others.clone().call(request).await {
-            Ok(response) => response.map(Reply::Tonic),
-            Err(never) => match never {},
+        match self.others.iter().find(|service| service.has(path)) {
+            Some(service) => service.answer(request).await,
+            None => {
+                let expected = format!("nothing is at {path}: expected {SHOULD_RATE_LIMIT}");
+                reply::failed(Status::unimplemented(expected))
+            }
         }
     }
 
@@ -69,9 +69,10 @@ impl Routes {
         let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
         let said = said.and_then(|said| said.split_at_checked(BEARER.len()));
         let opens = |(scheme, token): (&[u8], &[u8])| {
-            scheme.eq_ignore_ascii_case(BEARER) && secret.opens(token)
+            scheme.eq_ignore_ascii_case(BEARER) && secret.opens(token.trim_ascii())
         };
-        let expected = "expected the metadata `authorization: Bearer TOKEN` with a token of this server";
+        let expected =
+            "expected the metadata `authorization: Bearer TOKEN` with a token of this server";
         (!said.is_some_and(opens)).then(|| Status::unauthenticated(expected))
     }
 }

@@ -31,9 +31,11 @@ fn one(answer: &Answer<'_>, number: usize, asks: bool) -> Told {
     let refusing = own().filter(|matched| asks && !matched.decision().is_allowed());
     match refusing.min_by_key(|matched| Reverse(wait(matched))) {
         Some(over) => told(Code::OverLimit, over, over.decision().retry_after()),
-        None => own().min_by_key(|matched| matched.decision().remaining).map_or_else(unlimited, |least| {
-            told(Code::Ok, least, Some(least.decision().reset_after))
-        }),
+        None => own()
+            .min_by_key(|matched| matched.decision().remaining)
+            .map_or_else(unlimited, |least| {
+                told(Code::Ok, least, Some(least.decision().reset_after))
+            }),
     }
 }
 
@@ -65,7 +67,9 @@ fn unlimited() -> Told {
 fn rate(matched: &Matched<'_>) -> Rate {
     let spec = matched.rule().variant(matched.variant()).spec();
     let holds = matched.decision().limit;
-    let (Limit::Units(limit), Some(window)) = (spec.limit, spec.window) else { return Rate::none(holds) };
+    let (Limit::Units(limit), Some(window)) = (spec.limit, spec.window) else {
+        return Rate::none(holds);
+    };
     let whole = u128::from(holds) * u128::from(window.as_micros());
     let fills = whole.div_ceil(u128::from(limit.max(1)));
     Rate::new(holds, u64::try_from(fills).unwrap_or(u64::MAX))
@@ -75,10 +79,7 @@ fn wait(matched: &Matched<'_>) -> Micros {
     matched.decision().retry_after().unwrap_or(Micros::MAX)
 }
 
+/// Whole seconds, rounded up: the proxy reads no other, and would tell callers to come too early.
 fn duration(wait: Micros) -> Duration {
-    let us = wait.as_micros();
-    let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
-    // Below 10^9.
-    let nanos = i32::try_from(us % 1_000_000 * 1_000).unwrap_or(0);
-    Duration { seconds, nanos }
+    Duration { seconds: i64::try_from(wait.as_secs_ceil()).unwrap_or(i64::MAX), nanos: 0 }
 }

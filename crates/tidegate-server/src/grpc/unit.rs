@@ -28,7 +28,9 @@ impl Rate {
     /// shorter than a second is told per second, the requests rounded down; another that is not of whole
     /// seconds is rounded up: never more than there is.
     pub(super) fn new(requests: u64, window_us: u64) -> Self {
-        let Some(requests) = per_second_at_least(requests, window_us) else { return Self::none(requests) };
+        let Some(requests) = per_second_at_least(requests, window_us) else {
+            return Self::none(requests);
+        };
         let seconds = window_us.div_ceil(SECOND_US);
         let fits = |(_, length): &&(Unit, u64)| seconds.is_multiple_of(*length);
         let (unit, length) = UNITS.iter().find(fits).copied().unwrap_or((Unit::Second, 1));

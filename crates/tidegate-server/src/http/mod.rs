@@ -33,10 +33,10 @@ use tokio::net::TcpListener;
 
 use crate::door::{self, Door};
 use crate::limiters::Limiters;
+use crate::probe::Probe;
 use crate::sample::Sample;
 use crate::stop::Stop;
 use connection::{Http, Site};
-use health::Probe;
 pub(crate) use limits::Limits;
 
 type Request = hyper::Request<hyper::body::Incoming>;

@@ -1,0 +1,49 @@
+//! A service that is asked seldom, whatever its type.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+
+use hyper::body::Incoming;
+use hyper::http::{Request, Response};
+use tonic::codegen::Service;
+use tonic::server::NamedService;
+
+use super::reply::Reply;
+
+type Answer = Pin<Box<dyn Future<Output = Response<Reply>> + Send>>;
+
+/// One of tonic's own services.
+pub(super) struct Seldom {
+    name: &'static str,
+    call: Box<dyn Fn(Request<Incoming>) -> Answer + Send + Sync>,
+}
+
+impl Seldom {
+    pub(super) fn new<S>(service: S) -> Self
+    where
+        S: NamedService + Clone + Send + Sync + 'static,
+        S: Service<Request<Incoming>, Response = Response<tonic::body::Body>, Error = Infallible>,
+        S::Future: Send,
+    {
+        let call = move |request| {
+            let mut service = service.clone();
+            let answer: Answer = Box::pin(async move {
+                match service.call(request).await {
+                    Ok(response) => response.map(Reply::Tonic),
+                    Err(never) => match never {},
+                }
+            });
+            answer
+        };
+        Self { name: S::NAME, call: Box::new(call) }
+    }
+
+    /// Whether a path is one of its methods.
+    pub(super) fn has(&self, path: &str) -> bool {
+        path.split('/').nth(1) == Some(self.name)
+    }
+
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
+        (self.call)(request).await
+    }
+}
