@@ -48,6 +48,15 @@ impl Client {
         self.send(Method::GET, path, None, Vec::new()).await
     }
 
+    /// A GET with header fields.
+    pub(crate) async fn get_with(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let mut request = Request::get(format!("http://{}{path}", self.at));
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        self.answer(request.body(Full::default()).unwrap()).await
+    }
+
     /// Posts JSON.
     pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
         let body = body.as_bytes().to_vec();

@@ -68,14 +68,18 @@ fn wrong_usage_is_exit_code_2_and_help_is_0() {
 #[test]
 fn an_address_in_use_is_told_with_its_option_and_exit_code_1() {
     let server = Server::with_example();
-    let (http, admin) = (server.http.to_string(), server.admin.to_string());
-    let free = "127.0.0.1:0";
-    for (args, option) in [([&http, free], "--http"), ([free, &admin], "--admin")] {
-        let output = run(&["serve", "--http", args[0], "--admin", args[1]]);
+    let doors = [("--http", server.http), ("--grpc", server.grpc), ("--admin", server.admin)];
+    for (option, taken) in doors {
+        let args = doors.map(|(other, at)| {
+            let at = if other == option { at.to_string() } else { "127.0.0.1:0".to_owned() };
+            [other.to_owned(), at]
+        });
+        let args = args.concat();
+        let args: Vec<_> = ["serve"].into_iter().chain(args.iter().map(String::as_str)).collect();
+        let output = run(&args);
         assert_eq!(code(&output), Some(1));
         assert_eq!(text(&output.stdout), "", "nothing is promised");
         let said = text(&output.stderr);
-        let taken = if option == "--http" { &http } else { &admin };
         assert!(said.contains(&format!("can not listen on {taken} ({option})")), "{said}");
         assert!(said.contains(&format!("choose another address with {option}")), "{said}");
     }
@@ -83,7 +87,7 @@ fn an_address_in_use_is_told_with_its_option_and_exit_code_1() {
 
 #[test]
 fn an_address_that_is_none_is_told_with_its_option_and_how_to_write_it() {
-    for option in ["--http", "--admin"] {
+    for option in ["--http", "--grpc", "--admin"] {
         let output = run(&["serve", option, "localhost:8088"]);
         assert_eq!((code(&output), text(&output.stdout)), (Some(2), String::new()));
         let said = text(&output.stderr);
@@ -95,11 +99,13 @@ fn an_address_that_is_none_is_told_with_its_option_and_how_to_write_it() {
 
 #[test]
 fn two_listeners_on_one_port_are_told_which_option_to_change() {
-    let output = run(&["serve", "--http", "127.0.0.1:8088", "--admin", "127.0.0.1:8088"]);
-    assert_eq!(code(&output), Some(2));
-    let said = text(&output.stderr);
-    assert!(said.contains("--http and --admin are both 127.0.0.1:8088"), "{said}");
-    assert!(said.contains("such as --admin 127.0.0.1:0"), "{said}");
+    for (one, other) in [("--http", "--admin"), ("--http", "--grpc"), ("--grpc", "--admin")] {
+        let output = run(&["serve", one, "127.0.0.1:8088", other, "127.0.0.1:8088"]);
+        assert_eq!(code(&output), Some(2));
+        let said = text(&output.stderr);
+        assert!(said.contains(&format!("{one} and {other} are both 127.0.0.1:8088")), "{said}");
+        assert!(said.contains(&format!("such as {other} 127.0.0.1:0")), "{said}");
+    }
 }
 
 #[test]

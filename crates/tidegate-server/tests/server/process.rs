@@ -9,9 +9,14 @@ use tempfile::NamedTempFile;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
+/// Any free port at each door.
+pub(crate) const ANY_PORTS: [&str; 6] =
+    ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+
 /// A server that runs, and what it printed at start.
 pub(crate) struct Server {
     pub(crate) http: SocketAddr,
+    pub(crate) grpc: SocketAddr,
     pub(crate) admin: SocketAddr,
     pub(crate) printed: String,
     child: Child,
@@ -35,11 +40,15 @@ impl Server {
         Self::start(Some(config(toml)), &[])
     }
 
+    /// The rules of a text, and more on the command line.
+    pub(crate) fn with_rules_and(toml: &str, more: &[&str]) -> Self {
+        Self::start(Some(config(toml)), more)
+    }
+
     /// Ready once it has printed the line to paste, its last.
-    fn start(config: Option<NamedTempFile>, arguments: &[&str]) -> Self {
+    fn start(config: Option<NamedTempFile>, more: &[&str]) -> Self {
         let mut command = Command::new(BINARY);
-        command.args(["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        command.args(arguments);
+        command.arg("serve").args(ANY_PORTS).args(more);
         if let Some(config) = &config {
             command.arg("--config").arg(config.path());
         }
@@ -52,6 +61,7 @@ impl Server {
         }
         Self {
             http: address(&printed, "  http "),
+            grpc: address(&printed, "  grpc "),
             admin: address(&printed, "  admin "),
             printed,
             child,

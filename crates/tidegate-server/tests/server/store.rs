@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::process::{BINARY, Server};
+use crate::process::{ANY_PORTS, BINARY, Server};
 
 /// A Redis that ends with the test.
 struct Store {
@@ -149,15 +149,7 @@ fn what_can_not_be_with_a_store_is_told_at_start() {
         let config = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(config.path(), rules).unwrap();
         let mut command = Command::new(BINARY);
-        command.args([
-            "serve",
-            "--http",
-            "127.0.0.1:0",
-            "--admin",
-            "127.0.0.1:0",
-            "--store",
-            store,
-        ]);
+        command.arg("serve").args(ANY_PORTS).args(["--store", store]);
         let output = command.arg("--config").arg(config.path()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{said}");

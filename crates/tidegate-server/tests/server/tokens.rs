@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::certificates::Certificates;
 use crate::client::{Answer, Client};
-use crate::process::{BINARY, Server};
+use crate::process::{ANY_PORTS, BINARY, Server};
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
 
@@ -50,7 +50,7 @@ async fn operators_may_have_a_token_of_their_own() {
 /// What is said when a server with these arguments and this token in its environment does not start.
 fn refused(arguments: &[&str], token: Option<&str>) -> String {
     let mut command = Command::new(BINARY);
-    command.args(["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(arguments);
+    command.arg("serve").args(ANY_PORTS).args(arguments);
     command.envs(token.map(|token| ("TIDEGATE_TOKEN", token)));
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));

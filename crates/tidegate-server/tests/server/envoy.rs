@@ -1,0 +1,218 @@
+//! Real Envoy in front of a service, its limits told by the gRPC door.
+
+mod proxy;
+mod upstream;
+
+use proxy::{Envoy, FailureMode};
+
+use crate::client::{Answer, Client};
+use crate::process::Server;
+
+const RULES: &str = r#"
+[[rule]]
+name = "per-user"
+domain = "edge"
+key = ["user"]
+algorithm = "sliding_log"
+limit = 3
+window = "1h"
+
+[[rule]]
+name = "ten-seconds"
+domain = "edge"
+key = ["ten"]
+algorithm = "sliding_log"
+limit = 5
+window = "10s"
+
+[[rule]]
+name = "bytes"
+domain = "edge"
+key = ["bytes"]
+algorithm = "token_bucket"
+limit = 1000
+window = "1d"
+
+[[rule]]
+name = "closed"
+domain = "edge"
+key = ["closed"]
+algorithm = "sliding_log"
+limit = 3
+window = "1h"
+on_store_error = "closed"
+
+[[rule]]
+name = "load"
+domain = "edge"
+key = ["load"]
+algorithm = "fixed_window"
+limit = 1234
+window = "1d"
+anchor = "first_request"
+"#;
+
+/// A request by way of the proxy.
+async fn get(client: &Client, path: &str, entry: &str) -> Answer {
+    client.get_with(path, &[("x-user", entry)]).await
+}
+
+fn header<'a>(answer: &'a Answer, name: &str) -> &'a str {
+    answer.header(name).unwrap_or_else(|| panic!("no {name}: {:?}", answer.headers))
+}
+
+fn number(answer: &Answer, name: &str) -> u64 {
+    header(answer, name).parse().unwrap_or_else(|_| panic!("{name}: {:?}", answer.headers))
+}
+
+#[tokio::test]
+async fn who_is_over_gets_429_with_the_figures() {
+    let server = Server::with_rules(RULES);
+    let envoy = Envoy::before(&server, FailureMode::Allow).await;
+    let client = Client::new(envoy.at);
+    for left in ["2", "1", "0"] {
+        let answer = get(&client, "/user", "ada").await;
+        assert_eq!((answer.status.as_u16(), answer.text.as_str()), (200, "upstream"));
+        assert_eq!(header(&answer, "x-ratelimit-limit"), "3, 3;w=3600;name=\"per-user\"");
+        assert_eq!(header(&answer, "x-ratelimit-remaining"), left);
+        assert!((3590..=3600).contains(&number(&answer, "x-ratelimit-reset")));
+        assert_eq!(
+            (answer.header("x-envoy-ratelimited"), answer.header("retry-after")),
+            (None, None)
+        );
+    }
+    let refused = get(&client, "/user", "ada").await;
+    assert_eq!(refused.status, 429);
+    assert_eq!(header(&refused, "x-envoy-ratelimited"), "true");
+    assert_eq!(header(&refused, "x-ratelimit-remaining"), "0");
+    let (reset, retry) = (number(&refused, "x-ratelimit-reset"), number(&refused, "retry-after"));
+    assert!(
+        (3500..=3600).contains(&retry) && (3500..=3600).contains(&reset),
+        "{:?}",
+        refused.headers
+    );
+    assert_eq!(get(&client, "/user", "bob").await.status, 200, "another key");
+}
+
+#[tokio::test]
+async fn a_wait_that_is_told_is_never_too_short() {
+    let server = Server::with_rules(RULES);
+    let envoy = Envoy::before(&server, FailureMode::Allow).await;
+    let client = Client::new(envoy.at);
+    let first = get(&client, "/ten", "ada").await;
+    assert_eq!(header(&first, "x-ratelimit-limit"), "5, 5;w=10;name=\"ten-seconds\"");
+    let mut last = first;
+    while last.status == 200 {
+        last = get(&client, "/ten", "ada").await;
+    }
+    let peek = r#"{"domain": "edge", "descriptor": {"ten": "ada"}}"#;
+    let own = Client::new(server.http).check(peek).await;
+    let later = own.json()["retry_after_us"].as_u64().unwrap();
+    // The proxy was told before, when the wait was longer.
+    let told = number(&last, "retry-after") * 1_000_000;
+    assert!(told >= later, "told {told} us, and later it were {later}");
+}
+
+#[tokio::test]
+async fn header_fields_of_the_service_reach_the_caller_and_its_retry_after_wins() {
+    let families = ["--grpc-headers", "ratelimit,retry-after"];
+    let server = Server::with_rules_and(RULES, &families);
+    let envoy = Envoy::before(&server, FailureMode::Allow).await;
+    let client = Client::new(envoy.at);
+    let answer = get(&client, "/user", "ada").await;
+    assert_eq!(header(&answer, "ratelimit-policy"), r#""per-user";q=3;w=3600"#);
+    assert!(header(&answer, "ratelimit").starts_with(r#""per-user";r=2;t="#));
+    for _ in 0..2 {
+        get(&client, "/user", "ada").await;
+    }
+    let refused = get(&client, "/user", "ada").await;
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.headers.get_all("retry-after").iter().count(), 1, "{:?}", refused.headers);
+}
+
+#[tokio::test]
+async fn a_report_at_the_end_of_a_stream_takes_and_a_refund_gives_back() {
+    let server = Server::with_rules(RULES);
+    let envoy = Envoy::before(&server, FailureMode::Allow).await;
+    let (client, own) = (Client::new(envoy.at), Client::new(server.http));
+    let left = async || {
+        let peek = r#"{"domain": "edge", "descriptor": {"bytes": "ada"}}"#;
+        own.post("/v1/peek", peek).await.json()["remaining"].as_u64().unwrap()
+    };
+    let until = async |expected: u64| {
+        // What is reported when a stream is done comes after the answer.
+        while left().await != expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert_eq!(get(&client, "/spend", "ada").await.status, 200);
+    assert_eq!(left().await, 600, "400 hits by configuration");
+    assert_eq!(get(&client, "/refund", "ada").await.status, 200);
+    assert_eq!(left().await, 900, "300 given back");
+    assert_eq!(get(&client, "/report", "ada").await.status, 200);
+    // As many as the answer has bytes: `upstream`.
+    until(892).await;
+    assert_eq!(get(&client, "/refund", "ada").await.status, 200);
+    assert_eq!(left().await, 1000, "never more than all");
+}
+
+#[tokio::test]
+async fn a_service_that_is_away_lets_all_through_or_nobody() {
+    for (mode, status) in [(FailureMode::Allow, 200), (FailureMode::Deny, 500)] {
+        let server = Server::with_rules(RULES);
+        let envoy = Envoy::before(&server, mode).await;
+        let client = Client::new(envoy.at);
+        for expected in [200, 200, 200, 429] {
+            assert_eq!(get(&client, "/user", "ada").await.status, expected);
+        }
+        server.signal("KILL");
+        server.end();
+        assert_eq!(get(&client, "/user", "ada").await.status, status, "{mode:?}");
+    }
+}
+
+/// A store at an address where nothing is.
+const AWAY: &str = "\n[store]\nurl = \"redis://127.0.0.1:1\"\ntimeout = \"20ms\"\n";
+
+#[tokio::test]
+async fn a_store_that_is_away_denies_where_a_rule_is_closed_whatever_the_proxy_does_then() {
+    let rules = format!("{RULES}{AWAY}");
+    for (unavailable, mode, closed) in [
+        ("over-limit", FailureMode::Allow, 429),
+        ("over-limit", FailureMode::Deny, 429),
+        ("error", FailureMode::Allow, 200),
+        ("error", FailureMode::Deny, 500),
+    ] {
+        let server = Server::with_rules_and(&rules, &["--grpc-unavailable", unavailable]);
+        let envoy = Envoy::before(&server, mode).await;
+        let client = Client::new(envoy.at);
+        assert_eq!(get(&client, "/closed", "ada").await.status, closed, "{unavailable} {mode:?}");
+        let open = get(&client, "/user", "ada").await;
+        assert_eq!((open.status.as_u16(), open.header("x-ratelimit-limit")), (200, None));
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_requests_under_load_are_counted_exactly() {
+    let server = Server::with_rules(RULES);
+    let envoy = Envoy::before(&server, FailureMode::Deny).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let client = Client::new(envoy.at);
+        tasks.spawn(async move {
+            let mut told = [0_u32; 2];
+            for _ in 0..200 {
+                match get(&client, "/load", "ada").await.status.as_u16() {
+                    200 => told[0] += 1,
+                    429 => told[1] += 1,
+                    other => panic!("{other}"),
+                }
+            }
+            told
+        });
+    }
+    let told = tasks.join_all().await;
+    let sum = |place: usize| told.iter().map(|told| told[place]).sum::<u32>();
+    assert_eq!((sum(0), sum(1)), (1234, 10_000 - 1234));
+    assert_eq!(envoy.upstream.served(), 1234, "nobody who was refused got through");
+}

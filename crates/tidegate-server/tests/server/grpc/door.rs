@@ -1,0 +1,118 @@
+//! The gRPC door: who may ask, what it shares with the others, many at once, health, and its end.
+
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use tonic::{Code as Failure, Request};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+use super::{ADA, Asked, RULES, channel, client, descriptor, request, told};
+use crate::client::Client;
+use crate::process::Server;
+
+#[tokio::test]
+async fn one_rule_holds_through_both_doors() {
+    let mut asked = Asked::new().await;
+    let http = Client::new(asked.0.http);
+    let body = r#"{"domain": "edge", "descriptor": {"user": "ada"}, "cost": 2}"#;
+    assert_eq!(http.check(body).await.status, 200);
+    let answer = asked.ask(vec![descriptor(ADA)]).await;
+    assert_eq!(told(&answer.statuses[0]), (Code::Ok, "per-user", 0));
+    assert_eq!(http.check(body).await.status, 429);
+    assert_eq!(asked.ask(vec![descriptor(ADA)]).await.overall_code(), Code::OverLimit);
+}
+
+#[tokio::test]
+async fn ten_thousand_requests_at_once_admit_the_limit() {
+    const RULE: &str = "[[rule]]\nname = \"all\"\ndomain = \"edge\"\nalgorithm = \"fixed_window\"\n\
+                        limit = 1234\nwindow = \"1d\"\nanchor = \"first_request\"\n";
+    let server = Server::with_rules(RULE);
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let client = client(&server).await;
+        for _ in 0..50 {
+            let mut client = client.clone();
+            tasks.spawn(async move {
+                let mut admitted = 0;
+                for _ in 0..50 {
+                    let answer =
+                        client.should_rate_limit(request(vec![descriptor(ADA)])).await.unwrap();
+                    admitted += u32::from(answer.into_inner().overall_code() == Code::Ok);
+                }
+                admitted
+            });
+        }
+    }
+    assert_eq!(tasks.join_all().await.into_iter().sum::<u32>(), 1234);
+}
+
+#[tokio::test]
+async fn a_token_opens_the_door_where_one_is_asked_for() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "sesame\n").unwrap();
+    let server = Server::with_rules_and(RULES, &["--token-file", file.path().to_str().unwrap()]);
+    let mut client = client(&server).await;
+    let mut ask = async |said: Option<&'static str>| {
+        let mut call = Request::new(request(vec![descriptor(ADA)]));
+        if let Some(said) = said {
+            call.metadata_mut().insert("authorization", said.parse().unwrap());
+        }
+        client.should_rate_limit(call).await.map(|_| ()).map_err(|status| status.code())
+    };
+    for wrong in [None, Some("Bearer other"), Some("Basic sesame"), Some("sesame")] {
+        assert_eq!(ask(wrong).await, Err(Failure::Unauthenticated), "{wrong:?}");
+    }
+    assert_eq!(ask(Some("Bearer sesame")).await, Ok(()));
+}
+
+#[tokio::test]
+async fn health_is_told_and_other_paths_are_unimplemented() {
+    let server = Server::with_rules(RULES);
+    let channel = channel(&server).await;
+    let mut health = HealthClient::new(channel.clone());
+    for (service, expected) in [
+        ("", Ok(1)),
+        ("envoy.service.ratelimit.v3.RateLimitService", Ok(1)),
+        ("no.such.Service", Err(Failure::NotFound)),
+    ] {
+        let asked = HealthCheckRequest { service: service.to_owned() };
+        let told = health.check(asked).await;
+        let told = told.map(|told| told.into_inner().status).map_err(|status| status.code());
+        assert_eq!(told, expected, "{service}");
+    }
+    let answer = Client::http2(server.grpc).post("/v1/check", "{}").await;
+    assert_eq!(answer.status, 415);
+    assert!(answer.text.contains("expected a call of gRPC"), "{}", answer.text);
+    let mut grpc = tonic::client::Grpc::new(channel);
+    grpc.ready().await.unwrap();
+    let path = hyper::http::uri::PathAndQuery::from_static("/no.such.Service/Call");
+    let codec = tonic_prost::ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
+    let status = grpc.unary(Request::new(request(vec![])), path, codec).await.unwrap_err();
+    assert_eq!(status.code(), Failure::Unimplemented);
+}
+
+#[tokio::test]
+async fn a_call_under_way_is_answered_when_the_process_stops() {
+    const WAITS: &str = "[[rule]]\nname = \"paced\"\ndomain = \"edge\"\nalgorithm = \"leaky_queue\"\n\
+                         limit = 1\nwindow = \"3s\"\ncapacity = 5\n";
+    let server = Server::with_rules(WAITS);
+    let mut client = client(&server).await;
+    client.should_rate_limit(request(vec![descriptor(ADA)])).await.unwrap();
+    let mut again = client.clone();
+    // It is held for its slot: the proxy could not be told of a delay.
+    let held = tokio::spawn(async move {
+        again
+            .should_rate_limit(request(vec![descriptor(ADA)]))
+            .await
+            .map(tonic::Response::into_inner)
+    });
+    let http = Client::new(server.http);
+    let peek = r#"{"domain": "edge", "descriptor": {}}"#;
+    while http.post("/v1/peek", peek).await.json()["remaining"] != 4 {
+        assert!(!held.is_finished(), "it was not held");
+    }
+    server.signal("TERM");
+    assert_eq!(held.await.unwrap().unwrap().overall_code(), Code::Ok);
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+}
