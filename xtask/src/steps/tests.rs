@@ -17,14 +17,14 @@ const LONG_CASES: &str = "4096";
 
 /// Runs every test as everyone runs it while working.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
-    programs::need_all()?;
+    programs::need_all(context)?;
     let mut test = cargo(context, TEST);
     counted(&mut test, context)
 }
 
 /// Runs every test optimised, with more cases; `TIDEGATE_LONG` tells random walks to walk on.
 pub(super) fn long(context: &mut Context) -> Result<Outcome> {
-    programs::need_all()?;
+    programs::need_all(context)?;
     let mut test = cargo(context, TEST);
     test.arg("--release").env("PROPTEST_CASES", LONG_CASES).env("TIDEGATE_LONG", "1");
     counted(&mut test, context)
