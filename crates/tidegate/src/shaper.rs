@@ -1,11 +1,14 @@
 //! Work that leaves at an even pace: a bounded queue, its slots W/N apart.
 
 mod handler;
+#[cfg(all(test, loom))]
+mod models;
 mod pace;
 mod queue;
 mod receive;
 mod refused;
 mod shared;
+mod sync;
 mod takers;
 mod turn;
 

@@ -1,11 +1,12 @@
 //! What all handles of a shaper share: the queue, who waits at it, and the clock.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::task::Waker;
 
 use tidegate_core::Timestamp;
 
 use super::queue::{Next, ShapingQueue};
+use super::sync::{Mutex, MutexGuard};
 use super::takers::{Takers, Ticket};
 use crate::clock::Clock;
 

@@ -1,0 +1,6 @@
+//! The primitives of shared memory: the standard library's, or those of the model checker.
+
+#[cfg(loom)]
+pub(super) use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub(super) use std::sync::{Mutex, MutexGuard};
