@@ -61,7 +61,7 @@ pub use answer::{Answer, Matched};
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
 pub use gate::{Charge, Gate, NoSuchRule};
-pub use limiter::{Ban, KeyedLimiter, Limiter, Reservation};
+pub use limiter::{Ban, KeyedLimiter, Limiter, PlannedLimiter, Reservation, Under};
 pub use observe::{Observer, RuleStatistics};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;

@@ -3,6 +3,7 @@
 mod amend;
 mod ban;
 mod keyed;
+mod planned;
 mod reservation;
 mod reset;
 
@@ -15,6 +16,7 @@ use crate::store::memory::{Ahead, Cell, Done, Later, One, Step, cell_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
 pub use ban::Ban;
 pub use keyed::KeyedLimiter;
+pub use planned::{PlannedLimiter, Under};
 pub use reservation::Reservation;
 
 /// One limiter, without any key. Share it by reference; every verb is exact under any concurrency.

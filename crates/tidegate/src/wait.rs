@@ -18,6 +18,7 @@ mod lines;
 #[cfg(all(test, loom))]
 mod models;
 mod permits;
+mod planned;
 mod queue;
 mod sync;
 mod turn;

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use peak_alloc::PeakAlloc;
 use tidegate::{
-    Algorithm, Clock, Descriptor, Gate, KeyedLimiter, Micros, OnFull, Policy, Request, RuleSpec,
-    Spec, Timestamp,
+    Algorithm, Clock, Descriptor, Gate, KeyedLimiter, Micros, OnFull, PlannedLimiter, Policy,
+    Request, Rule, RuleSpec, Spec, Timestamp,
 };
 
 #[global_allocator]
@@ -51,6 +51,26 @@ fn a_million_keys_through_a_cap_of_a_tenth_take_the_memory_of_a_tenth() {
 fn states_kept_whole_stay_within_their_cap_too() {
     let (full, most) = flood(Algorithm::SlidingLog, OnFull::Share, 250_000);
     assert!(most <= full + 4_096, "{most} bytes after {full}");
+}
+
+/// Whoever brings other figures with each call has one limiter, and takes the memory of one.
+#[test]
+fn a_new_plan_with_each_call_takes_no_more_memory() {
+    let _turn = turn();
+    let before = HEAP.current_usage();
+    let limiter = PlannedLimiter::new(Spec::unlimited(Algorithm::TokenBucket)).unwrap();
+    let ask = |key: u64, plan: u64| {
+        let mut spec = Spec::new(Algorithm::TokenBucket, 10 + plan, Micros::from_secs(3_600));
+        spec.capacity = Some(1 + plan % 7);
+        let _ = limiter.under(&Rule::new(spec).unwrap()).check(key.to_le_bytes(), 1);
+    };
+    (0..1_000).for_each(|key| ask(key, 0));
+    let full = HEAP.current_usage().saturating_sub(before);
+    (0..100_000).for_each(|call| ask(call % 1_000, call));
+    let more = HEAP.current_usage().saturating_sub(before).saturating_sub(full);
+    assert_eq!(limiter.keys(), 1_000);
+    assert!(more < 4_096, "{more} bytes more after {full}");
+    assert!(full < 1_000 * 300, "{full} bytes for a thousand keys");
 }
 
 /// Keys that are made as good as new by hand come back, over and over: nothing of them stays behind.

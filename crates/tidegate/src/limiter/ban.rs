@@ -153,7 +153,7 @@ impl<C: Clock> Ban<C> {
 /// One step of one unit with a key's limiter; `None` where there is no room for it.
 fn step<C>(all: &KeyedLimiter<C>, print: Fingerprint, step: Step, now: Timestamp) -> Option<One> {
     let one = all.table.as_ref()?.one(print, 1, step, Reading::of(&now));
-    (!one.overloaded).then_some(one)
+    (!one.elsewhere).then_some(one)
 }
 
 fn forget<C>(all: &KeyedLimiter<C>, print: Fingerprint) {

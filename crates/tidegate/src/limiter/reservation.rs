@@ -32,7 +32,7 @@ enum TakenFrom {
 
 impl Reservation {
     /// What was reserved by one step (`None` when unlimited), or its refusal.
-    fn of(units: u64, one: Option<One>) -> Result<Self, Decision> {
+    pub(super) fn of(units: u64, one: Option<One>) -> Result<Self, Decision> {
         let counted = one.and_then(|one| one.decision.map(|decision| (decision, one.elsewhere)));
         let counted = counted.filter(|(decision, _)| *decision != UNLIMITED);
         let (decision, taken_from) = match counted {
@@ -47,6 +47,16 @@ impl Reservation {
     #[must_use]
     pub const fn units(&self) -> u64 {
         self.units
+    }
+
+    /// Whether it was unlimited, and took nothing.
+    pub(super) fn took_nothing(&self) -> bool {
+        self.taken_from == TakenFrom::Nothing
+    }
+
+    /// Whether they are missing where keys without room share a limiter.
+    pub(super) fn took_elsewhere(&self) -> bool {
+        self.taken_from == TakenFrom::Shared
     }
 
     /// The decision that let them be taken: a queue tells with it how long the work must be held.

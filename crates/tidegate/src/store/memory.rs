@@ -16,6 +16,7 @@ mod later;
 #[cfg(all(test, loom))]
 mod models;
 mod packed;
+mod planned;
 mod shared;
 mod spin;
 mod sync;
@@ -34,6 +35,7 @@ use budget::Budget;
 use build::Build;
 pub(crate) use cell::{Cell, cell_of};
 pub(crate) use later::Later;
+pub(crate) use planned::{Asked, PlannedTable};
 use sync::{AtomicUsize, Ordering::Relaxed};
 pub use table::OnFull;
 pub(crate) use table::Step;
@@ -45,6 +47,16 @@ pub(crate) use table::{One, Table};
 pub(crate) struct Decided {
     pub(crate) decision: Decision,
     pub(crate) overloaded: bool,
+    /// It was not the key's own limiter that answered.
+    pub(crate) elsewhere: bool,
+}
+
+impl Decided {
+    /// What one limiter by itself answered; `None` where no figures were asked for.
+    pub(crate) fn by(one: &One) -> Option<Self> {
+        let One { overloaded, elsewhere, .. } = *one;
+        one.decision.map(|decision| Self { decision, overloaded, elsewhere })
+    }
 }
 
 /// What came of a step: one decision for each limiter, in the order they were met (none for
@@ -97,7 +109,7 @@ impl MemoryStore {
         };
         let one = table.one(met.print, met.cost, step, Reading::of(clock));
         self.tidy_if(one.overloaded, one.at);
-        let decided = one.decision.map(|decision| Decided { decision, overloaded: one.overloaded });
+        let decided = Decided::by(&one);
         Done {
             allowed: one.verdict.is_allowed() || !met.enforced,
             at: one.at,
@@ -131,9 +143,11 @@ impl MemoryStore {
         };
         let short = held.iter().any(|one| one.is_overloaded());
         let told = if step(0).wants_figures() { held.as_slice() } else { &[] };
-        let decided = told
-            .iter()
-            .map(|one| Decided { decision: one.report(), overloaded: one.is_overloaded() });
+        let decided = told.iter().map(|one| Decided {
+            decision: one.report(),
+            overloaded: one.is_overloaded(),
+            elsewhere: one.is_elsewhere(),
+        });
         let decisions = decided.collect();
         drop(held);
         // The last first: a table that grows as it is let go of waits for one of its chains, which may

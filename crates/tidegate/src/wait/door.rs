@@ -4,6 +4,7 @@ use tidegate_core::{Decision, Micros, Outcome};
 
 use super::lines::{LineKey, Lines};
 use super::queue::Ticket;
+use crate::limiter::decision_of;
 use crate::store::memory::{Ahead, Decided, Done, Foreseen, One, Step};
 
 /// How long, and beside how many, one may wait for a limiter.
@@ -135,9 +136,26 @@ impl<'a, K, S> Single<'a, K, S> {
 }
 
 impl<K: LineKey, S: Source> Single<'_, K, S> {
+    /// Takes at once, or is refused: also by those who wait.
+    pub(crate) fn take_or_refuse(&self) -> Result<One, Decision> {
+        loop {
+            if let Some(one) = self.one_unless_behind(Step::Ask) {
+                return Ok(one);
+            }
+            let refusal = decision_of(&step_behind(self, Step::Peek));
+            // Else whoever stood before it has left meanwhile.
+            if !refusal.is_allowed() {
+                return Err(refusal);
+            }
+        }
+    }
+
     /// A step of one who does not wait; `None` where somebody does, who stands before it.
-    pub(crate) fn one_unless_behind(&self, step: Step) -> Option<One> {
+    fn one_unless_behind(&self, step: Step) -> Option<One> {
         let Some(stop) = &self.stop else { return Some(self.source.one(self.cost, step)) };
+        if self.lines.is_idle(&stop.line) {
+            return Some(self.source.one(self.cost, step));
+        }
         // Nobody joins the line until it is done.
         let hall = self.lines.enter();
         (hall.len(&stop.line) == 0).then(|| self.source.one(self.cost, step))
@@ -157,12 +175,8 @@ impl<K: LineKey, S: Source> Door for Single<'_, K, S> {
 
     fn step(&self, step: Step) -> Done {
         let one = self.source.one(self.cost, step);
-        let decided = one.decision.map(|decision| Decided { decision, overloaded: one.overloaded });
-        Done {
-            allowed: one.verdict.is_allowed(),
-            at: one.at,
-            decisions: decided.into_iter().collect(),
-        }
+        let decisions = Decided::by(&one).into_iter().collect();
+        Done { allowed: one.verdict.is_allowed(), at: one.at, decisions }
     }
 
     fn ahead(&self, _stop: &Stop<K>) -> Option<Box<dyn Ahead>> {

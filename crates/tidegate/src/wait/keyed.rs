@@ -45,17 +45,7 @@ impl<C: Clock> KeyedLimiter<C> {
         if self.lines.is_idle(&print) {
             return Ok(self.step_now(print, cost, Step::Ask));
         }
-        let door = self.door(print, cost, Micros::ZERO);
-        loop {
-            if let Some(one) = door.one_unless_behind(Step::Ask) {
-                return Ok(Some(one));
-            }
-            let refusal = decision_of(&step_behind(&door, Step::Peek));
-            // Else whoever stood before it has left meanwhile.
-            if !refusal.is_allowed() {
-                return Err(refusal);
-            }
-        }
+        self.door(print, cost, Micros::ZERO).take_or_refuse().map(Some)
     }
 
     /// The same without figures.

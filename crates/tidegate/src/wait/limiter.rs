@@ -40,17 +40,7 @@ impl<C: Clock> Limiter<C> {
         if self.lines.are_idle() {
             return Ok(self.step_now(cost, Step::Ask));
         }
-        let door = self.door(cost, Micros::ZERO);
-        loop {
-            if let Some(one) = door.one_unless_behind(Step::Ask) {
-                return Ok(Some(one));
-            }
-            let refusal = decision_of(&step_behind(&door, Step::Peek));
-            // Else whoever stood before it has left meanwhile.
-            if !refusal.is_allowed() {
-                return Err(refusal);
-            }
-        }
+        self.door(cost, Micros::ZERO).take_or_refuse().map(Some)
     }
 
     /// The same without figures.

@@ -9,6 +9,7 @@ mod large_debts;
 mod late_reading;
 #[path = "../common/packed/mod.rs"]
 mod packed;
+mod planned;
 mod races;
 mod races_by_key;
 mod reserve;

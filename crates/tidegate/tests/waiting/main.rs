@@ -7,6 +7,7 @@ mod limiter;
 mod on_tokio;
 #[path = "../common/packed/mod.rs"]
 mod packed;
+mod planned;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
 mod threads;

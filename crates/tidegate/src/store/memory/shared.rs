@@ -119,7 +119,7 @@ impl Refusal {
         Self { enforced, decision }
     }
 
-    fn one(self, step: Step, at: Timestamp) -> One {
+    pub(super) fn one(self, step: Step, at: Timestamp) -> One {
         let decision = step.wants_figures().then_some(self.decision);
         One { verdict: self.verdict(), at, decision, overloaded: true, elsewhere: true }
     }
@@ -151,6 +151,10 @@ impl Verbs for Refusal {
 
 impl Grip for Refusal {
     fn is_overloaded(&self) -> bool {
+        true
+    }
+
+    fn is_elsewhere(&self) -> bool {
         true
     }
 
@@ -210,6 +214,10 @@ impl<R: Room> Verbs for Pressed<'_, R> {
 impl<R: Room> Grip for Pressed<'_, R> {
     fn is_overloaded(&self) -> bool {
         true
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        !self.gives_back
     }
 
     fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {

@@ -44,6 +44,11 @@ impl Step {
         self.begins(cost) && (cost > 0 || matches!(self, Self::Settle { .. }))
     }
 
+    /// Whether it is to have memory for a unit more: one that only looks is answered as though it took.
+    pub(super) const fn grows(self, cost: u64) -> bool {
+        matches!(self, Self::Peek) && cost > 0 || self.takes(cost)
+    }
+
     /// Whether it may take beyond the limit: its debt may be too large for a packed state.
     pub(super) const fn owes(self, cost: u64) -> bool {
         matches!(self, Self::Settle { actual } if actual > cost)
@@ -264,12 +269,19 @@ pub(crate) trait Grip: Verbs {
     /// Whether there was no room for what it decided.
     fn is_overloaded(&self) -> bool;
 
+    /// Whether it is not the key's own limiter that decided.
+    fn is_elsewhere(&self) -> bool;
+
     /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below.
     fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64);
 }
 
 impl<R: Room> Grip for Held<'_, R> {
     fn is_overloaded(&self) -> bool {
+        false
+    }
+
+    fn is_elsewhere(&self) -> bool {
         false
     }
 

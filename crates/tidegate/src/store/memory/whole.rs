@@ -23,14 +23,15 @@ use super::sync::{AtomicUsize, Ordering::Relaxed};
 use super::table::{Followed, Hold, OnFull, One, Part, Step, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
+pub(super) use shard::Spread;
 use shard::{Kept, Shard};
 
-const SHARDS: usize = 64;
+pub(super) const SHARDS: usize = 64;
 /// Limiters looked at, whether they can go, whenever one is added.
-const LOOKED_AT_PER_ADDED: usize = 2;
+pub(super) const LOOKED_AT_PER_ADDED: usize = 2;
 /// The same when there is no room for one. Whoever looks next goes on where this one ended, so all
 /// limiters come round.
-const LOOKED_AT_WHEN_FULL: usize = 32;
+pub(super) const LOOKED_AT_WHEN_FULL: usize = 32;
 /// Bytes that a state may take more with one unit: a chunk of a log, which is a quarter of the most it
 /// can take, within these bounds.
 const GROWTH: std::ops::RangeInclusive<usize> = 64..=16 << 10;
@@ -58,7 +59,7 @@ fn most_heap_bytes<R: Room>(room: &R) -> usize {
 }
 
 /// What states of a room take on the heap: those of a fixed size never grow.
-fn need_of<R: Room>(room: &R) -> Need {
+pub(super) fn need_of<R: Room>(room: &R) -> Need {
     let (first, most) = (heap_bytes(room, &room.fresh(Timestamp::EPOCH)), most_heap_bytes(room));
     let next = if first == most { 0 } else { (most / 4).clamp(*GROWTH.start(), *GROWTH.end()) };
     Need { first: first + next, next }
@@ -127,11 +128,9 @@ impl<R: Room> Whole<R> {
         })
     }
 
-    /// Bytes that a step may add to a limiter that is there. One that only looks is answered as though
-    /// it took.
+    /// Bytes that a step may add to a limiter that is there.
     fn growth(&self, step: Step, cost: u64) -> usize {
-        let looks = step == Step::Peek && cost > 0;
-        if looks || step.takes(cost) { self.need.next } else { 0 }
+        if step.grows(cost) { self.need.next } else { 0 }
     }
 
     /// Claims bytes for a limiter that is there.

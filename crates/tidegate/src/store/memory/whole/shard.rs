@@ -41,7 +41,7 @@ impl<R: Room> Kept<R> {
 
 /// Fingerprints are hashes already.
 #[derive(Debug, Default)]
-struct Spread(u64);
+pub(in crate::store::memory) struct Spread(u64);
 
 impl Hasher for Spread {
     fn finish(&self) -> u64 {

@@ -1,0 +1,221 @@
+//! Limiters whose figures come with each call: every one is kept with those that it was last under.
+//!
+//! A key whose figures change carries its state over in the step that brings them, so what was used
+//! stays used. Nothing is kept of a rule but in the limiters that are under it: whoever invents a new one
+//! with each call has one limiter, as any other key.
+
+mod kept;
+mod own;
+mod shard;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::{Room, Rule, Timestamp, Visitor};
+
+use super::ahead::{Ahead, ahead};
+use super::budget::Budget;
+use super::shared::Refusal;
+use super::sync::{AtomicUsize, Ordering::Relaxed};
+use super::table::{OnFull, One, Step};
+use super::whole::{LOOKED_AT_PER_ADDED, LOOKED_AT_WHEN_FULL, SHARDS};
+use crate::clock::Clock;
+use crate::key::Fingerprint;
+use crate::rules::RuleSpec;
+use kept::Kept;
+use own::Own;
+use shard::Shard;
+
+/// A table of limiters, each under figures of its own.
+#[derive(Debug)]
+pub(crate) struct PlannedTable {
+    shards: Box<[Mutex<Shard>]>,
+    budget: Budget,
+    on_full: OnFull,
+    /// The one shared by keys without room: empty until it is asked.
+    overflow: Mutex<Kept>,
+    /// The shard that is looked through next when there is no room.
+    next_swept: AtomicUsize,
+}
+
+/// What is asked of a key's limiter, and under which rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) print: Fingerprint,
+    pub(crate) rule: &'a Rule,
+    pub(crate) cost: u64,
+    pub(crate) step: Step,
+}
+
+impl PlannedTable {
+    /// An empty table under the caps of a rule.
+    pub(crate) fn new(caps: &RuleSpec) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            budget: Budget::new(caps.most_keys()).most_bytes(caps.most_bytes()),
+            on_full: caps.on_full,
+            overflow: Mutex::default(),
+            next_swept: AtomicUsize::new(0),
+        }
+    }
+
+    /// One step with one limiter, from finding it to storing it; `None` under an unlimited rule, which
+    /// leaves the limiter as it is.
+    pub(crate) fn one(&self, asked: Asked<'_>, clock: &dyn Clock) -> Option<One> {
+        asked.rule.visit(Stepping { table: self, asked, clock })
+    }
+
+    /// One step with the limiter that keys without room share, for who knows to have been there.
+    pub(crate) fn shared(&self, asked: Asked<'_>, clock: &dyn Clock) -> Option<One> {
+        asked.rule.visit(SteppingShared(Stepping { table: self, asked, clock }))
+    }
+
+    /// A look ahead from a limiter's state as it would be under a rule; `None` where that is unlimited.
+    pub(crate) fn ahead(
+        &self,
+        print: Fingerprint,
+        rule: &Rule,
+        now: Timestamp,
+    ) -> Option<Box<dyn Ahead>> {
+        let copy = self.lock(shard_of(print)).get(print).and_then(Kept::copy);
+        rule.visit(LookingAhead { copy, rule, now })
+    }
+
+    /// Makes one limiter as good as new.
+    pub(crate) fn forget(&self, print: Fingerprint) {
+        self.lock(shard_of(print)).forget(print, &self.budget);
+    }
+
+    /// Limiters in existence.
+    pub(crate) fn keys(&self) -> usize {
+        self.budget.keys()
+    }
+
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
+        // A panic inside a step leaves a shard as it was before or after, never between.
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tries to find what was short, after a look for limiters that can go.
+    fn after_a_look(&self, now: Timestamp, found: impl Fn() -> bool) -> bool {
+        found() || {
+            self.tidy(now);
+            found()
+        }
+    }
+
+    /// Drops some limiters that are as good as new, looking at a few and waiting for none.
+    fn tidy(&self, now: Timestamp) {
+        let mut left = LOOKED_AT_WHEN_FULL;
+        for _ in 0..SHARDS {
+            let number = self.next_swept.fetch_add(1, Relaxed) % SHARDS;
+            if let Ok(mut shard) = self.shards[number].try_lock() {
+                left -= shard.sweep(&self.budget, left, now);
+            }
+            if left == 0 {
+                break;
+            }
+        }
+    }
+}
+
+fn shard_of(print: Fingerprint) -> usize {
+    print.words()[0] as usize % SHARDS
+}
+
+/// A step, once the room of its rule is known.
+struct Stepping<'a> {
+    table: &'a PlannedTable,
+    asked: Asked<'a>,
+    clock: &'a dyn Clock,
+}
+
+impl Visitor for Stepping<'_> {
+    type Out = One;
+
+    fn visit<R: Room>(self, room: &R) -> One {
+        let mut shard = self.table.lock(shard_of(self.asked.print));
+        let now = self.clock.now();
+        let one = match shard.get_mut(self.asked.print) {
+            Some(kept) => self.with_kept(kept, room, now),
+            None => self.with_new(&mut shard, room, now),
+        };
+        drop(shard);
+        one.unwrap_or_else(|| self.beyond(room))
+    }
+}
+
+impl Stepping<'_> {
+    /// A step with a limiter that is there; `None` where there is no memory for it.
+    #[inline]
+    fn with_kept<R: Room>(&self, kept: &mut Kept, room: &R, now: Timestamp) -> Option<One> {
+        let budget = &self.table.budget;
+        let claim = |bytes| self.table.after_a_look(now, || budget.claim_bytes(bytes));
+        kept.step(self.asked, room, now, budget, claim)
+    }
+
+    /// A step with a limiter that is not in its locked shard; `None` where there is no room for it.
+    fn with_new<R: Room>(&self, shard: &mut Shard, room: &R, now: Timestamp) -> Option<One> {
+        let Asked { print, cost, step, .. } = self.asked;
+        let mut own = Own::new(room);
+        let (need, budget) = (own.need(), &self.table.budget);
+        // Also at no cost, for a bucket that begins with fewer tokens begins to fill then.
+        let stays = step.begins(cost);
+        if stays {
+            shard.sweep(budget, LOOKED_AT_PER_ADDED, now);
+        }
+        let has_room = self.table.after_a_look(now, || match stays {
+            true => budget.claim_with_memory(need),
+            false => budget.has_memory_for(need),
+        });
+        if !has_room {
+            return None;
+        }
+        let (one, _) = step.run(room, &mut own.slot, cost, now);
+        if stays {
+            shard.add(print, own, budget, now);
+        }
+        Some(one)
+    }
+
+    /// A step of a key for which there is no room.
+    #[cold]
+    fn beyond<R: Room>(&self, room: &R) -> One {
+        let step = self.asked.step.beyond(self.asked.cost);
+        SteppingShared(Stepping { asked: Asked { step, ..self.asked }, ..*self }).visit(room)
+    }
+}
+
+/// The same with the limiter that keys without room share.
+struct SteppingShared<'a>(Stepping<'a>);
+
+impl Visitor for SteppingShared<'_> {
+    type Out = One;
+
+    fn visit<R: Room>(self, room: &R) -> One {
+        let Stepping { table, asked, clock } = self.0;
+        let refusal = || Refusal::of(room, asked.cost, true).one(asked.step, clock.now());
+        if table.on_full == OnFull::Refuse {
+            return refusal();
+        }
+        let mut kept = table.overflow.lock().unwrap_or_else(PoisonError::into_inner);
+        let claim = |bytes| table.budget.claim_bytes(bytes);
+        let one = kept.step(asked, room, clock.now(), &table.budget, claim);
+        One { overloaded: true, elsewhere: true, ..one.unwrap_or_else(refusal) }
+    }
+}
+
+/// A look ahead, once the room of the rule is known.
+struct LookingAhead<'a> {
+    copy: Option<Box<dyn own::AnyOwn>>,
+    rule: &'a Rule,
+    now: Timestamp,
+}
+
+impl Visitor for LookingAhead<'_> {
+    type Out = Box<dyn Ahead>;
+
+    fn visit<R: Room>(self, room: &R) -> Box<dyn Ahead> {
+        let own = self.copy.and_then(|copy| own::under(copy, room, self.rule, self.now));
+        ahead(room, own.and_then(|own| own.slot), self.now)
+    }
+}

@@ -1,0 +1,154 @@
+//! Waiting for the limiter of a key under its plan, or under figures that a call brings along.
+
+use tidegate_core::{Decision, Micros};
+
+#[cfg(feature = "tower")]
+use super::door::Door as _;
+use super::door::{Patience, Single, Source, step_behind};
+use super::drive::{wait, wait_blocking};
+use crate::clock::{Clock, Park, Timer};
+use crate::key::Fingerprint;
+use crate::limiter::{PlannedLimiter, Under, decision_of, unlimited_at};
+use crate::store::memory::{Ahead, Done, One, Step};
+
+impl<C: Clock> PlannedLimiter<C> {
+    /// Lets at most `max_waiters` wait at once for each key (1,024 unless said); who comes when so
+    /// many wait is refused at once. With 0 nobody waits.
+    #[must_use]
+    pub const fn with_max_waiters(mut self, max_waiters: usize) -> Self {
+        self.max_waiters = max_waiters;
+        self
+    }
+
+    /// How many wait for the key's limiter at this moment.
+    #[must_use]
+    pub fn waiting(&self, key: impl AsRef<[u8]>) -> usize {
+        self.lines.len(&self.seed.of_bytes(key.as_ref()))
+    }
+
+    fn door<S: Source>(
+        &self,
+        print: Fingerprint,
+        source: S,
+        cost: u64,
+        wait: Micros,
+    ) -> Single<'_, Fingerprint, S> {
+        let patience = Patience { wait, max_waiters: self.max_waiters };
+        Single::new(&self.lines, print, source, cost, patience)
+    }
+
+    fn door_by_plan(
+        &self,
+        key: &[u8],
+        cost: u64,
+        wait: Micros,
+    ) -> Single<'_, Fingerprint, ByPlan<'_, C>> {
+        let source = ByPlan { all: self, key: key.into() };
+        self.door(self.seed.of_bytes(key), source, cost, wait)
+    }
+}
+
+impl<C: Timer> PlannedLimiter<C> {
+    /// Waits until `cost` units of the key's limiter fit, takes them, and resolves when the work may
+    /// run: what [`Limiter::acquire`](crate::Limiter::acquire) does, with a line for each key. Its plan is
+    /// looked up again whenever its turn may have come; see [`PlannedLimiter::plan_changed`].
+    pub async fn acquire(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
+        let door = self.door_by_plan(key.as_ref(), cost, max_wait);
+        // Not kept while it waits: the future is `Send` whatever the key is.
+        drop(key);
+        decision_of(&wait(door, &self.clock).await)
+    }
+}
+
+impl<C: Park> PlannedLimiter<C> {
+    /// What [`PlannedLimiter::acquire`] does, by blocking the thread.
+    pub fn acquire_blocking(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
+        let door = self.door_by_plan(key.as_ref(), cost, max_wait);
+        decision_of(&wait_blocking(door, &self.clock))
+    }
+}
+
+impl<'a, C: Clock> Under<'a, C> {
+    /// A step of one who does not wait, while others do.
+    #[cold]
+    pub(crate) fn behind(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
+        step_behind(&self.door(print, cost, Micros::ZERO), step)
+    }
+
+    /// One step, whoever waits.
+    #[cfg(feature = "tower")]
+    pub(crate) fn done_now(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
+        self.door(print, cost, Micros::ZERO).step(step)
+    }
+
+    /// Takes `cost` units at once, or is refused: also by those who wait.
+    pub(crate) fn take_or_refuse(
+        &self,
+        print: Fingerprint,
+        cost: u64,
+    ) -> Result<Option<One>, Decision> {
+        self.door(print, cost, Micros::ZERO).take_or_refuse().map(Some)
+    }
+
+    fn door(
+        &self,
+        print: Fingerprint,
+        cost: u64,
+        wait: Micros,
+    ) -> Single<'a, Fingerprint, OfKey<'a, C>> {
+        self.all.door(print, OfKey { under: *self, print }, cost, wait)
+    }
+}
+
+impl<C: Timer> Under<'_, C> {
+    /// See [`PlannedLimiter::acquire`]; who waits does so under these figures, whatever comes.
+    pub async fn acquire(self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
+        let door = self.door(self.print(key.as_ref()), cost, max_wait);
+        drop(key);
+        decision_of(&wait(door, &self.all.clock).await)
+    }
+}
+
+impl<C: Park> Under<'_, C> {
+    /// What [`Under::acquire`] does, by blocking the thread.
+    pub fn acquire_blocking(self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
+        let door = self.door(self.print(key.as_ref()), cost, max_wait);
+        decision_of(&wait_blocking(door, &self.all.clock))
+    }
+}
+
+/// The limiter of one key under figures that were brought along.
+#[derive(Debug)]
+struct OfKey<'a, C> {
+    under: Under<'a, C>,
+    print: Fingerprint,
+}
+
+impl<C: Clock> Source for OfKey<'_, C> {
+    fn one(&self, cost: u64, step: Step) -> One {
+        let one = self.under.step_now(self.print, cost, step);
+        one.unwrap_or_else(|| unlimited_at(self.under.all.clock.now()))
+    }
+
+    fn ahead(&self) -> Option<Box<dyn Ahead>> {
+        self.under.look_ahead(self.print)
+    }
+}
+
+/// The limiter of one key under the plan it has whenever it is asked.
+struct ByPlan<'a, C> {
+    all: &'a PlannedLimiter<C>,
+    key: Box<[u8]>,
+}
+
+impl<C: Clock> Source for ByPlan<'_, C> {
+    fn one(&self, cost: u64, step: Step) -> One {
+        self.all.by_plan(&self.key, |under, key| {
+            OfKey { print: under.print(key), under }.one(cost, step)
+        })
+    }
+
+    fn ahead(&self) -> Option<Box<dyn Ahead>> {
+        self.all.by_plan(&self.key, |under, key| under.look_ahead(under.print(key)))
+    }
+}

@@ -1,0 +1,331 @@
+//! Limiters under figures that come with each call: what was used stays used, whoever brings which.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
+use testkit::model::{self, Model};
+use testkit::traffic::{self, Rng};
+use tidegate::{Algorithm, Clock, Limit, Micros, OnFull, PlannedLimiter, Rule, Spec};
+
+const DAY: Micros = Micros::from_secs(86_400);
+const KEYS: [&str; 3] = ["ada", "bob", ""];
+const WALKS: u64 = 300;
+const STEPS: usize = 200;
+
+fn per_day(algorithm: Algorithm, limit: u64) -> Rule {
+    let mut spec = Spec::new(algorithm, limit, DAY);
+    spec.capacity = (algorithm == Algorithm::LeakyQueue).then_some(limit - 1);
+    Rule::new(spec).unwrap()
+}
+
+fn limiter<C: Clock>(clock: C) -> PlannedLimiter<C> {
+    PlannedLimiter::with_clock(Spec::unlimited(Algorithm::TokenBucket), clock).unwrap()
+}
+
+/// A few plans of any algorithm. Not both buckets: the state of one is exactly a state of the other,
+/// where the model begins anew with whole units.
+fn plans(rng: &mut Rng) -> Vec<model::Policy> {
+    let buckets = [model::Algorithm::TokenBucket, model::Algorithm::LeakyBucket];
+    let other = rng.pick(buckets);
+    let algorithms: Vec<_> =
+        model::Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != other).collect();
+    let count = rng.between(2, 4);
+    let mut any = || {
+        let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
+        let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
+        // Often the same frame with other figures, as plans of one offer are.
+        let limit = rng.between(1, 2 * policy.limit.clamp(1, 400_000_000));
+        let sibling = model::Policy { limit, ..policy.clone() };
+        let is_sound = Rule::new(spec_of(&sibling)).is_ok();
+        [policy.clone(), if is_sound { sibling } else { policy }]
+    };
+    (0..count).flat_map(|_| any()).collect()
+}
+
+struct Walk {
+    limiter: PlannedLimiter<TestClock>,
+    models: HashMap<&'static str, Model>,
+    clock: TestClock,
+}
+
+impl Walk {
+    fn new(began_us: u64) -> Self {
+        let clock = TestClock::at(began_us);
+        Self { limiter: limiter(clock.clone()), models: HashMap::new(), clock }
+    }
+
+    /// The model of a key, after the change of its plan.
+    fn model(&mut self, key: &'static str, plan: &model::Policy) -> &mut Model {
+        let at_us = self.clock.now_us();
+        let model = self.models.entry(key).or_insert_with(|| Model::new(plan.clone()));
+        if model.policy() != plan {
+            model.amend(at_us, plan.clone());
+        }
+        model
+    }
+
+    /// The model as a look under a plan sees it, which changes nothing.
+    fn seen(&self, key: &'static str, plan: &model::Policy) -> Model {
+        let at_us = self.clock.now_us();
+        let mut model = self.models.get(key).cloned().unwrap_or_else(|| Model::new(plan.clone()));
+        if model.policy() != plan {
+            model.amend(at_us, plan.clone());
+        }
+        model
+    }
+
+    fn step(&mut self, rng: &mut Rng, plan: &model::Policy) {
+        let at_us = self.clock.now_us();
+        let key = rng.pick(KEYS);
+        let rule = Rule::new(spec_of(plan)).unwrap();
+        let cost = rng.skewed(plan.limit.max(1) + 1);
+        match rng.below(100) {
+            0..45 if cost > 0 => {
+                let want = self.model(key, plan).step(at_us, cost);
+                assert_eq!(told(&self.limiter.under(&rule).check(key, cost)), want, "check");
+            }
+            45..60 if cost > 0 => {
+                let want = self.model(key, plan).step(at_us, cost).allowed;
+                assert_eq!(self.limiter.under(&rule).admits(key, cost), want, "admits");
+            }
+            60..75 => {
+                self.model(key, plan).refund(at_us, cost);
+                let _ = self.limiter.under(&rule).refund(key, cost);
+            }
+            75..85 if cost > 0 => {
+                let (want, actual) = (self.model(key, plan).step(at_us, cost), rng.below(2 * cost));
+                let reserved = self.limiter.under(&rule).reserve(key, cost);
+                assert_eq!(reserved.is_ok(), want.allowed, "reserve");
+                if let Ok(reserved) = reserved {
+                    self.model(key, plan).settle(at_us, cost, actual);
+                    let _ = self.limiter.under(&rule).settle(key, reserved, actual);
+                }
+            }
+            85..87 => {
+                self.models.remove(key);
+                self.limiter.reset(key);
+            }
+            _ => {
+                let want = self.seen(key, plan).peek(at_us, cost);
+                assert_eq!(told(&self.limiter.under(&rule).peek(key, cost)), want, "peek");
+                let free = self.seen(key, plan).peek(at_us, 0);
+                assert_eq!(told(&self.limiter.under(&rule).check(key, 0)), free, "for nothing");
+            }
+        }
+    }
+}
+
+/// Time passes by parts of a window of the plan, or by several.
+fn pass(rng: &mut Rng, clock: &TestClock, plan: &model::Policy) {
+    let window_us = plan.window_us.max(1);
+    clock.pass(match rng.below(10) {
+        0..3 => 0,
+        3..6 => rng.below(window_us / 100 + 2),
+        6..9 => rng.below(window_us),
+        _ => rng.below(4 * window_us),
+    });
+}
+
+/// A walk in which a caller changes between plans of all algorithms at every step, or now and then.
+#[test]
+fn under_changing_plans_it_answers_as_a_model_that_is_amended() {
+    for seed in 0..WALKS * if long() { 10 } else { 1 } {
+        let rng = &mut Rng::new(seed);
+        let plans = plans(rng);
+        let mut walk = Walk::new(TODAY_US);
+        let loyalty = rng.pick([0, 50, 90]);
+        let mut plan = &plans[0];
+        for step in 0..STEPS {
+            if !rng.chance(loyalty) {
+                plan = &plans[rng.below(plans.len() as u64) as usize];
+            }
+            pass(rng, &walk.clock, plan);
+            let took = std::panic::AssertUnwindSafe(|| walk.step(rng, plan));
+            let equal = std::panic::catch_unwind(took).is_ok();
+            assert!(equal, "seed {seed}, step {step}: {plan:?} of {plans:?}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_plan_is_not_ignored_by_a_key_that_exists_and_mints_no_credit() {
+    for algorithm in Algorithm::ALL.iter().copied() {
+        let limiter = limiter(TestClock::at(TODAY_US));
+        let of = |limit| per_day(algorithm, limit);
+        assert!(limiter.under(&of(100)).admits("key", 30));
+        let left = |limit| limiter.under(&of(limit)).peek("key", 1).remaining;
+        assert_eq!([left(120), left(20), left(100)], [90, 0, 70], "{algorithm}: looks");
+        assert!(!limiter.under(&of(20)).admits("key", 1), "{algorithm}: debt");
+        assert!(limiter.under(&of(100)).admits("key", 70), "{algorithm}: no reset");
+        assert!(!limiter.under(&of(100)).admits("key", 1), "{algorithm}: no credit");
+        assert_eq!(limiter.keys(), 1);
+    }
+}
+
+/// Between two plans that differ in all: each change counts what is used as taken at that moment.
+#[test]
+fn going_to_and_fro_between_plans_is_no_way_to_more_than_the_larger() {
+    let limiter = limiter(TestClock::at(TODAY_US));
+    for from in Algorithm::ALL.iter().copied() {
+        for to in Algorithm::ALL.iter().copied() {
+            let key = format!("{from} {to}");
+            let (small, large) = (per_day(from, 5), per_day(to, 8));
+            let ask = |number: u32| {
+                let rule = if number.is_multiple_of(2) { &small } else { &large };
+                limiter.under(rule).admits(&key, 1)
+            };
+            assert_eq!((0..100).filter(|number| ask(*number)).count(), 8, "{key}");
+        }
+    }
+}
+
+#[test]
+fn an_unlimited_plan_counts_nothing_and_forgets_nothing() {
+    let limiter = limiter(TestClock::at(TODAY_US));
+    let (few, all) = (per_day(Algorithm::SlidingLog, 3), Spec::unlimited(Algorithm::SlidingLog));
+    let all = Rule::new(all).unwrap();
+    assert!(limiter.under(&few).admits("key", 2));
+    assert!(limiter.under(&all).admits("key", u64::MAX));
+    let reserved = limiter.under(&all).reserve("key", 7).unwrap();
+    assert_eq!(limiter.under(&all).settle("key", reserved, 0).limit, u64::MAX);
+    assert_eq!(limiter.under(&few).peek("key", 1).remaining, 1);
+}
+
+#[test]
+fn a_plan_is_looked_up_by_key_and_the_usual_one_is_for_all_others() {
+    let gold = Arc::new(per_day(Algorithm::SlidingLog, 10));
+    let limiter = PlannedLimiter::new(*per_day(Algorithm::SlidingLog, 2).spec()).unwrap();
+    let limiter = limiter.with_plans(move |key| key.starts_with(b"gold").then(|| gold.clone()));
+    assert_eq!((limiter.capacity("gold 1"), limiter.capacity("ada")), (10, 2));
+    assert!(limiter.admits("ada", 2) && !limiter.admits("ada", 1));
+    assert!(limiter.admits("gold 1", 10) && !limiter.admits("gold 1", 1));
+    assert_eq!((limiter.available("gold 2"), limiter.keys()), (10, 2));
+    limiter.reset("ada");
+    let reserved = limiter.reserve("ada", 2).unwrap();
+    assert_eq!(limiter.settle("ada", reserved, 1).remaining, 1);
+    assert_eq!(limiter.refund("ada", 1).remaining, 2);
+}
+
+/// Eight threads take all there is of a few keys, each under a plan of its own: to the unit, each key
+/// gives what the largest plan has.
+#[test]
+fn eight_threads_under_plans_of_their_own_get_what_the_largest_has() {
+    for algorithm in Algorithm::ALL.iter().copied() {
+        for round in 0..if long() { 50 } else { 4 } {
+            let limiter = limiter(TestClock::at(TODAY_US));
+            let got = [(); 3].map(|()| AtomicU64::new(0));
+            together(8, |thread, rng| {
+                let plan = per_day(algorithm, 100 * (thread + 1));
+                let mut refused = 0;
+                while refused < 20 {
+                    let key = rng.below(3) as usize;
+                    let admitted = match rng.chance(50) {
+                        true => limiter.under(&plan).admits(KEYS[key], 1),
+                        false => limiter.under(&plan).check(KEYS[key], 1).is_allowed(),
+                    };
+                    got[key].fetch_add(u64::from(admitted), SeqCst);
+                    refused += u64::from(!admitted);
+                    let _ = limiter.under(&plan).peek(KEYS[key], 1);
+                }
+            });
+            let largest = per_day(algorithm, 800);
+            for (key, got) in KEYS.iter().zip(got) {
+                let more = limiter.under(&largest).peek(key, 1).remaining;
+                assert_eq!(got.into_inner() + more, 800, "{algorithm} {key:?}, round {round}");
+                assert!(more == 0 || round > 0 || more < 800);
+            }
+            assert_eq!(limiter.keys(), 3);
+        }
+    }
+}
+
+#[test]
+fn what_is_given_back_under_eight_plans_at_once_is_neither_lost_nor_doubled() {
+    let limiter = limiter(TestClock::at(TODAY_US));
+    let largest = per_day(Algorithm::TokenBucket, 1_000);
+    assert!(limiter.under(&largest).admits("key", 800));
+    together(8, |thread, _| {
+        let plan = per_day(Algorithm::TokenBucket, 900 + thread);
+        for _ in 0..100 {
+            let _ = limiter.under(&plan).refund("key", 1);
+        }
+    });
+    assert_eq!(limiter.under(&largest).peek("key", 1).remaining, 1_000);
+}
+
+#[test]
+fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
+    let (small, large) = (per_day(Algorithm::SlidingLog, 3), per_day(Algorithm::SlidingLog, 5));
+    let shared = limiter(TestClock::at(TODAY_US)).with_max_keys(2, OnFull::Share);
+    for key in ["ada", "bob"] {
+        assert!(shared.under(&small).admits(key, 1));
+    }
+    let admitted = |key: String| {
+        let plan = if key.len().is_multiple_of(2) { &small } else { &large };
+        shared.under(plan).admits(key, 1)
+    };
+    let keys = (0..200).map(|number| "x".repeat(number));
+    assert_eq!(keys.filter(|key| admitted(key.clone())).count(), 5, "of the larger plan");
+    assert_eq!(shared.keys(), 2);
+    assert!(shared.under(&small).admits("ada", 2), "nobody who had a limiter lost it");
+
+    let refused = limiter(TestClock::at(TODAY_US)).with_max_keys(1, OnFull::Refuse);
+    assert!(refused.under(&small).admits("ada", 1) && !refused.under(&small).admits("bob", 1));
+    let told = refused.under(&small).check("bob", 1);
+    assert_eq!((told.remaining, told.retry_after()), (0, Some(DAY)));
+}
+
+#[test]
+fn a_reservation_of_the_shared_limiter_is_settled_there() {
+    let plan = per_day(Algorithm::SlidingLog, 5);
+    let limiter = limiter(TestClock::at(TODAY_US)).with_max_keys(1, OnFull::Share);
+    assert!(limiter.under(&plan).admits("ada", 1));
+    let reserved = limiter.under(&plan).reserve("bob", 4).unwrap();
+    assert_eq!(limiter.under(&plan).settle("bob", reserved, 1).remaining, 4);
+    assert_eq!(limiter.under(&plan).refund("bob", 1).remaining, 4, "nobody knows who took it");
+}
+
+/// A limiter that is as good as new makes room, whatever plan it was under.
+#[test]
+fn idle_limiters_make_room_under_any_plan() {
+    let clock = TestClock::at(TODAY_US);
+    let limiter = limiter(clock.clone()).with_max_keys(10, OnFull::Refuse);
+    for round in 0..50_u64 {
+        for number in 0..10_u64 {
+            let algorithm = Algorithm::ALL[(round + number) as usize % Algorithm::ALL.len()];
+            let plan = Rule::new(Spec::new(algorithm, 5, Micros::from_secs(1))).unwrap();
+            assert!(limiter.under(&plan).admits(format!("{round} {number}"), 1), "{round}");
+        }
+        clock.pass(3_000_000);
+    }
+    assert!(limiter.keys() <= 10);
+}
+
+/// Where memory is short, a log goes on in what it has, and a plan that would need more than there is
+/// is answered as a key without room: nothing is ever admitted beyond the limit.
+#[test]
+fn a_log_without_memory_to_grow_admits_no_more_than_its_plans() {
+    let clock = TestClock::at(TODAY_US);
+    let mut usual = Spec::new(Algorithm::SlidingLog, 10_000, DAY);
+    usual.max_memory = Some(200_000);
+    let limiter = PlannedLimiter::with_clock(usual, clock.clone()).unwrap();
+    let mut larger = usual;
+    larger.limit = Limit::Units(12_000);
+    let larger = Rule::new(larger).unwrap();
+    let mut admitted = 0;
+    for number in 0..40_000_u64 {
+        clock.pass(1);
+        let key = ["ada", "bob"][(number % 2) as usize];
+        let got = if number % 3 == 0 {
+            limiter.under(&larger).admits(key, 1)
+        } else {
+            limiter.admits(key, 1)
+        };
+        admitted += u64::from(got);
+    }
+    assert!(admitted <= 3 * 12_000, "{admitted}: two keys, and the one that others share");
+    assert!(admitted > 0);
+}

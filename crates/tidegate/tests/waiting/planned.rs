@@ -1,0 +1,114 @@
+//! Waiting under plans: in turn, and a plan that changes meanwhile.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use crate::tasks::{Task, bucket, ms, run, settle};
+use tidegate::{Clock, Decision, ManualClock, Micros, PlannedLimiter, Rule};
+
+/// A limiter under the plan that is kept beside it.
+struct Planned {
+    limiter: PlannedLimiter<ManualClock>,
+    plan: Arc<Mutex<Arc<Rule>>>,
+    clock: ManualClock,
+}
+
+/// A bucket of so many tokens, of which one comes each millisecond.
+fn plan(tokens: u64) -> Arc<Rule> {
+    Arc::new(Rule::new(bucket(tokens)).unwrap())
+}
+
+impl Planned {
+    fn new(tokens: u64) -> Self {
+        let clock = ManualClock::new();
+        let at = Arc::new(Mutex::new(plan(tokens)));
+        let known = Arc::clone(&at);
+        let limiter = PlannedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
+        let limiter = limiter.with_plans(move |_| Some(Arc::clone(&known.lock().unwrap())));
+        Self { limiter, plan: at, clock }
+    }
+
+    fn change(&self, tokens: u64) {
+        *self.plan.lock().unwrap() = plan(tokens);
+        self.limiter.plan_changed("key");
+    }
+
+    fn begun(&self, cost: u64, max_wait: Micros) -> Task<'_, Decision> {
+        Task::begun(self.limiter.acquire("key", cost, max_wait), &self.clock)
+    }
+}
+
+#[test]
+fn under_a_plan_they_wait_in_turn_and_nobody_passes() {
+    let planned = Planned::new(3);
+    let begun = planned.clock.now();
+    assert!(planned.limiter.admits("key", 3));
+    let mut tasks = [planned.begun(3, ms(100)), planned.begun(1, ms(100))];
+    assert_eq!(planned.limiter.waiting("key"), 2);
+    let passed = planned.limiter.check("key", 1);
+    assert_eq!(passed.retry_after(), Some(ms(5)), "behind those who wait");
+    assert!(!planned.limiter.admits("key", 1) && planned.limiter.reserve("key", 1).is_err());
+    assert!(planned.limiter.admits("another", 1));
+    run(&mut tasks, &planned.clock);
+    let ends: Vec<_> = tasks.iter().map(|task| task.end.as_ref().unwrap().0).collect();
+    assert_eq!(ends, [begun.plus(ms(3)), begun.plus(ms(4))]);
+}
+
+#[test]
+fn who_waits_while_the_plan_is_raised_is_told_and_goes_on_under_the_new_one() {
+    let planned = Planned::new(3);
+    assert!(planned.limiter.admits("key", 3));
+    let mut tasks = [planned.begun(3, ms(100))];
+    planned.change(6);
+    settle(&mut tasks, &planned.clock);
+    let (at, decision) = tasks[0].end.as_ref().expect("the difference was there at once");
+    assert_eq!((*at, decision.is_allowed(), decision.limit), (planned.clock.now(), true, 6));
+}
+
+#[test]
+fn who_waits_while_the_plan_becomes_too_small_is_refused() {
+    let planned = Planned::new(3);
+    assert!(planned.limiter.admits("key", 3));
+    let mut tasks = [planned.begun(3, ms(100))];
+    planned.change(2);
+    settle(&mut tasks, &planned.clock);
+    let (_, decision) = tasks[0].end.as_ref().expect("it never fits any more");
+    assert!(!decision.is_allowed() && decision.retry_after().is_none());
+    assert_eq!(planned.limiter.waiting("key"), 0);
+}
+
+#[test]
+fn figures_of_a_call_hold_for_as_long_as_it_waits() {
+    let clock = ManualClock::new();
+    let limiter = PlannedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
+    let three = plan(3);
+    assert!(limiter.under(&three).admits("key", 3));
+    let begun = clock.now();
+    let mut tasks = [Task::begun(limiter.under(&three).acquire("key", 2, ms(100)), &clock)];
+    run(&mut tasks, &clock);
+    assert_eq!(tasks[0].end.as_ref().unwrap().0, begun.plus(ms(2)));
+    let late = limiter.under(&three).acquire_blocking("key", 3, ms(1));
+    assert_eq!((late.is_allowed(), late.retry_after()), (false, Some(ms(3))));
+}
+
+/// Each of many threads waits its turn under a plan of its own; all of them are served.
+#[test]
+fn threads_under_plans_of_their_own_are_all_served() {
+    let limiter = PlannedLimiter::new(bucket(1)).unwrap();
+    let served = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let (limiter, served) = (&limiter, &served);
+            scope.spawn(move || {
+                let plan = plan(10 + thread % 2);
+                for _ in 0..20 {
+                    let wait = Micros::from_secs(3_600);
+                    let decision = limiter.under(&plan).acquire_blocking("key", 1, wait);
+                    served.fetch_add(u64::from(decision.is_allowed()), SeqCst);
+                }
+            });
+        }
+    });
+    assert_eq!((served.into_inner(), limiter.waiting("key")), (160, 0));
+}
