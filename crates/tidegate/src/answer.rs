@@ -37,6 +37,8 @@ pub struct Matched<'g> {
     pub(crate) by: Descriptors,
     pub(crate) decision: Decision,
     pub(crate) overloaded: bool,
+    /// It was not the key's own limiter that decided.
+    pub(crate) elsewhere: bool,
 }
 
 impl<'g> Matched<'g> {
@@ -85,7 +87,7 @@ impl<'g> Matched<'g> {
     }
 
     /// True when the rule had no room for the key: its limiter is shared with others that came too
-    /// late, or it was refused.
+    /// late, or it was refused; or when a log had no memory to grow, and goes on with coarser times.
     #[must_use]
     pub const fn is_overloaded(&self) -> bool {
         self.overloaded

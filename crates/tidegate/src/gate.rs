@@ -118,6 +118,20 @@ impl<C: Clock> Gate<C> {
         self.answer(&met, done)
     }
 
+    /// Requests of one unit that would be admitted now, one after another: what is left of the tightest
+    /// limit that the request meets; the largest number there is where it meets none.
+    #[must_use]
+    pub fn available(&self, request: &Request<'_>) -> u64 {
+        self.peek(request).enforced().map(|one| one.decision.remaining).min().unwrap_or(u64::MAX)
+    }
+
+    /// The least figure `limit` that the request meets: a limit, the capacity of a bucket, the places of
+    /// a queue; the largest number there is where it meets none.
+    #[must_use]
+    pub fn capacity(&self, request: &Request<'_>) -> u64 {
+        self.peek(request).enforced().map(|one| one.decision.limit).min().unwrap_or(u64::MAX)
+    }
+
     /// Gives the request's cost back to every limiter it meets, to no fewer than none used; the
     /// answer tells how they stand then.
     pub fn refund(&self, request: &Request<'_>) -> Answer<'_> {
@@ -226,6 +240,7 @@ impl<C: Clock> Gate<C> {
             by: met.by,
             decision: decided.decision,
             overloaded: decided.overloaded,
+            elsewhere: decided.elsewhere,
         })
     }
 

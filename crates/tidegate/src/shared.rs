@@ -234,7 +234,15 @@ impl SharedGate {
         let told = met.iter().zip(decisions).filter_map(|(met, decision)| {
             let rule = self.policy.rules().get(met.rule)?;
             let (variant, cost, by) = (met.variant, met.cost, met.by);
-            Some(Matched { rule, variant, cost, by, decision: decision?, overloaded: false })
+            Some(Matched {
+                rule,
+                variant,
+                cost,
+                by,
+                decision: decision?,
+                overloaded: false,
+                elsewhere: false,
+            })
         });
         told.collect()
     }

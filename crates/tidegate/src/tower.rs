@@ -55,6 +55,7 @@ mod layer;
 mod pacing;
 mod peer;
 mod plan;
+mod planned;
 mod refusal;
 mod retry_after;
 mod service;

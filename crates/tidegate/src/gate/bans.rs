@@ -36,7 +36,8 @@ impl<C: Clock> Gate<C> {
     /// this gate's clock.
     ///
     /// Every denial by the rule counts as a refusal of its key, once for each request, those of requests
-    /// that had waited included, and those of a cost that never fits. A request that meets a banned key
+    /// that had waited included, and those of a cost that never fits; but not where the rule has no room
+    /// for the key, which is then refused for what others took. A request that meets a banned key
     /// is denied before any limiter is asked: nothing is charged, nobody waits, and `retry_after` is
     /// what is left of the ban, or the limiter's own wait where that is longer. A request that waits
     /// already when the ban begins goes on waiting. A cost of 0 is always allowed, and a rule in shadow
@@ -105,7 +106,9 @@ impl<C: Clock> Gate<C> {
             return;
         }
         for (met, decided) in met.iter().zip(&done.decisions) {
-            if let (Some(ban), false) = (self.bans.of(met), decided.decision.is_allowed()) {
+            // One without a limiter of its own was refused for what others took.
+            let is_own = !decided.decision.is_allowed() && !decided.elsewhere;
+            if let Some(ban) = self.bans.of(met).filter(|_| is_own) {
                 ban.count(met.print, done.at);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::Gate;
 use crate::answer::{Answer, Matched};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, Park, SystemClock, Timer};
 use crate::request::Request;
 
 /// The cost of a request that was admitted, until it is known whether it counts.
@@ -12,8 +12,8 @@ use crate::request::Request;
 /// cancelled is no free try.
 ///
 /// Given back is what this request took, and nothing else. A limiter in shadow mode that would have
-/// refused took nothing. One for whose key there was no room ([`Answer::is_overloaded`]) may be shared
-/// with others, and keeps what it took.
+/// refused took nothing. Where there was no room for a key of its own and others share its limiter,
+/// that keeps what it took.
 #[derive(Debug)]
 #[must_use = "dropped, the cost stays taken"]
 pub struct Charge<'a, C = SystemClock> {
@@ -58,12 +58,58 @@ impl<C: Clock> Gate<C> {
     /// # Errors
     /// The answer that refuses; nothing is taken.
     pub fn hold<'a>(&'a self, request: &Request<'a>) -> Result<Charge<'a, C>, Answer<'a>> {
-        let answer = self.check(request);
-        if answer.is_allowed() {
-            Ok(Charge { gate: self, request: *request, answer })
-        } else {
-            Err(answer)
+        self.charge(request, self.check(request))
+    }
+
+    fn charge<'a>(
+        &'a self,
+        request: &Request<'a>,
+        answer: Answer<'a>,
+    ) -> Result<Charge<'a, C>, Answer<'a>> {
+        match answer.is_allowed() {
+            true => Ok(Charge { gate: self, request: *request, answer }),
+            false => Err(answer),
         }
+    }
+}
+
+impl<C: Timer> Gate<C> {
+    /// The same as [`Gate::hold`], but waits like [`Gate::acquire`] where the rules say so, and resolves
+    /// when the work may run.
+    ///
+    /// Dropped while it waits in line, it takes nothing; dropped while an admitted request is held for
+    /// its delay, the cost stays taken.
+    ///
+    /// ```
+    /// use tidegate::{Gate, Request, Timer};
+    ///
+    /// async fn render(gate: &Gate<impl Timer>, request: &Request<'_>) -> bool {
+    ///     let Ok(charge) = gate.hold_in_turn(request).await else { return false };
+    ///     charge.settle(7); // what it did cost
+    ///     true
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The answer that refuses; nothing is taken.
+    pub async fn hold_in_turn<'a>(
+        &'a self,
+        request: &Request<'a>,
+    ) -> Result<Charge<'a, C>, Answer<'a>> {
+        self.charge(request, self.acquire(request).await)
+    }
+}
+
+impl<C: Park> Gate<C> {
+    /// What [`Gate::hold_in_turn`] does, by blocking the thread.
+    ///
+    /// # Errors
+    /// The answer that refuses; nothing is taken.
+    pub fn hold_in_turn_blocking<'a>(
+        &'a self,
+        request: &Request<'a>,
+    ) -> Result<Charge<'a, C>, Answer<'a>> {
+        self.charge(request, self.acquire_blocking(request))
     }
 }
 
@@ -93,5 +139,5 @@ impl<'a, C: Clock> Charge<'a, C> {
 
 /// Whether a limiter took its cost, and where the difference can be settled.
 const fn can_settle(matched: &Matched<'_>, cost: u64, actual: u64) -> bool {
-    matched.decision.is_allowed() && (!matched.overloaded || actual > cost)
+    matched.decision.is_allowed() && (!matched.elsewhere || actual > cost)
 }

@@ -48,6 +48,13 @@ pub struct PolicyRule {
 }
 
 impl PolicyRule {
+    /// A rule of the default domain that matches everything, with these figures.
+    #[cfg(feature = "tower")]
+    pub(crate) fn of_figures(name: &str, figures: &Rule) -> Self {
+        let spec = RuleSpec::new(name, *figures.spec());
+        Self { spec, when: Vec::new(), base: figures.clone(), overrides: Vec::new() }
+    }
+
     /// Its name, unique in its domain.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -21,10 +21,17 @@ pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Took(Vec<bool>);
 
+impl Took {
+    /// Whether any of them did.
+    pub(super) fn anything(&self) -> bool {
+        self.0.contains(&true)
+    }
+}
+
 impl From<&Answer<'_>> for Took {
     fn from(answer: &Answer<'_>) -> Self {
         let matched = answer.matched().iter();
-        Self(matched.map(|one| one.decision().is_allowed() && !one.is_overloaded()).collect())
+        Self(matched.map(|one| one.decision().is_allowed() && !one.elsewhere).collect())
     }
 }
 

@@ -13,10 +13,12 @@ use super::held::Recorder;
 use super::in_flight::InFlight;
 use super::pacing::Pacing;
 use super::plan::Plan;
+use super::planned::Planned;
 use super::refusal::Refusal;
 use super::service::RateLimit;
 use crate::clock::{Clock, Timer};
 use crate::gate::Gate;
+use crate::limiter::PlannedLimiter;
 use crate::stats::Statistics;
 
 /// A layer that asks a [`Gate`] about every request before the service sees it.
@@ -70,6 +72,33 @@ impl RateLimitLayer {
         plan.pacing = Some(pacing);
         plan.tells = false;
         layer
+    }
+
+    /// Holds each caller to a plan of their own, in place of the rules of a gate; refuses at once what
+    /// does not fit.
+    ///
+    /// The key whose plan is looked up is the value of the first of the entries of `who`, at the cost it
+    /// tells; a request without a value is not limited. A [`descriptor`](Self::descriptor) would take the
+    /// place of `who`; others are not asked about. The plan is told as a rule of the name `plan`. Limits
+    /// for all belong in the layer of a gate behind this one, which does not give back here what it
+    /// refuses.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidegate::tower::{Entries, RateLimitLayer, header};
+    /// use tidegate::{Algorithm, Micros, PlannedLimiter, Rule, Spec};
+    ///
+    /// let per_minute = |limit| Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(60));
+    /// let paid = Arc::new(Rule::new(per_minute(6_000))?);
+    /// let limiter = PlannedLimiter::new(per_minute(60))?
+    ///     .with_plans(move |key| key.starts_with(b"paid-").then(|| paid.clone()));
+    /// let who = Entries::new().entry("api-key", header("x-api-key")?);
+    /// let layer = RateLimitLayer::planned(Arc::new(limiter), who);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn planned<C: Clock + 'static>(limiter: Arc<PlannedLimiter<C>>, who: Entries) -> Self {
+        Self::with(Arc::new(Planned(limiter)), who)
     }
 
     fn with(door: Arc<dyn Door>, entries: Entries) -> Self {

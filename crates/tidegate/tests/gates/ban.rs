@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::packed::{TODAY_US, TestClock, together};
 use crate::tasks::{Task, ms};
 use tidegate::{
-    Algorithm, Answer, Ban, Clock, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess, Policy,
-    Request, RuleSpec, Spec, Timestamp,
+    Algorithm, Answer, Ban, Clock, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess, OnFull,
+    Policy, Request, RuleSpec, Spec, Timestamp,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
@@ -29,6 +29,27 @@ fn ask<T>(user: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
 
 fn left(answer: &Answer<'_>) -> Vec<u64> {
     answer.matched().iter().map(|matched| matched.decision().remaining).collect()
+}
+
+/// Refused by the limiter that keys without room share, a key pays for what others took: that is none of
+/// the refusals for which it is to be shut out.
+#[test]
+fn nobody_is_banned_for_what_others_took() {
+    for on_full in [OnFull::Share, OnFull::Refuse] {
+        let clock = ManualClock::new();
+        let rule = RuleSpec::new("user", log(1, MINUTE)).key(["user"]).max_keys(1, on_full);
+        let gate = gate(vec![rule], clock.clone());
+        let gate = gate.with_ban("default", "user", ban(2, &clock)).unwrap();
+        for user in ["first", "second"] {
+            ask(user, 1, |request| _ = gate.admits(request));
+        }
+        for user in ["first", "third"] {
+            let refused =
+                [(); 5].map(|()| ask(user, 1, |request| gate.check(request).retry_after()));
+            let last = if user == "first" { HOUR } else { MINUTE };
+            assert_eq!((refused[0], refused[4]), (Some(MINUTE), Some(last)), "{on_full:?} {user}");
+        }
+    }
 }
 
 fn ban(refusals: u64, clock: &ManualClock) -> Ban<ManualClock> {

@@ -1,6 +1,7 @@
 //! Gates in memory: which rules a request meets, several at once, reports, bans, outcomes.
 
 mod ban;
+mod holding;
 mod observe;
 mod outcome;
 #[path = "../common/packed/mod.rs"]

@@ -9,5 +9,6 @@ mod in_hyper;
 mod in_tonic;
 mod outcome;
 mod outgoing;
+mod planned;
 mod service;
 mod waiting;

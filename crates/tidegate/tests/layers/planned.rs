@@ -1,0 +1,96 @@
+//! The layer over limiters by plan: each caller is held to their own, and told its figures.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use crate::common::NOW;
+use axum::body::Body;
+use http::{Request, Response, StatusCode};
+use tidegate::tower::{Entries, RateLimitLayer, Refusal, header};
+use tidegate::{Algorithm, Micros, PlannedLimiter, Rule, Spec, Timestamp};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+/// So many a minute; twice as much for whoever has paid, and no limit for `root`.
+fn limiter(limit: u64) -> Arc<PlannedLimiter<Timestamp>> {
+    let spec = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(60));
+    let paid = Arc::new(Rule::new(spec(2 * limit)).unwrap());
+    let all = Arc::new(Rule::new(Spec::unlimited(Algorithm::SlidingLog)).unwrap());
+    let plan_of = move |key: &[u8]| match key {
+        b"root" => Some(Arc::clone(&all)),
+        key => key.starts_with(b"paid").then(|| Arc::clone(&paid)),
+    };
+    let limiter = PlannedLimiter::with_clock(spec(limit), NOW).unwrap();
+    Arc::new(limiter.with_plans(plan_of))
+}
+
+fn layer(limiter: &Arc<PlannedLimiter<Timestamp>>) -> RateLimitLayer {
+    let who = Entries::new().entry("user", header("x-user").unwrap());
+    RateLimitLayer::planned(limiter.clone(), who)
+}
+
+async fn ask<S, B>(service: &S, user: Option<&str>) -> Response<B>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
+{
+    let request = user.into_iter().fold(Request::get("/"), |b, user| b.header("x-user", user));
+    service.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+}
+
+async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    Ok(Response::new(Body::from("hello")))
+}
+
+#[tokio::test]
+async fn each_caller_is_held_to_their_own_plan() {
+    let service = layer(&limiter(2)).layer(service_fn(hello));
+    let mut admitted = Vec::new();
+    for user in [Some("ann"), Some("paid bob"), Some("root"), None] {
+        let mut count = 0;
+        for _ in 0..10 {
+            count += usize::from(ask(&service, user).await.status() == StatusCode::OK);
+        }
+        admitted.push(count);
+    }
+    assert_eq!(admitted, [2, 4, 10, 10]);
+}
+
+#[tokio::test]
+async fn the_figures_told_are_those_of_the_plan() {
+    let service = layer(&limiter(1)).layer(service_fn(hello));
+    let first = ask(&service, Some("paid bob")).await;
+    assert_eq!(first.headers()["x-ratelimit-limit"], "2");
+    assert_eq!(first.headers()["x-ratelimit-remaining"], "1");
+    assert_eq!(first.headers()["ratelimit-policy"], "\"plan\";q=2;w=60");
+    assert!(ask(&service, Some("ann")).await.status().is_success());
+    let refused = ask(&service, Some("ann")).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers()["retry-after"], "60");
+    assert_eq!(refused.extensions().get::<Refusal>().unwrap().rules(), ["plan"]);
+    let unlimited = ask(&service, Some("root")).await;
+    assert!(!unlimited.headers().contains_key("x-ratelimit-limit"));
+}
+
+#[tokio::test]
+async fn clones_of_the_service_share_the_limits_and_the_plan_of_a_moment_holds() {
+    let limiter = limiter(2);
+    let (one, other) = (layer(&limiter).layer(service_fn(hello)), layer(&limiter));
+    let other = other.layer(service_fn(hello));
+    for service in [&one, &other] {
+        assert!(ask(&service.clone(), Some("ann")).await.status().is_success());
+    }
+    assert!(!ask(&one.clone(), Some("ann")).await.status().is_success());
+    assert_eq!(limiter.available("ann"), 0);
+}
+
+#[tokio::test]
+async fn what_does_not_count_is_given_back_once() {
+    let limiter = limiter(3);
+    let counts = |parts: &http::response::Parts| parts.status == StatusCode::UNAUTHORIZED;
+    let service = layer(&limiter).charge_when(counts).layer(service_fn(hello));
+    for _ in 0..5 {
+        let answer = ask(&service, Some("ann")).await;
+        assert_eq!(answer.headers()["x-ratelimit-remaining"], "3");
+    }
+    assert_eq!(limiter.available("ann"), 3);
+}
