@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use tidegate_core::{Decision, Micros, Timestamp};
 
+use crate::few::Few;
 use crate::rules::{Mode, PolicyRule};
 
 /// Some descriptors of a request, by their numbers; those from 63 on are one.
@@ -119,7 +120,7 @@ pub struct Answer<'g> {
     pub(crate) allowed: bool,
     pub(crate) at: Timestamp,
     pub(crate) standing: Standing,
-    pub(crate) matched: Vec<Matched<'g>>,
+    pub(crate) matched: Few<Matched<'g>>,
 }
 
 impl<'g> Answer<'g> {

@@ -9,6 +9,7 @@ use tidegate_core::Timestamp;
 
 use crate::answer::{Answer, Descriptors, Matched, Standing};
 use crate::clock::{Clock, SystemClock};
+use crate::few::Few;
 use crate::key::{Fingerprint, Seed};
 use crate::observe::{Observer, Observers};
 use crate::request::{Descriptor, Request};
@@ -190,7 +191,12 @@ impl<C: Clock> Gate<C> {
     }
 
     /// A step that gives nothing back.
-    fn step(&self, request: &Request<'_>, clock: &impl Clock, step: Step) -> (Vec<Met>, Done) {
+    pub(crate) fn step(
+        &self,
+        request: &Request<'_>,
+        clock: &impl Clock,
+        step: Step,
+    ) -> (Few<Met>, Done) {
         let met = self.met(request);
         if let Some(done) = self.banned(&met, clock) {
             return (met, done);
@@ -245,7 +251,7 @@ impl<C: Clock> Gate<C> {
     }
 
     /// The limiters a request meets, in the order of the rules, each once.
-    pub(crate) fn met(&self, request: &Request<'_>) -> Vec<Met> {
+    pub(crate) fn met(&self, request: &Request<'_>) -> Few<Met> {
         meet(&self.policy, request, |rule, descriptor| self.seed.of_parts(rule.key(descriptor)))
     }
 }
@@ -256,8 +262,8 @@ pub(crate) fn meet<K: PartialEq>(
     policy: &Policy,
     request: &Request<'_>,
     known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
-) -> Vec<Met<K>> {
-    let mut all: Vec<Met<K>> = Vec::new();
+) -> Few<Met<K>> {
+    let mut all: Few<Met<K>> = Few::new();
     for (place, descriptor) in request.descriptors().iter().enumerate() {
         for (number, rule) in policy.in_domain(request.domain()) {
             if !counts(rule) || !rule.matches(descriptor) {

@@ -39,6 +39,7 @@ mod answer;
 mod clock;
 #[cfg(feature = "config")]
 pub mod config;
+mod few;
 mod gate;
 #[cfg(feature = "headers")]
 pub mod headers;

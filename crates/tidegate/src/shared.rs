@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tidegate_core::{Decision, Timestamp};
 
 use crate::answer::{Answer, Matched, Standing};
+use crate::few::Few;
 use crate::gate::{Met, meet};
 use crate::request::Request;
 use crate::rules::{Policy, PolicyErrors};
@@ -173,7 +174,7 @@ impl SharedGate {
         Ok(met.len())
     }
 
-    fn met(&self, request: &Request<'_>) -> Vec<KeyMet> {
+    fn met(&self, request: &Request<'_>) -> Few<KeyMet> {
         let prefix = &self.settings().key_prefix;
         meet(&self.policy, request, |rule, descriptor| key_of(prefix, rule, descriptor))
     }
@@ -230,7 +231,7 @@ impl SharedGate {
         &self,
         met: &[KeyMet],
         decisions: impl Iterator<Item = Option<Decision>>,
-    ) -> Vec<Matched<'_>> {
+    ) -> Few<Matched<'_>> {
         let told = met.iter().zip(decisions).filter_map(|(met, decision)| {
             let rule = self.policy.rules().get(met.rule)?;
             let (variant, cost, by) = (met.variant, met.cost, met.by);

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Rule, RuleErrors, Timestamp, decide_all, look_at_all};
 
 use crate::clock::{Clock, Reading};
+use crate::few::Few;
 use crate::gate::Met;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
 pub(crate) use ahead::{Ahead, Foreseen};
@@ -65,7 +66,7 @@ impl Decided {
 pub(crate) struct Done {
     pub(crate) allowed: bool,
     pub(crate) at: Timestamp,
-    pub(crate) decisions: Vec<Decided>,
+    pub(crate) decisions: Few<Decided>,
 }
 
 /// All limiters of a policy.
@@ -87,7 +88,7 @@ impl MemoryStore {
     /// Runs one step over all limiters of `met`, which names none twice.
     pub(crate) fn step(&self, met: &[Met], clock: &impl Clock, step: Step) -> Done {
         match met {
-            [] => Done { allowed: true, at: clock.now(), decisions: Vec::new() },
+            [] => Done { allowed: true, at: clock.now(), decisions: Few::new() },
             [one] => self.step_with_one(one, clock, step),
             several => self.step_with_all(several, clock, |_| step),
         }
@@ -105,7 +106,7 @@ impl MemoryStore {
 
     fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
         let Some(table) = self.table(met) else {
-            return Done { allowed: true, at: clock.now(), decisions: Vec::new() };
+            return Done { allowed: true, at: clock.now(), decisions: Few::new() };
         };
         let one = table.one(met.print, met.cost, step, Reading::of(clock));
         self.tidy_if(one.overloaded, one.at);

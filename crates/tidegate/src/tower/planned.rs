@@ -9,7 +9,7 @@ use super::charging::Took;
 use super::door::{Asked, Door, Later, Ruling};
 use super::entries::Question;
 use super::fields::Fields;
-use crate::answer::{Answer, Matched, Standing};
+use crate::answer::{Answer, Descriptors, Matched, Standing};
 use crate::clock::Clock;
 use crate::limiter::{PlannedLimiter, Under};
 use crate::request::Request;
@@ -55,6 +55,7 @@ fn told_by<C, T>(
         rule: &rule,
         variant: 0,
         cost,
+        by: Descriptors::one(0),
         decision: decided.decision,
         overloaded: decided.overloaded,
         elsewhere: decided.elsewhere,

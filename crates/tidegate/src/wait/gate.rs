@@ -7,6 +7,7 @@ use super::drive::{wait, wait_blocking, wait_in_line};
 use super::lines::{LineKey, Lines};
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
+use crate::few::Few;
 use crate::gate::{Gate, Met};
 use crate::key::Fingerprint;
 use crate::request::Request;
@@ -40,9 +41,36 @@ impl<C: Clock> Gate<C> {
         lines.map(|line| self.lines.len(&line)).sum()
     }
 
+    /// Decides a request as [`Gate::check_in_turn`] does, if that takes no waiting: `None`, and nothing
+    /// is taken or counted, where it is refused now by a rule that may let it wait. For who answers many
+    /// one after another, and would rather not make a task of each.
+    ///
+    /// ```
+    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, OnExcess, Policy, Request, RuleSpec, Spec};
+    ///
+    /// let hour = Micros::from_secs(3_600);
+    /// let spec = Spec::new(Algorithm::TokenBucket, 1, hour);
+    /// let waits = RuleSpec::new("all", spec).on_excess(OnExcess::Wait { wait: hour, max_waiters: 1 });
+    /// let gate = Gate::new(Policy::new(vec![waits])?);
+    /// let descriptors = [Descriptor::new(&[])];
+    /// let request = Request::new("default", &descriptors);
+    /// assert!(gate.check_unless_waiting(&request).is_some_and(|answer| answer.is_allowed()));
+    /// assert!(gate.check_unless_waiting(&request).is_none(), "`check_in_turn` would wait");
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    pub fn check_unless_waiting(&self, request: &Request<'_>) -> Option<Answer<'_>> {
+        let (met, done) = self.step(request, self.clock(), Step::Ask);
+        let longest = request.longest_wait();
+        let waits = |met: &Met| can_refuse(met) && !self.patience(met, longest).wait.is_zero();
+        if !done.allowed && met.iter().any(waits) {
+            return None;
+        }
+        Some(self.conclude(request, &met, done))
+    }
+
     /// A step of one who does not wait, while others do.
     #[cold]
-    pub(crate) fn step_behind(&self, met: Vec<Met>, step: Step) -> (Vec<Met>, Done) {
+    pub(crate) fn step_behind(&self, met: Few<Met>, step: Step) -> (Few<Met>, Done) {
         let door = self.door(met, Micros::ZERO);
         let done = step_behind(&door, step);
         (door.met, done)
@@ -54,8 +82,7 @@ impl<C: Clock> Gate<C> {
     }
 
     /// The way to these limiters for a request that may wait for so long where their rules let it.
-    fn door(&self, met: Vec<Met>, max_wait: Micros) -> ToGate<'_, C> {
-        let can_refuse = |met: &Met| met.enforced && met.cost > 0;
+    fn door(&self, met: Few<Met>, max_wait: Micros) -> ToGate<'_, C> {
         let all = met.iter().enumerate().filter(|(_, met)| can_refuse(met));
         let stops = all.map(|(place, met)| Stop {
             line: line_of(met),
@@ -127,6 +154,13 @@ impl<C: Timer> Gate<C> {
     /// The same as [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is told
     /// and not waited for. For who decides on behalf of others, and hands the answer on.
     pub async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
+        match self.check_unless_waiting(request) {
+            Some(answer) => answer,
+            None => self.wait_in_turn(request).await,
+        }
+    }
+
+    async fn wait_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
         let done = match self.banned(&met, self.clock()) {
             Some(done) => done,
@@ -150,6 +184,11 @@ impl<C: Park> Gate<C> {
     }
 }
 
+/// Whether a limiter may refuse the request, and so have it wait.
+const fn can_refuse(met: &Met) -> bool {
+    met.enforced && met.cost > 0
+}
+
 const fn line_of(met: &Met) -> GateLine {
     GateLine { rule: met.rule, variant: met.variant, print: met.print }
 }
@@ -158,7 +197,7 @@ const fn line_of(met: &Met) -> GateLine {
 #[derive(Debug)]
 struct ToGate<'g, C> {
     gate: &'g Gate<C>,
-    met: Vec<Met>,
+    met: Few<Met>,
     stops: Vec<Stop<GateLine>>,
 }
 
