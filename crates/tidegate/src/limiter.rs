@@ -160,7 +160,7 @@ pub(crate) const fn unlimited_at(at: Timestamp) -> One {
     One { decision: Some(UNLIMITED), ..One::unlimited(at) }
 }
 
-const UNLIMITED: Decision = Decision {
+pub(crate) const UNLIMITED: Decision = Decision {
     outcome: tidegate_core::Outcome::Allow { delay: Micros::ZERO },
     limit: u64::MAX,
     remaining: u64::MAX,

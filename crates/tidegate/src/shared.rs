@@ -3,6 +3,7 @@
 mod away;
 mod replay;
 mod share;
+mod under;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -198,10 +199,20 @@ impl SharedGate {
             let at = at.unwrap_or_else(|| self.away.now());
             return Ok(script::Decided { allowed: true, at, decisions: Vec::new() });
         }
-        let (call, deadline) = (Call::new(&limiters, step, at), self.client.deadline());
+        self.run(&limiters, step, at).await
+    }
+
+    /// One step in the store over limiters, of which there is at least one.
+    async fn run(
+        &self,
+        limiters: &[Limiter<'_>],
+        step: Step,
+        at: Option<Timestamp>,
+    ) -> Result<script::Decided, StoreError> {
+        let (call, deadline) = (Call::new(limiters, step, at), self.client.deadline());
         let run = async |call: &Call| {
             let reply = self.client.run(&call.script, &call.keys, &call.args, deadline).await?;
-            call.answer(&limiters, &reply).map_err(|error| StoreError::Answer(error.to_string()))
+            call.answer(limiters, &reply).map_err(|error| StoreError::Answer(error.to_string()))
         };
         match run(&call).await? {
             script::Answer::Decided(done) => Ok(done),

@@ -33,6 +33,17 @@ pub(crate) fn key_of(prefix: &str, rule: &PolicyRule, descriptor: &Descriptor<'_
     key.into_bytes()
 }
 
+/// The key of the limiter of `key` in a namespace that no rule has: `{prefix}#{namespace}:{key}`, where no
+/// domain begins with `#`.
+pub(crate) fn key_in(prefix: &str, namespace: &str, key: &[u8]) -> Vec<u8> {
+    let mut escaped = String::new();
+    for chunk in key.utf8_chunks() {
+        escape(chunk.valid(), &mut escaped);
+        chunk.invalid().iter().for_each(|byte| escape_byte(*byte, &mut escaped));
+    }
+    format!("{prefix}#{namespace}:{}", shortened(escaped, "#")).into_bytes()
+}
+
 fn tag(value: &str, key: &mut String) {
     let mut escaped = String::new();
     escape(value, &mut escaped);
@@ -51,14 +62,16 @@ fn escape(text: &str, to: &mut String) {
     for c in text.chars() {
         if c.is_control() || matches!(c, ':' | '{' | '}' | '%' | '#' | '?' | ' ') {
             let mut bytes = [0; 4];
-            for byte in c.encode_utf8(&mut bytes).bytes() {
-                // Writing to a text does not fail.
-                let _ = write!(to, "%{byte:02X}");
-            }
+            c.encode_utf8(&mut bytes).bytes().for_each(|byte| escape_byte(byte, to));
         } else {
             to.push(c);
         }
     }
+}
+
+fn escape_byte(byte: u8, to: &mut String) {
+    // Writing to a text does not fail.
+    let _ = write!(to, "%{byte:02X}");
 }
 
 #[cfg(test)]
@@ -95,6 +108,16 @@ mod tests {
         assert_ne!(key(pair("d"), "a:b", "c"), key(pair("d"), "a", "b:c"));
         assert_ne!(key(pair("d"), "", "a"), key(pair("d"), "a", ""));
         assert_ne!(key(pair("d:r"), "", "a"), key(pair("d"), "r:", "a"));
+    }
+
+    #[test]
+    fn a_namespace_is_apart_from_every_rule_whatever_its_keys_hold() {
+        let of = |key: &[u8]| String::from_utf8(key_in("t:", "n", key)).unwrap();
+        assert_eq!(of(b"ada"), "t:#n:ada");
+        assert_eq!(of(b"a:b{\xff\xc3"), "t:#n:a%3Ab%7B%FF%C3");
+        assert_eq!(of("\u{80}".as_bytes()), "t:#n:%C2%80");
+        assert_ne!(of(b"ada"), key(pair("#n"), "ada", ""));
+        assert!(of(&[b'x'; 10_000]).len() < 100);
     }
 
     #[test]
