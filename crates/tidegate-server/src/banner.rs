@@ -16,6 +16,7 @@ use crate::sample::Sample;
 pub(crate) struct Banner<'a> {
     pub(crate) public: SocketAddr,
     pub(crate) grpc: SocketAddr,
+    pub(crate) resp: SocketAddr,
     pub(crate) admin: SocketAddr,
     /// How clients get in.
     pub(crate) door: &'a Door,
@@ -34,6 +35,8 @@ impl fmt::Display for Banner<'_> {
         writeln!(f)?;
         let scheme = self.scheme();
         writeln!(f, "  http   {scheme}://{}  POST /v1/check /v1/peek, GET /healthz", self.public)?;
+        let resp = if self.door.tls.is_some() { "rediss" } else { "redis" };
+        writeln!(f, "  resp   {resp}://{}  TG.CHECK TG.PEEK CL.THROTTLE", self.resp)?;
         writeln!(
             f,
             "  grpc   {scheme}://{}  Envoy's rate limit service, health, reflection",

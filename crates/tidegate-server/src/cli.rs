@@ -39,7 +39,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Check(check::Args),
     Replay(replay::Args),
     Compare(compare::Args),
@@ -48,7 +48,7 @@ enum Command {
 /// Does what the command line asks for. Wrong usage ends the process here, with exit code 2.
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),

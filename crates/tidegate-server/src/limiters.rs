@@ -49,6 +49,23 @@ impl Limiters {
         }
     }
 
+    /// Decides and takes, where that takes no waiting: neither for a limiter nor for the store.
+    #[inline]
+    pub(crate) fn check_at_once(&self, request: &Request<'_>) -> Option<Answer<'_>> {
+        match self {
+            Self::Here(gate) => gate.check_unless_waiting(request),
+            Self::Shared(_) => None,
+        }
+    }
+
+    /// A look, where that takes no waiting.
+    pub(crate) fn peek_at_once(&self, request: &Request<'_>) -> Option<Answer<'_>> {
+        match self {
+            Self::Here(gate) => Some(gate.peek(request)),
+            Self::Shared(_) => None,
+        }
+    }
+
     pub(crate) async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         match self {
             Self::Here(gate) => gate.peek(request),

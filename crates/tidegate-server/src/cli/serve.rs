@@ -13,12 +13,13 @@ use tokio::runtime::{Builder, Runtime};
 use super::guard;
 use super::{Failure, address};
 use crate::banner::Banner;
+use crate::door::Door;
 use crate::grpc::{Choices, Family, Unavailable};
 use crate::http::{self, Limits};
 use crate::limiters::Limiters;
 use crate::logging::{self, Format, Level};
 use crate::stop::Stop;
-use crate::{grpc, policy, stdout};
+use crate::{grpc, policy, resp, stdout};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,13 +27,13 @@ Examples:
   tidegate serve --config rules.toml --http 0.0.0.0:8080 --log-format json
   tidegate serve --config rules.toml --store redis://10.0.0.7:6379
   tidegate serve --tls-cert cert.pem --tls-key key.pem --token-file tokens
-  tidegate serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --admin 127.0.0.1:0
+  tidegate serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --resp 127.0.0.1:0 --admin 127.0.0.1:0
                                            any free ports; they are printed
 
 Without a token the admin listener asks for no password: keep it where only operators reach it.
 SIGTERM and SIGINT let requests that are under way finish; a second one does not.";
 
-/// Decide over HTTP and gRPC, with limiters in this process or in a store that nodes share
+/// Decide over HTTP, gRPC and RESP, with limiters in this process or in a store that nodes share
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -61,6 +62,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ANSWER", default_value = "over-limit")]
     grpc_unavailable: Unavailable,
 
+    /// Where Redis clients ask, RESP2 and RESP3 (IP:PORT)
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6380", value_parser = address::parse)]
+    resp: SocketAddr,
+
+    /// Refuse CL.THROTTLE, whose limits the calls carry: only the rules decide
+    #[arg(long)]
+    no_cl_throttle: bool,
+
     /// Where operators reset, refund and look at the rules (IP:PORT)
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = address::parse)]
     admin: SocketAddr,
@@ -77,8 +86,16 @@ pub(crate) struct Args {
     guard: guard::Args,
 }
 
+impl Args {
+    fn resp_service(&self, limiters: Arc<Limiters>, door: &Door) -> Result<resp::Service, Failure> {
+        let limits = resp::Limits::default();
+        let service = resp::Service::new(limiters, door, !self.no_cl_throttle, limits);
+        service.map_err(|mistakes| Failure::new(mistakes.to_string()))
+    }
+}
+
 /// Serves until a signal comes and what was under way is done.
-pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     logging::begin(args.log_format, args.log_level);
     let policy = match &args.config {
         Some(file) => policy::load(file)?,
@@ -89,7 +106,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         None => policy,
     };
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(&args, policy));
+    let served = runtime.block_on(serve(args, policy));
     // A task that hangs does not keep the process from ending.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
@@ -107,6 +124,7 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let (public, public_at) = bind(args.http, "--http").await?;
     let (grpc, grpc_at) = bind(args.grpc, "--grpc").await?;
+    let (resp, resp_at) = bind(args.resp, "--resp").await?;
     let (admin, admin_at) = bind(args.admin, "--admin").await?;
     let limiters = Limiters::of(policy)?;
     limiters.ready().await;
@@ -114,6 +132,7 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     let banner = Banner {
         public: public_at,
         grpc: grpc_at,
+        resp: resp_at,
         admin: admin_at,
         door: &doors.public,
         config: args.config.as_deref(),
@@ -121,19 +140,22 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     };
     stdout::print(&banner.to_string())?;
     let rules = policy.rules().len();
-    tracing::info!(http = %public_at, grpc = %grpc_at, admin = %admin_at, rules, "started");
+    tracing::info!(http = %public_at, grpc = %grpc_at, resp = %resp_at, admin = %admin_at, rules, "started");
     guard::warn_if_open("--http", public_at, &doors.public);
     guard::warn_if_open("--grpc", grpc_at, &doors.public);
+    guard::warn_if_open("--resp", resp_at, &doors.public);
     guard::warn_if_admin_open(admin_at, &doors.admin);
 
     let limiters = Arc::new(limiters);
     let service = http::Service::new(Arc::clone(&limiters), Limits::default());
-    let (public, grpc, admin) = tokio::join!(
+    let resp_service = args.resp_service(Arc::clone(&limiters), &doors.public)?;
+    let (public, grpc, resp, admin) = tokio::join!(
         service.serve_public(public, doors.public.clone(), stop.clone()),
-        grpc::serve(grpc, doors.public, limiters, args.choices(), stop.clone()),
+        grpc::serve(grpc, doors.public.clone(), limiters, args.choices(), stop.clone()),
+        resp_service.serve(resp, doors.public, stop.clone()),
         service.serve_admin(admin, doors.admin, stop),
     );
-    tracing::info!(connections_cut = public + grpc + admin, "stopped");
+    tracing::info!(connections_cut = public + grpc + resp + admin, "stopped");
     Ok(())
 }
 
@@ -172,7 +194,12 @@ fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
 
 /// Two listeners can not share a port, unless it is any free one.
 fn check_apart(args: &Args) -> Result<(), Failure> {
-    let all = [("--http", args.http), ("--grpc", args.grpc), ("--admin", args.admin)];
+    let all = [
+        ("--http", args.http),
+        ("--grpc", args.grpc),
+        ("--resp", args.resp),
+        ("--admin", args.admin),
+    ];
     for (number, (option, at)) in all.iter().enumerate().filter(|(_, (_, at))| at.port() != 0) {
         if let Some((earlier, _)) = all.iter().take(number).find(|(_, other)| other == at) {
             let free = SocketAddr::new(at.ip(), 0);

@@ -68,7 +68,12 @@ fn wrong_usage_is_exit_code_2_and_help_is_0() {
 #[test]
 fn an_address_in_use_is_told_with_its_option_and_exit_code_1() {
     let server = Server::with_example();
-    let doors = [("--http", server.http), ("--grpc", server.grpc), ("--admin", server.admin)];
+    let doors = [
+        ("--http", server.http),
+        ("--grpc", server.grpc),
+        ("--resp", server.resp),
+        ("--admin", server.admin),
+    ];
     for (option, taken) in doors {
         let args = doors.map(|(other, at)| {
             let at = if other == option { at.to_string() } else { "127.0.0.1:0".to_owned() };
@@ -87,7 +92,7 @@ fn an_address_in_use_is_told_with_its_option_and_exit_code_1() {
 
 #[test]
 fn an_address_that_is_none_is_told_with_its_option_and_how_to_write_it() {
-    for option in ["--http", "--grpc", "--admin"] {
+    for option in ["--http", "--grpc", "--resp", "--admin"] {
         let output = run(&["serve", option, "localhost:8088"]);
         assert_eq!((code(&output), text(&output.stdout)), (Some(2), String::new()));
         let said = text(&output.stderr);

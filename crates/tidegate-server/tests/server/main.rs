@@ -17,6 +17,8 @@ mod process;
 mod protocols;
 mod raw;
 mod reflection;
+mod resp;
+mod resp_python;
 mod stopping;
 mod store;
 mod tls;

@@ -10,13 +10,22 @@ use tempfile::NamedTempFile;
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
 /// Any free port at each door.
-pub(crate) const ANY_PORTS: [&str; 6] =
-    ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+pub(crate) const ANY_PORTS: [&str; 8] = [
+    "--http",
+    "127.0.0.1:0",
+    "--grpc",
+    "127.0.0.1:0",
+    "--resp",
+    "127.0.0.1:0",
+    "--admin",
+    "127.0.0.1:0",
+];
 
 /// A server that runs, and what it printed at start.
 pub(crate) struct Server {
     pub(crate) http: SocketAddr,
     pub(crate) grpc: SocketAddr,
+    pub(crate) resp: SocketAddr,
     pub(crate) admin: SocketAddr,
     pub(crate) printed: String,
     child: Child,
@@ -62,6 +71,7 @@ impl Server {
         Self {
             http: address(&printed, "  http "),
             grpc: address(&printed, "  grpc "),
+            resp: address(&printed, "  resp "),
             admin: address(&printed, "  admin "),
             printed,
             child,

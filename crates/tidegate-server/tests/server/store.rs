@@ -111,6 +111,37 @@ async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
     }
 }
 
+/// A call that carries its own limit is decided in the store as well, many at a time and in order.
+#[test]
+fn calls_that_carry_their_limit_are_shared_too_and_fail_clearly_while_the_store_is_away() {
+    let mut store = Store::start();
+    let one = Server::with_rules(&rules("closed", &store.url()));
+    let two = Server::with_rules(&rules("closed", &store.url()));
+    let connect = |server: &Server| {
+        let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
+        client.get_connection().unwrap()
+    };
+    let (mut to_one, mut to_two) = (connect(&one), connect(&two));
+    let mut pipe = redis::pipe();
+    for _ in 0..100 {
+        pipe.cmd("CL.THROTTLE").arg(&["ada", "149", "1", "86400"]);
+        pipe.cmd("PING").ignore();
+    }
+    let told: Vec<(u8, u64, u64, i64, u64)> = pipe.query(&mut to_one).unwrap();
+    let left: Vec<_> = told.iter().map(|told| told.2).collect();
+    assert_eq!(left, (50..150).rev().collect::<Vec<_>>(), "in order");
+    let told: Vec<(u8, u64, u64, i64, u64)> = pipe.query(&mut to_two).unwrap();
+    assert_eq!(told.iter().filter(|told| told.0 == 0).count(), 50);
+    // Another figure for the same key: what was used stays used.
+    let told: (u8, u64, u64, i64, u64) =
+        redis::cmd("CL.THROTTLE").arg(&["ada", "159", "1", "86400"]).query(&mut to_one).unwrap();
+    assert_eq!((told.0, told.1, told.2), (0, 160, 9));
+    store.kill();
+    let lost = redis::cmd("CL.THROTTLE").arg(&["ada", "1", "1", "1"]).query::<()>(&mut to_one);
+    assert!(lost.unwrap_err().to_string().contains("store"));
+    assert_eq!(redis::cmd("PING").query::<String>(&mut to_one).unwrap(), "PONG");
+}
+
 #[test]
 fn a_replay_in_the_store_decides_as_one_in_process() {
     let store = Store::start();

@@ -1,0 +1,51 @@
+//! What a decision costs in memory: counted by an allocator that counts.
+
+use allocation_counter::measure;
+
+use super::parse::Parser;
+use super::session::{Outcome, Session};
+use super::testing::shared_with;
+use super::tests::command;
+use super::{Limits, reply::Proto};
+
+const COMMANDS: usize = 100;
+
+/// Allocations of so many commands, once the buffers of the connection have their size.
+fn allocations(proto: Proto, words: &[&str]) -> u64 {
+    let sent = command(words).repeat(COMMANDS).into_bytes();
+    let mut parser = Parser::new();
+    let mut session = Session::begin(shared_with(Limits::default()));
+    session.proto = proto;
+    let mut out = Vec::new();
+    let mut answer_all = || {
+        out.clear();
+        let mut rest = &sent[..];
+        while let Some(bytes) = parser.parse(rest).unwrap() {
+            assert_eq!(session.answer(&parser.args(rest), &mut out), Outcome::Answered);
+            rest = &rest[bytes..];
+        }
+        assert!(rest.is_empty() && !out.is_empty());
+    };
+    answer_all();
+    measure(answer_all).count_total
+}
+
+#[test]
+fn a_decision_allocates_nothing() {
+    for (proto, words) in [
+        (Proto::Resp2, &["CL.THROTTLE", "user123", "15", "30", "60"][..]),
+        (Proto::Resp2, &["CL.THROTTLE", "user123", "0", "1", "86400", "1"]),
+        (Proto::Resp2, &["TG.CHECK", "default", "user", "ada"]),
+        (Proto::Resp3, &["TG.CHECK", "default", "COST", "2", "user", "ada", "more", "x"]),
+        (Proto::Resp3, &["TG.PEEK", "default", "user", "ada"]),
+        (Proto::Resp2, &["PING"]),
+    ] {
+        assert_eq!(allocations(proto, words), 0, "{words:?}");
+    }
+}
+
+/// So that the test above can fail.
+#[test]
+fn the_allocator_counts() {
+    assert!(allocations(Proto::Resp2, &["NOSUCH", "a"]) >= COMMANDS as u64);
+}

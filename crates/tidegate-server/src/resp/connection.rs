@@ -1,0 +1,194 @@
+//! One connection: reads, answers all that came, writes; and ends when its client does, stalls, or idles.
+
+use std::future::poll_fn;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+
+use super::later::{self, Later};
+use super::limits::AT_ONCE;
+use super::parse::Parser;
+use super::patience::{Patience, Seen};
+use super::reply::Reply;
+use super::session::{Outcome, Session};
+use super::shared::Shared;
+use super::wire::Wire;
+use crate::limiters::Limiters;
+use crate::stop::Stop;
+
+/// Serves a connection to its end.
+pub(super) async fn serve<S>(stream: S, shared: Arc<Shared>, stop: Stop)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut connection = Connection::new(stream, shared);
+    if let Err(error) = connection.run(stop).await {
+        // It concerns nobody but its client.
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+/// What is to be done once all that could be answered is.
+enum Next {
+    Read,
+    /// Too much is unread: no more is answered before some of it is written.
+    Write,
+    Wait(Vec<Later>),
+    End,
+}
+
+struct Connection<S> {
+    wire: Wire<S>,
+    parser: Parser,
+    session: Session,
+    /// Commands so far.
+    commands: u64,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    fn new(stream: S, shared: Arc<Shared>) -> Self {
+        let wire = Wire::new(stream, Arc::clone(&shared));
+        Self { wire, parser: Parser::new(), session: Session::begin(shared), commands: 0 }
+    }
+
+    async fn run(&mut self, mut stop: Stop) -> io::Result<()> {
+        let stalled = self.session.shared.limits.stalled;
+        let mut look = interval_at(Instant::now() + stalled, stalled);
+        // A command that waited long is not looked at twice for it.
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut patience = Patience::default();
+        let mut draining = pin!(stop.draining());
+        let mut drains = false;
+        loop {
+            match self.answer_all() {
+                Next::Wait(later) => {
+                    self.wait(later).await?;
+                    continue;
+                }
+                Next::End => return self.end().await,
+                Next::Read if drains || self.wire.has_ended() => {
+                    return self.wire.flush(stalled).await;
+                }
+                Next::Read | Next::Write => {}
+            }
+            tokio::select! {
+                biased;
+                moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
+                () = draining.as_mut(), if !drains => drains = true,
+                _ = look.tick() => if self.is_out_of(&mut patience) {
+                    return Ok(());
+                },
+            }
+        }
+    }
+
+    /// Answers what has come, command by command, until something has to happen first.
+    fn answer_all(&mut self) -> Next {
+        let most = self.wire.output.most();
+        let mut later = Vec::new();
+        let next = loop {
+            if self.wire.output.has(most) {
+                break Next::Write;
+            }
+            match self.answer_one(&mut later) {
+                None => break Next::Read,
+                Some(Outcome::Answered) => {}
+                Some(Outcome::Ends) => break Next::End,
+                Some(Outcome::Later) if self.goes_on(later.len()) => {}
+                Some(Outcome::Later) => break Next::Read,
+            }
+        };
+        self.wire.output.count();
+        match next {
+            // It is read again once what waits is told.
+            _ if !later.is_empty() => Next::Wait(later),
+            next => next,
+        }
+    }
+
+    /// Whether a command behind so many that wait is looked at: the store answers many at a time, while a
+    /// limiter in process is asked in order.
+    fn goes_on(&self, waiting: usize) -> bool {
+        matches!(*self.session.shared.limiters, Limiters::Shared(_)) && waiting < AT_ONCE
+    }
+
+    /// Answers one command; `None` where there is no whole one.
+    fn answer_one(&mut self, later: &mut Vec<Later>) -> Option<Outcome> {
+        let Self { wire, parser, session, commands } = self;
+        let out = &mut wire.output.bytes;
+        let bytes = match parser.parse(wire.input.unread()) {
+            Ok(bytes) => bytes?,
+            Err(mistake) => {
+                Reply::new(out, session.proto).error(&mistake.told());
+                return Some(Outcome::Ends);
+            }
+        };
+        let (start, proto) = (out.len(), session.proto);
+        let args = parser.args(wire.input.unread());
+        let answered = catch_unwind(AssertUnwindSafe(|| session.answer(&args, out)));
+        let outcome = answered.unwrap_or_else(|_| {
+            out.truncate(start);
+            later::internal(&mut Reply::new(out, proto));
+            Outcome::Answered
+        });
+        match outcome {
+            Outcome::Later => later.push(Later::asked(session, args)),
+            Outcome::Answered | Outcome::Ends if later.is_empty() => {}
+            Outcome::Answered | Outcome::Ends => later.push(Later::Told(out.split_off(start))),
+        }
+        *commands += 1;
+        wire.input.consume(bytes);
+        Some(outcome)
+    }
+
+    /// Waits for replies, writing those before them; a client that is gone is not waited for.
+    async fn wait(&mut self, later: Vec<Later>) -> io::Result<()> {
+        let half_closed = self.session.shared.limits.half_closed;
+        let mut replies = pin!(join_all(later.into_iter().map(Later::reply)));
+        let mut grace = pin!(sleep(half_closed));
+        let mut had_ended = false;
+        loop {
+            if self.wire.has_ended() && !had_ended {
+                had_ended = true;
+                grace.as_mut().reset(Instant::now() + half_closed);
+            }
+            tokio::select! {
+                biased;
+                replies = replies.as_mut() => {
+                    replies.iter().for_each(|reply| self.wire.output.bytes.extend_from_slice(reply));
+                    self.wire.output.count();
+                    return Ok(());
+                }
+                moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
+                () = grace.as_mut(), if had_ended => return Err(io::ErrorKind::ConnectionAborted.into()),
+            }
+        }
+    }
+
+    /// Whether nobody waits for the client any longer. Gives memory back where nothing happens.
+    fn is_out_of(&mut self, patience: &mut Patience) -> bool {
+        self.wire.input.rest();
+        self.wire.output.rest();
+        let seen = Seen {
+            commands: self.commands,
+            written: self.wire.written,
+            is_amid: !self.wire.input.unread().is_empty(),
+            has_unread: !self.wire.output.is_empty(),
+            is_stranger: !self.session.is_known,
+        };
+        patience.ends(seen, self.session.shared.limits)
+    }
+
+    /// Ends by the server's will: what is still on its way here must not destroy the last reply.
+    async fn end(&mut self) -> io::Result<()> {
+        let limits = self.session.shared.limits;
+        self.wire.flush(limits.stalled).await?;
+        let _ = timeout(limits.half_closed, self.wire.discard()).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! How a connection goes on and ends: panics, waits, mistakes, cuts at any byte, clients that stall.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::limits::FREE;
+use super::testing::{exchange, serve, shared_with, told};
+use super::tests::command;
+use super::{Limits, args::Args};
+
+/// PITFALLS: one unauthenticated command killed the task that decides. Here it is that command's error.
+#[tokio::test]
+async fn a_panic_in_one_request_is_that_requests_error() {
+    let panics = command(&["TG.CHECK", "panics", "a", "b"]);
+    let came = told(&format!("PING\r\n{panics}PING\r\n")).await;
+    assert!(came.starts_with("+PONG\r\n-ERR internal error"), "{came}");
+    assert!(came.ends_with("\r\n+PONG\r\n"), "{came}");
+}
+
+#[tokio::test]
+async fn what_waits_is_answered_in_order_and_what_is_behind_it_after_it() {
+    let waits = command(&["TG.CHECK", "waits", "user", "a"]);
+    let came = told(&format!("{}PING\r\n", waits.repeat(3))).await;
+    assert_eq!(came.matches("$7\r\nallowed\r\n:1\r\n").count(), 3, "{came}");
+    assert!(came.ends_with("+PONG\r\n"), "{came}");
+}
+
+#[tokio::test]
+async fn one_that_waits_holds_up_nobody_and_is_dropped_with_its_client() {
+    let limits = Limits { half_closed: Duration::from_millis(1), ..Limits::default() };
+    let shared = shared_with(limits);
+    let mut stands = serve(shared.clone(), 1 << 16);
+    let asks = command(&["TG.CHECK", "stands"]);
+    stands.client.write_all((asks.clone() + &asks).as_bytes()).await.unwrap();
+    // The reply to the first one is not kept back by the second, which waits for a year.
+    let mut first = [0; 64];
+    stands.client.read_exact(&mut first).await.unwrap();
+    assert!(exchange(shared, b"PING\r\n").await == b"+PONG\r\n");
+    assert!(!stands.has_ended.load(Relaxed));
+    drop(stands.client);
+    stands.done.await.unwrap();
+}
+
+#[tokio::test]
+async fn mistakes_in_the_protocol_are_told_and_end_the_connection() {
+    for (sent, told_of_it) in [
+        (&b"*1\r\n+PING\r\n"[..], "-ERR Protocol error: expected '$', got '+'\r\n"),
+        (
+            b"*1\r\n$99999999\r\n",
+            "-ERR Protocol error: invalid bulk length: expected 0 to 65536\r\n",
+        ),
+        (b"POST / HTTP/1.1\r\nHost: a\r\n\r\n", "-ERR Protocol error: this is HTTP, and RESP is"),
+    ] {
+        let sent = [b"PING\r\n", sent, b"PING\r\n"].concat();
+        let came =
+            String::from_utf8(exchange(shared_with(Limits::default()), &sent).await).unwrap();
+        let rest = came.strip_prefix("+PONG\r\n").unwrap();
+        assert!(rest.starts_with(told_of_it) && !rest.contains("PONG"), "{came}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_writes_all_before_it_reads_is_not_stopped_by_itself() {
+    const DEEP: usize = 20_000;
+    let mut served = serve(shared_with(Limits::default()), 4 << 10);
+    let sent = command(&["ECHO", "0123456789"]).repeat(DEEP);
+    served.client.write_all(sent.as_bytes()).await.unwrap();
+    let mut came = vec![0; DEEP * "$10\r\n0123456789\r\n".len()];
+    served.client.read_exact(&mut came).await.unwrap();
+    assert!(came.ends_with(b"$10\r\n0123456789\r\n"));
+}
+
+#[tokio::test]
+async fn one_that_never_reads_is_bounded_and_cut() {
+    let stalled = Duration::from_millis(20);
+    let limits = Limits { stalled, unread: FREE, ..Limits::default() };
+    let mut served = serve(shared_with(limits), 1 << 10);
+    let sent = command(&["ECHO", "0123456789"]).repeat(20_000);
+    // Not all of it is taken: the pipe breaks before.
+    assert!(served.client.write_all(sent.as_bytes()).await.is_err());
+    served.done.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_stalls_amid_a_command_or_says_nothing_is_cut() {
+    let short = Duration::from_millis(10);
+    let limits = Limits { stalled: short, idle: short, ..Limits::default() };
+    for sent in ["", "*2\r\n$4\r\nEC", "PING"] {
+        let mut served = serve(shared_with(limits), 1 << 10);
+        served.client.write_all(sent.as_bytes()).await.unwrap();
+        served.done.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_has_come_is_answered_when_the_process_drains() {
+    let mut served = serve(shared_with(Limits::default()), 1 << 16);
+    served.client.write_all(b"PING\r\nPING\r\nPI").await.unwrap();
+    let mut first = [0; 7];
+    served.client.read_exact(&mut first).await.unwrap();
+    served.stop.drain();
+    let mut rest = String::new();
+    served.client.read_to_string(&mut rest).await.unwrap();
+    assert_eq!(rest, "+PONG\r\n");
+    served.done.await.unwrap();
+}
+
+/// Some commands, right and wrong, after each of which the same reply is expected wherever they are cut.
+fn conversation() -> Vec<u8> {
+    let mut sent = [
+        command(&["TG.CHECK", "default", "user", "cut"]),
+        "PING\r\n\r\nECHO \"a b\"\r\n".to_owned(),
+        command(&["HELLO", "3"]),
+        command(&["TG.PEEK", "default", "user", "cut"]),
+        command(&["CL.THROTTLE", "k", "1", "1", "86400"]),
+        command(&["NOSUCH", "a"]),
+        command(&[]),
+    ]
+    .concat()
+    .into_bytes();
+    sent.extend_from_slice(b"*1\r\n!");
+    sent
+}
+
+/// Replies, without what the time changes.
+fn timeless(came: &[u8]) -> String {
+    let text = String::from_utf8_lossy(came);
+    let mut lines: Vec<_> = text.lines().collect();
+    for at in 1..lines.len() {
+        if lines[at - 1] == "reset_after_us" || lines[at - 1] == "id" {
+            lines[at] = ":time";
+        }
+    }
+    lines.join("\n")
+}
+
+#[tokio::test]
+async fn replies_are_the_same_wherever_commands_are_cut() {
+    let sent = conversation();
+    let whole = timeless(&exchange(shared_with(Limits::default()), &sent).await);
+    assert!(whole.ends_with("got '!'"), "{whole}");
+    for cut in 1..sent.len() {
+        let mut served = serve(shared_with(Limits::default()), 1 << 16);
+        let (head, tail) = sent.split_at(cut);
+        served.client.write_all(head).await.unwrap();
+        tokio::task::yield_now().await;
+        served.client.write_all(tail).await.unwrap();
+        served.client.shutdown().await.unwrap();
+        let mut came = Vec::new();
+        served.client.read_to_end(&mut came).await.unwrap();
+        assert_eq!(timeless(&came), whole, "cut at {cut}");
+    }
+}
+
+/// Bytes that look a little like commands.
+fn noise() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b"*2\r\n$4\r\nECHO\r\n".to_vec()),
+        Just(b"$3\r\nabc\r\n".to_vec()),
+        Just(b"\r\n".to_vec()),
+        Just(b"TG.CHECK default user a\r\n".to_vec()),
+        Just(b"CL.THROTTLE a 1 1 ".to_vec()),
+        Just(b"*-1\r\n*0\r\n*5\r\n".to_vec()),
+        prop::collection::vec(any::<u8>(), 0..12),
+    ];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    /// Whatever comes and however it is cut, the parser understands the same, without panic.
+    #[test]
+    fn any_bytes_are_understood_alike_however_they_are_cut(
+        sent in noise(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
+    ) {
+        let mut places: Vec<_> = cuts.iter().map(|cut| cut.index(sent.len() + 1)).collect();
+        places.extend([0, sent.len()]);
+        places.sort_unstable();
+        let parts = places.windows(2).map(|ends| &sent[ends[0]..ends[1]]);
+        prop_assert_eq!(understood(parts), understood([&sent[..]].into_iter()));
+    }
+}
+
+/// The commands in some parts, and how it ended.
+fn understood<'a>(parts: impl Iterator<Item = &'a [u8]>) -> String {
+    let (mut parser, mut buffer, mut all) =
+        (super::parse::Parser::new(), Vec::new(), String::new());
+    for part in parts {
+        buffer.extend_from_slice(part);
+        loop {
+            match parser.parse(&buffer) {
+                Ok(None) => break,
+                Ok(Some(bytes)) => {
+                    all += &shown(&parser.args(&buffer));
+                    buffer.drain(..bytes);
+                }
+                Err(mistake) => return all + &mistake.told(),
+            }
+        }
+    }
+    all
+}
+
+fn shown(args: &Args<'_>) -> String {
+    format!(
+        "{:?}\n",
+        args.iter().map(<[u8]>::escape_ascii).map(|w| w.to_string()).collect::<Vec<_>>()
+    )
+}

@@ -1,0 +1,206 @@
+//! What clients say before they ask: HELLO, AUTH, CLIENT, SELECT and RESET.
+
+use super::args::{Args, integer};
+use super::reply::{Proto, Reply};
+use super::session::{Session, wrong_number};
+
+const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+/// The only user there is, by the name that Redis gives it.
+const USER: &[u8] = b"default";
+
+/// `HELLO [2|3 [AUTH user token] [SETNAME name]]`; nothing of it is done where any of it is wrong.
+pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) {
+    match Greeting::read(session, args) {
+        Err(told) => reply.error(&told),
+        Ok(greeting) => {
+            session.proto = greeting.proto;
+            session.is_known |= greeting.is_known;
+            if let Some(name) = greeting.name {
+                session.name = name.to_vec();
+            }
+            reply.speak(greeting.proto);
+            introduce(session, reply);
+        }
+    }
+}
+
+/// A HELLO, understood.
+struct Greeting<'a> {
+    proto: Proto,
+    is_known: bool,
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Greeting<'a> {
+    fn read(session: &Session, args: &Args<'a>) -> Result<Self, String> {
+        let proto = match args.get(1) {
+            None => session.proto,
+            Some(word) => proto(word)?,
+        };
+        let mut greeting = Self { proto, is_known: session.is_known, name: None };
+        let mut rest = args.skip(2);
+        while let Some(option) = rest.get(0) {
+            rest = greeting.option(session, option, rest)?;
+        }
+        match greeting.is_known {
+            true => Ok(greeting),
+            false => Err("NOAUTH HELLO must be called with the client already authenticated, \
+                          otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+                          authenticate the client and select the RESP protocol version at the same \
+                          time"
+                .to_owned()),
+        }
+    }
+
+    /// Takes one option; what is behind it.
+    fn option(
+        &mut self,
+        session: &Session,
+        option: &[u8],
+        rest: Args<'a>,
+    ) -> Result<Args<'a>, String> {
+        if option.eq_ignore_ascii_case(b"auth") && rest.len() > 2 {
+            admit(session, rest.word(1), rest.word(2))?;
+            self.is_known = true;
+            Ok(rest.skip(3))
+        } else if option.eq_ignore_ascii_case(b"setname") && rest.len() > 1 {
+            self.name = Some(name(rest.word(1))?);
+            Ok(rest.skip(2))
+        } else {
+            let option = String::from_utf8_lossy(option);
+            Err(format!("ERR Syntax error in HELLO option '{option}'"))
+        }
+    }
+}
+
+fn proto(word: &[u8]) -> Result<Proto, String> {
+    match integer(word) {
+        Some(2) => Ok(Proto::Resp2),
+        Some(3) => Ok(Proto::Resp3),
+        Some(_) => Err("NOPROTO unsupported protocol version".to_owned()),
+        None => Err("ERR Protocol version is not an integer or out of range".to_owned()),
+    }
+}
+
+/// Who answers.
+fn introduce(session: &Session, reply: &mut Reply<'_>) {
+    reply.map(7);
+    for (name, value) in [("server", "tidegate"), ("version", env!("CARGO_PKG_VERSION"))] {
+        reply.text(name);
+        reply.text(value);
+    }
+    reply.text("proto");
+    reply.integer(session.proto.number());
+    reply.field("id", Some(session.number));
+    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.text(name);
+        reply.text(value);
+    }
+    reply.text("modules");
+    reply.array(0);
+}
+
+/// `AUTH [user] token`.
+pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) {
+    let (user, token) = match args.len() {
+        2 => (USER, args.word(1)),
+        3 => (args.word(1), args.word(2)),
+        _ => return reply.error("ERR syntax error"),
+    };
+    if session.shared.secret.is_none() && args.len() == 2 {
+        return reply.error(
+            "ERR AUTH <password> called without any password configured for the default user. Are you \
+             sure your configuration is correct?",
+        );
+    }
+    match admit(session, user, token) {
+        Ok(()) => {
+            session.is_known = true;
+            reply.ok();
+        }
+        Err(told) => reply.error(&told),
+    }
+}
+
+/// Where no secret is asked for, any token is right, as in Redis.
+fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<(), String> {
+    let opens = session.shared.secret.as_ref().is_none_or(|secret| secret.opens(token));
+    if opens && user == USER { Ok(()) } else { Err(WRONG.to_owned()) }
+}
+
+/// `CLIENT ID|GETNAME|SETNAME name|SETINFO name value`.
+pub(super) fn client(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) {
+    const ASKED: [(&str, usize); 4] = [("id", 2), ("getname", 2), ("setname", 3), ("setinfo", 4)];
+    let word = args.word(1);
+    let asked = ASKED.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word));
+    match asked {
+        None => unknown("CLIENT", word, reply),
+        Some((name, words)) if *words != args.len() => {
+            wrong_number(&format!("client|{name}"), reply);
+        }
+        Some(("id", _)) => reply.integer(session.number),
+        Some(("getname", _)) if session.name.is_empty() => reply.null(),
+        Some(("getname", _)) => reply.bulk(&session.name),
+        Some(("setname", _)) => set_name(session, args.word(2), reply),
+        Some(_) => set_info(args, reply),
+    }
+}
+
+fn set_name(session: &mut Session, word: &[u8], reply: &mut Reply<'_>) {
+    match name(word) {
+        Ok(name) => {
+            session.name = name.to_vec();
+            reply.ok();
+        }
+        Err(told) => reply.error(&told),
+    }
+}
+
+/// A name that can be shown in a list.
+fn name(word: &[u8]) -> Result<&[u8], String> {
+    match word.iter().all(u8::is_ascii_graphic) {
+        true => Ok(word),
+        false => {
+            Err("ERR Client names cannot contain spaces, newlines or special characters."
+                .to_owned())
+        }
+    }
+}
+
+/// Clients tell which library they are. Nobody looks at it here.
+fn set_info(args: &Args<'_>, reply: &mut Reply<'_>) {
+    let (option, value) = (args.word(2), args.word(3));
+    let known = [&b"lib-name"[..], b"lib-ver"].iter().any(|o| o.eq_ignore_ascii_case(option));
+    let shown = String::from_utf8_lossy(option);
+    if !known {
+        reply.error(&format!("ERR Unrecognized option '{shown}'"));
+    } else if !value.iter().all(u8::is_ascii_graphic) {
+        reply.error(&format!("ERR {shown} cannot contain spaces, newlines or special characters."));
+    } else {
+        reply.ok();
+    }
+}
+
+/// As Redis says it.
+pub(super) fn unknown(command: &str, word: &[u8], reply: &mut Reply<'_>) {
+    let word = String::from_utf8_lossy(word.get(..128).unwrap_or(word));
+    reply.error(&format!("ERR unknown subcommand '{word}'. Try {command} HELP."));
+}
+
+/// `SELECT 0`.
+pub(super) fn select(args: &Args<'_>, reply: &mut Reply<'_>) {
+    match integer(args.word(1)) {
+        Some(0) => reply.ok(),
+        Some(_) => reply.error("ERR DB index is out of range"),
+        None => reply.error("ERR value is not an integer or out of range"),
+    }
+}
+
+/// `RESET`: as the connection was when it began.
+pub(super) fn reset(session: &mut Session, reply: &mut Reply<'_>) {
+    session.proto = Proto::default();
+    session.is_known = session.shared.secret.is_none();
+    session.name.clear();
+    reply.speak(session.proto);
+    reply.simple("RESET");
+}

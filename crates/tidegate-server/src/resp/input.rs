@@ -1,0 +1,107 @@
+//! What a connection has sent and is not understood yet.
+
+use super::limits::{COMMAND_BYTES, WORD_BYTES};
+
+/// Bytes that a connection begins with.
+const FIRST: usize = 4 << 10;
+/// Bytes that are read at once from a connection that sends much.
+const LARGE: usize = 64 << 10;
+/// Bytes at most: a command that is one word too long is seen to be so.
+const MOST: usize = COMMAND_BYTES + 2 * WORD_BYTES;
+
+/// A buffer that is filled at its end and emptied at its beginning.
+#[derive(Debug)]
+pub(super) struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Whether the last read left no room, so that there is more where it came from.
+    was_filled: bool,
+}
+
+impl Input {
+    pub(super) fn new() -> Self {
+        Self { bytes: vec![0; FIRST], start: 0, end: 0, was_filled: false }
+    }
+
+    /// What is not understood yet.
+    pub(super) fn unread(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// So many bytes are understood.
+    pub(super) fn consume(&mut self, bytes: usize) {
+        self.start = (self.start + bytes).min(self.end);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Where more can be read into; empty only when far too much is there.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        let wants_more = self.was_filled && self.bytes.len() < LARGE;
+        if self.end == self.bytes.len() && self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if wants_more || self.end == self.bytes.len() {
+            let larger = (2 * self.bytes.len()).min(MOST);
+            self.bytes.resize(larger, 0);
+        }
+        self.bytes.get_mut(self.end..).unwrap_or_default()
+    }
+
+    /// So many bytes were read into the room.
+    pub(super) fn filled(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.bytes.len());
+        self.was_filled = self.end == self.bytes.len();
+    }
+
+    /// Gives memory back that a connection at rest does not need.
+    pub(super) fn rest(&mut self) {
+        if self.start == self.end && self.bytes.len() > FIRST {
+            *self = Self::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(input: &mut Input, bytes: &[u8]) -> usize {
+        let room = input.room();
+        let taken = bytes.len().min(room.len());
+        room[..taken].copy_from_slice(&bytes[..taken]);
+        input.filled(taken);
+        taken
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_in_order_however_it_is_cut() {
+        let sent: Vec<u8> = (0..100_000_u32).map(|number| (number % 251) as u8).collect();
+        let (mut input, mut came, mut at) = (Input::new(), Vec::new(), 0);
+        for step in [1, 4_095, 7, 9_000].into_iter().cycle() {
+            at += fill(&mut input, &sent[at..sent.len().min(at + step)]);
+            let take = input.unread().len().min(step / 2 + 1);
+            came.extend_from_slice(&input.unread()[..take]);
+            input.consume(take);
+            if came.len() == sent.len() {
+                break;
+            }
+        }
+        assert_eq!(came, sent);
+    }
+
+    #[test]
+    fn it_grows_to_its_bound_and_shrinks_at_rest() {
+        let mut input = Input::new();
+        while fill(&mut input, &[1; 10_000]) > 0 {}
+        assert_eq!((input.unread().len(), input.bytes.len()), (MOST, MOST));
+        input.rest();
+        assert_eq!(input.bytes.len(), MOST, "it is not at rest");
+        input.consume(MOST);
+        input.rest();
+        assert_eq!(input.bytes.len(), FIRST);
+    }
+}

@@ -1,0 +1,59 @@
+//! A command that has to wait, with all that it needs, so that its connection can go on reading.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+
+use super::args::{Args, OwnedArgs};
+use super::reply::{Proto, Reply};
+use super::session::Session;
+use super::shared::Shared;
+use super::table::{self, Verb};
+use super::{check, throttle};
+
+/// A reply that comes later.
+#[derive(Debug)]
+pub(super) enum Later {
+    /// To a command that waits for a limiter or for the store.
+    Asked { shared: Arc<Shared>, proto: Proto, args: OwnedArgs },
+    /// To one behind it, which is known and must not overtake.
+    Told(Vec<u8>),
+}
+
+impl Later {
+    pub(super) fn asked(session: &Session, args: Args<'_>) -> Self {
+        let (shared, proto) = (Arc::clone(&session.shared), session.proto);
+        Self::Asked { shared, proto, args: args.into() }
+    }
+
+    /// The reply, once it is there. A panic is a reply as well.
+    pub(super) async fn reply(self) -> Vec<u8> {
+        let (shared, proto, args) = match self {
+            Self::Told(reply) => return reply,
+            Self::Asked { shared, proto, args } => (shared, proto, args),
+        };
+        let told = AssertUnwindSafe(decided(&shared, proto, &args.as_args())).catch_unwind().await;
+        told.unwrap_or_else(|_| {
+            let mut out = Vec::new();
+            internal(&mut Reply::new(&mut out, proto));
+            out
+        })
+    }
+}
+
+async fn decided(shared: &Shared, proto: Proto, args: &Args<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut reply = Reply::new(&mut out, proto);
+    match table::find(args.word(0)).map(|command| command.verb) {
+        Some(Verb::Throttle) => throttle::later(shared, args, &mut reply).await,
+        Some(Verb::Peek) => check::later(shared, check::Kind::Peek, args, &mut reply).await,
+        _ => check::later(shared, check::Kind::Check, args, &mut reply).await,
+    }
+    out
+}
+
+/// What is told of a request that panicked; the log says more.
+pub(super) fn internal(reply: &mut Reply<'_>) {
+    reply.error("ERR internal error: this request failed, and the log of the server says where");
+}

@@ -1,0 +1,77 @@
+//! Decisions for Redis clients, over RESP2 and RESP3.
+//!
+//! A command goes [`connection`] (read) -> [`parse`] (where its words lie) -> [`session`] (which command of
+//! [`table`] it is, and may it be asked) -> [`check`] or [`throttle`] -> the gate -> [`reply`]. All that a
+//! read brought is answered before anything is written, and what has to wait is handed back to the
+//! connection as [`later`].
+
+#[cfg(test)]
+mod allocations;
+mod args;
+mod check;
+mod connection;
+#[cfg(test)]
+mod conversations;
+mod handshake;
+mod inform;
+mod inline;
+mod input;
+mod later;
+mod limits;
+mod output;
+mod parse;
+mod patience;
+mod reply;
+mod session;
+mod shared;
+mod table;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod throttle;
+mod wire;
+
+use std::sync::Arc;
+
+use tidegate::RuleErrors;
+use tokio::net::TcpListener;
+
+use crate::door::{self, Door};
+use crate::limiters::Limiters;
+use crate::stop::Stop;
+pub(crate) use limits::Limits;
+use shared::Shared;
+
+/// Limiters, served to Redis clients.
+#[derive(Clone)]
+pub(crate) struct Service {
+    shared: Arc<Shared>,
+}
+
+impl Service {
+    /// Serves `limiters`, whoever else holds them; `throttles` where CL.THROTTLE is answered.
+    ///
+    /// # Errors
+    /// None: see [`throttle::Throttle::beside`].
+    pub(crate) fn new(
+        limiters: Arc<Limiters>,
+        door: &Door,
+        throttles: bool,
+        limits: Limits,
+    ) -> Result<Self, RuleErrors> {
+        let shared = Shared::new(limiters, door.secret.clone(), throttles, limits)?;
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Answers until `stop`; answers how many connections had to be cut in the end.
+    pub(crate) async fn serve(self, listener: TcpListener, door: Door, stop: Stop) -> usize {
+        door::serve(listener, door, self, stop).await
+    }
+}
+
+impl door::Handler for Service {
+    async fn serve(self, stream: door::Stream, stop: Stop) {
+        connection::serve(stream, self.shared, stop).await;
+    }
+}

@@ -1,0 +1,103 @@
+//! Replies that are not written yet: gathered, and bounded for each connection and for all together.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::limits::FREE;
+use super::shared::Shared;
+
+/// Replies of one connection.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) bytes: Vec<u8>,
+    written: usize,
+    shared: Arc<Shared>,
+    /// Bytes beyond the free ones, as they are counted among those of all connections.
+    counted: usize,
+}
+
+impl Output {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { bytes: Vec::new(), written: 0, shared, counted: 0 }
+    }
+
+    pub(super) fn unwritten(&self) -> &[u8] {
+        self.bytes.get(self.written..).unwrap_or_default()
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.written == self.bytes.len()
+    }
+
+    /// Bytes that may wait before no more commands are answered.
+    pub(super) fn most(&self) -> usize {
+        let limits = self.shared.limits;
+        let others = self.shared.unread.load(Relaxed).saturating_sub(self.counted);
+        if others >= limits.unread_of_all { FREE.min(limits.unread) } else { limits.unread }
+    }
+
+    /// Whether so many wait.
+    pub(super) const fn has(&self, most: usize) -> bool {
+        self.bytes.len() - self.written >= most
+    }
+
+    /// So many bytes are written.
+    pub(super) fn wrote(&mut self, bytes: usize) {
+        self.written += bytes;
+        if self.is_empty() {
+            self.written = 0;
+            self.bytes.clear();
+            // One deep pipeline does not keep its memory for the rest of a connection's life.
+            if self.bytes.capacity() > 2 * FREE {
+                self.bytes = Vec::new();
+            }
+        }
+        self.count();
+    }
+
+    /// Tells the others how much waits here.
+    pub(super) fn count(&mut self) {
+        let beyond = self.unwritten().len().saturating_sub(FREE);
+        if beyond != self.counted {
+            // Both wrap alike, so the sum of all connections is right.
+            self.shared.unread.fetch_add(beyond.wrapping_sub(self.counted), Relaxed);
+            self.counted = beyond;
+        }
+    }
+
+    /// Gives memory back that a connection at rest does not need.
+    pub(super) fn rest(&mut self) {
+        if self.is_empty() {
+            self.bytes = Vec::new();
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.shared.unread.fetch_sub(self.counted, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::{Limits, testing};
+
+    #[test]
+    fn connections_share_what_may_be_left_unread() {
+        let limits = Limits { unread: 4 * FREE, unread_of_all: FREE, ..Limits::default() };
+        let shared = testing::shared_with(limits);
+        let (mut one, other) = (Output::new(Arc::clone(&shared)), Output::new(Arc::clone(&shared)));
+        one.bytes.resize(2 * FREE, 0);
+        one.count();
+        assert_eq!((one.most(), other.most()), (4 * FREE, FREE));
+        one.wrote(FREE);
+        assert_eq!(other.most(), 4 * FREE);
+        one.bytes.resize(9 * FREE, 0);
+        one.count();
+        assert_eq!(other.most(), FREE);
+        drop(one);
+        assert_eq!((other.most(), shared.unread.load(Relaxed)), (4 * FREE, 0));
+    }
+}

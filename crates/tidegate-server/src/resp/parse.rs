@@ -1,0 +1,269 @@
+//! Finds one command after another in the bytes of a connection, however they are cut; copies none.
+//!
+//! A kept codec hands out each command as a tree of allocated frames. A command here is a list of places
+//! in the buffer that was read into, so that a decision allocates nothing.
+
+use super::args::{Args, Span};
+use super::inline;
+use super::limits::{COMMAND_BYTES, INLINE_BYTES, WORD_BYTES, WORDS};
+
+/// Why nothing behind it can be understood: told, and the connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mistake {
+    WordCount,
+    WordLength,
+    WordCountTooLong,
+    WordLengthTooLong,
+    NoWord { came: u8 },
+    WordNotEnded,
+    TooLong,
+    InlineTooLong,
+    Quotes,
+    Http,
+}
+
+impl Mistake {
+    /// In the words of Redis where it has any.
+    pub(super) fn told(self) -> String {
+        let what = match self {
+            Self::WordCount => format!("invalid multibulk length: expected at most {WORDS}"),
+            Self::WordLength => format!("invalid bulk length: expected 0 to {WORD_BYTES}"),
+            Self::WordCountTooLong => "too big mbulk count string".to_owned(),
+            Self::WordLengthTooLong => "too big bulk count string".to_owned(),
+            Self::NoWord { came } => format!("expected '$', got '{}'", came.escape_ascii()),
+            Self::WordNotEnded => "expected CR LF behind a bulk string".to_owned(),
+            Self::TooLong => format!("too big command: expected at most {COMMAND_BYTES} bytes"),
+            Self::InlineTooLong => "too big inline request".to_owned(),
+            Self::Quotes => "unbalanced quotes in request".to_owned(),
+            Self::Http => "this is HTTP, and RESP is spoken here".to_owned(),
+        };
+        format!("ERR Protocol error: {what}")
+    }
+}
+
+/// Where the command in work stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Start,
+    /// So many words have still to come.
+    Words {
+        left: usize,
+    },
+    /// Up to its line end.
+    Inline,
+}
+
+/// The command in work. Asked again with more bytes it goes on where it stopped.
+#[derive(Debug)]
+pub(super) struct Parser {
+    stage: Stage,
+    /// Bytes of the command that are understood.
+    at: usize,
+    spans: Vec<Span>,
+    /// The words of an inline command, out of their quotes.
+    unquoted: Vec<u8>,
+}
+
+impl Parser {
+    pub(super) fn new() -> Self {
+        Self { stage: Stage::Start, at: 0, spans: Vec::with_capacity(16), unquoted: Vec::new() }
+    }
+
+    /// Looks for the end of the command that begins with `bytes`: how many bytes it has, or `None` where
+    /// some are missing. Its words are then [`Parser::args`], for as long as nothing else is parsed.
+    ///
+    /// # Errors
+    /// What can not be the beginning of any command.
+    pub(super) fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, Mistake> {
+        if self.stage == Stage::Start && !self.begin(bytes)? {
+            return Ok(None);
+        }
+        let ended = match self.stage {
+            Stage::Inline => self.line(bytes)?,
+            Stage::Start | Stage::Words { .. } => self.words(bytes)?,
+        };
+        if !ended {
+            return Ok(None);
+        }
+        self.stage = Stage::Start;
+        Ok(Some(std::mem::take(&mut self.at)))
+    }
+
+    /// The words of the command that ended last; `bytes` are those it was found in. None for an empty one.
+    pub(super) fn args<'a>(&'a self, bytes: &'a [u8]) -> Args<'a> {
+        Args::new(if self.unquoted.is_empty() { bytes } else { &self.unquoted }, &self.spans)
+    }
+
+    /// Whether the kind of the command is known.
+    fn begin(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
+        self.spans.clear();
+        self.unquoted.clear();
+        match bytes.first() {
+            None => return Ok(false),
+            Some(b'*') => {}
+            Some(_) => {
+                self.stage = Stage::Inline;
+                return Ok(true);
+            }
+        }
+        let Some((count, at)) = length(bytes, 1, Mistake::WordCount, Mistake::WordCountTooLong)?
+        else {
+            return Ok(false);
+        };
+        // Fewer than none are none, as in Redis.
+        let left = usize::try_from(count).unwrap_or(0);
+        if left > WORDS {
+            return Err(Mistake::WordCount);
+        }
+        (self.stage, self.at) = (Stage::Words { left }, at);
+        Ok(true)
+    }
+
+    /// Goes on with the words; tells whether all are there.
+    fn words(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
+        let Stage::Words { mut left } = self.stage else { return Ok(false) };
+        while left > 0 {
+            let Some((word, at)) = word(bytes, self.at)? else { break };
+            if at > COMMAND_BYTES {
+                return Err(Mistake::TooLong);
+            }
+            self.spans.push(word);
+            (self.at, left) = (at, left - 1);
+        }
+        self.stage = Stage::Words { left };
+        Ok(left == 0)
+    }
+
+    /// Goes on with an inline command; tells whether its line has ended.
+    fn line(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
+        let rest = bytes.get(self.at..).unwrap_or_default();
+        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+            self.at = bytes.len();
+            return if self.at > INLINE_BYTES { Err(Mistake::InlineTooLong) } else { Ok(false) };
+        };
+        let line = bytes.get(..self.at + end).unwrap_or_default();
+        if line.len() > INLINE_BYTES {
+            return Err(Mistake::InlineTooLong);
+        }
+        self.at += end + 1;
+        inline::split(line, &mut self.unquoted, &mut self.spans).ok_or(Mistake::Quotes)?;
+        if self.spans.len() > WORDS {
+            return Err(Mistake::WordCount);
+        }
+        // What a browser can be made to send: no limit of a stranger is to be spent by it.
+        let name = self.args(bytes).word(0);
+        let is_http = name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:");
+        if is_http { Err(Mistake::Http) } else { Ok(true) }
+    }
+}
+
+/// The word whose length begins at `from`, and where the next one begins.
+#[inline]
+fn word(bytes: &[u8], from: usize) -> Result<Option<(Span, usize)>, Mistake> {
+    match bytes.get(from) {
+        None => return Ok(None),
+        Some(b'$') => {}
+        Some(came) => return Err(Mistake::NoWord { came: *came }),
+    }
+    let Some((count, start)) =
+        length(bytes, from + 1, Mistake::WordLength, Mistake::WordLengthTooLong)?
+    else {
+        return Ok(None);
+    };
+    let count = usize::try_from(count).map_err(|_| Mistake::WordLength)?;
+    if count > WORD_BYTES {
+        return Err(Mistake::WordLength);
+    }
+    let end = start + count;
+    match bytes.get(end..end + 2) {
+        None => Ok(None),
+        Some(b"\r\n") => Ok(Some((Span::of(start..end), end + 2))),
+        Some(_) => Err(Mistake::WordNotEnded),
+    }
+}
+
+/// The number from `from` to the end of its line, and where the next line begins.
+#[inline]
+fn length(
+    bytes: &[u8],
+    from: usize,
+    wrong: Mistake,
+    too_long: Mistake,
+) -> Result<Option<(i64, usize)>, Mistake> {
+    /// More digits than any number that is taken has.
+    const LONGEST: usize = 20;
+    let rest = bytes.get(from..).unwrap_or_default();
+    let Some(end) = rest.iter().take(LONGEST + 1).position(|byte| *byte == b'\r') else {
+        return if rest.len() > LONGEST { Err(too_long) } else { Ok(None) };
+    };
+    match rest.get(end + 1) {
+        None => return Ok(None),
+        Some(b'\n') => {}
+        Some(_) => return Err(wrong),
+    }
+    let number = rest.get(..end).and_then(super::args::integer).ok_or(wrong)?;
+    Ok(Some((number, from + end + 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands of some bytes, which may come in two parts.
+    fn commands(parts: [&[u8]; 2]) -> Result<Vec<Vec<Vec<u8>>>, Mistake> {
+        let (mut parser, mut buffer, mut all) = (Parser::new(), Vec::new(), Vec::new());
+        for part in parts {
+            buffer.extend_from_slice(part);
+            while let Some(bytes) = parser.parse(&buffer)? {
+                all.push(parser.args(&buffer).iter().map(<[u8]>::to_vec).collect());
+                buffer.drain(..bytes);
+            }
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn commands_are_the_same_wherever_they_are_cut() {
+        let sent = b"*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\n*0\r\nPING \"a\\x41 b\"\r\n\n*-1\r\n*1\r\n$0\r\n\r\n";
+        let whole = commands([sent, b""]).unwrap();
+        let expected: [&[&[u8]]; 6] =
+            [&[b"ECHO", b"a\r\n"], &[], &[b"PING", b"aA b"], &[], &[], &[b""]];
+        assert_eq!(whole, expected);
+        for cut in 0..=sent.len() {
+            let (head, tail) = sent.split_at(cut);
+            assert_eq!(commands([head, tail]).as_ref(), Ok(&whole), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_a_command_is_told_as_soon_as_it_is_seen() {
+        let long = [b'a'; INLINE_BYTES + 1];
+        for (sent, mistake) in [
+            (&b"*1025\r\n"[..], Mistake::WordCount),
+            (b"*x\r\n", Mistake::WordCount),
+            (b"*1\rx", Mistake::WordCount),
+            (b"*99999999999999999999999", Mistake::WordCountTooLong),
+            (b"*1\r\n+", Mistake::NoWord { came: b'+' }),
+            (b"*1\r\n$-1\r\n", Mistake::WordLength),
+            (b"*1\r\n$65537\r\n", Mistake::WordLength),
+            (b"*1\r\n$000000000000000000000", Mistake::WordLengthTooLong),
+            (b"*1\r\n$1\r\nabc", Mistake::WordNotEnded),
+            (b"say \"a\n", Mistake::Quotes),
+            (b"POST / HTTP/1.1\r\n", Mistake::Http),
+            (b"Host: a\r\n", Mistake::Http),
+            (&long, Mistake::InlineTooLong),
+        ] {
+            assert_eq!(commands([sent, b""]), Err(mistake), "{}", sent.escape_ascii());
+            assert!(mistake.told().starts_with("ERR Protocol error: "));
+        }
+    }
+
+    #[test]
+    fn a_command_is_no_longer_than_it_may_be_however_few_its_words() {
+        let word = [b"$65536\r\n".as_slice(), &[b'a'; WORD_BYTES], b"\r\n"].concat();
+        let three = [b"*3\r\n".as_slice(), &word, &word, &word].concat();
+        assert_eq!(commands([&three, b""]).unwrap().len(), 1);
+        let five = [b"*5\r\n".as_slice(), &word, &word, &word, &word, &word].concat();
+        assert_eq!(commands([&five, b""]), Err(Mistake::TooLong));
+    }
+}

@@ -1,0 +1,182 @@
+//! Writes replies, in RESP2 or RESP3.
+
+use itoa::Integer;
+
+/// Which version a client asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Proto {
+    #[default]
+    Resp2,
+    Resp3,
+}
+
+impl Proto {
+    pub(super) const fn number(self) -> i64 {
+        match self {
+            Self::Resp2 => 2,
+            Self::Resp3 => 3,
+        }
+    }
+}
+
+/// Writes behind what is written already. An array or a map is followed by as many items, or pairs, as it
+/// says.
+#[derive(Debug)]
+pub(super) struct Reply<'a> {
+    out: &'a mut Vec<u8>,
+    proto: Proto,
+}
+
+impl<'a> Reply<'a> {
+    pub(super) const fn new(out: &'a mut Vec<u8>, proto: Proto) -> Self {
+        Self { out, proto }
+    }
+
+    /// Goes on in another version.
+    pub(super) const fn speak(&mut self, proto: Proto) {
+        self.proto = proto;
+    }
+
+    pub(super) fn ok(&mut self) {
+        self.simple("OK");
+    }
+
+    /// A short text that is known to have no line end.
+    pub(super) fn simple(&mut self, text: &'static str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error, its code first. Line ends in what clients sent become spaces.
+    pub(super) fn error(&mut self, text: &str) {
+        let start = self.out.len();
+        self.line(b'-', text.as_bytes());
+        let end = self.out.len().saturating_sub(2);
+        let told = self.out.get_mut(start..end).unwrap_or_default();
+        told.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
+    }
+
+    pub(super) fn integer(&mut self, number: impl Integer) {
+        self.number(b':', number);
+    }
+
+    pub(super) fn bulk(&mut self, bytes: &[u8]) {
+        self.number(b'$', bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        self.bulk(text.as_bytes());
+    }
+
+    /// A text to be shown as it stands.
+    pub(super) fn verbatim(&mut self, text: &str) {
+        match self.proto {
+            Proto::Resp2 => self.text(text),
+            Proto::Resp3 => {
+                self.number(b'=', text.len() + 4);
+                self.out.extend_from_slice(b"txt:");
+                self.out.extend_from_slice(text.as_bytes());
+                self.out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    pub(super) fn null(&mut self) {
+        self.out.extend_from_slice(match self.proto {
+            Proto::Resp2 => b"$-1\r\n",
+            Proto::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// RESP2 has none: 1 or 0.
+    pub(super) fn boolean(&mut self, is: bool) {
+        self.out.extend_from_slice(match (self.proto, is) {
+            (Proto::Resp2, true) => b":1\r\n",
+            (Proto::Resp2, false) => b":0\r\n",
+            (Proto::Resp3, true) => b"#t\r\n",
+            (Proto::Resp3, false) => b"#f\r\n",
+        });
+    }
+
+    pub(super) fn array(&mut self, items: usize) {
+        self.number(b'*', items);
+    }
+
+    /// RESP2 has none: an array in which each value stands behind its name.
+    pub(super) fn map(&mut self, pairs: usize) {
+        match self.proto {
+            Proto::Resp2 => self.number(b'*', 2 * pairs),
+            Proto::Resp3 => self.number(b'%', pairs),
+        }
+    }
+
+    /// RESP2 has none: an array.
+    pub(super) fn set(&mut self, items: usize) {
+        match self.proto {
+            Proto::Resp2 => self.number(b'*', items),
+            Proto::Resp3 => self.number(b'~', items),
+        }
+    }
+
+    /// A name and a number of a map, which may be unknown.
+    pub(super) fn field(&mut self, name: &str, number: Option<u64>) {
+        self.text(name);
+        match number {
+            Some(number) => self.integer(number),
+            None => self.null(),
+        }
+    }
+
+    fn number(&mut self, kind: u8, number: impl Integer) {
+        self.line(kind, itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.push(kind);
+        self.out.extend_from_slice(text);
+        self.out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(proto: Proto, write: impl FnOnce(&mut Reply<'_>)) -> String {
+        let mut out = Vec::new();
+        write(&mut Reply::new(&mut out, proto));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn each_version_has_its_own_kinds() {
+        let all = |reply: &mut Reply<'_>| {
+            reply.map(1);
+            reply.field("a", None);
+            reply.boolean(true);
+            reply.set(0);
+            reply.verbatim("hi");
+        };
+        assert_eq!(written(Proto::Resp2, all), "*2\r\n$1\r\na\r\n$-1\r\n:1\r\n*0\r\n$2\r\nhi\r\n");
+        assert_eq!(
+            written(Proto::Resp3, all),
+            "%1\r\n$1\r\na\r\n_\r\n#t\r\n~0\r\n=6\r\ntxt:hi\r\n"
+        );
+    }
+
+    #[test]
+    fn an_error_stays_on_its_line() {
+        let told = written(Proto::Resp2, |reply| reply.error("ERR `a\r\n+OK`"));
+        assert_eq!(told, "-ERR `a  +OK`\r\n");
+    }
+
+    #[test]
+    fn integers_are_written_whole() {
+        let told = written(Proto::Resp3, |reply| {
+            reply.integer(-1_i64);
+            reply.integer(u64::MAX);
+        });
+        assert_eq!(told, ":-1\r\n:18446744073709551615\r\n");
+    }
+}

@@ -1,0 +1,62 @@
+//! What all connections of the door stand on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use tidegate::RuleErrors;
+
+use super::Limits;
+use super::throttle::Throttle;
+use crate::door::Secret;
+use crate::limiters::Limiters;
+
+/// One for the whole door.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) limiters: Arc<Limiters>,
+    /// Not there where it is switched off.
+    pub(super) throttle: Option<Throttle>,
+    pub(super) secret: Option<Secret>,
+    pub(super) limits: Limits,
+    /// Connections so far.
+    begun: AtomicU64,
+    /// Connections that are open.
+    open: AtomicUsize,
+    /// Bytes of replies that are not read yet, beyond those that every connection may leave.
+    pub(super) unread: AtomicUsize,
+}
+
+impl Shared {
+    pub(super) fn new(
+        limiters: Arc<Limiters>,
+        secret: Option<Secret>,
+        throttles: bool,
+        limits: Limits,
+    ) -> Result<Self, RuleErrors> {
+        Ok(Self {
+            throttle: throttles.then(|| Throttle::beside(&limiters)).transpose()?,
+            limiters,
+            secret,
+            limits,
+            begun: AtomicU64::new(0),
+            open: AtomicUsize::new(0),
+            unread: AtomicUsize::new(0),
+        })
+    }
+
+    /// Counts a connection; its number, from 1.
+    pub(super) fn begin(&self) -> u64 {
+        self.open.fetch_add(1, Relaxed);
+        self.begun.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Counts it as ended.
+    pub(super) fn end(&self) {
+        self.open.fetch_sub(1, Relaxed);
+    }
+
+    /// Connections so far, and those that are open.
+    pub(super) fn connections(&self) -> (u64, usize) {
+        (self.begun.load(Relaxed), self.open.load(Relaxed))
+    }
+}

@@ -1,0 +1,130 @@
+//! THE LIST of commands: what each is called, how many words it takes, and what it is for.
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Throttle,
+    Check,
+    Peek,
+    Ping,
+    Echo,
+    Hello,
+    Auth,
+    Client,
+    Select,
+    Reset,
+    Quit,
+    Command,
+    Info,
+}
+
+/// A command.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) verb: Verb,
+    /// In small letters; clients may write it in any.
+    pub(super) name: &'static str,
+    /// Words it takes, its name included; below zero, so many at least.
+    pub(super) arity: i64,
+    /// Where its first key stands; 0 for none.
+    pub(super) first_key: i64,
+    /// Whether it is answered before a client has said who it is.
+    pub(super) is_open: bool,
+    pub(super) group: &'static str,
+    pub(super) summary: &'static str,
+    /// What stands behind its name.
+    pub(super) takes: &'static str,
+}
+
+const fn command(verb: Verb, name: &'static str, arity: i64, takes: &'static str) -> Command {
+    Command {
+        verb,
+        name,
+        arity,
+        first_key: 0,
+        is_open: false,
+        group: "connection",
+        summary: "",
+        takes,
+    }
+}
+
+impl Command {
+    const fn of(self, group: &'static str, summary: &'static str) -> Self {
+        Self { group, summary, ..self }
+    }
+
+    const fn keyed(self) -> Self {
+        Self { first_key: 1, ..self }
+    }
+
+    const fn open(self) -> Self {
+        Self { is_open: true, ..self }
+    }
+
+    /// Whether so many words, its name included, can be right.
+    pub(super) const fn takes_words(&self, words: usize) -> bool {
+        let words = words as i64;
+        if self.arity < 0 { words >= -self.arity } else { words == self.arity }
+    }
+}
+
+/// Those that are asked most come first.
+pub(super) const COMMANDS: [Command; 13] = [
+    // How many words it takes is told in the words of redis-cell.
+    command(Verb::Throttle, "cl.throttle", -1, "key max_burst count period [quantity]").keyed().of(
+        "limit",
+        "Decides by a limit that the call carries: count per period seconds, and max_burst beyond the first",
+    ),
+    command(Verb::Check, "tg.check", -2, "domain [COST n] [ID id] [name value ...]")
+        .of("limit", "Decides a request by the rules of a domain, and takes its cost if all admit it"),
+    command(Verb::Peek, "tg.peek", -2, "domain [COST n] [name value ...]")
+        .of("limit", "Tells what TG.CHECK would answer, and takes nothing"),
+    command(Verb::Ping, "ping", -1, "[message]").of("connection", "Answers PONG, or the message"),
+    command(Verb::Echo, "echo", 2, "message").of("connection", "Answers the message"),
+    command(Verb::Hello, "hello", -1, "[2|3 [AUTH user token] [SETNAME name]]")
+        .of("connection", "Chooses RESP2 or RESP3, and tells who answers")
+        .open(),
+    command(Verb::Auth, "auth", -2, "[user] token")
+        .of("connection", "Says that a client may ask")
+        .open(),
+    command(Verb::Client, "client", -2, "ID|GETNAME|SETNAME name|SETINFO name value")
+        .of("connection", "Tells and names this connection"),
+    command(Verb::Select, "select", 2, "0").of("connection", "There is one database, 0"),
+    command(Verb::Reset, "reset", 1, "")
+        .of("connection", "Makes the connection as it was when it began")
+        .open(),
+    command(Verb::Quit, "quit", -1, "").of("connection", "Ends the connection").open(),
+    command(Verb::Command, "command", -1, "[COUNT|LIST|INFO [name ...]|DOCS [name ...]]")
+        .of("server", "Tells of these commands"),
+    command(Verb::Info, "info", -1, "[section ...]").of("server", "Tells of the server"),
+];
+
+/// The command of a name, however it is written.
+pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_by_its_name_in_any_letters_and_explains_itself() {
+        for command in &COMMANDS {
+            let shouted = command.name.to_uppercase();
+            assert_eq!(find(shouted.as_bytes()).unwrap().verb, command.verb);
+            assert_eq!(command.name, command.name.to_lowercase());
+            assert!(!command.summary.is_empty() && command.arity != 0);
+        }
+        assert!(find(b"get").is_none());
+    }
+
+    #[test]
+    fn arity_is_read_as_redis_reads_it() {
+        let echo = find(b"echo").unwrap();
+        assert_eq!([1, 2, 3].map(|words| echo.takes_words(words)), [false, true, false]);
+        let auth = find(b"auth").unwrap();
+        assert_eq!([1, 2, 9].map(|words| auth.takes_words(words)), [false, true, true]);
+    }
+}

@@ -1,0 +1,95 @@
+//! A door in the test's own process, over a pipe: what is sent is answered without a socket.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use tidegate::{Answer, Gate, Request, config};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::task::JoinHandle;
+
+use super::shared::Shared;
+use super::{Limits, connection};
+use crate::door::Secret;
+use crate::limiters::Limiters;
+use crate::stop::{Stop, Trigger};
+
+/// One rule that is met by one limiter, one that lets wait, and one that is as good as never refilled.
+const RULES: &str = r#"
+[[rule]]
+name = "per-user"
+key = ["user"]
+algorithm = "fixed_window"
+limit = 3
+window = "365d"
+
+[[rule]]
+name = "shaped"
+domain = "waits"
+key = ["user"]
+algorithm = "token_bucket"
+limit = 1
+window = "50ms"
+on_excess = { wait = "10s", max_waiters = 100 }
+
+[[rule]]
+name = "hopeless"
+domain = "stands"
+algorithm = "token_bucket"
+limit = 1
+window = "365d"
+on_excess = { wait = "365d", max_waiters = 100 }
+"#;
+
+/// What all connections stand on, with bounds as short as the test wants them.
+pub(super) fn shared_with(limits: Limits) -> Arc<Shared> {
+    shared(limits, None, true)
+}
+
+/// A request of the domain `panics` does so.
+pub(super) fn shared(limits: Limits, secret: Option<Secret>, throttles: bool) -> Arc<Shared> {
+    let panics = |request: &Request<'_>, _: &Answer<'_>| {
+        assert_ne!(request.domain(), "panics", "a panic that the test asked for");
+    };
+    let policy = config::parse("test", RULES).unwrap();
+    let gate = Gate::new(policy).with_observer(Arc::new(panics));
+    let limiters = Arc::new(Limiters::Here(gate));
+    Arc::new(Shared::new(limiters, secret, throttles, limits).unwrap())
+}
+
+/// One connection that is served, and the end of it that the client holds.
+pub(super) struct Served {
+    pub(super) client: DuplexStream,
+    pub(super) stop: Trigger,
+    pub(super) done: JoinHandle<()>,
+    pub(super) has_ended: Arc<AtomicBool>,
+}
+
+/// Serves one connection; so many bytes fit into the pipe each way.
+pub(super) fn serve(shared: Arc<Shared>, pipe: usize) -> Served {
+    let (client, server) = duplex(pipe);
+    let (stop, stopping) = Stop::by_hand();
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&has_ended);
+    let done = tokio::spawn(async move {
+        connection::serve(server, shared, stopping).await;
+        ended.store(true, Relaxed);
+    });
+    Served { client, stop, done, has_ended }
+}
+
+/// All that comes back for these bytes, after which the client says no more.
+pub(super) async fn exchange(shared: Arc<Shared>, sent: &[u8]) -> Vec<u8> {
+    let Served { mut client, done, stop: _stop, .. } = serve(shared, 1 << 20);
+    client.write_all(sent).await.unwrap();
+    client.shutdown().await.unwrap();
+    let mut came = Vec::new();
+    client.read_to_end(&mut came).await.unwrap();
+    done.await.unwrap();
+    came
+}
+
+/// The same for texts, with bounds as they are.
+pub(super) async fn told(sent: &str) -> String {
+    let came = exchange(shared_with(Limits::default()), sent.as_bytes()).await;
+    String::from_utf8(came).unwrap()
+}

@@ -1,0 +1,186 @@
+//! What is answered to what is sent, over a pipe: nothing here waits for a socket.
+
+use super::Limits;
+use super::testing::{exchange, shared, shared_with, told};
+use crate::door::Secret;
+
+/// A command of these words.
+pub(super) fn command(words: &[&str]) -> String {
+    let words: Vec<_> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    format!("*{}\r\n{}", words.len(), words.concat())
+}
+
+/// What is told of a check of `per-user`, in RESP2.
+fn figures(allowed: u8, remaining: u8) -> String {
+    let start = format!("*20\r\n$7\r\nallowed\r\n:{allowed}\r\n$4\r\nrule\r\n$8\r\nper-user\r\n");
+    start + &format!("$5\r\nlimit\r\n:3\r\n$9\r\nremaining\r\n:{remaining}\r\n")
+}
+
+#[tokio::test]
+async fn a_pipeline_is_answered_in_order_and_a_refusal_is_no_error() {
+    let check = command(&["TG.CHECK", "default", "user", "ada"]);
+    let came = told(&(check.repeat(4) + "PING\r\n")).await;
+    let starts: Vec<_> = came.match_indices("*20").map(|(at, _)| &came[at..]).collect();
+    assert_eq!(starts.len(), 4);
+    for (start, (allowed, remaining)) in starts.iter().zip([(1, 2), (1, 1), (1, 0), (0, 0)]) {
+        assert!(start.starts_with(&figures(allowed, remaining)), "{start}");
+    }
+    assert!(came.ends_with("+PONG\r\n"), "{came}");
+}
+
+#[tokio::test]
+async fn a_look_takes_nothing_and_a_cost_is_read_once() {
+    for (words, start) in [
+        (&["TG.PEEK", "default", "user", "b"][..], figures(1, 3)),
+        (&["tg.check", "default", "cost", "3", "user", "b"], figures(1, 0)),
+        (&["TG.CHECK", "default", "COST", "0", "user", "b"], figures(1, 3)),
+        (&["TG.CHECK", "default", "COST", "4", "user", "b"], figures(0, 3)),
+    ] {
+        let came = told(&command(words)).await;
+        assert!(came.starts_with(&start), "{words:?}: {came}");
+    }
+    let never = told(&command(&["TG.CHECK", "default", "COST", "4", "user", "b"])).await;
+    assert!(never.contains("$14\r\nretry_after_us\r\n$-1\r\n"), "{never}");
+    let entry = told(&command(&["TG.CHECK", "other", "COST", "1", "cost", "x"])).await;
+    assert!(entry.contains("$4\r\nrule\r\n$-1\r\n") && entry.contains("$9\r\nunlimited\r\n:1"));
+}
+
+#[tokio::test]
+async fn what_can_not_be_asked_is_told_with_what_was_expected() {
+    for (words, expected) in [
+        (&["TG.CHECK"][..], "-ERR wrong number of arguments for 'tg.check' command\r\n"),
+        (&["TG.CHECK", "d", "a"], "-ERR wrong number of arguments for 'tg.check' command\r\n"),
+        (&["TG.PEEK", "d", "a"], "-ERR wrong number of arguments for 'tg.peek' command\r\n"),
+        (&["TG.CHECK", ""], "-ERR the domain is empty: expected a name such as default\r\n"),
+        (
+            &["TG.CHECK", "d", "COST", "-1"],
+            "-ERR COST is \"-1\": expected a whole number from 0 to 1000000000\r\n",
+        ),
+        (&["TG.CHECK", "d", "a", "1", "a", "2"], "-ERR entry `a` is given twice\r\n"),
+        (&["GET", "a", "b"], "-ERR unknown command 'GET', with args beginning with: 'a' 'b' \r\n"),
+        (&["ECHO"], "-ERR wrong number of arguments for 'echo' command\r\n"),
+        (&["PING", "a", "b"], "-ERR wrong number of arguments for 'ping' command\r\n"),
+        (&["SELECT", "1"], "-ERR DB index is out of range\r\n"),
+        (&["CLIENT", "LIST"], "-ERR unknown subcommand 'LIST'. Try CLIENT HELP.\r\n"),
+        (&["CLIENT", "ID", "1"], "-ERR wrong number of arguments for 'client|id' command\r\n"),
+        (&["HELLO", "4"], "-NOPROTO unsupported protocol version\r\n"),
+        (&["HELLO", "x"], "-ERR Protocol version is not an integer or out of range\r\n"),
+        (&["HELLO", "3", "FOO"], "-ERR Syntax error in HELLO option 'FOO'\r\n"),
+    ] {
+        assert_eq!(told(&command(words)).await, expected, "{words:?}");
+    }
+    let came = exchange(shared_with(Limits::default()), b"TG.CHECK d \"\\xff\" a\r\n").await;
+    assert_eq!(came, b"-ERR the name of an entry is not UTF-8\r\n");
+}
+
+#[tokio::test]
+async fn clients_open_as_they_are_used_to() {
+    let greeting = |proto: &str| command(&["HELLO", proto, "SETNAME", "one"]);
+    let three = told(&(greeting("3") + &command(&["CLIENT", "GETNAME"]))).await;
+    assert!(three.starts_with("%7\r\n$6\r\nserver\r\n$8\r\ntidegate\r\n"), "{three}");
+    assert!(three.contains("$5\r\nproto\r\n:3\r\n") && three.ends_with("$3\r\none\r\n"), "{three}");
+    assert!(told(&greeting("2")).await.starts_with("*14\r\n"));
+    let info = command(&["CLIENT", "SETINFO", "LIB-NAME", "redis-py"]);
+    let more = [info, command(&["SELECT", "0"]), command(&["ECHO", "a b"]), "RESET\r\n".into()];
+    let came = told(&(more.concat() + "CLIENT GETNAME\r\nQUIT\r\nPING\r\n")).await;
+    assert_eq!(came, "+OK\r\n+OK\r\n$3\r\na b\r\n+RESET\r\n$-1\r\n+OK\r\n");
+}
+
+#[tokio::test]
+async fn resp_3_has_maps_booleans_and_nulls() {
+    let came = told(&(command(&["HELLO", "3"]) + &command(&["TG.CHECK", "other", "a", "b"]))).await;
+    let (_, told) = came.split_once("%10\r\n").unwrap();
+    assert!(told.starts_with("$7\r\nallowed\r\n#t\r\n$4\r\nrule\r\n_\r\n"), "{told}");
+}
+
+#[tokio::test]
+async fn a_secret_is_asked_for_before_anything_is_told() {
+    let ask = async |sent: &str| {
+        let secret = Secret::parse("right").unwrap();
+        let shared = shared(Limits::default(), Some(secret), true);
+        String::from_utf8(exchange(shared, sent.as_bytes()).await).unwrap()
+    };
+    let refused = "-NOAUTH Authentication required.\r\n";
+    assert_eq!(ask("PING\r\nNOSUCH\r\nTG.CHECK a\r\n").await, refused.repeat(3));
+    assert!(ask("HELLO 3\r\n").await.starts_with("-NOAUTH HELLO must be called"));
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    assert_eq!(ask("AUTH wrong\r\nAUTH root right\r\n").await, wrong.repeat(2));
+    assert_eq!(ask("AUTH right\r\nPING\r\n").await, "+OK\r\n+PONG\r\n");
+    assert_eq!(
+        ask("AUTH default right\r\nRESET\r\nPING\r\n").await,
+        format!("+OK\r\n+RESET\r\n{refused}")
+    );
+    assert!(ask("HELLO 3 AUTH default right\r\n").await.starts_with("%7"));
+    let unasked = told("AUTH a\r\nAUTH default a\r\n").await;
+    assert!(unasked.starts_with("-ERR AUTH <password> called without any password configured"));
+    assert!(unasked.ends_with("+OK\r\n"), "as Redis without a password: {unasked}");
+}
+
+#[tokio::test]
+async fn a_call_of_redis_cell_is_answered_as_redis_cell_does() {
+    let throttle = |words: &str| format!("CL.THROTTLE {words}\r\n");
+    let came = told(&throttle("user123 15 30 60")).await;
+    assert_eq!(came, "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n");
+    // One of two in any day, then none, and more than ever fits.
+    let day = ["k 1 1 86400", "k 1 1 86400 1", "k 1 1 86400", "k 1 1 86400 0", "k 1 1 86400 3"];
+    let came = told(&day.map(throttle).concat()).await;
+    assert_eq!(
+        came,
+        "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:86400\r\n*5\r\n:0\r\n:2\r\n:0\r\n:-1\r\n:172800\r\n\
+         *5\r\n:1\r\n:2\r\n:0\r\n:86400\r\n:172800\r\n*5\r\n:0\r\n:2\r\n:0\r\n:-1\r\n:172800\r\n\
+         *5\r\n:1\r\n:2\r\n:0\r\n:-1\r\n:172800\r\n"
+    );
+}
+
+#[tokio::test]
+async fn mistakes_of_a_call_are_told_in_the_words_of_redis_cell() {
+    let usage = "Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]";
+    for (words, told_of_it) in [
+        ("", usage),
+        ("k 1 2", usage),
+        ("k 1 2 3 4 5", usage),
+        ("k x 2 3", "Couldn't parse as integer: x"),
+        ("k 1 2 9999999999999999999", "Couldn't parse as integer: 9999999999999999999"),
+        ("k 1 0 3", "Zero rates are not supported"),
+        ("k 1 2 0", "Zero rates are not supported"),
+        ("k -1 2 3", "max_burst is -1: expected 0 to 999999999"),
+        ("k 1 2 3 -4", "quantity is -4: expected 0 to 9223372036854775807"),
+        ("k 1 2000000000 1", "count per period is 2000000000: expected 1 to 1000000000"),
+    ] {
+        let came = told(&format!("CL.THROTTLE {words}\r\n")).await;
+        assert_eq!(came, format!("-Cell error: Store error: {told_of_it}\r\n"), "{words}");
+    }
+    // What once overflowed a server that decides in one task, and killed it.
+    let came = told("CL.THROTTLE x 999999999 1 31622400\r\nPING\r\n").await;
+    assert!(came.starts_with("-Cell error: ") && came.ends_with("+PONG\r\n"), "{came}");
+}
+
+#[tokio::test]
+async fn calls_that_carry_their_limit_can_be_switched_off() {
+    let off = shared(Limits::default(), None, false);
+    let came = exchange(off, b"CL.THROTTLE k 1 1 1\r\n").await;
+    assert!(came.starts_with(b"-Cell error: Store error: CL.THROTTLE is switched off here"));
+}
+
+/// The rules know nothing of the keys of calls, nor the other way round.
+#[tokio::test]
+async fn calls_have_a_namespace_of_their_own() {
+    let check = command(&["TG.CHECK", "default", "user", "ada"]);
+    let call = command(&["CL.THROTTLE", "ada", "2", "1", "86400"]);
+    let came = told(&(check.repeat(3) + &call)).await;
+    assert!(came.ends_with("*5\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:86400\r\n"), "{came}");
+}
+
+#[tokio::test]
+async fn the_commands_explain_themselves() {
+    let count = told("COMMAND COUNT\r\n").await;
+    let all = told("COMMAND\r\n").await;
+    assert_eq!(count[1..], all[1..count.len()], "as many as are counted");
+    let some = told("COMMAND INFO ping nosuch\r\n").await;
+    assert!(some.starts_with("*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n") && some.ends_with("$-1\r\n"));
+    let docs = told("COMMAND DOCS cl.throttle\r\n").await;
+    assert!(docs.starts_with("*2\r\n$11\r\ncl.throttle\r\n*8\r\n$7\r\nsummary\r\n"), "{docs}");
+    let info = told("INFO clients\r\n").await;
+    assert!(info.contains("# Clients\r\nconnected_clients:1\r\n"), "{info}");
+    assert!(told("INFO\r\n").await.contains("redis_version:"));
+}

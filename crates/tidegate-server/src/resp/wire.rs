@@ -1,0 +1,103 @@
+//! Both directions of a connection at once: nobody who writes much and reads late stops itself.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::timeout;
+
+use super::input::Input;
+use super::output::Output;
+use super::shared::Shared;
+
+/// A stream, with what has come from it and what has to go to it.
+pub(super) struct Wire<S> {
+    stream: S,
+    pub(super) input: Input,
+    pub(super) output: Output,
+    has_ended: bool,
+    /// What was written and encrypted may still lie in the stream.
+    is_kept_back: bool,
+    /// Bytes written so far.
+    pub(super) written: u64,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    pub(super) fn new(stream: S, shared: Arc<Shared>) -> Self {
+        let (input, output) = (Input::new(), Output::new(shared));
+        Self { stream, input, output, has_ended: false, is_kept_back: false, written: 0 }
+    }
+
+    /// Whether the client will send no more.
+    pub(super) const fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Writes what there is, and reads unless too much is unread; ready when something came, the client
+    /// has ended, or what was too much no longer is.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let was_full = self.is_full();
+        if let Poll::Ready(Err(error)) = self.poll_write(cx) {
+            return Poll::Ready(Err(error));
+        }
+        match (was_full, self.is_full()) {
+            (true, false) => Poll::Ready(Ok(())),
+            (_, false) if !self.has_ended => self.poll_read(cx),
+            // The client is behind with its reading, or will send no more.
+            _ => Poll::Pending,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.output.has(self.output.most())
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let room = self.input.room();
+        if room.is_empty() {
+            return Poll::Pending;
+        }
+        let mut room = ReadBuf::new(room);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut room))?;
+        let bytes = room.filled().len();
+        self.has_ended = bytes == 0;
+        self.input.filled(bytes);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ready when all is written.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.output.is_empty() {
+            let bytes = ready!(Pin::new(&mut self.stream).poll_write(cx, self.output.unwritten()))?;
+            if bytes == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.written += bytes as u64;
+            self.output.wrote(bytes);
+            self.is_kept_back = true;
+        }
+        if self.is_kept_back {
+            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+            self.is_kept_back = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes all that is left, within a time, and says that there is no more.
+    pub(super) async fn flush(&mut self, within: Duration) -> io::Result<()> {
+        let all = async {
+            self.stream.write_all(self.output.unwritten()).await?;
+            self.stream.shutdown().await
+        };
+        timeout(within, all).await?
+    }
+
+    /// Reads and drops what comes, to its end.
+    pub(super) async fn discard(&mut self) {
+        let mut dropped = [0; 4 << 10];
+        while self.stream.read(&mut dropped).await.is_ok_and(|bytes| bytes > 0) {}
+    }
+}

@@ -1,0 +1,158 @@
+//! Redis clients on the RESP door: their own programs and libraries, unchanged.
+
+use std::net::SocketAddr;
+use std::process::{Command, Output};
+
+use redis::{Connection, Value, cmd};
+
+use crate::client::Client;
+use crate::process::{Server, run};
+
+const RULES: &str = r#"
+[[rule]]
+name = "per-user"
+key = ["user"]
+algorithm = "fixed_window"
+limit = 3
+window = "365d"
+
+[[rule]]
+name = "many"
+domain = "load"
+key = ["user"]
+algorithm = "sliding_log"
+limit = 5000
+window = "1d"
+"#;
+
+/// Runs `redis-cli`, which prints replies bare where nobody looks.
+fn redis_cli(at: SocketAddr, args: &[&str]) -> String {
+    let port = at.port().to_string();
+    let output = program("redis-cli", &[&["-p", &port], args].concat());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn program(name: &str, args: &[&str]) -> Output {
+    let output = Command::new(name).args(args).output();
+    let output = output.unwrap_or_else(|_| panic!("{name} can not be run: install `redis-tools`"));
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// A connection of the Rust client; it chooses RESP3 where it is told to.
+fn connect(at: SocketAddr, options: &str) -> Connection {
+    let client = redis::Client::open(format!("redis://{at}/{options}")).unwrap();
+    client.get_connection().unwrap()
+}
+
+#[test]
+fn redis_cli_shows_what_is_decided() {
+    let server = Server::with_rules(RULES);
+    let check = ["TG.CHECK", "default", "COST", "2", "user", "ada"];
+    let shown = redis_cli(server.resp, &[&["--no-raw"], &check[..]].concat());
+    let lines: Vec<_> = shown.lines().map(str::trim).collect();
+    assert_eq!(lines[..4], ["1) \"allowed\"", "2) (integer) 1", "3) \"rule\"", "4) \"per-user\""]);
+    let shown = redis_cli(server.resp, &[&["-3", "--no-raw"], &check[..]].concat());
+    assert!(
+        shown.starts_with(" 1# \"allowed\" => (false)\n 2# \"rule\" => \"per-user\"\n"),
+        "{shown}"
+    );
+    let shown = redis_cli(server.resp, &["CL.THROTTLE", "user123", "15", "30", "60"]);
+    assert_eq!(shown, "0\n16\n15\n-1\n2\n");
+    assert_eq!(redis_cli(server.resp, &["PING"]), "PONG\n");
+}
+
+#[test]
+fn redis_benchmark_drives_it_and_every_call_is_counted() {
+    let server = Server::with_rules(RULES);
+    let port = server.resp.port().to_string();
+    let calls = ["TG.CHECK", "load", "user", "ada"];
+    let driven = ["-p", &port, "-n", "6000", "-c", "50", "-P", "16", "-q"];
+    let output = program("redis-benchmark", &[&driven, &calls[..]].concat());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("requests per second"), "{said}");
+    let mut client = connect(server.resp, "");
+    let told: Vec<Value> = cmd("TG.PEEK").arg(&["load", "user", "ada"]).query(&mut client).unwrap();
+    assert_eq!(told[6..8], [Value::BulkString(b"remaining".to_vec()), Value::Int(0)]);
+}
+
+#[test]
+fn the_rust_client_speaks_both_versions_and_pipelines_any_depth() {
+    let server = Server::with_rules(RULES);
+    for (options, user) in [("", "a"), ("?protocol=resp3", "b")] {
+        let mut client = connect(server.resp, options);
+        let told: (u8, u64, u64, i64, u64) =
+            cmd("CL.THROTTLE").arg(&[user, "0", "1", "86400"]).query(&mut client).unwrap();
+        assert_eq!(told, (0, 1, 0, -1, 86_400));
+        let mut pipe = redis::pipe();
+        for _ in 0..10_000 {
+            pipe.cmd("CL.THROTTLE").arg(&["deep", user, "1", "86400"]);
+        }
+        let refused = pipe.query::<Vec<Value>>(&mut client).unwrap_err();
+        assert!(refused.to_string().contains("Couldn't parse as integer"), "{refused}");
+        let mut pipe = redis::pipe();
+        for _ in 0..10_000 {
+            pipe.cmd("CL.THROTTLE").arg(&[&format!("deep-{user}"), "6999", "1", "86400"]);
+        }
+        let told: Vec<(u8, u64, u64, i64, u64)> = pipe.query(&mut client).unwrap();
+        assert_eq!(told.iter().filter(|told| told.0 == 0).count(), 7_000);
+        assert!(told[..7_000].iter().all(|told| told.0 == 0), "in order");
+    }
+}
+
+/// One limit, spent through one door and refused at the other.
+#[tokio::test]
+async fn a_rule_is_shared_by_the_doors() {
+    let server = Server::with_rules(RULES);
+    let mut client = connect(server.resp, "");
+    let told: Vec<Value> =
+        cmd("TG.CHECK").arg(&["default", "COST", "3", "user", "ada"]).query(&mut client).unwrap();
+    assert_eq!(told[1], Value::Int(1));
+    let http = Client::new(server.http);
+    assert_eq!(http.check(r#"{"descriptor": {"user": "ada"}}"#).await.status, 429);
+    assert_eq!(http.check(r#"{"descriptor": {"user": "bob"}, "cost": 3}"#).await.status, 200);
+    let told: Vec<Value> =
+        cmd("TG.CHECK").arg(&["default", "user", "bob"]).query(&mut client).unwrap();
+    assert_eq!(told[1], Value::Int(0));
+}
+
+#[test]
+fn calls_that_carry_their_limit_can_be_switched_off() {
+    let server = Server::with_rules_and(RULES, &["--no-cl-throttle"]);
+    let told = redis_cli(server.resp, &["CL.THROTTLE", "a", "1", "1", "1"]);
+    assert!(told.contains("switched off here: ask TG.CHECK"), "{told}");
+}
+
+#[test]
+fn tokens_are_asked_for_by_auth() {
+    let token = crate::process::config("secret-of-the-test\n");
+    let file = token.path().to_str().unwrap();
+    let server = Server::with_rules_and(RULES, &["--token-file", file]);
+    let refused = redis_cli(server.resp, &["PING"]);
+    assert_eq!(refused.trim(), "NOAUTH Authentication required.");
+    let at = server.resp;
+    let client = redis::Client::open(format!("redis://:secret-of-the-test@{at}/")).unwrap();
+    assert_eq!(cmd("PING").query::<String>(&mut client.get_connection().unwrap()).unwrap(), "PONG");
+    let wrong = redis::Client::open(format!("redis://:wrong@{at}/?protocol=resp3")).unwrap();
+    assert!(wrong.get_connection().is_err());
+}
+
+#[test]
+fn connections_at_rest_end_with_the_process() {
+    let server = Server::with_rules(RULES);
+    let mut client = connect(server.resp, "");
+    assert_eq!(cmd("PING").query::<String>(&mut client).unwrap(), "PONG");
+    server.signal("TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("connections_cut=0"), "{log}");
+    assert!(cmd("PING").query::<String>(&mut client).is_err());
+}
+
+#[test]
+fn two_doors_can_not_share_a_port() {
+    let output = run(&["serve", "--http", "127.0.0.1:8088", "--resp", "127.0.0.1:8088"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("--http and --resp are both 127.0.0.1:8088"), "{said}");
+}
