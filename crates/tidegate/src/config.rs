@@ -18,6 +18,7 @@
 //! # on_excess = "reject"           # or first come, first served, for so long, so many per limiter:
 //! # on_excess = { wait = "2s", max_waiters = 100 }
 //! # on_store_error = "open"         # while a shared store is away: or "closed", or "local"
+//! # dedupe = "10s"                  # for so long a request is answered the same again under its id
 //! # hash_tag = "channel"            # the entry that alone chooses the slot of a cluster
 //!
 //! [[rule.override]]                 # the first that matches holds

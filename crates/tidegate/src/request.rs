@@ -1,6 +1,10 @@
 //! What a caller asks about: a domain and descriptors, each an ordered list of entries with a cost.
 
+mod id;
+
 use tidegate_core::Micros;
+
+pub use id::{MAX_REQUEST_ID_BYTES, RequestIdError};
 
 /// One thing a request is about: entries such as `("channel", "alipay")`, in order, and a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,7 @@ pub struct Request<'a> {
     domain: &'a str,
     descriptors: &'a [Descriptor<'a>],
     max_wait: Micros,
+    id: Option<&'a str>,
 }
 
 impl<'a> Request<'a> {
@@ -57,7 +62,7 @@ impl<'a> Request<'a> {
     /// A request in `domain` about all of `descriptors`.
     #[must_use]
     pub const fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
-        Self { domain, descriptors, max_wait: Micros::MAX }
+        Self { domain, descriptors, max_wait: Micros::MAX, id: None }
     }
 
     /// The same, but not to wait for longer than this: zero is not at all.

@@ -10,5 +10,7 @@ pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use policy::Policy;
 pub use rule::PolicyRule;
 #[cfg(feature = "config")]
-pub(crate) use spec::{MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED};
+pub(crate) use spec::{
+    DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,
+};
 pub use spec::{Mode, OnExcess, OnStoreError, OverrideSpec, RuleSpec};

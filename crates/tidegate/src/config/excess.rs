@@ -6,7 +6,7 @@ use toml::de::DeValue;
 use super::length::parse_duration;
 use super::source::Report;
 use super::table::{Entry, Table};
-use super::value::{choice, parsed, whole, wrong};
+use super::value::{choice, how_long, whole, wrong};
 use super::vocabulary;
 use crate::OnExcess;
 use crate::rules::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
@@ -52,14 +52,7 @@ fn waiting(table: &Table<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
 
 impl ExcessDraft {
     pub(super) fn wait(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
-        self.wait = Some(match entry.value() {
-            DeValue::String(text) => parsed(entry, parse_duration(text), report)?,
-            DeValue::Integer(number) if number.as_str().len() < 10 => {
-                let meant = format!("{WAIT_EXPECTED}; did you mean \"{}s\"?", number.as_str());
-                wrong(entry, &meant, report)?
-            }
-            _ => wrong(entry, WAIT_EXPECTED, report)?,
-        });
+        self.wait = Some(how_long(entry, WAIT_EXPECTED, report)?);
         Some(())
     }
 

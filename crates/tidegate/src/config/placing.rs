@@ -31,14 +31,26 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
             match_failed(other) || match_failed(rule.overrides.get(*earlier))
         }
         // A value that can not be read is none, and none is in range.
-        Problem::MaxKeys(_) | Problem::Wait(_) | Problem::MaxWaiters(_) => false,
+        Problem::MaxKeys(_) | Problem::Wait(_) | Problem::MaxWaiters(_) | Problem::Dedupe(_) => {
+            false
+        }
         Problem::Figure(figure) => is_echo_of_figures(figure, rule, other),
     }
 }
 
 /// The fields that no figure is taken from.
-const NO_FIGURES: &[&str] =
-    &["name", "domain", "when", "key", "match", "mode", "max_keys", "on_full", "on_excess"];
+const NO_FIGURES: &[&str] = &[
+    "name",
+    "domain",
+    "when",
+    "key",
+    "match",
+    "mode",
+    "max_keys",
+    "on_full",
+    "on_excess",
+    "dedupe",
+];
 
 fn is_echo_of_figures(
     error: &RuleError,
@@ -84,6 +96,7 @@ pub(super) fn place(
         Problem::InitialWithKey => table.place_of(&["initial"]),
         Problem::MaxKeys(_) => table.place_of(&["max_keys"]),
         Problem::TagNotInKey(_) => table.place_of(&["hash_tag"]),
+        Problem::Dedupe(_) => table.place_of(&["dedupe"]),
         Problem::Wait(_) => place_in_excess("wait", table),
         Problem::MaxWaiters(_) => place_in_excess("max_waiters", table),
         Problem::EntryTwice(name) => place_of_twice(name, rule),

@@ -8,8 +8,11 @@ use super::hints::{TEXT, instead, nearest, one_of};
 use super::size::parse_size;
 use super::source::Report;
 use super::table::{Entry, Table};
-use super::value::{choice, count, entries, flag, keys, kind, length, parsed, tables, text, wrong};
+use super::value::{
+    choice, count, entries, flag, how_long, keys, kind, length, parsed, tables, text, wrong,
+};
 use super::{excess, figures, vocabulary};
+use crate::rules::DEDUPE_EXPECTED;
 use crate::{Mode, OnFull, OnStoreError};
 
 /// Reads a rule; tells what is wrong with its fields, and which it lacks.
@@ -192,6 +195,11 @@ impl<'t> RuleDraft<'t> {
             "local" => OnStoreError::Local,
             _ => OnStoreError::Open,
         };
+        Some(())
+    }
+
+    pub(super) fn dedupe(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.dedupe = Some(how_long(entry, DEDUPE_EXPECTED, report)?);
         Some(())
     }
 

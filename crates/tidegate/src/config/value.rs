@@ -52,6 +52,22 @@ pub(super) fn kind(value: &DeValue<'_>) -> String {
     }
 }
 
+/// A length of time that is no figure of a limiter; `expected` says what it may be.
+pub(super) fn how_long(
+    entry: &Entry<'_>,
+    expected: &str,
+    report: &mut Report<'_>,
+) -> Option<Micros> {
+    match entry.value() {
+        DeValue::String(text) => parsed(entry, parse_duration(text), report),
+        DeValue::Integer(number) if number.as_str().len() < 10 => {
+            let meant = format!("{expected}; did you mean \"{}s\"?", number.as_str());
+            wrong(entry, &meant, report)
+        }
+        _ => wrong(entry, expected, report),
+    }
+}
+
 /// A text.
 pub(super) fn text<'t>(entry: &Entry<'t>, report: &mut Report<'_>) -> Option<&'t str> {
     match entry.value() {

@@ -100,6 +100,10 @@ pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
                 ("on_store_error", &["failuremode", "failopen", "onerror", "failmode"]),
                 RuleDraft::on_store_error,
             ),
+            field(
+                ("dedupe", &["dedup", "deduplicate", "deduplication", "idempotency", "remember"]),
+                RuleDraft::dedupe,
+            ),
             field(("hash_tag", &["tag", "slot", "hashtag"]), RuleDraft::hash_tag),
             field(("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
             field(("match", &["matching"]), RuleDraft::matching),

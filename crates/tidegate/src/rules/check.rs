@@ -6,7 +6,9 @@ use tidegate_core::{MAX_WINDOW, Rule, RuleErrors};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::rule::{Override, Pattern, PolicyRule};
-use super::spec::{MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, OverrideSpec, RuleSpec};
+use super::spec::{
+    DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, OverrideSpec, RuleSpec,
+};
 
 const LONGEST_NAME: usize = 64;
 
@@ -71,6 +73,9 @@ fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     }
     if let Some(name) = spec.hash_tag.as_ref().filter(|name| !spec.key.contains(name)) {
         mistakes.add(Place::Rule, Problem::TagNotInKey(name.clone()));
+    }
+    if let Some(given) = spec.dedupe.filter(|given| !DEDUPE_RANGE.contains(given)) {
+        mistakes.add(Place::Rule, Problem::Dedupe(given));
     }
     if let Some(given) = spec.max_keys.filter(|given| !(1..=MOST_MAX_KEYS).contains(given)) {
         mistakes.add(Place::Rule, Problem::MaxKeys(given));

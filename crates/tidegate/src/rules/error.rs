@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_core::{Micros, RuleError};
 
-use super::spec::{MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
+use super::spec::{DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 
 /// Where in a rule a mistake lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub enum Problem {
     Wait(Micros),
     /// The `max_waiters` of `on_excess` is not 1 to a million.
     MaxWaiters(usize),
+    /// `dedupe` is not 1 ms to a day.
+    Dedupe(Micros),
     /// `hash_tag` names an entry that is not in `key`.
     TagNotInKey(String),
     /// A figure of the limiter.
@@ -114,6 +116,12 @@ impl fmt::Display for Problem {
             Self::MaxWaiters(given) => {
                 write!(f, "`max_waiters` is {given}: expected {MAX_WAITERS_EXPECTED}")
             }
+            Self::Dedupe(Micros::ZERO) => write!(
+                f,
+                "`dedupe` is 0: expected {DEDUPE_EXPECTED}; a rule that remembers no answers has no \
+                 `dedupe`"
+            ),
+            Self::Dedupe(given) => write!(f, "`dedupe` is {given}: expected {DEDUPE_EXPECTED}"),
             Self::TagNotInKey(name) => write!(
                 f,
                 "`hash_tag` is \"{}\", which is not in `key`: expected an entry of `key`",

@@ -17,6 +17,11 @@ pub(crate) const MOST_MAX_WAITERS: usize = 1_000_000;
 pub(crate) const MAX_WAITERS_EXPECTED: &str = "a whole number from 1 to 1000000";
 /// What the `wait` of `on_excess` may be.
 pub(crate) const WAIT_EXPECTED: &str = "a length of time such as \"2s\", from 1us to 366d";
+/// The shortest and the longest `dedupe`: a millisecond, and a day.
+pub(crate) const DEDUPE_RANGE: std::ops::RangeInclusive<Micros> =
+    Micros::from_millis(1)..=Micros::from_secs(86_400);
+/// What `dedupe` may be.
+pub(crate) const DEDUPE_EXPECTED: &str = "a length of time such as \"10s\", from 1ms to 1d";
 /// Most bytes of a rule's states unless it says otherwise: 1 GiB.
 const DEFAULT_MAX_MEMORY: u64 = 1 << 30;
 
@@ -89,6 +94,9 @@ pub struct RuleSpec {
     pub on_excess: OnExcess,
     /// What it does while a shared store is away.
     pub on_store_error: OnStoreError,
+    /// For how long, from 1 ms to a day, a request that was admitted under an id
+    /// ([`Request::with_id`]) is answered the same again and takes nothing; `None` is not at all.
+    pub dedupe: Option<Micros>,
     /// The entry, one of `key`, whose value alone chooses the slot of a cluster that its limiters live
     /// in. Rules that meet on one request are decided in one step where all are tagged by the same.
     pub hash_tag: Option<String>,
@@ -112,6 +120,7 @@ impl RuleSpec {
             on_full: OnFull::default(),
             on_excess: OnExcess::Reject,
             on_store_error: OnStoreError::Open,
+            dedupe: None,
             hash_tag: None,
             overrides: Vec::new(),
         }
@@ -182,6 +191,13 @@ impl RuleSpec {
     #[must_use]
     pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.on_store_error = on_store_error;
+        self
+    }
+
+    /// Sets for how long a request that was admitted is answered the same again under its id.
+    #[must_use]
+    pub const fn dedupe(mut self, time: Micros) -> Self {
+        self.dedupe = Some(time);
         self
     }
 

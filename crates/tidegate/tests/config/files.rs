@@ -101,6 +101,7 @@ fn full() -> Vec<RuleSpec> {
         RuleSpec::new("drip", spec(Algorithm::LeakyBucket, 60, "60s"))
             .key(["user"])
             .hash_tag("user")
+            .dedupe(Micros::from_millis(1_500))
             .on_store_error(OnStoreError::Closed)
             .when("tenant", "acme")
             .when("*", "*")
