@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+#[cfg(feature = "redis")]
+use tidegate_core::Outcome;
 use tidegate_core::{Decision, Micros, Timestamp};
 
 use crate::few::Few;
@@ -120,6 +122,7 @@ pub struct Answer<'g> {
     pub(crate) allowed: bool,
     pub(crate) at: Timestamp,
     pub(crate) standing: Standing,
+    pub(crate) repeated: bool,
     pub(crate) matched: Few<Matched<'g>>,
 }
 
@@ -134,6 +137,13 @@ impl<'g> Answer<'g> {
     #[must_use]
     pub const fn at(&self) -> Timestamp {
         self.at
+    }
+
+    /// True when it is the answer that the same request got before, under the same id: nothing was taken
+    /// this time, and the figures are those of then. See [`Request::with_id`](crate::Request::with_id).
+    #[must_use]
+    pub const fn is_repeated(&self) -> bool {
+        self.repeated
     }
 
     /// True when no rule with a limit was enforced: the figures are absent.
@@ -203,6 +213,16 @@ impl<'g> Answer<'g> {
     pub fn delay(&self) -> Micros {
         let longest = self.enforced().map(|matched| matched.decision.delay()).max();
         longest.filter(|_| self.allowed).unwrap_or_default()
+    }
+
+    /// The work was held for the delay: none is told any more.
+    #[cfg(feature = "redis")]
+    pub(crate) fn release(&mut self) {
+        for matched in &mut self.matched {
+            if let Outcome::Allow { delay } = &mut matched.decision.outcome {
+                *delay = Micros::ZERO;
+            }
+        }
     }
 
     /// Least wait until all limiters are as good as new: the longest of all rules.

@@ -2,6 +2,7 @@
 
 mod bans;
 mod hold;
+mod repeats;
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::few::Few;
 use crate::key::{Fingerprint, Seed};
 use crate::observe::{Observer, Observers};
+use crate::once::{Answers, Once};
 use crate::request::{Descriptor, Request};
 use crate::rules::{Mode, Policy, PolicyRule};
 use crate::store::memory::{Ahead, Decided, Done, MemoryStore, Step};
@@ -47,6 +49,8 @@ pub struct Gate<C = SystemClock> {
     /// Who waits.
     pub(crate) lines: GateLines,
     bans: Bans<C>,
+    /// What requests were answered that may be asked again.
+    answers: Answers,
     observers: Observers,
 }
 
@@ -70,6 +74,7 @@ impl<C: Clock> Gate<C> {
             clock,
             lines: GateLines::new(),
             bans: Bans::none(),
+            answers: Answers::default(),
             observers: Observers::default(),
         }
     }
@@ -108,7 +113,7 @@ impl<C: Clock> Gate<C> {
     /// Decides and takes like [`Gate::check`], working out no figures: only whether the request goes on.
     #[must_use]
     pub fn admits(&self, request: &Request<'_>) -> bool {
-        let is_told = !self.observers.is_empty() || !self.bans.is_empty();
+        let is_told = !self.observers.is_empty() || !self.bans.is_empty() || request.id().is_some();
         let step = if is_told { Step::Ask } else { Step::Decide };
         self.decide(request, &self.clock, step).is_allowed()
     }
@@ -198,14 +203,25 @@ impl<C: Clock> Gate<C> {
         step: Step,
     ) -> (Few<Met>, Done) {
         let met = self.met(request);
-        if let Some(done) = self.banned(&met, clock) {
+        let once = self.once(request, &met);
+        if let Some(done) = self.without_asking(&met, once, clock) {
             return (met, done);
         }
         if !self.lines.are_idle() {
-            return self.step_behind(met, step);
+            return self.step_behind(met, once, step);
         }
-        let done = self.memory.step(&met, clock, step);
+        let done = self.step_at(&met, once, clock, step);
         (met, done)
+    }
+
+    /// One step over the limiters that are met, whoever waits for them.
+    fn step_at(&self, met: &[Met], once: Option<Once>, clock: &impl Clock, step: Step) -> Done {
+        match once {
+            None => self.memory.step(met, clock, step),
+            Some(once) => {
+                self.answers.step(once, clock, step, || self.memory.step(met, clock, step))
+            }
+        }
     }
 
     /// What came of a decision, as an answer; whoever is to know of it is told.
@@ -217,8 +233,8 @@ impl<C: Clock> Gate<C> {
     }
 
     /// One step over the limiters that are met, whoever waits for them.
-    pub(crate) fn step_now(&self, met: &[Met], step: Step) -> Done {
-        self.memory.step(met, &self.clock, step)
+    pub(crate) fn step_now(&self, met: &[Met], once: Option<Once>, step: Step) -> Done {
+        self.step_at(met, once, &self.clock, step)
     }
 
     /// A look ahead on a limiter that is met.
@@ -232,9 +248,10 @@ impl<C: Clock> Gate<C> {
 
     /// What came of a step, as an answer.
     pub(crate) fn answer(&self, met: &[Met], done: Done) -> Answer<'_> {
-        let decided = met.iter().zip(done.decisions);
-        let matched = decided.filter_map(|(met, decided)| self.matched(met, decided)).collect();
-        Answer { allowed: done.allowed, at: done.at, standing: Standing::Exact, matched }
+        let decided = met.iter().zip(&done.decisions);
+        let matched = decided.filter_map(|(met, decided)| self.matched(met, *decided)).collect();
+        let Done { allowed, at, repeated, .. } = done;
+        Answer { allowed, at, standing: Standing::Exact, repeated, matched }
     }
 
     fn matched(&self, met: &Met, decided: Decided) -> Option<Matched<'_>> {

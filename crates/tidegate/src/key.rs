@@ -51,6 +51,24 @@ impl Seed {
         Fingerprint::new(hasher.finish128().as_u128())
     }
 
+    /// The fingerprint of a request under its id: of each limiter it meets the rule, the fingerprint
+    /// and the cost are part of it.
+    pub(crate) fn of_request(
+        &self,
+        id: &str,
+        met: impl Iterator<Item = (usize, Fingerprint, u64)>,
+    ) -> Fingerprint {
+        let mut hasher = self.0;
+        hasher.write_u64(id.len() as u64);
+        hasher.write(id.as_bytes());
+        for (rule, print, cost) in met {
+            hasher.write_usize(rule);
+            hasher.write_u128(print.0);
+            hasher.write_u64(cost);
+        }
+        Fingerprint::new(hasher.finish128().as_u128())
+    }
+
     /// The fingerprint of a key in parts, each behind its length: `["a|b", "c"]` and `["a", "b|c"]`
     /// stay apart whatever bytes they hold.
     pub(crate) fn of_parts<'a>(&self, parts: impl Iterator<Item = &'a str>) -> Fingerprint {

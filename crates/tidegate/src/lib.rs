@@ -46,6 +46,7 @@ pub mod headers;
 mod key;
 mod limiter;
 mod observe;
+mod once;
 mod request;
 mod rules;
 mod shaper;
@@ -66,7 +67,7 @@ pub use limiter::{Ban, KeyedLimiter, Limiter, PlannedLimiter, Reservation, Under
 pub use observe::{Observer, RuleStatistics};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
-pub use request::{Descriptor, Request};
+pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError};
 pub use rules::{
     Mode, OnExcess, OnStoreError, OverrideSpec, Place, Policy, PolicyError, PolicyErrors,
     PolicyRule, Problem, RuleSpec,

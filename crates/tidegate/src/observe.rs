@@ -17,6 +17,9 @@ use crate::request::Request;
 /// decisions that were taken at the same time come at the same time, and in any order. A panic in it is
 /// the caller's: the decision stands, and what was taken stays taken.
 ///
+/// Of a request that is asked again under its id it is told as well, of what
+/// [is repeated](Answer::is_repeated): nothing was decided then, and nothing taken.
+///
 /// A function is an observer as well:
 ///
 /// ```

@@ -3,9 +3,12 @@
 mod away;
 mod replay;
 mod share;
+mod step;
+mod taking;
 mod under;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tidegate_core::{Decision, Timestamp};
@@ -13,24 +16,32 @@ use tidegate_core::{Decision, Timestamp};
 use crate::answer::{Answer, Matched, Standing};
 use crate::few::Few;
 use crate::gate::{Met, meet};
+use crate::observe::{Observer, Observers};
 use crate::request::Request;
 use crate::rules::{Policy, PolicyErrors};
-use crate::store::redis::script::{self, Call, Limiter, Step};
+use crate::store::memory::Done;
+use crate::store::redis::script::{self, Call, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent, key_of};
 use crate::store::settings::{SettingsError, StoreSettings};
+use crate::wait::GateLines;
 use away::{Away, Verb};
 pub use replay::SharedReplay;
+use step::{Asked, Store};
 
 /// A limiter that a request meets, by its key in the store.
-type KeyMet = Met<Vec<u8>>;
+pub(crate) type KeyMet = Met<Vec<u8>>;
 
 /// A policy in force, and the limiters of every key in a store that other nodes use as well.
 ///
 /// One decision is one step in the store, by the store's clock: however many nodes ask, and however
 /// wrong their own clocks are, no more is admitted than the limit. A request that the store does not
 /// answer in time is decided by each rule's own [`OnStoreError`](crate::OnStoreError), and its answer is
-/// marked [degraded](Answer::is_degraded). Nothing is asked twice: what was lost on the way may have been
-/// taken.
+/// marked [degraded](Answer::is_degraded).
+///
+/// What was lost on the way may have been taken, so it is not asked twice; but for a request with an id
+/// ([`Request::with_id`]), of which all rules that can refuse it remember the answer for at least the
+/// deadline ([`RuleSpec::dedupe`](crate::RuleSpec::dedupe)). What half of the deadline brings no answer
+/// to, or a lost connection, is then asked once more within the rest.
 ///
 /// ```no_run
 /// use tidegate::{Algorithm, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec, StoreSettings};
@@ -50,9 +61,11 @@ type KeyMet = Met<Vec<u8>>;
 /// ```
 #[derive(Debug)]
 pub struct SharedGate {
-    policy: Policy,
-    client: Client,
+    store: Store,
     away: Away,
+    /// Who waits in this process.
+    pub(crate) lines: GateLines,
+    observers: Observers,
     degraded: AtomicU64,
 }
 
@@ -76,19 +89,33 @@ impl SharedGate {
         }
         let away = Away::new(&policy, settings.nodes)?;
         let client = Client::begin(settings, Box::new(observer));
-        Ok(Self { policy, client, away, degraded: AtomicU64::new(0) })
+        Ok(Self {
+            store: Store { policy: Arc::new(policy), client, clock: away.clock() },
+            away,
+            lines: GateLines::new(),
+            observers: Observers::default(),
+            degraded: AtomicU64::new(0),
+        })
+    }
+
+    /// Tells an observer of every decision, those without the store ([`Answer::is_degraded`]) included:
+    /// see [`Gate::with_observer`](crate::Gate::with_observer), of which all holds here.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.add(observer);
+        self
     }
 
     /// The policy in force.
     #[must_use]
-    pub const fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> &Policy {
+        &self.store.policy
     }
 
     /// How the store is asked.
     #[must_use]
     pub fn settings(&self) -> &StoreSettings {
-        self.client.settings()
+        self.store.client.settings()
     }
 
     /// Requests decided so far without the store.
@@ -102,32 +129,33 @@ impl SharedGate {
     /// # Errors
     /// How the store was found then, if it was not fit; it goes on being looked at.
     pub async fn connected(&self) -> Result<(), StoreError> {
-        self.client.first_found().await
+        self.store.client.first_found().await
     }
 
     /// Ends when the store is fit: at once, unless it is away.
     pub async fn recovered(&self) {
-        self.client.fit().await;
+        self.store.client.fit().await;
     }
 
-    /// Decides a request and, when every rule admits it, takes its cost from all of them.
+    /// Ends when the store is away: at once, while it is.
+    pub(crate) async fn lost(&self) {
+        self.store.client.lost().await;
+    }
+
+    /// Decides a request and, when every rule admits it, takes its cost from all of them. Who asks this
+    /// way does not wait, and is refused behind those in this process who do
+    /// ([`SharedGate::acquire`]).
     pub async fn check(&self, request: &Request<'_>) -> Answer<'_> {
-        let met = self.met(request);
-        match self.step(&met, &[], Step::Ask, None).await {
-            Ok(done) => {
-                self.away.learn(&self.policy, &met, &done);
-                self.answer(&met, done)
-            }
-            Err(_) => self.without_store(&met, Verb::Ask),
-        }
+        let answer = self.at_once(&self.met(request), request.id()).await;
+        self.conclude(request, answer)
     }
 
-    /// What [`SharedGate::check`] would answer, taking nothing.
+    /// What [`SharedGate::check`] would answer if nobody waited, taking nothing.
     pub async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
-        match self.step(&met, &[], Step::Peek, None).await {
+        match self.look(&met, &[], request.id()).await {
             Ok(done) => self.answer(&met, done),
-            Err(_) => self.without_store(&met, Verb::Peek),
+            Err(_) => self.decided_away(&met, Verb::Peek, request.id()),
         }
     }
 
@@ -155,87 +183,118 @@ impl SharedGate {
         let actual = self.met(&Request::new(request.domain(), &costing_actual));
         let actual: Vec<_> = actual.iter().map(|met| met.cost).collect();
         let met = self.met(request);
-        let done = self.step(&met, &actual, Step::Settle, None).await?;
+        let done = self.store.step(&met, Asked::settle(&actual)).await?;
+        self.stir(&met);
         Ok(self.answer(&met, done))
     }
 
     /// Makes every limiter the request meets as good as new, in one atomic step; answers how many it
-    /// meets.
+    /// meets. Answers that are remembered stay so: see [`Request::with_id`].
     ///
     /// # Errors
     /// The store gave no answer. Whether they were reset is known only where nothing was sent.
     pub async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         let met = self.met(request);
         let keys: Vec<_> = met.iter().map(|met| met.print.clone()).collect();
-        self.away.forget(&self.policy, &met);
+        self.away.forget(self.policy(), &met);
         if !keys.is_empty() {
             let (script, keys) = Call::reset(keys);
-            self.client.run(&script, &keys, &[], self.client.deadline()).await?;
+            self.store.client.run(&script, &keys, &[], self.store.client.deadline()).await?;
         }
+        self.stir(&met);
         Ok(met.len())
     }
 
-    fn met(&self, request: &Request<'_>) -> Few<KeyMet> {
+    pub(crate) fn met(&self, request: &Request<'_>) -> Few<KeyMet> {
         let prefix = &self.settings().key_prefix;
-        meet(&self.policy, request, |rule, descriptor| key_of(prefix, rule, descriptor))
+        meet(self.policy(), request, |rule, descriptor| key_of(prefix, rule, descriptor))
     }
 
-    /// One step in the store over limiters; `actual` is what each turned out to cost.
-    async fn step(
+    /// The same limiter as it is known in this process.
+    pub(crate) fn in_process(&self, met: &KeyMet) -> Met {
+        self.away.met(met)
+    }
+
+    /// The time in this process.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.away.now()
+    }
+
+    /// Decides and takes, whoever waits.
+    pub(crate) async fn ask(
         &self,
         met: &[KeyMet],
-        actual: &[u64],
-        step: Step,
-        at: Option<Timestamp>,
+        id: Option<&str>,
     ) -> Result<script::Decided, StoreError> {
-        let actual = actual.iter().copied().chain(std::iter::repeat(0));
-        let limiters = met.iter().zip(actual).filter_map(|(met, actual)| {
-            let rule = self.policy.rules().get(met.rule)?.variant(met.variant);
-            let limiter = Limiter::new(&met.print, rule, met.cost)?.turned_out(actual);
-            Some(if met.enforced { limiter } else { limiter.shadow() })
-        });
-        let limiters: Vec<_> = limiters.collect();
-        if limiters.is_empty() {
-            let at = at.unwrap_or_else(|| self.away.now());
-            return Ok(script::Decided { allowed: true, at, decisions: Vec::new() });
-        }
-        self.run(&limiters, step, at).await
+        let done = self.store.step(met, Asked::new(Step::Ask, id)).await;
+        self.learnt(met, done)
     }
 
-    /// One step in the store over limiters, of which there is at least one.
-    async fn run(
+    /// The same for one who may be gone before it is decided, and then is to have taken nothing.
+    pub(crate) async fn take(
         &self,
-        limiters: &[Limiter<'_>],
-        step: Step,
-        at: Option<Timestamp>,
+        met: &[KeyMet],
+        id: Option<&str>,
     ) -> Result<script::Decided, StoreError> {
-        let (call, deadline) = (Call::new(limiters, step, at), self.client.deadline());
-        let run = async |call: &Call| {
-            let reply = self.client.run(&call.script, &call.keys, &call.args, deadline).await?;
-            call.answer(limiters, &reply).map_err(|error| StoreError::Answer(error.to_string()))
-        };
-        match run(&call).await? {
-            script::Answer::Decided(done) => Ok(done),
-            // Nothing was done: a limiter has yet to follow its changed rule.
-            script::Answer::Changed => match run(&call.amending()).await? {
-                script::Answer::Decided(done) => Ok(done),
-                script::Answer::Changed => Err(StoreError::Answer("changed twice".to_owned())),
-            },
-        }
+        let done = self.store.take(met, id).await;
+        self.learnt(met, done)
     }
 
-    fn answer(&self, met: &[KeyMet], done: script::Decided) -> Answer<'_> {
-        let decisions = done.decisions.into_iter().map(Some);
+    /// Looks at limiters, each for its cost, or for that of `costs`.
+    pub(crate) async fn look(
+        &self,
+        met: &[KeyMet],
+        costs: &[u64],
+        id: Option<&str>,
+    ) -> Result<script::Decided, StoreError> {
+        self.store.step(met, Asked { costs, ..Asked::new(Step::Peek, id) }).await
+    }
+
+    /// What the store admitted is known here as well, for while it is away.
+    fn learnt(
+        &self,
+        met: &[KeyMet],
+        done: Result<script::Decided, StoreError>,
+    ) -> Result<script::Decided, StoreError> {
+        if let Ok(done) = &done
+            && !done.repeated
+        {
+            self.away.learn(self.policy(), met, done);
+        }
+        done
+    }
+
+    pub(crate) fn answer(&self, met: &[KeyMet], done: script::Decided) -> Answer<'_> {
+        let matched = self.matched(met, done.decisions.into_iter().map(Some));
+        let (allowed, at, repeated) = (done.allowed, done.at, done.repeated);
+        Answer { allowed, at, standing: Standing::Exact, repeated, matched }
+    }
+
+    /// The refusal of one who waited, or stood behind those who do.
+    pub(crate) fn refused(&self, met: &[KeyMet], done: Done) -> Answer<'_> {
+        let decisions = done.decisions.into_iter().map(|decided| Some(decided.decision));
         let matched = self.matched(met, decisions);
-        Answer { allowed: done.allowed, at: done.at, standing: Standing::Exact, matched }
+        let (at, standing) = (done.at, Standing::Exact);
+        Answer { allowed: false, at, standing, repeated: false, matched }
     }
 
     /// What the rules themselves say while the store is away.
-    fn without_store(&self, met: &[KeyMet], verb: Verb) -> Answer<'_> {
+    pub(crate) fn without_store(&self, met: &[KeyMet], id: Option<&str>) -> Answer<'_> {
+        self.decided_away(met, Verb::Ask, id)
+    }
+
+    fn decided_away(&self, met: &[KeyMet], verb: Verb, id: Option<&str>) -> Answer<'_> {
         self.degraded.fetch_add(1, Relaxed);
-        let done = self.away.decide(&self.policy, met, verb);
+        let done = self.away.decide(self.policy(), met, verb, id);
         let matched = self.matched(met, done.decisions.into_iter());
-        Answer { allowed: done.allowed, at: done.at, standing: done.standing, matched }
+        let (allowed, at, repeated) = (done.allowed, done.at, done.repeated);
+        Answer { allowed, at, standing: done.standing, repeated, matched }
+    }
+
+    /// Whoever is to know of a decision is told.
+    pub(crate) fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
+        self.observers.tell(request, &answer);
+        answer
     }
 
     fn matched(
@@ -244,7 +303,7 @@ impl SharedGate {
         decisions: impl Iterator<Item = Option<Decision>>,
     ) -> Few<Matched<'_>> {
         let told = met.iter().zip(decisions).filter_map(|(met, decision)| {
-            let rule = self.policy.rules().get(met.rule)?;
+            let rule = self.policy().rules().get(met.rule)?;
             let (variant, cost, by) = (met.variant, met.cost, met.by);
             Some(Matched {
                 rule,

@@ -20,6 +20,8 @@ mod models;
 mod permits;
 mod planned;
 mod queue;
+#[cfg(feature = "redis")]
+mod shared;
 mod sync;
 mod turn;
 mod wish;

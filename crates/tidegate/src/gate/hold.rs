@@ -13,7 +13,7 @@ use crate::request::Request;
 ///
 /// Given back is what this request took, and nothing else. A limiter in shadow mode that would have
 /// refused took nothing. Where there was no room for a key of its own and others share its limiter,
-/// that keeps what it took.
+/// that keeps what it took. One whose answer is [repeated](Answer::is_repeated) took nothing.
 #[derive(Debug)]
 #[must_use = "dropped, the cost stays taken"]
 pub struct Charge<'a, C = SystemClock> {
@@ -129,6 +129,9 @@ impl<'a, C: Clock> Charge<'a, C> {
 
     /// Ends it with what the work did cost, for each descriptor: see [`Gate::settle`].
     pub fn settle(self, actual: u64) {
+        if self.answer.is_repeated() {
+            return;
+        }
         let met = self.gate.met_to_settle(&self.request, actual);
         let both = met.into_iter().zip(self.answer.matched());
         let taken = both.filter(|((met, actual), matched)| can_settle(matched, met.cost, *actual));

@@ -113,6 +113,8 @@ impl<C> RuleStatistics<C> {
 
 impl<C: Clock> Observer for RuleStatistics<C> {
     fn decided(&self, _: &Request<'_>, answer: &Answer<'_>) {
-        answer.matched().iter().for_each(|matched| self.count(answer, matched));
+        if !answer.is_repeated() {
+            answer.matched().iter().for_each(|matched| self.count(answer, matched));
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::answer::Standing;
 use crate::clock::{Clock, SystemClock};
 use crate::gate::Met;
 use crate::key::Seed;
+use crate::once::{self, Answers};
 use crate::rules::{OnStoreError, Policy};
 use crate::store::memory::{self, MemoryStore};
 use crate::store::redis::script;
@@ -19,6 +20,8 @@ const COME_BACK: Micros = Micros::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Away {
     memory: MemoryStore,
+    /// What requests were answered by it that may be asked again.
+    answers: Answers,
     seed: Seed,
     clock: SystemClock,
 }
@@ -35,6 +38,7 @@ pub(super) struct Done {
     pub(super) allowed: bool,
     pub(super) at: Timestamp,
     pub(super) standing: Standing,
+    pub(super) repeated: bool,
     pub(super) decisions: Vec<Option<Decision>>,
 }
 
@@ -42,7 +46,11 @@ impl Away {
     pub(super) fn new(policy: &Policy, nodes: u64) -> Result<Self, SharedGateError> {
         let clock = SystemClock::new();
         let memory = MemoryStore::new(&share::of(policy, nodes)?, &clock);
-        Ok(Self { memory, seed: Seed::random(), clock })
+        Ok(Self { memory, answers: Answers::default(), seed: Seed::random(), clock })
+    }
+
+    pub(super) fn clock(&self) -> SystemClock {
+        self.clock.clone()
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -70,7 +78,13 @@ impl Away {
     }
 
     /// All or nothing: a rule that is closed keeps those that are local from being charged.
-    pub(super) fn decide(&self, policy: &Policy, met: &[KeyMet], verb: Verb) -> Done {
+    pub(super) fn decide(
+        &self,
+        policy: &Policy,
+        met: &[KeyMet],
+        verb: Verb,
+        id: Option<&str>,
+    ) -> Done {
         let is_closed = |met: &KeyMet| on_store_error(policy, met) == OnStoreError::Closed;
         let refuses = |met: &KeyMet| is_closed(met) && met.enforced && met.cost > 0;
         let refused = met.iter().any(refuses);
@@ -79,7 +93,7 @@ impl Away {
             Verb::Ask | Verb::Peek => memory::Step::Peek,
         };
         let (places, local): (Vec<_>, Vec<_>) = self.local(policy, met).unzip();
-        let done = self.memory.step(&local, &self.clock, step);
+        let done = self.step(policy, &local, step, id);
         let mut decisions: Vec<_> =
             met.iter().map(|met| is_closed(met).then(|| closed(policy, met)).flatten()).collect();
         for (place, decided) in places.into_iter().zip(done.decisions) {
@@ -88,7 +102,29 @@ impl Away {
             }
         }
         let standing = if refused { Standing::Unavailable } else { Standing::Degraded };
-        Done { allowed: done.allowed && !refused, at: done.at, standing, decisions }
+        let (allowed, at, repeated) = (done.allowed && !refused, done.at, done.repeated);
+        Done { allowed, at, standing, repeated, decisions }
+    }
+
+    /// A step over the limiters that are decided in process, once for each id.
+    fn step(
+        &self,
+        policy: &Policy,
+        local: &[Met],
+        step: memory::Step,
+        id: Option<&str>,
+    ) -> memory::Done {
+        let run = || self.memory.step(local, &self.clock, step);
+        match id.and_then(|id| once::of(policy, &self.seed, id, local)) {
+            Some(once) => self.answers.step(once, &self.clock, step, run),
+            None => run(),
+        }
+    }
+
+    /// A limiter as it is known in process.
+    pub(super) fn met(&self, met: &KeyMet) -> Met {
+        let KeyMet { rule, variant, cost, enforced, by, .. } = *met;
+        Met { rule, variant, print: self.seed.of_bytes(&met.print), cost, enforced, by }
     }
 
     /// The limiters that are decided in process, each with its place in the request.
@@ -99,11 +135,7 @@ impl Away {
     ) -> impl Iterator<Item = (usize, Met)> + 'a {
         let is_local =
             |(_, met): &(usize, &KeyMet)| on_store_error(policy, met) == OnStoreError::Local;
-        met.iter().enumerate().filter(is_local).map(|(place, met)| {
-            let KeyMet { rule, variant, cost, enforced, by, .. } = *met;
-            let print = self.seed.of_bytes(&met.print);
-            (place, Met { rule, variant, print, cost, enforced, by })
-        })
+        met.iter().enumerate().filter(is_local).map(|(place, met)| (place, self.met(met)))
     }
 }
 

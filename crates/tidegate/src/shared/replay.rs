@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tidegate_core::Timestamp;
 
+use super::step::Asked;
 use super::{SharedGate, SharedGateError};
 use crate::answer::Answer;
 use crate::request::Request;
@@ -58,7 +59,9 @@ impl SharedReplay {
                 self.keys.insert(met.print.clone());
             }
         }
-        let done = self.gate.step(&met, &[], Step::Ask, Some(at)).await?;
+        self.keys.extend(self.gate.store.answer_key(&met, request.id()));
+        let asked = Asked { at: Some(at), ..Asked::new(Step::Ask, request.id()) };
+        let done = self.gate.store.step(&met, asked).await?;
         Ok(self.gate.answer(&met, done))
     }
 
@@ -72,7 +75,11 @@ impl SharedReplay {
         let at_once = if self.gate.settings().url.is_cluster() { 1 } else { AT_ONCE };
         for keys in keys.chunks(at_once) {
             let (script, keys) = Call::reset(keys.to_vec());
-            self.gate.client.run(&script, &keys, &[], self.gate.client.deadline()).await?;
+            self.gate
+                .store
+                .client
+                .run(&script, &keys, &[], self.gate.store.client.deadline())
+                .await?;
         }
         Ok(())
     }

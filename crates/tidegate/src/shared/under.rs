@@ -4,7 +4,7 @@ use tidegate_core::{Decision, Rule};
 
 use super::SharedGate;
 use crate::limiter::UNLIMITED;
-use crate::store::redis::script::{Limiter, Step};
+use crate::store::redis::script::Limiter;
 use crate::store::redis::{StoreError, key_in};
 
 impl SharedGate {
@@ -37,7 +37,7 @@ impl SharedGate {
     ) -> Result<Decision, StoreError> {
         let key = key_in(&self.settings().key_prefix, namespace, key);
         let Some(limiter) = Limiter::new(&key, rule, cost) else { return Ok(UNLIMITED) };
-        let done = self.run(&[limiter], Step::Ask, None).await?;
+        let done = self.store.ask(limiter).await?;
         let none = || StoreError::Answer("no figures".to_owned());
         done.decisions.into_iter().next().ok_or_else(none)
     }

@@ -31,6 +31,8 @@ use crate::clock::{Clock, Reading};
 use crate::few::Few;
 use crate::gate::Met;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
+#[cfg(feature = "redis")]
+pub(crate) use ahead::ahead_of_told;
 pub(crate) use ahead::{Ahead, Foreseen};
 use budget::Budget;
 use build::Build;
@@ -66,6 +68,8 @@ impl Decided {
 pub(crate) struct Done {
     pub(crate) allowed: bool,
     pub(crate) at: Timestamp,
+    /// Whether it is what the same request was answered before, under its id.
+    pub(crate) repeated: bool,
     pub(crate) decisions: Few<Decided>,
 }
 
@@ -88,7 +92,7 @@ impl MemoryStore {
     /// Runs one step over all limiters of `met`, which names none twice.
     pub(crate) fn step(&self, met: &[Met], clock: &impl Clock, step: Step) -> Done {
         match met {
-            [] => Done { allowed: true, at: clock.now(), decisions: Few::new() },
+            [] => Done { allowed: true, at: clock.now(), repeated: false, decisions: Few::new() },
             [one] => self.step_with_one(one, clock, step),
             several => self.step_with_all(several, clock, |_| step),
         }
@@ -106,7 +110,7 @@ impl MemoryStore {
 
     fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
         let Some(table) = self.table(met) else {
-            return Done { allowed: true, at: clock.now(), decisions: Few::new() };
+            return Done { allowed: true, at: clock.now(), repeated: false, decisions: Few::new() };
         };
         let one = table.one(met.print, met.cost, step, Reading::of(clock));
         self.tidy_if(one.overloaded, one.at);
@@ -114,6 +118,7 @@ impl MemoryStore {
         Done {
             allowed: one.verdict.is_allowed() || !met.enforced,
             at: one.at,
+            repeated: false,
             decisions: decided.into_iter().collect(),
         }
     }
@@ -155,7 +160,7 @@ impl MemoryStore {
         // be held by somebody who waits for a later table.
         holds.into_iter().rev().for_each(|hold| hold.release(at));
         self.tidy_if(short, at);
-        Done { allowed, at, decisions }
+        Done { allowed, at, repeated: false, decisions }
     }
 
     /// When there was no room: looks for some in one table after another, for tables share caps, and

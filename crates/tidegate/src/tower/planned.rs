@@ -61,12 +61,14 @@ fn told_by<C, T>(
         elsewhere: decided.elsewhere,
     });
     let (allowed, at) = (done.allowed, done.at);
-    told(&Answer { allowed, at, standing: Standing::Exact, matched: matched.into_iter().collect() })
+    let (standing, matched) = (Standing::Exact, matched.into_iter().collect());
+    told(&Answer { allowed, at, standing, repeated: false, matched })
 }
 
 /// The answer to a request that comes from nobody: it meets no limiter.
 fn nothing(at: Timestamp) -> Answer<'static> {
-    Answer { allowed: true, at, standing: Standing::Exact, matched: Default::default() }
+    let (standing, matched) = (Standing::Exact, Default::default());
+    Answer { allowed: true, at, standing, repeated: false, matched }
 }
 
 impl<C: Clock + 'static> Door for Planned<C> {

@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::door::{Door, Stop, foresee, refuse};
+use super::door::{AtHand, Door, Stop, foresee, refuse};
 use super::drive::Progress;
 use super::hall::Hall;
 use super::turn::Place;
@@ -33,27 +33,11 @@ pub(super) struct Asking<'a, 'l, D: Door> {
     pub(super) place: &'a mut Place,
 }
 
-impl<D: Door> Asking<'_, '_, D> {
+impl<D: AtHand> Asking<'_, '_, D> {
     /// Takes what it came for, or waits, or gives up.
     pub(super) fn poll(mut self, now: Timestamp, waker: Waker) -> Progress<Done> {
         self.tidy(now);
         self.ask().unwrap_or_else(|(seen, obstacles)| self.wait_or_give_up(seen, &obstacles, waker))
-    }
-
-    /// Puts out of its lines who is far too late. One who was put out arrives anew.
-    fn tidy(&mut self, now: Timestamp) {
-        for stop in self.door.stops() {
-            self.hall.put_out(&stop.line, now);
-        }
-        let ticket = self.place.ticket;
-        let stop = self.place.stands.and_then(|stands| self.door.stops().get(stands));
-        let holds = |stop: &Stop<D::Line>| {
-            self.hall.line(&stop.line).is_some_and(|line| line.holds(ticket))
-        };
-        if stop.is_some_and(|stop| !holds(stop)) {
-            self.place.stands = None;
-            self.place.ticket = self.hall.ticket();
-        }
     }
 
     /// Asks, unless somebody stands before it; else tells what is in its way.
@@ -76,6 +60,41 @@ impl<D: Door> Asking<'_, '_, D> {
         // Somebody who had found nobody waiting was quicker.
         let obstacles = self.obstacles(&done);
         Err((done, obstacles))
+    }
+}
+
+impl<D: Door> Asking<'_, '_, D> {
+    /// Whether somebody stands before it, so that it need not ask.
+    #[cfg(feature = "redis")]
+    pub(super) fn is_behind(&mut self, now: Timestamp) -> bool {
+        self.tidy(now);
+        let ticket = self.place.ticket;
+        self.door.stops().iter().any(|stop| self.hall.has_before(&stop.line, ticket))
+    }
+
+    /// Waits, or gives up, after its limiters were asked, or `looked` at because somebody stood before
+    /// it; `None` where nobody does any more, so that it can ask.
+    #[cfg(feature = "redis")]
+    pub(super) fn hear(mut self, seen: Done, looked: bool, waker: Waker) -> Option<Progress<Done>> {
+        let obstacles = self.obstacles(&seen);
+        let is_free = looked && !obstacles.iter().any(|obstacle| obstacle.is_behind);
+        (!is_free).then(|| self.wait_or_give_up(seen, &obstacles, waker))
+    }
+
+    /// Puts out of its lines who is far too late. One who was put out arrives anew.
+    fn tidy(&mut self, now: Timestamp) {
+        for stop in self.door.stops() {
+            self.hall.put_out(&stop.line, now);
+        }
+        let ticket = self.place.ticket;
+        let stop = self.place.stands.and_then(|stands| self.door.stops().get(stands));
+        let holds = |stop: &Stop<D::Line>| {
+            self.hall.line(&stop.line).is_some_and(|line| line.holds(ticket))
+        };
+        if stop.is_some_and(|stop| !holds(stop)) {
+            self.place.stands = None;
+            self.place.ticket = self.hall.ticket();
+        }
     }
 
     /// The limiters that are in its way.

@@ -2,6 +2,7 @@
 
 use tidegate_core::{Decision, Micros, Outcome};
 
+use super::hall::Hall;
 use super::lines::{LineKey, Lines};
 use super::queue::Ticket;
 use crate::limiter::decision_of;
@@ -36,9 +37,6 @@ pub(crate) trait Door {
     /// The limiters that can refuse it.
     fn stops(&self) -> &[Stop<Self::Line>];
 
-    /// One atomic step over all limiters.
-    fn step(&self, step: Step) -> Done;
-
     /// A look ahead on one limiter; `None` where there is none.
     fn ahead(&self, stop: &Stop<Self::Line>) -> Option<Box<dyn Ahead>>;
 
@@ -47,6 +45,12 @@ pub(crate) trait Door {
 
     /// Whether the time for which it is held is part of how long it may wait.
     fn delay_is_waiting(&self) -> bool;
+}
+
+/// A door to limiters that answer at once, so that all lines can be held meanwhile.
+pub(crate) trait AtHand: Door {
+    /// One atomic step over all limiters.
+    fn step(&self, step: Step) -> Done;
 }
 
 /// When `stop` lets a request through, behind those before it in the line who cost `before`; `None` is
@@ -74,22 +78,28 @@ pub(super) fn refuse(decision: &mut Decision, wait: Option<Micros>) {
 
 /// A step of one who does not wait: behind all who do, it is refused, and told when its turn would
 /// come.
-pub(crate) fn step_behind<D: Door>(door: &D, step: Step) -> Done {
+pub(crate) fn step_behind<D: AtHand>(door: &D, step: Step) -> Done {
     if door.stops().iter().all(|stop| door.lines().is_idle(&stop.line)) {
         return door.step(step);
     }
     let hall = door.lines().enter();
-    let is_behind = |stop: &&Stop<D::Line>| hall.len(&stop.line) > 0;
-    let stops: Vec<_> = door.stops().iter().filter(is_behind).collect();
-    if stops.is_empty() {
+    if door.stops().iter().all(|stop| hall.len(&stop.line) == 0) {
         return door.step(step);
     }
     let mut seen = door.step(Step::Peek);
     seen.allowed = false;
-    if step == Step::Decide {
-        return seen;
+    if step != Step::Decide {
+        refuse_behind(door, &hall, &mut seen);
     }
-    for stop in stops {
+    seen
+}
+
+/// Refuses one who does not wait, at each limiter for which somebody does, and tells when its turn would
+/// come; whether there is any such limiter.
+pub(super) fn refuse_behind<D: Door>(door: &D, hall: &Hall<'_, D::Line>, seen: &mut Done) -> bool {
+    let mut is_behind = false;
+    for stop in door.stops().iter().filter(|stop| hall.len(&stop.line) > 0) {
+        (is_behind, seen.allowed) = (true, false);
         let before =
             hall.line(&stop.line).into_iter().flat_map(|line| line.costs_before(Ticket::MAX));
         let foreseen = foresee(door, stop, before);
@@ -100,7 +110,7 @@ pub(crate) fn step_behind<D: Door>(door: &D, step: Step) -> Done {
             decided.decision.remaining = 0;
         }
     }
-    seen
+    is_behind
 }
 
 /// A limiter by itself, whatever it is kept in.
@@ -173,12 +183,6 @@ impl<K: LineKey, S: Source> Door for Single<'_, K, S> {
         self.stop.as_slice()
     }
 
-    fn step(&self, step: Step) -> Done {
-        let one = self.source.one(self.cost, step);
-        let decisions = Decided::by(&one).into_iter().collect();
-        Done { allowed: one.verdict.is_allowed(), at: one.at, decisions }
-    }
-
     fn ahead(&self, _stop: &Stop<K>) -> Option<Box<dyn Ahead>> {
         self.source.ahead()
     }
@@ -189,5 +193,13 @@ impl<K: LineKey, S: Source> Door for Single<'_, K, S> {
 
     fn delay_is_waiting(&self) -> bool {
         true
+    }
+}
+
+impl<K: LineKey, S: Source> AtHand for Single<'_, K, S> {
+    fn step(&self, step: Step) -> Done {
+        let one = self.source.one(self.cost, step);
+        let decisions = Decided::by(&one).into_iter().collect();
+        Done { allowed: one.verdict.is_allowed(), at: one.at, repeated: false, decisions }
     }
 }

@@ -8,14 +8,14 @@ use std::thread::{self, Thread};
 
 use tidegate_core::{Micros, Outcome, Timestamp};
 
-use super::door::{Door, step_behind};
+use super::door::{AtHand, Door, step_behind};
 use super::turn::Turn;
 use crate::clock::{Park, Sleep, Timer};
 use crate::store::memory::{Done, Step};
 
 /// Waits as a task; ends when the work may run, or is refused. Dropped while it waits, it leaves no
 /// trace; dropped while an admitted request is held, that keeps its slot.
-pub(crate) async fn wait<D: Door>(door: D, timer: &impl Timer) -> Done {
+pub(crate) async fn wait<D: AtHand>(door: D, timer: &impl Timer) -> Done {
     if never_waits(&door) {
         let mut done = step_behind(&door, Step::Ask);
         hold(&door, &mut done, timer).await;
@@ -28,14 +28,14 @@ pub(crate) async fn wait<D: Door>(door: D, timer: &impl Timer) -> Done {
 }
 
 /// The same, but ends when it is admitted: the work must be held for the delay that is told.
-pub(crate) async fn wait_in_line<D: Door>(door: D, timer: &impl Timer) -> Done {
+pub(crate) async fn wait_in_line<D: AtHand>(door: D, timer: &impl Timer) -> Done {
     if never_waits(&door) {
         return step_behind(&door, Step::Ask);
     }
     turn_of(&mut Turn::new(door), timer).await
 }
 
-async fn turn_of<D: Door>(turn: &mut Turn<D>, timer: &impl Timer) -> Done {
+async fn turn_of<D: AtHand>(turn: &mut Turn<D>, timer: &impl Timer) -> Done {
     let mut alarm = Alarm::default();
     poll_fn(|context| alarm.drive(timer, context, |now, waker| turn.poll(now, waker))).await
 }
@@ -53,7 +53,7 @@ fn never_waits<D: Door>(door: &D) -> bool {
 }
 
 /// What [`wait`] does, by blocking the thread.
-pub(crate) fn wait_blocking<D: Door>(door: D, clock: &impl Park) -> Done {
+pub(crate) fn wait_blocking<D: AtHand>(door: D, clock: &impl Park) -> Done {
     let mut turn = Turn::new(door);
     let mut done = block(clock, |now, waker| turn.poll(now, waker));
     let runs_at = release(turn.door(), &mut done);

@@ -2,7 +2,7 @@
 
 use tidegate_core::Micros;
 
-use super::door::{Door, Patience, Stop, step_behind};
+use super::door::{AtHand, Door, Patience, Stop, step_behind};
 use super::drive::{wait, wait_blocking, wait_in_line};
 use super::lines::{LineKey, Lines};
 use crate::answer::Answer;
@@ -10,8 +10,9 @@ use crate::clock::{Clock, Park, Timer};
 use crate::few::Few;
 use crate::gate::{Gate, Met};
 use crate::key::Fingerprint;
+use crate::once::Once;
 use crate::request::Request;
-use crate::rules::OnExcess;
+use crate::rules::{OnExcess, Policy};
 use crate::store::memory::{Ahead, Done, Step};
 
 /// Which limiter a line of a gate stands before.
@@ -61,7 +62,9 @@ impl<C: Clock> Gate<C> {
     pub fn check_unless_waiting(&self, request: &Request<'_>) -> Option<Answer<'_>> {
         let (met, done) = self.step(request, self.clock(), Step::Ask);
         let longest = request.longest_wait();
-        let waits = |met: &Met| can_refuse(met) && !self.patience(met, longest).wait.is_zero();
+        let waits = |met: &Met| {
+            can_refuse(met) && !patience(self.policy(), met.rule, longest).wait.is_zero()
+        };
         if !done.allowed && met.iter().any(waits) {
             return None;
         }
@@ -70,8 +73,13 @@ impl<C: Clock> Gate<C> {
 
     /// A step of one who does not wait, while others do.
     #[cold]
-    pub(crate) fn step_behind(&self, met: Few<Met>, step: Step) -> (Few<Met>, Done) {
-        let door = self.door(met, Micros::ZERO);
+    pub(crate) fn step_behind(
+        &self,
+        met: Few<Met>,
+        once: Option<Once>,
+        step: Step,
+    ) -> (Few<Met>, Done) {
+        let door = self.door(met, once, Micros::ZERO);
         let done = step_behind(&door, step);
         (door.met, done)
     }
@@ -82,25 +90,37 @@ impl<C: Clock> Gate<C> {
     }
 
     /// The way to these limiters for a request that may wait for so long where their rules let it.
-    fn door(&self, met: Few<Met>, max_wait: Micros) -> ToGate<'_, C> {
-        let all = met.iter().enumerate().filter(|(_, met)| can_refuse(met));
-        let stops = all.map(|(place, met)| Stop {
-            line: line_of(met),
-            cost: met.cost,
-            patience: self.patience(met, max_wait),
-            place,
-        });
-        ToGate { gate: self, stops: stops.collect(), met }
+    fn door(&self, met: Few<Met>, once: Option<Once>, max_wait: Micros) -> ToGate<'_, C> {
+        let stops = stops_of(self.policy(), &met, max_wait, line_of);
+        ToGate { gate: self, stops, met, once }
     }
+}
 
-    /// How long a rule lets a request wait that is too much for it.
-    fn patience(&self, met: &Met, max_wait: Micros) -> Patience {
-        match self.policy().rules().get(met.rule).map(|rule| rule.spec().on_excess) {
-            Some(OnExcess::Wait { wait, max_waiters }) => {
-                Patience { wait: wait.min(max_wait), max_waiters }
-            }
-            Some(OnExcess::Reject) | None => Patience { wait: Micros::ZERO, max_waiters: 0 },
+/// The limiters that can refuse a request, which wants to wait for so long at most; `line_of` is which
+/// line stands before each.
+pub(super) fn stops_of<K>(
+    policy: &Policy,
+    met: &[Met<K>],
+    max_wait: Micros,
+    line_of: impl Fn(&Met<K>) -> GateLine,
+) -> Vec<Stop<GateLine>> {
+    let all = met.iter().enumerate().filter(|(_, met)| can_refuse(met));
+    let stop = |(place, met): (usize, &Met<K>)| Stop {
+        line: line_of(met),
+        cost: met.cost,
+        patience: patience(policy, met.rule, max_wait),
+        place,
+    };
+    all.map(stop).collect()
+}
+
+/// How long a rule lets a request wait that is too much for it, and wants to wait for so long at most.
+fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patience {
+    match policy.rules().get(rule).map(|rule| rule.spec().on_excess) {
+        Some(OnExcess::Wait { wait, max_waiters }) => {
+            Patience { wait: wait.min(max_wait), max_waiters }
         }
+        Some(OnExcess::Reject) | None => Patience { wait: Micros::ZERO, max_waiters: 0 },
     }
 }
 
@@ -144,9 +164,10 @@ impl<C: Timer> Gate<C> {
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
-        let done = match self.banned(&met, self.clock()) {
+        let once = self.once(request, &met);
+        let done = match self.without_asking(&met, once, self.clock()) {
             Some(done) => done,
-            None => wait(self.door(met.clone(), request.longest_wait()), self.clock()).await,
+            None => wait(self.door(met.clone(), once, request.longest_wait()), self.clock()).await,
         };
         self.conclude(request, &met, done)
     }
@@ -162,10 +183,12 @@ impl<C: Timer> Gate<C> {
 
     async fn wait_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
-        let done = match self.banned(&met, self.clock()) {
+        let once = self.once(request, &met);
+        let done = match self.without_asking(&met, once, self.clock()) {
             Some(done) => done,
             None => {
-                wait_in_line(self.door(met.clone(), request.longest_wait()), self.clock()).await
+                let door = self.door(met.clone(), once, request.longest_wait());
+                wait_in_line(door, self.clock()).await
             }
         };
         self.conclude(request, &met, done)
@@ -176,20 +199,23 @@ impl<C: Park> Gate<C> {
     /// What [`Gate::acquire`] does, by blocking the thread.
     pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
-        let done = match self.banned(&met, self.clock()) {
+        let once = self.once(request, &met);
+        let done = match self.without_asking(&met, once, self.clock()) {
             Some(done) => done,
-            None => wait_blocking(self.door(met.clone(), request.longest_wait()), self.clock()),
+            None => {
+                wait_blocking(self.door(met.clone(), once, request.longest_wait()), self.clock())
+            }
         };
         self.conclude(request, &met, done)
     }
 }
 
 /// Whether a limiter may refuse the request, and so have it wait.
-const fn can_refuse(met: &Met) -> bool {
+const fn can_refuse<K>(met: &Met<K>) -> bool {
     met.enforced && met.cost > 0
 }
 
-const fn line_of(met: &Met) -> GateLine {
+pub(super) const fn line_of(met: &Met) -> GateLine {
     GateLine { rule: met.rule, variant: met.variant, print: met.print }
 }
 
@@ -198,6 +224,7 @@ const fn line_of(met: &Met) -> GateLine {
 struct ToGate<'g, C> {
     gate: &'g Gate<C>,
     met: Few<Met>,
+    once: Option<Once>,
     stops: Vec<Stop<GateLine>>,
 }
 
@@ -212,10 +239,6 @@ impl<C: Clock> Door for ToGate<'_, C> {
         &self.stops
     }
 
-    fn step(&self, step: Step) -> Done {
-        self.gate.step_now(&self.met, step)
-    }
-
     fn ahead(&self, stop: &Stop<GateLine>) -> Option<Box<dyn Ahead>> {
         self.gate.look_ahead(self.met.get(stop.place)?)
     }
@@ -227,5 +250,11 @@ impl<C: Clock> Door for ToGate<'_, C> {
 
     fn delay_is_waiting(&self) -> bool {
         false
+    }
+}
+
+impl<C: Clock> AtHand for ToGate<'_, C> {
+    fn step(&self, step: Step) -> Done {
+        self.gate.step_now(&self.met, self.once, step)
     }
 }

@@ -3,7 +3,7 @@
 use tidegate_core::{Decision, Micros};
 
 #[cfg(feature = "tower")]
-use super::door::Door as _;
+use super::door::AtHand as _;
 use super::door::{Patience, Single, Source, step_behind};
 use super::drive::{wait, wait_blocking};
 use crate::clock::{Clock, Park, Timer};

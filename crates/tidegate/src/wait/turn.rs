@@ -5,7 +5,7 @@ use std::task::Waker;
 use tidegate_core::Timestamp;
 
 use super::asking::Asking;
-use super::door::Door;
+use super::door::{AtHand, Door};
 use super::drive::Progress;
 use super::queue::Ticket;
 use crate::store::memory::Done;
@@ -34,10 +34,8 @@ impl<D: Door> Turn<D> {
         Self { door, place: None }
     }
 
-    /// Takes what it came for if its turn has come, else waits or gives up. Not to be called again
-    /// once it is done.
-    pub(super) fn poll(&mut self, now: Timestamp, waker: &Waker) -> Progress<Done> {
-        let waker = waker.clone();
+    /// Holds all lines; who comes for the first time is given a ticket.
+    fn held<T>(&mut self, now: Timestamp, with: impl FnOnce(Asking<'_, '_, D>) -> T) -> T {
         let mut hall = self.door.lines().enter();
         let place = self.place.get_or_insert_with(|| Place {
             ticket: hall.ticket(),
@@ -45,12 +43,66 @@ impl<D: Door> Turn<D> {
             deadline: Timestamp::MAX,
             stands: None,
         });
-        Asking { door: &self.door, hall: &mut hall, place }.poll(now, waker)
+        with(Asking { door: &self.door, hall: &mut hall, place })
     }
 
     /// The door it leads to.
     pub(super) const fn door(&self) -> &D {
         &self.door
+    }
+}
+
+impl<D: AtHand> Turn<D> {
+    /// Takes what it came for if its turn has come, else waits or gives up. Not to be called again
+    /// once it is done.
+    pub(super) fn poll(&mut self, now: Timestamp, waker: &Waker) -> Progress<Done> {
+        let waker = waker.clone();
+        self.held(now, |asking| asking.poll(now, waker))
+    }
+}
+
+/// For a door whose limiters do not answer at once: what they told is brought here, and lines are held
+/// only for as long as it takes to make something of it.
+#[cfg(feature = "redis")]
+impl<D: Door> Turn<D> {
+    /// Whether somebody stands before it. Who comes for the first time arrives here.
+    pub(super) fn is_behind(&mut self, now: Timestamp) -> bool {
+        self.held(now, |mut asking| asking.is_behind(now))
+    }
+
+    /// What those cost who stand before it at each limiter, with the places of those.
+    pub(super) fn costs_before(&self) -> Vec<(usize, u64)> {
+        let ticket = self.place.as_ref().map_or(Ticket::MAX, |place| place.ticket);
+        let hall = self.door.lines().enter();
+        let costs = self.door.stops().iter().map(|stop| {
+            let before = hall.line(&stop.line).into_iter();
+            let costs = before.flat_map(|line| line.costs_before(ticket));
+            (stop.place, costs.fold(0, u64::saturating_add))
+        });
+        costs.collect()
+    }
+
+    /// Waits or gives up, after what its limiters told, which were asked, or only `looked` at; `None`
+    /// where it can ask, for nothing is in its way. Not to be called again once it is done.
+    pub(super) fn hear(
+        &mut self,
+        seen: Done,
+        looked: bool,
+        now: Timestamp,
+        waker: &Waker,
+    ) -> Option<Progress<Done>> {
+        let waker = waker.clone();
+        self.held(now, |asking| asking.hear(seen, looked, waker))
+    }
+
+    /// The number of the stop in whose line it stands.
+    pub(super) fn stands(&self) -> Option<usize> {
+        self.place.as_ref()?.stands
+    }
+
+    /// The same door, to be told what was seen behind it.
+    pub(super) const fn door_mut(&mut self) -> &mut D {
+        &mut self.door
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Server, check, gate_over, rule};
-use tidegate::{Algorithm, Micros, RuleSpec, SharedGate, Spec};
+use tidegate::{Algorithm, Descriptor, Micros, Request, RuleSpec, SharedGate, Spec};
 
 /// Two primaries, each with half of the slots.
 struct Cluster([Server; 2]);
@@ -44,7 +44,18 @@ impl Cluster {
 
 fn bucket(name: &str) -> RuleSpec {
     let spec = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(86_400));
-    RuleSpec::new(name, spec).key(["user"])
+    RuleSpec::new(name, spec).key(["user"]).dedupe(Micros::from_secs(600))
+}
+
+/// Asks twice under one id: the second time it is told the first answer, wherever its keys live.
+async fn asks_again(gate: &SharedGate, user: &str) {
+    let entries = [("user", user)];
+    let descriptors = [Descriptor::new(&entries)];
+    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    for repeated in [false, true] {
+        let answer = gate.check(&request).await;
+        assert!(answer.is_repeated() == repeated && !answer.is_degraded(), "{answer:?}");
+    }
 }
 
 async fn remaining(gate: &SharedGate, user: &str) -> u64 {
@@ -62,6 +73,9 @@ async fn keys_on_every_node_are_decided_and_none_on_a_wrong_one() {
             assert_eq!(remaining(&gate, &format!("u{user}")).await, 9 - round);
         }
     }
+    for user in 0..20 {
+        asks_again(&gate, &format!("u{user}")).await;
+    }
     assert_eq!(events.told(), Vec::<String>::new());
     let keys = cluster.0.each_ref().map(|node| node.run::<u64>(&["DBSIZE"]));
     assert!(keys.iter().all(|keys| *keys >= 3), "both nodes hold some: {keys:?}");
@@ -76,6 +90,7 @@ async fn rules_that_are_tagged_alike_meet_in_one_slot_and_others_are_told() {
         let user = format!("{{u{user}}}");
         assert_eq!(remaining(&gate, &user).await, 9);
         assert_eq!(check(&gate, &user, 1).await.matched().len(), 2);
+        asks_again(&gate, &user).await;
     }
     let apart = ["a", "b", "c"].map(bucket);
     let (gate, told) = gate_over(&cluster.url(), apart.to_vec()).await;

@@ -3,6 +3,9 @@
 
 mod away;
 mod cluster;
+mod ids;
+mod in_turn;
+mod lost;
 mod reached;
 mod server;
 mod shared;

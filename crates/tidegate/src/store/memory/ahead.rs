@@ -1,6 +1,8 @@
 //! A look ahead: a copy of a limiter's state, on which those who wait are played through in order.
 
 use tidegate_core::{Micros, Room, Timestamp, Verdict};
+#[cfg(feature = "redis")]
+use tidegate_core::{Rule, Told, Visitor};
 
 /// Waits taken one after another before what was found is told as it is. A room's wait is the least
 /// that suffices, so that one is enough; more are for a sum that was rounded.
@@ -28,6 +30,19 @@ pub(super) fn ahead<R: Room>(room: &R, slot: Option<R::State>, now: Timestamp) -
     let mut state = slot.unwrap_or_else(|| room.fresh(now));
     let at = room.advance(&mut state, now);
     Box::new(Copied { room, state, now, at })
+}
+
+/// The look ahead from the numbers that a script told of a state; `None` where they are none.
+#[cfg(feature = "redis")]
+pub(crate) fn ahead_of_told(rule: &Rule, told: &Told) -> Option<Box<dyn Ahead>> {
+    struct Recalled<'a>(&'a Told);
+    impl Visitor for Recalled<'_> {
+        type Out = Option<Box<dyn Ahead>>;
+        fn visit<R: Room>(self, room: &R) -> Self::Out {
+            Some(ahead(room, Some(room.recalled(&self.0.words)?), self.0.now))
+        }
+    }
+    rule.visit(Recalled(told))?
 }
 
 /// A copy, and the instant it has been played to.

@@ -20,6 +20,7 @@ use crate::store::settings::StoreSettings;
 pub(super) type Found = Option<Result<(), StoreError>>;
 
 /// A store that is connected to, left alone while it is away, and looked after.
+#[derive(Clone)]
 pub(crate) struct Client(Arc<Shared>);
 
 /// What requests and the one that looks after the store share.
@@ -63,6 +64,12 @@ impl Client {
     pub(crate) async fn fit(&self) {
         let fit = |found: &Found| matches!(found, Some(Ok(()))).then_some(());
         self.until(fit).await;
+    }
+
+    /// Ends when the store is found away: at once, while it is.
+    pub(crate) async fn lost(&self) {
+        let lost = |found: &Found| matches!(found, Some(Err(_))).then_some(());
+        self.until(lost).await;
     }
 
     async fn until<T>(&self, told: impl Fn(&Found) -> Option<T>) -> T {

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::request::Descriptor;
 use crate::rules::PolicyRule;
+use crate::store::redis::script::Limiter;
 
 /// Longer ones are replaced by a digest, in bytes.
 const LONGEST: usize = 200;
@@ -42,6 +43,41 @@ pub(crate) fn key_in(prefix: &str, namespace: &str, key: &[u8]) -> Vec<u8> {
         chunk.invalid().iter().for_each(|byte| escape_byte(*byte, &mut escaped));
     }
     format!("{prefix}#{namespace}:{}", shortened(escaped, "#")).into_bytes()
+}
+
+/// The key under which the answer to a request of an id is remembered: in the slot of its first limiter,
+/// `{prefix}{tag of that}?digest`. No limiter's key is like it.
+pub(crate) fn answer_key(prefix: &str, id: &str, limiters: &[Limiter<'_>]) -> Vec<u8> {
+    let first = limiters.first().map_or(&[][..], |first| first.identity().0);
+    let mut key = prefix.as_bytes().to_vec();
+    match first.iter().position(|byte| *byte == b'{') {
+        Some(begins) => {
+            let tag = first[begins..].split_inclusive(|byte| *byte == b'}').next();
+            key.extend_from_slice(tag.unwrap_or_default());
+        }
+        // The whole key is what chooses its slot.
+        None => key.extend([b"{", first, b"}"].concat()),
+    }
+    let digest = request_digest(id, limiters);
+    key.extend(format!("?{:032x}", digest).into_bytes());
+    key
+}
+
+/// What makes a request the same: its id, and each limiter's key, cost and figures.
+fn request_digest(id: &str, limiters: &[Limiter<'_>]) -> u128 {
+    let mut digest = Sha256::new();
+    let mut add = |part: &[u8]| {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    };
+    add(id.as_bytes());
+    for (key, cost, figures) in limiters.iter().map(Limiter::identity) {
+        add(key);
+        add(&cost.to_le_bytes());
+        add(&figures.unwrap_or_default());
+    }
+    let digest = digest.finalize();
+    digest.iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte))
 }
 
 fn tag(value: &str, key: &mut String) {
@@ -140,6 +176,30 @@ mod tests {
         };
         assert_eq!(tagged("one"), tagged("two"));
         assert_eq!(tagged("one"), "=%7Dx%7B");
+    }
+
+    #[test]
+    fn an_answer_lives_in_the_slot_of_the_first_limiter_and_is_that_requests_alone() {
+        let of = |limit| Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(1));
+        let rule = |limit| tidegate_core::Rule::new(of(limit)).unwrap();
+        let (ten, nine) = (rule(10), rule(9));
+        let key = |id, key: &[u8], rule, cost| {
+            let limiters: Vec<_> = Limiter::new(key, rule, cost).into_iter().collect();
+            String::from_utf8(answer_key("t:", id, &limiters)).unwrap()
+        };
+        let plain = key("a", b"t:d:r:ada", &ten, 1);
+        assert!(plain.starts_with("t:{t:d:r:ada}?"), "{plain}");
+        let tagged = key("a", b"t:{=ada}d:r:ada", &ten, 1);
+        assert!(tagged.starts_with("t:{=ada}?"), "{tagged}");
+        let others = [
+            tagged,
+            key("b", b"t:d:r:ada", &ten, 1),
+            key("a", b"t:d:r:bob", &ten, 1),
+            key("a", b"t:d:r:ada", &ten, 2),
+            key("a", b"t:d:r:ada", &nine, 1),
+        ];
+        assert!(!others.contains(&plain));
+        assert_eq!(plain, key("a", b"t:d:r:ada", &ten, 1));
     }
 
     proptest! {

@@ -37,8 +37,19 @@ pub struct Decided {
     /// The instant that counts: the server's clock, or the time of the last unit of a limiter that is
     /// ahead of it. Of several, the latest.
     pub at: Timestamp,
+    /// Whether it is what the same request was answered before: see [`Call::remembering`].
+    pub repeated: bool,
     /// One decision for each limiter, in the order of the call; none for [`Step::Decide`].
     pub decisions: Vec<Decision>,
+    /// What each decision was worked out from.
+    pub(crate) told: Vec<Told>,
+}
+
+impl Decided {
+    /// What comes of a step over no limiter.
+    pub(crate) const fn nothing(at: Timestamp) -> Self {
+        Self { allowed: true, at, repeated: false, decisions: Vec::new(), told: Vec::new() }
+    }
 }
 
 /// A reply that no script of this version gives.
@@ -106,8 +117,9 @@ impl Call {
             Reply::Nil | Reply::Int(_) => return None,
         };
         let allowed = heard.verdict.is_allowed() || !one.enforced;
-        let decision = self.decision(one, &heard, true)?;
-        Some(Decided { allowed, at: heard.at, decisions: vec![decision] })
+        let (decision, told) = self.decision(one, &heard, self.id.step == Step::Ask)?;
+        let (decisions, told) = (vec![decision], vec![told]);
+        Some(Decided { allowed, at: heard.at, repeated: false, decisions, told })
     }
 
     fn among_others(&self, all: &[Limiter<'_>], reply: &Reply) -> Option<Decided> {
@@ -118,8 +130,10 @@ impl Call {
         if told.len() != 3 * all.len() {
             return None;
         }
-        let (goes_on, now) = (*goes_on == 1, time(*now)?);
-        let mut decided = Decided { allowed: goes_on, at: now, decisions: Vec::new() };
+        let (goes_on, repeated, now) = (*goes_on > 0, *goes_on == 2, time(*now)?);
+        // What is remembered is what was taken, also where it is only looked at.
+        let took = goes_on && (repeated || self.id.step == Step::Ask);
+        let mut decided = Decided { allowed: goes_on, repeated, ..Decided::nothing(now) };
         for (one, told) in all.iter().zip(told.chunks_exact(3)) {
             let [Reply::Int(verdict), Reply::Int(at), Reply::Bytes(state)] = told else {
                 return None;
@@ -127,17 +141,25 @@ impl Call {
             let heard = Heard { verdict: verdict_of(*verdict)?, now, at: time(*at)?, state };
             decided.at = decided.at.max(heard.at);
             if self.id.step != Step::Decide {
-                decided.decisions.push(self.decision(one, &heard, goes_on)?);
+                let (decision, told) = self.decision(one, &heard, took)?;
+                decided.decisions.push(decision);
+                decided.told.push(told);
             }
         }
         Some(decided)
     }
 
-    fn decision(&self, one: &Limiter<'_>, heard: &Heard<'_>, goes_on: bool) -> Option<Decision> {
+    fn decision(
+        &self,
+        one: &Limiter<'_>,
+        heard: &Heard<'_>,
+        took: bool,
+    ) -> Option<(Decision, Told)> {
         let &Heard { verdict, now, at, state } = heard;
-        let taken = self.id.step == Step::Ask && goes_on && verdict.is_allowed() && one.cost > 0;
+        let taken = took && verdict.is_allowed() && one.cost > 0;
         let words = words(&one.rule.question(0)?, state)?;
-        one.rule.decision(one.cost, &Told { now, at, verdict, taken, words })
+        let told = Told { now, at, verdict, taken, words };
+        Some((one.rule.decision(one.cost, &told)?, told))
     }
 }
 
@@ -145,7 +167,7 @@ impl Call {
 fn verdict_alone(one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
     let Reply::Int(told) = *reply else { return None };
     let at = time(if told < 0 { -1 - told } else { told })?;
-    Some(Decided { allowed: told >= 0 || !one.enforced, at, decisions: Vec::new() })
+    Some(Decided { allowed: told >= 0 || !one.enforced, ..Decided::nothing(at) })
 }
 
 /// When a unit was last taken: the last number of every state.

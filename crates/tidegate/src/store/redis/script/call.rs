@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Question, Rule, Timestamp};
+use tidegate_core::{Micros, Question, Rule, Timestamp};
 
 use super::known::{Form, Id, Script, script};
 use super::{HEAD, VERSION};
@@ -54,6 +54,11 @@ impl<'a> Limiter<'a> {
         self
     }
 
+    /// What it is known by where a request is remembered: key, cost, and the figures of its rule.
+    pub(crate) fn identity(&self) -> (&'a [u8], u64, Option<[u8; HEAD]>) {
+        (self.key, self.cost, self.rule.question(0).map(|question| head(&question)))
+    }
+
     /// Units to take, or, below zero, to give back.
     fn units(&self, step: Step) -> i64 {
         let limited = |units: u64| units.min(Timestamp::MAX.as_micros()).cast_signed();
@@ -101,6 +106,8 @@ pub struct Call {
     /// Its `ARGV`.
     pub args: Vec<Vec<u8>>,
     pub(super) id: Id,
+    /// A flag for each limiter, which one that is alone does without.
+    enforced: Vec<u8>,
 }
 
 impl Call {
@@ -113,25 +120,47 @@ impl Call {
         let kinds = limiters.iter().filter_map(|one| one.question(step));
         let kinds = kinds.fold(0, |kinds, question| kinds | 1 << question.script.kind);
         let form = if limiters.len() == 1 { Form::One } else { Form::Several };
-        let id = Id { form, step, kinds, time_given: at.is_some() };
+        let id = Id { form, step, kinds, time_given: at.is_some(), remembers: false };
         let flags = limiters.iter().map(|one| if one.enforced { b'1' } else { b'0' });
+        let enforced: Vec<u8> = flags.collect();
         let mut args: Vec<_> = limiters.iter().map(|one| one.argument(step)).collect();
-        args.push(flags.collect());
-        args.extend(at.map(|at| at.as_micros().to_string().into_bytes()));
-        if form == Form::One {
-            args.remove(1);
+        if form == Form::Several {
+            args.push(enforced.clone());
         }
+        args.extend(at.map(|at| at.as_micros().to_string().into_bytes()));
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
-        Self { script: script(id), keys, args, id }
+        Self { script: script(id), keys, args, id, enforced }
+    }
+
+    /// The same step, whose answer is remembered for `time`, if it admits, under `key`, which lives in
+    /// the slot of the limiters' keys: asked again by then, it is answered the same, takes nothing, and
+    /// says that it [is repeated](super::Decided::repeated). A look tells what is remembered, and a
+    /// refusal is not.
+    ///
+    /// The key stands for all that makes the request the same, its limiters, rules and costs included.
+    #[must_use]
+    pub fn remembering(mut self, key: Vec<u8>, time: Micros) -> Self {
+        self.tell_enforced();
+        let behind_enforced = self.keys.len() + 1;
+        self.args.insert(behind_enforced, time.as_micros().to_string().into_bytes());
+        self.keys.push(key);
+        let form = if self.id.form == Form::One { Form::Several } else { self.id.form };
+        let id = Id { form, remembers: true, ..self.id };
+        Self { script: script(id), id, ..self }
+    }
+
+    /// What only scripts over several limiters are told.
+    fn tell_enforced(&mut self) {
+        if self.id.form == Form::One {
+            self.args.insert(1, self.enforced.clone());
+        }
     }
 
     /// The same step, which amends first what was written under another rule: what was used stays used.
     /// Takes longer, so it is asked only after [`Answer::Changed`](super::Answer::Changed).
     #[must_use]
     pub fn amending(mut self) -> Self {
-        if self.id.form == Form::One {
-            self.args.insert(1, b"1".to_vec());
-        }
+        self.tell_enforced();
         let id = Id { form: Form::Amending, kinds: u32::MAX, ..self.id };
         Self { script: script(id), id, ..self }
     }

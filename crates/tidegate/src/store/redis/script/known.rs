@@ -17,6 +17,8 @@ pub(super) struct Id {
     pub(super) kinds: u32,
     /// Whether the time is an argument, and not the server's.
     pub(super) time_given: bool,
+    /// Whether the answer is kept for when the same is asked again.
+    pub(super) remembers: bool,
 }
 
 /// What a script can be asked about.

@@ -239,7 +239,7 @@ impl Maker {
     /// Advance all, decide all, then take all: each room is a function that decides, and answers how
     /// to end the step.
     fn several(&self) -> String {
-        let mut body = String::new();
+        let mut body = self.first_answer();
         if self.id.form == Form::Amending {
             body.push_str(&self.amend());
         }
@@ -255,7 +255,23 @@ impl Maker {
         }
         body.push_str("}\n");
         body.push_str(paragraph(PRELUDE, "several"));
+        if self.id.remembers && self.id.step != Step::Peek {
+            body.push_str(paragraph(PRELUDE, "keep_answer"));
+        }
+        body.push_str("return out\n");
         self.whole(&body)
+    }
+
+    /// How many limiters there are; and the end, for a request that was answered before under its id.
+    fn first_answer(&self) -> String {
+        if !self.id.remembers {
+            return "local count = #KEYS\n".to_owned();
+        }
+        let remember = match self.id.step {
+            Step::Peek => paragraph(PRELUDE, "remember_peek"),
+            Step::Decide | Step::Ask | Step::Settle => self.prelude("remember"),
+        };
+        format!("{remember}{}", paragraph(PRELUDE, "first_answer"))
     }
 
     fn amend(&self) -> String {

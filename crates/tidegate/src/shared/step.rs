@@ -1,0 +1,188 @@
+//! One step in the store over the limiters that a request meets, and when it is sent again.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tidegate_core::{Micros, Timestamp};
+use tokio::time::{Instant, timeout_at};
+
+use super::KeyMet;
+use crate::clock::{Clock, SystemClock};
+use crate::once;
+use crate::rules::Policy;
+use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Step};
+use crate::store::redis::{Client, StoreError, answer_key};
+
+/// The store, and the policy whose limiters live in it.
+#[derive(Clone, Debug)]
+pub(super) struct Store {
+    pub(super) policy: Arc<Policy>,
+    pub(super) client: Client,
+    pub(super) clock: SystemClock,
+}
+
+/// What a step is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) step: Step,
+    /// What each limiter turned out to cost, for [`Step::Settle`].
+    pub(super) actual: &'a [u64],
+    /// What each is asked for in place of its own cost, for [`Step::Peek`]; else none.
+    pub(super) costs: &'a [u64],
+    /// When, in a replay; else the store's own clock tells.
+    pub(super) at: Option<Timestamp>,
+    /// The request's id, where it may be asked again.
+    pub(super) id: Option<&'a str>,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) const fn new(step: Step, id: Option<&'a str>) -> Self {
+        Self { step, actual: &[], costs: &[], at: None, id }
+    }
+
+    pub(super) fn settle(actual: &'a [u64]) -> Self {
+        Self { actual, ..Self::new(Step::Settle, None) }
+    }
+}
+
+impl Store {
+    /// Runs a step; one that a limiter's changed rule held up amends that limiter first.
+    ///
+    /// # Errors
+    /// The store gave no answer. Whether anything was taken is known only where nothing was sent.
+    pub(super) async fn step(
+        &self,
+        met: &[KeyMet],
+        asked: Asked<'_>,
+    ) -> Result<Decided, StoreError> {
+        let limiters = self.limiters(met, asked.actual, asked.costs);
+        if limiters.is_empty() {
+            return Ok(Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now())));
+        }
+        let call = Call::new(&limiters, asked.step, asked.at);
+        let (call, twice) = match self.remembered(met, asked.id) {
+            Some((key, time)) => (call.remembering(key, time), self.is_safe_twice(met, asked)),
+            None => (call, false),
+        };
+        self.decided(&limiters, call, twice).await
+    }
+
+    /// Decides with a limiter that no rule of the policy names.
+    pub(super) async fn ask(&self, limiter: Limiter<'_>) -> Result<Decided, StoreError> {
+        let limiters = [limiter];
+        let call = Call::new(&limiters, Step::Ask, None);
+        self.decided(&limiters, call, false).await
+    }
+
+    /// Runs a call until it is decided, sending it `twice` if need be.
+    async fn decided(
+        &self,
+        limiters: &[Limiter<'_>],
+        call: Call,
+        twice: bool,
+    ) -> Result<Decided, StoreError> {
+        let deadline = self.client.deadline();
+        let run = async |call: &Call| {
+            let reply = self.run(call, deadline, twice).await?;
+            call.answer(limiters, &reply).map_err(|error| StoreError::Answer(error.to_string()))
+        };
+        match run(&call).await? {
+            Answer::Decided(done) => Ok(done),
+            // Nothing was done: a limiter has yet to follow its changed rule.
+            Answer::Changed => match run(&call.amending()).await? {
+                Answer::Decided(done) => Ok(done),
+                Answer::Changed => Err(StoreError::Answer("changed twice".to_owned())),
+            },
+        }
+    }
+
+    /// The key under which the answer to a request is remembered, and for how long; `None` where it is
+    /// not.
+    pub(super) fn answer_key(&self, met: &[KeyMet], id: Option<&str>) -> Option<Vec<u8>> {
+        self.remembered(met, id).map(|(key, _)| key)
+    }
+
+    fn remembered(&self, met: &[KeyMet], id: Option<&str>) -> Option<(Vec<u8>, Micros)> {
+        let (id, time) = (id?, once::time(&self.policy, met)?);
+        let limiters = self.limiters(met, &[], &[]);
+        Some((answer_key(&self.client.settings().key_prefix, id, &limiters), time))
+    }
+
+    /// Whether what is lost may be asked again: where each rule that can refuse remembers for as long as
+    /// a decision may take, the second is told what the first was.
+    fn is_safe_twice(&self, met: &[KeyMet], asked: Asked<'_>) -> bool {
+        let least = once::least_time(&self.policy, met);
+        asked.step == Step::Ask
+            && least.is_some_and(|least| least >= self.client.settings().timeout)
+    }
+
+    fn limiters<'m>(
+        &'m self,
+        met: &'m [KeyMet],
+        actual: &[u64],
+        costs: &[u64],
+    ) -> Vec<Limiter<'m>> {
+        let limiters = met.iter().enumerate().filter_map(|(place, met)| {
+            let rule = self.policy.rules().get(met.rule)?.variant(met.variant);
+            let cost = costs.get(place).copied().unwrap_or(met.cost);
+            let actual = actual.get(place).copied().unwrap_or_default();
+            let limiter = Limiter::new(&met.print, rule, cost)?.turned_out(actual);
+            Some(if met.enforced { limiter } else { limiter.shadow() })
+        });
+        limiters.collect()
+    }
+
+    /// Asks; what half of the time brings no answer to, or a lost connection, is asked once more within
+    /// the rest, if that is safe. Whichever is answered first is the answer.
+    async fn run(&self, call: &Call, deadline: Instant, twice: bool) -> Result<Reply, StoreError> {
+        let ask = || self.client.run(&call.script, &call.keys, &call.args, deadline);
+        if !twice {
+            return ask().await;
+        }
+        let mut first = pin!(ask());
+        let half = deadline.duration_since(Instant::now()) / 2;
+        let told = timeout_at(deadline - half, first.as_mut()).await;
+        let again = async {
+            timeout_at(deadline, self.client.fit()).await.map_err(|_| StoreError::Timeout)?;
+            ask().await
+        };
+        match told {
+            Ok(Err(StoreError::Timeout | StoreError::Unreachable(_))) => again.await,
+            Ok(told) => told,
+            Err(_) => either(first, pin!(again)).await,
+        }
+    }
+}
+
+/// The answer that comes first; an error only where both have failed.
+async fn either<T>(
+    mut one: impl Future<Output = Result<T, StoreError>> + Unpin,
+    mut other: impl Future<Output = Result<T, StoreError>> + Unpin,
+) -> Result<T, StoreError> {
+    let (mut one_error, mut other_error) = (None, None);
+    poll_fn(|context| {
+        if one_error.is_none()
+            && let Poll::Ready(told) = std::pin::Pin::new(&mut one).poll(context)
+        {
+            match told {
+                Ok(told) => return Poll::Ready(Ok(told)),
+                Err(error) => one_error = Some(error),
+            }
+        }
+        if other_error.is_none()
+            && let Poll::Ready(told) = std::pin::Pin::new(&mut other).poll(context)
+        {
+            match told {
+                Ok(told) => return Poll::Ready(Ok(told)),
+                Err(error) => other_error = Some(error),
+            }
+        }
+        match (&one_error, &other_error) {
+            (Some(error), Some(_)) => Poll::Ready(Err(error.clone())),
+            _ => Poll::Pending,
+        }
+    })
+    .await
+}

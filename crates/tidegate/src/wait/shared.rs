@@ -1,0 +1,323 @@
+//! Waiting over a store, where limiters do not answer at once.
+//!
+//! Lines and turns are those of a gate in process. But the store is asked while no line is held: who
+//! stands in one is overtaken by nobody meanwhile, for all who come later stand behind. Those who find
+//! nobody waiting ask side by side, and the store decides in which order.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::time::Duration;
+
+use tidegate_core::{Algorithm, Limit, Micros, Rule, Timestamp, Told};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use super::door::{Door, Stop, refuse_behind};
+use super::drive::Progress;
+use super::gate::{GateLine, GateLines, line_of, stops_of};
+use super::queue::Ticket;
+use super::turn::Turn;
+use crate::answer::Answer;
+use crate::request::Request;
+use crate::shared::{KeyMet, SharedGate};
+use crate::store::memory::{Ahead, Decided, Done, Foreseen, ahead_of_told};
+use crate::store::redis::{StoreError, script};
+
+/// Wakes one who waits; rung while nobody listens, it is heard by who listens next.
+struct Bell(Notify);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+impl SharedGate {
+    /// How many of those who wait in this process would have to go before this request.
+    #[must_use]
+    pub fn waiting(&self, request: &Request<'_>) -> usize {
+        let met = self.met(request);
+        met.iter().map(|met| self.lines.len(&self.line_of(met))).sum()
+    }
+
+    /// Decides a request like [`SharedGate::check`], but lets it wait where the rules that would refuse
+    /// it say so, and resolves when the work may run: what [`Gate::acquire`](crate::Gate::acquire) does.
+    ///
+    /// The order holds within this process: there is a line before each limiter, and only its head asks
+    /// the store, again at `retry_after`. Units given back by another node are noticed then and not
+    /// sooner. What can not be admitted in time by all that is known here is refused at once.
+    ///
+    /// Where the store is away nobody waits: each rule decides by its own
+    /// [`OnStoreError`](crate::OnStoreError), also for those who waited already.
+    ///
+    /// Dropped while it waits, it leaves no trace. Dropped while the store is being asked, units that it
+    /// may still take are given back as soon as that is known; those of a request with an id that its
+    /// rules remember stay taken, for it may be asked again.
+    pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
+        let mut answer = self.in_turn(request).await;
+        let delay = answer.delay();
+        if !delay.is_zero() {
+            sleep(Duration::from_micros(delay.as_micros())).await;
+        }
+        answer.release();
+        self.conclude(request, answer)
+    }
+
+    /// The same as [`SharedGate::acquire`], but resolves as soon as the request is admitted: a `delay` is
+    /// told and not waited for.
+    pub async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
+        let answer = self.in_turn(request).await;
+        self.conclude(request, answer)
+    }
+
+    async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
+        let (met, id) = (self.met(request), request.id());
+        let door = ToStore::new(self, &met, request.longest_wait());
+        if door.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
+            return self.at_once(&met, id).await;
+        }
+        InTurn::new(door, id).until_decided().await
+    }
+
+    /// A decision for one who does not wait: refused behind those who do, for they came sooner.
+    pub(crate) async fn at_once(&self, met: &[KeyMet], id: Option<&str>) -> Answer<'_> {
+        if self.is_behind(met) {
+            let mut door = ToStore::new(self, met, Micros::ZERO);
+            let seen = self.look(met, &door.look(|stop| self.cost_of(&stop.line)), id).await;
+            let Ok(seen) = seen else { return self.without_store(met, id) };
+            if seen.repeated {
+                return self.answer(met, seen);
+            }
+            if let Some(refused) = door.refused_behind(seen) {
+                return self.refused(met, refused);
+            }
+        }
+        match self.ask(met, id).await {
+            Ok(done) => self.answer(met, done),
+            Err(_) => self.without_store(met, id),
+        }
+    }
+
+    /// Whether somebody waits for a limiter that can refuse this request.
+    fn is_behind(&self, met: &[KeyMet]) -> bool {
+        let can_refuse = |met: &&KeyMet| met.enforced && met.cost > 0;
+        !self.lines.are_idle()
+            && met.iter().filter(can_refuse).any(|met| !self.lines.is_idle(&self.line_of(met)))
+    }
+
+    /// What all who wait in a line cost.
+    fn cost_of(&self, line: &GateLine) -> u64 {
+        let hall = self.lines.enter();
+        let line = hall.line(line).into_iter();
+        line.flat_map(|line| line.costs_before(Ticket::MAX)).fold(0, u64::saturating_add)
+    }
+
+    /// Wakes who waits first in this process for one of these limiters: there may be units for them.
+    pub(crate) fn stir(&self, met: &[KeyMet]) {
+        if !self.lines.are_idle() {
+            met.iter().for_each(|met| self.lines.stir(&self.line_of(met)));
+        }
+    }
+
+    fn line_of(&self, met: &KeyMet) -> GateLine {
+        line_of(&self.in_process(met))
+    }
+}
+
+/// A request on its way through the lines.
+struct InTurn<'a, 'g> {
+    turn: Turn<ToStore<'a, 'g>>,
+    id: Option<&'a str>,
+    bell: Arc<Bell>,
+    waker: Waker,
+    /// How often it asks once more as soon as it stands in another line, for units that came back
+    /// between being refused and standing there woke nobody.
+    hurries: usize,
+}
+
+/// What is next.
+enum Next<'g> {
+    Ask,
+    Sleep(Duration),
+    Done(Answer<'g>),
+}
+
+impl<'a, 'g> InTurn<'a, 'g> {
+    fn new(door: ToStore<'a, 'g>, id: Option<&'a str>) -> Self {
+        let bell = Arc::new(Bell(Notify::new()));
+        let (waker, hurries) = (Waker::from(Arc::clone(&bell)), door.stops.len());
+        Self { turn: Turn::new(door), id, bell, waker, hurries }
+    }
+
+    async fn until_decided(mut self) -> Answer<'g> {
+        let ToStore { gate, met, .. } = *self.turn.door();
+        loop {
+            let is_behind = self.turn.is_behind(gate.now());
+            let seen = if is_behind { self.look().await } else { gate.take(met, self.id).await };
+            let next = match seen {
+                Err(_) => Next::Done(gate.without_store(met, self.id)),
+                Ok(seen) if seen.repeated || seen.allowed && !is_behind => {
+                    Next::Done(gate.answer(met, seen))
+                }
+                Ok(seen) => self.hear(seen, is_behind),
+            };
+            match next {
+                Next::Ask => {}
+                // Whatever ends its sleep: it asks anew.
+                Next::Sleep(pause) => drop(timeout(pause, self.woken()).await),
+                Next::Done(answer) => return answer,
+            }
+        }
+    }
+
+    /// Ends when it may be its turn, or when the store is away, so that it need not wait.
+    async fn woken(&self) {
+        let mut rung = pin!(self.bell.0.notified());
+        let mut lost = pin!(self.turn.door().gate.lost());
+        poll_fn(|context| match rung.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => lost.as_mut().poll(context),
+        })
+        .await;
+    }
+
+    /// Looks at the limiters, to know when those before it will have gone.
+    async fn look(&mut self) -> Result<script::Decided, StoreError> {
+        let before = self.turn.costs_before();
+        let door = self.turn.door_mut();
+        let looked = door.look(|stop| {
+            before.iter().find(|(place, _)| *place == stop.place).map_or(0, |(_, cost)| *cost)
+        });
+        door.gate.look(door.met, &looked, self.id).await
+    }
+
+    fn hear(&mut self, seen: script::Decided, looked: bool) -> Next<'g> {
+        let ToStore { gate, met, .. } = *self.turn.door();
+        let (stood, at, now) = (self.turn.stands(), seen.at, gate.now());
+        if !looked {
+            self.turn.door_mut().laps.clear();
+        }
+        let done = self.turn.door_mut().see(seen, now);
+        match self.turn.hear(done, looked, now, &self.waker) {
+            None => Next::Ask,
+            Some(Progress::Done(done)) => Next::Done(gate.refused(met, Done { at, ..done })),
+            Some(Progress::AskAgainAt(_)) if self.stands_anew(stood, looked) => Next::Ask,
+            Some(Progress::AskAgainAt(then)) => {
+                Next::Sleep(Duration::from_micros(then.since(now).as_micros()))
+            }
+        }
+    }
+
+    fn stands_anew(&mut self, stood: Option<usize>, looked: bool) -> bool {
+        let anew = !looked && self.turn.stands() != stood && self.hurries > 0;
+        self.hurries -= usize::from(anew);
+        anew
+    }
+}
+
+/// The limiters in a store that one request meets, and what was last seen of them.
+struct ToStore<'a, 'g> {
+    gate: &'g SharedGate,
+    met: &'a [KeyMet],
+    stops: Vec<Stop<GateLine>>,
+    told: Vec<Told>,
+    /// By place, the wait that was told.
+    waits: Vec<Micros>,
+    /// By place, where it was looked at for more than its own cost: how often the window of a log must pass on top of what it was looked at for.
+    laps: Vec<u64>,
+}
+
+impl<'a, 'g> ToStore<'a, 'g> {
+    fn new(gate: &'g SharedGate, met: &'a [KeyMet], max_wait: Micros) -> Self {
+        let stops = stops_of(gate.policy(), met, max_wait, |met| gate.line_of(met));
+        Self { gate, met, stops, told: Vec::new(), waits: Vec::new(), laps: Vec::new() }
+    }
+
+    /// What each limiter is to be looked at for, behind those who cost `before`: for its own cost. A log
+    /// does not tell all of its state, so it is looked at for the cost of all; and where that is more
+    /// than its limit, for what is left when as many whole limits as fit have gone, each in a window.
+    fn look(&mut self, before: impl Fn(&Stop<GateLine>) -> u64) -> Vec<u64> {
+        let mut costs: Vec<_> = self.met.iter().map(|met| met.cost).collect();
+        self.laps = vec![0; costs.len()];
+        for stop in &self.stops {
+            let limit = self.log_limit(stop).filter(|limit| stop.cost <= *limit);
+            let parts = (costs.get_mut(stop.place), self.laps.get_mut(stop.place), limit);
+            if let (Some(cost), Some(laps), Some(limit)) = parts {
+                let all = before(stop).saturating_add(stop.cost) - 1;
+                (*laps, *cost) = (all / limit, all % limit + 1);
+            }
+        }
+        costs
+    }
+
+    /// The limit of a log.
+    fn log_limit(&self, stop: &Stop<GateLine>) -> Option<u64> {
+        let spec = *self.rule(stop.place)?.spec();
+        match (spec.algorithm, spec.limit) {
+            (Algorithm::SlidingLog, Limit::Units(limit)) if limit > 0 => Some(limit),
+            _ => None,
+        }
+    }
+
+    fn rule(&self, place: usize) -> Option<&'g Rule> {
+        let met = self.met.get(place)?;
+        Some(self.gate.policy().rules().get(met.rule)?.variant(met.variant))
+    }
+
+    /// What was seen, at the time of this process.
+    fn see(&mut self, seen: script::Decided, now: Timestamp) -> Done {
+        let waits = seen.decisions.iter().map(|one| one.retry_after().unwrap_or_default());
+        (self.waits, self.told) = (waits.collect(), seen.told);
+        let decided = |decision| Decided { decision, overloaded: false, elsewhere: false };
+        let decisions = seen.decisions.into_iter().map(decided).collect();
+        Done { allowed: seen.allowed, at: now, repeated: seen.repeated, decisions }
+    }
+
+    /// The refusal of one who does not wait, while others do; `None` where nobody does any more.
+    fn refused_behind(&mut self, seen: script::Decided) -> Option<Done> {
+        let at = seen.at;
+        let mut done = self.see(seen, self.gate.now());
+        refuse_behind(self, &self.gate.lines.enter(), &mut done).then_some(Done { at, ..done })
+    }
+}
+
+impl Door for ToStore<'_, '_> {
+    type Line = GateLine;
+
+    fn lines(&self) -> &GateLines {
+        &self.gate.lines
+    }
+
+    fn stops(&self) -> &[Stop<GateLine>] {
+        &self.stops
+    }
+
+    fn ahead(&self, stop: &Stop<GateLine>) -> Option<Box<dyn Ahead>> {
+        let (rule, told) = (self.rule(stop.place)?, self.told.get(stop.place)?);
+        let looked = self.log_limit(stop).and(self.laps.get(stop.place));
+        let Some(laps) = looked else { return ahead_of_told(rule, told) };
+        let window = rule.spec().window.unwrap_or_default().as_micros();
+        let least = self.waits.get(stop.place).copied().unwrap_or_default();
+        let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));
+        Some(Box::new(Known(Foreseen { wait, delay: Micros::ZERO })))
+    }
+
+    fn delay(&self, done: &Done) -> Micros {
+        done.decisions.iter().map(|one| one.decision.delay()).max().unwrap_or_default()
+    }
+
+    fn delay_is_waiting(&self) -> bool {
+        false
+    }
+}
+
+/// What has been worked out for the last who is let in, those before it included.
+struct Known(Foreseen);
+
+impl Ahead for Known {
+    fn admit(&mut self, _cost: u64) -> Option<Foreseen> {
+        Some(self.0)
+    }
+}

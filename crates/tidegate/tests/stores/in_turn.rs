@@ -1,0 +1,312 @@
+//! Waiting over a store: a line in each process, its head asks again.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::task::Poll;
+
+use tidegate::{
+    Algorithm, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, Policy, Request,
+    RuleSpec, SharedGate, Spec,
+};
+use tokio::task::{JoinHandle, yield_now};
+
+use crate::server::{Server, check, gate_over, rule};
+
+const DAY: Micros = Micros::from_secs(86_400);
+
+const fn patient(days: u64, max_waiters: usize) -> OnExcess {
+    OnExcess::Wait { wait: Micros::from_secs(86_400 * days), max_waiters }
+}
+
+async fn gate(server: &Server, rules: Vec<RuleSpec>) -> Arc<SharedGate> {
+    Arc::new(gate_over(&server.url(), rules).await.0)
+}
+
+/// What somebody is told who waits for `cost` units.
+async fn acquire(gate: &SharedGate, cost: u64) -> (bool, Option<Micros>, u64) {
+    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
+    let answer = gate.acquire(&Request::new("default", &descriptors)).await;
+    assert!(!answer.is_degraded());
+    (answer.is_allowed(), answer.retry_after(), answer.at().as_micros())
+}
+
+fn waiting(gate: &SharedGate) -> usize {
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    gate.waiting(&Request::new("default", &descriptors))
+}
+
+/// One more who waits, standing in the line.
+async fn waiter<T: Send + 'static>(
+    gate: &Arc<SharedGate>,
+    task: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    let before = waiting(gate);
+    let task = tokio::spawn(task);
+    while waiting(gate) == before {
+        assert!(!task.is_finished(), "it does not wait");
+        yield_now().await;
+    }
+    task
+}
+
+async fn waiter_for(gate: &Arc<SharedGate>, cost: u64) -> JoinHandle<(bool, Option<Micros>, u64)> {
+    let own = Arc::clone(gate);
+    waiter(gate, async move { acquire(&own, cost).await }).await
+}
+
+async fn give_back(gate: &SharedGate, units: u64) {
+    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(units)];
+    let _ = gate.refund(&Request::new("default", &descriptors)).await.unwrap();
+}
+
+#[tokio::test]
+async fn two_processes_share_a_limit_and_each_keeps_its_order() {
+    let server = Server::start(&[]);
+    let window = Micros::from_millis(250);
+    let rules = || {
+        let spec = Spec::new(Algorithm::SlidingLog, 1, window);
+        vec![RuleSpec::new("r", spec).key(["user"]).on_excess(patient(1, 100))]
+    };
+    let gates = [gate(&server, rules()).await, gate(&server, rules()).await];
+    let mut tasks = tokio::task::JoinSet::new();
+    // Tasks of one thread begin in the order in which they are made.
+    for number in 0..4 {
+        for (process, gate) in gates.iter().enumerate() {
+            let gate = Arc::clone(gate);
+            tasks.spawn(async move { (acquire(&gate, 1).await, process, number) });
+        }
+    }
+    let mut ends = tasks.join_all().await;
+    assert!(ends.iter().all(|((allowed, _, _), _, _)| *allowed));
+    ends.sort_unstable_by_key(|((_, _, at_us), _, _)| *at_us);
+    let apart = |pair: &[((bool, Option<Micros>, u64), usize, i32)]| pair[1].0.2 - pair[0].0.2;
+    assert!(ends.windows(2).all(|pair| apart(pair) >= window.as_micros()), "{ends:?}");
+    for process in 0..2 {
+        let own = ends.iter().filter(|end| end.1 == process).map(|end| end.2);
+        assert_eq!(own.collect::<Vec<_>>(), [0, 1, 2, 3]);
+    }
+}
+
+#[tokio::test]
+async fn who_came_first_is_served_first_and_nobody_overtakes() {
+    let server = Server::start(&[]);
+    let gate = gate(&server, vec![rule(Algorithm::TokenBucket, 3).on_excess(patient(9, 9))]).await;
+    assert!(acquire(&gate, 3).await.0);
+    let first = waiter_for(&gate, 3).await;
+    let second = waiter_for(&gate, 1).await;
+    give_back(&gate, 2).await;
+    // Two units are there, but who needs three came first.
+    let refused = check(&gate, "ada", 1).await;
+    assert!(!refused.is_allowed() && refused.retry_after().unwrap() > Micros::ZERO);
+    assert_eq!(refused.reported().unwrap().decision().remaining, 0);
+    assert_eq!(waiting(&gate), 2);
+    assert!(check(&gate, "bob", 1).await.is_allowed(), "another limiter has another line");
+    give_back(&gate, 1).await;
+    assert!(first.await.unwrap().0);
+    give_back(&gate, 1).await;
+    assert!(second.await.unwrap().0);
+    assert_eq!(waiting(&gate), 0);
+}
+
+#[tokio::test]
+async fn what_can_not_be_in_time_is_refused_at_once_with_the_time_it_would_have_taken() {
+    let server = Server::start(&[]);
+    let hour = Micros::from_secs(3_600);
+    for algorithm in Algorithm::ALL {
+        let own = rule(*algorithm, 3).on_excess(patient(2, 9));
+        let shared = gate(&server, vec![own.clone()]).await;
+        let memory = Gate::new(Policy::new(vec![own]).unwrap());
+        let descriptors = [Descriptor::new(&[("user", "ada")])];
+        let request = Request::new("default", &descriptors);
+        // All that there is, and so many who wait that one more would be too late.
+        while memory.peek(&request).is_allowed() {
+            assert!(memory.check(&request).is_allowed());
+            assert!(check(&shared, "ada", 1).await.is_allowed());
+        }
+        let (mut here, mut there) = (Vec::new(), Vec::new());
+        let told = loop {
+            let mut one = Box::pin(memory.acquire(&request));
+            match poll_fn(|context| Poll::Ready(one.as_mut().poll(context))).await {
+                Poll::Ready(told) => break told,
+                Poll::Pending => here.push(one),
+            }
+            there.push(waiter_for(&shared, 1).await);
+        };
+        assert!(!told.is_allowed() && !here.is_empty(), "{algorithm}: {} wait", here.len());
+        let (allowed, retry_after, _) = acquire(&shared, 1).await;
+        let (wait, other) = (retry_after.unwrap(), told.retry_after().unwrap());
+        let apart = wait.as_micros().abs_diff(other.as_micros());
+        assert!(!allowed && apart < hour.as_micros(), "{algorithm}: {wait} and {other}");
+        assert_eq!(waiting(&shared), there.len(), "{algorithm}: it did not wait");
+        there.iter().for_each(JoinHandle::abort);
+    }
+}
+
+#[tokio::test]
+async fn a_full_line_and_a_rule_that_rejects_refuse_at_once() {
+    let server = Server::start(&[]);
+    let full = gate(&server, vec![rule(Algorithm::FixedWindow, 1).on_excess(patient(9, 1))]).await;
+    assert!(acquire(&full, 1).await.0);
+    let first = waiter_for(&full, 1).await;
+    assert!(!acquire(&full, 1).await.0, "one may wait, and one does");
+    first.abort();
+    let hasty = gate(&server, vec![rule(Algorithm::SlidingLog, 1)]).await;
+    assert!(acquire(&hasty, 1).await.0);
+    assert!(!acquire(&hasty, 1).await.0);
+    let never = gate(&server, vec![rule(Algorithm::TokenBucket, 1).on_excess(patient(9, 9))]).await;
+    assert_eq!(acquire(&never, 2).await.1, None, "what never fits does not wait");
+}
+
+#[tokio::test]
+async fn several_rules_are_waited_for_one_after_another() {
+    let server = Server::start(&[]);
+    let all = RuleSpec::new("all", Spec::new(Algorithm::TokenBucket, 2, DAY));
+    let rules =
+        vec![all.on_excess(patient(9, 9)), rule(Algorithm::SlidingLog, 1).on_excess(patient(9, 9))];
+    let gate = gate(&server, rules).await;
+    assert!(acquire(&gate, 1).await.0);
+    let own = Arc::clone(&gate);
+    let second = waiter(&gate, async move { acquire(&own, 1).await.0 }).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    gate.reset(&Request::new("default", &descriptors)).await.unwrap();
+    assert!(second.await.unwrap());
+    let remaining: Vec<_> = gate
+        .peek(&Request::new("default", &descriptors))
+        .await
+        .matched()
+        .iter()
+        .map(|matched| matched.decision().remaining)
+        .collect();
+    assert_eq!(remaining, [1, 0]);
+}
+
+/// Polls a future so often and no more; what came of it, if it came to an end.
+async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut polls) = (pin!(future), 0);
+    poll_fn(|context| {
+        if polls == times {
+            return Poll::Ready(None);
+        }
+        polls += 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_after_any_poll_takes_nothing() {
+    let server = Server::start(&[]);
+    for algorithm in Algorithm::ALL {
+        let gate = gate(&server, vec![rule(*algorithm, 5).on_excess(patient(9, 9))]).await;
+        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
+        let request = Request::new("default", &descriptors);
+        let limit = gate.peek(&request).await.matched()[0].decision().remaining;
+        for times in 0.. {
+            let ended = polled(times, gate.check_in_turn(&request)).await;
+            assert_eq!(gate.waiting(&request), 0);
+            let expected = if ended.is_some() { limit - 2 } else { limit };
+            while gate.peek(&request).await.matched()[0].decision().remaining != expected {
+                yield_now().await;
+            }
+            if ended.is_some() {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_dropped_after_any_poll_leaves_its_place_to_the_next() {
+    let server = Server::start(&[]);
+    let gate = gate(&server, vec![rule(Algorithm::TokenBucket, 1).on_excess(patient(99, 9))]).await;
+    assert!(acquire(&gate, 1).await.0);
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let request = Request::new("default", &descriptors);
+    for times in 0..4 {
+        let own = Arc::clone(&gate);
+        let leaves = async move { acquire(&own, 1).await };
+        let first = tokio::spawn(async move { polled(times, leaves).await.is_some() });
+        let next = if times == 3 {
+            while gate.waiting(&request) == 0 && !first.is_finished() {
+                yield_now().await;
+            }
+            waiter_for(&gate, 1).await
+        } else {
+            assert!(!first.await.unwrap(), "after {times} polls");
+            waiter_for(&gate, 1).await
+        };
+        give_back(&gate, 1).await;
+        assert!(next.await.unwrap().0, "after {times} polls");
+    }
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_nobody_waits_and_each_rule_decides() {
+    for (choice, unavailable) in [(OnStoreError::Closed, true), (OnStoreError::Open, false)] {
+        let mut server = Server::start(&[]);
+        let own = rule(Algorithm::TokenBucket, 1).on_excess(patient(9, 9)).on_store_error(choice);
+        let gate = gate(&server, vec![own]).await;
+        assert!(acquire(&gate, 1).await.0);
+        let mut waiters = Vec::new();
+        for _ in 0..3 {
+            let own = Arc::clone(&gate);
+            let told = |answer: Answer<'_>| (answer.is_degraded(), answer.is_unavailable());
+            let acquire = async move {
+                let descriptors = [Descriptor::new(&[("user", "ada")])];
+                told(own.check_in_turn(&Request::new("default", &descriptors)).await)
+            };
+            waiters.push(waiter(&gate, acquire).await);
+        }
+        server.kill();
+        assert!(check(&gate, "bob", 1).await.is_degraded());
+        for waiter in waiters {
+            assert_eq!(waiter.await.unwrap(), (true, unavailable));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_id_is_answered_though_others_wait() {
+    let server = Server::start(&[]);
+    let own = rule(Algorithm::SlidingLog, 1).on_excess(patient(9, 9)).dedupe(DAY);
+    let gate = gate(&server, vec![own]).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    assert!(gate.acquire(&request).await.is_allowed());
+    let waits = waiter_for(&gate, 1).await;
+    assert!(gate.acquire(&request).await.is_repeated());
+    assert!(gate.check(&request).await.is_repeated());
+    assert_eq!(waiting(&gate), 1);
+    waits.abort();
+}
+
+#[tokio::test]
+async fn an_observer_is_told_of_every_decision_and_which_were_degraded() {
+    let mut server = Server::start(&[]);
+    let (decided, degraded) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let counts = (Arc::clone(&decided), Arc::clone(&degraded));
+    let observer = move |_: &Request<'_>, answer: &Answer<'_>| {
+        counts.0.fetch_add(1, SeqCst);
+        counts.1.fetch_add(u64::from(answer.is_degraded()), SeqCst);
+    };
+    let mut own = rule(Algorithm::TokenBucket, 5).on_excess(patient(1, 1));
+    own.spec.limit = Limit::Units(5);
+    let (gate, _) = gate_over(&server.url(), vec![own]).await;
+    let gate = gate.with_observer(Arc::new(observer));
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let request = Request::new("default", &descriptors);
+    let counted = || (decided.load(SeqCst), degraded.load(SeqCst));
+    let _ = gate.check(&request).await;
+    let _ = gate.check_in_turn(&request).await;
+    let _ = gate.acquire(&request).await;
+    let _ = gate.peek(&request).await;
+    let _ = gate.refund(&request).await.unwrap();
+    assert_eq!(counted(), (3, 0));
+    server.kill();
+    while gate.check(&request).await.is_allowed() && !gate.acquire(&request).await.is_degraded() {}
+    let (all, without_store) = counted();
+    assert!(all > 3 && without_store > 0 && without_store == gate.degraded());
+}

@@ -1,0 +1,186 @@
+//! Replies that are lost after the store has decided: what is asked again, and what is not.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use tidegate::{Algorithm, Descriptor, Micros, Request, RuleSpec, SharedGate, Spec};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::server::{Events, Server, gate_with, rule, settings};
+
+/// What becomes of replies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Replies {
+    Pass,
+    /// They are kept back until they pass again.
+    Hold,
+    /// The next one is lost, and with it its connection.
+    Lose,
+}
+
+/// What stands between a gate and its server.
+struct Proxy {
+    port: u16,
+    /// Scripts that were sent to the server.
+    scripts: Arc<AtomicUsize>,
+    replies: Arc<watch::Sender<Replies>>,
+}
+
+impl Proxy {
+    async fn before(server: &Server) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let scripts = Arc::new(AtomicUsize::new(0));
+        let replies = Arc::new(watch::Sender::new(Replies::Pass));
+        let (to, counted, how) = (server.port, Arc::clone(&scripts), Arc::clone(&replies));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                tokio::spawn(between(client, server, Arc::clone(&counted), Arc::clone(&how)));
+            }
+        });
+        Self { port, scripts, replies }
+    }
+
+    fn scripts(&self) -> usize {
+        self.scripts.load(SeqCst)
+    }
+}
+
+async fn between(
+    client: TcpStream,
+    server: TcpStream,
+    scripts: Arc<AtomicUsize>,
+    replies: Arc<watch::Sender<Replies>>,
+) {
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let asking = tokio::spawn(async move {
+        let mut bytes = vec![0; 1 << 16];
+        while let Ok(read @ 1..) = from_client.read(&mut bytes).await {
+            let sent = &bytes[..read];
+            let found = sent.windows(7).filter(|word| word == b"EVALSHA").count();
+            to_server.write_all(sent).await.unwrap();
+            scripts.fetch_add(found, SeqCst);
+        }
+    });
+    let mut bytes = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = from_server.read(&mut bytes).await {
+        let how = *replies.borrow();
+        if how == Replies::Lose {
+            replies.send_replace(Replies::Pass);
+            break;
+        }
+        let _ = replies.subscribe().wait_for(|how| *how != Replies::Hold).await;
+        if to_client.write_all(&bytes[..read]).await.is_err() {
+            break;
+        }
+    }
+    asking.abort();
+}
+
+/// A gate behind a proxy, its store looked at to the end, and its scripts known.
+async fn behind(proxy: &Proxy, timeout: Micros, rules: Vec<RuleSpec>) -> (SharedGate, Events) {
+    let mut settings = settings(&format!("redis://127.0.0.1:{}", proxy.port));
+    settings.timeout = timeout;
+    let (gate, events) = gate_with(settings, rules).await;
+    while events.told().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let descriptors = [Descriptor::new(&[("user", "nobody")])];
+    let request = Request::new("default", &descriptors);
+    assert!(!gate.check(&request.with_id("first").unwrap()).await.is_degraded());
+    assert!(!gate.check(&request).await.is_degraded());
+    (gate, events)
+}
+
+/// One that has something to be told of, so that it is known when it was looked at to the end.
+fn server() -> Server {
+    Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"])
+}
+
+fn remembering(algorithm: Algorithm) -> RuleSpec {
+    rule(algorithm, 10).dedupe(Micros::from_secs(600))
+}
+
+async fn used(gate: &SharedGate, request: &Request<'_>) -> Vec<u64> {
+    gate.recovered().await;
+    let plain = Request::new(request.domain(), request.descriptors());
+    let answer = gate.peek(&plain).await;
+    assert!(!answer.is_degraded());
+    let decisions = answer.matched().iter().map(|matched| *matched.decision());
+    decisions.map(|decision| decision.limit - decision.remaining).collect()
+}
+
+#[tokio::test]
+async fn a_reply_lost_after_commit_is_asked_for_again_and_nothing_is_taken_twice() {
+    let server = server();
+    for algorithm in Algorithm::ALL {
+        let proxy = Proxy::before(&server).await;
+        let (gate, _) = behind(&proxy, Micros::from_secs(30), vec![remembering(*algorithm)]).await;
+        let entries = [("user", algorithm.name())];
+        let descriptors = [Descriptor::new(&entries)];
+        let request = Request::new("default", &descriptors).with_id("a").unwrap();
+        let before = proxy.scripts();
+        proxy.replies.send_replace(Replies::Lose);
+        let answer = gate.check(&request).await;
+        assert!(answer.is_allowed() && answer.is_repeated() && !answer.is_degraded());
+        assert_eq!(proxy.scripts() - before, 2, "{algorithm}: asked twice");
+        assert_eq!(used(&gate, &request).await, [1], "{algorithm}: taken once");
+    }
+}
+
+#[tokio::test]
+async fn a_timed_out_script_retried_counted_twice_so_only_what_all_rules_remember_is() {
+    let server = server();
+    let log = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(86_400));
+    let other = |name: &str| RuleSpec::new(name, log).key(["user"]);
+    let brief = other("brief").dedupe(Micros::from_millis(1));
+    let cases = [
+        (vec![remembering(Algorithm::TokenBucket)], false),
+        (vec![remembering(Algorithm::TokenBucket), other("forgetful")], true),
+        (vec![remembering(Algorithm::TokenBucket), brief], true),
+        (vec![rule(Algorithm::TokenBucket, 10)], true),
+    ];
+    for (number, (rules, with_id)) in cases.into_iter().enumerate() {
+        let proxy = Proxy::before(&server).await;
+        let (gate, _) = behind(&proxy, Micros::from_secs(30), rules).await;
+        let user = number.to_string();
+        let entries = [("user", user.as_str())];
+        let descriptors = [Descriptor::new(&entries)];
+        let mut request = Request::new("default", &descriptors);
+        if with_id {
+            request = request.with_id("a").unwrap();
+        }
+        let before = proxy.scripts();
+        proxy.replies.send_replace(Replies::Lose);
+        assert!(gate.check(&request).await.is_degraded(), "case {number}");
+        assert_eq!(proxy.scripts() - before, 1, "case {number}");
+        assert!(used(&gate, &request).await.iter().all(|used| *used == 1), "case {number}");
+    }
+}
+
+#[tokio::test]
+async fn what_half_of_the_deadline_brings_no_answer_to_is_asked_once_more() {
+    let server = server();
+    let proxy = Proxy::before(&server).await;
+    let rules = vec![remembering(Algorithm::TokenBucket)];
+    let (gate, _) = behind(&proxy, Micros::from_secs(6), rules).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    let before = proxy.scripts();
+    proxy.replies.send_replace(Replies::Hold);
+    let asked = async {
+        while proxy.scripts() < before + 2 {
+            tokio::task::yield_now().await;
+        }
+        proxy.replies.send_replace(Replies::Pass);
+    };
+    let (answer, ()) = tokio::join!(gate.check(&request), asked);
+    assert!(answer.is_allowed() && !answer.is_degraded());
+    assert_eq!(used(&gate, &request).await, [1]);
+    assert_eq!(proxy.scripts() - before, 3, "twice, and the look");
+}
