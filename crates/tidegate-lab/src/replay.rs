@@ -28,7 +28,7 @@ impl Replay {
         let entries: Vec<_> =
             event.descriptor.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let descriptors = [Descriptor::new(&entries).cost(event.cost)];
-        let request = Request::new(&event.domain, &descriptors);
+        let request = event.under_id(Request::new(&event.domain, &descriptors));
         self.gate.check_at(&request, Timestamp::from_micros(event.at_us))
     }
 }

@@ -4,11 +4,11 @@
 //! gzip) and comes out as [`Sorted`], an iterator of [`Event`]s in order of time. The format is
 //! recognised by its content, never by the name of the file:
 //!
-//! **NDJSON**, one object per line. `domain` (`"default"`) and `cost` (1) may be left out; the
-//! order of the descriptor's entries is kept, and its values are strings.
+//! **NDJSON**, one object per line. `domain` (`"default"`), `cost` (1) and `request_id` (none) may be
+//! left out; the order of the descriptor's entries is kept, and its values are strings.
 //!
 //! ```json
-//! {"at_us": 100000, "domain": "shop", "descriptor": {"key": "a"}, "cost": 1}
+//! {"at_us": 100000, "domain": "shop", "descriptor": {"key": "a"}, "cost": 1, "request_id": "7"}
 //! ```
 //!
 //! **Access log**, in common or combined format. The descriptor has the entries `ip`, `method`,

@@ -1,9 +1,6 @@
 //! Where the limiters live: in this process, or in a store that other nodes share. One way to ask them.
 
-use tidegate::{
-    Answer, Gate, OnExcess, Policy, PolicyRule, Request, SharedGate, StoreError, StoreEvent,
-    StoreSettings,
-};
+use tidegate::{Answer, Gate, Policy, Request, SharedGate, StoreError, StoreEvent, StoreSettings};
 
 use crate::cli::Failure;
 
@@ -26,7 +23,7 @@ impl Limiters {
         }
     }
 
-    pub(crate) const fn policy(&self) -> &Policy {
+    pub(crate) fn policy(&self) -> &Policy {
         match self {
             Self::Here(gate) => gate.policy(),
             Self::Shared(gate) => gate.policy(),
@@ -45,7 +42,7 @@ impl Limiters {
     pub(crate) async fn check(&self, request: &Request<'_>) -> Answer<'_> {
         match self {
             Self::Here(gate) => gate.check_in_turn(request).await,
-            Self::Shared(gate) => gate.check(request).await,
+            Self::Shared(gate) => gate.check_in_turn(request).await,
         }
     }
 
@@ -89,15 +86,6 @@ impl Limiters {
 }
 
 fn shared(policy: Policy, store: StoreSettings) -> Result<SharedGate, Failure> {
-    let waits = |rule: &&PolicyRule| rule.spec().on_excess != OnExcess::Reject;
-    if let Some(rule) = policy.rules().iter().find(waits) {
-        return Err(Failure::configuration(format!(
-            "tidegate: rule `{}` of domain `{}` lets requests wait, which it can not in a shared store \
-             yet: expected `on_excess = \"reject\"`, or no `[store]`",
-            rule.name(),
-            rule.domain()
-        )));
-    }
     let told = SharedGate::new(policy, store, log);
     told.map_err(|error| Failure::configuration(format!("tidegate: {error}")))
 }

@@ -86,7 +86,7 @@ impl RuleReport {
         variant.refused += u64::from(refused);
         if refused {
             self.refuse(event);
-        } else if answer.is_allowed() {
+        } else if answer.is_allowed() && !answer.is_repeated() {
             self.admit(event, matched);
         }
     }

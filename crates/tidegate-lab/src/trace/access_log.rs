@@ -33,7 +33,13 @@ pub(super) fn parse<'a>(line: &'a [u8], time: &mut AccessTime) -> Result<LineEve
     if let Some(agent) = user_agent(rest)? {
         descriptor.push(("user_agent".into(), unquoted(agent)));
     }
-    Ok(LineEvent { at_us, domain: Cow::Borrowed(DEFAULT_DOMAIN), descriptor, cost: 1 })
+    Ok(LineEvent {
+        at_us,
+        domain: Cow::Borrowed(DEFAULT_DOMAIN),
+        descriptor,
+        cost: 1,
+        request_id: None,
+    })
 }
 
 /// What stands before the time, the time without its brackets, and what stands after it.

@@ -27,6 +27,7 @@ pub fn minute_edge() -> Vec<Event> {
 
 fn demo_request(at_us: u64) -> Event {
     Event {
+        request_id: None,
         at_us,
         domain: DEFAULT_DOMAIN.to_owned(),
         descriptor: vec![("key".to_owned(), "demo".to_owned())],

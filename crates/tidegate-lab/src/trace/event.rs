@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tidegate::Request;
+
 /// The domain of an event that names none.
 pub const DEFAULT_DOMAIN: &str = "default";
 
@@ -24,6 +26,18 @@ pub struct Event {
     pub descriptor: Vec<(String, String)>,
     /// Units asked for, 0 to [`COST_MAX`]; 1 unless the trace says.
     pub cost: u64,
+    /// The id it was asked under, if the trace tells one; such as
+    /// [`Request::with_id`](tidegate::Request::with_id) takes.
+    pub request_id: Option<String>,
+}
+
+impl Event {
+    /// The request under the id of this event, if it has one.
+    #[must_use]
+    pub fn under_id<'a>(&'a self, request: Request<'a>) -> Request<'a> {
+        let id = self.request_id.as_deref();
+        id.and_then(|id| request.with_id(id).ok()).unwrap_or(request)
+    }
 }
 
 /// A name and its value, borrowed from the line where the line has them unescaped.
@@ -36,4 +50,5 @@ pub(super) struct LineEvent<'a> {
     pub(super) domain: Cow<'a, str>,
     pub(super) descriptor: Vec<Entry<'a>>,
     pub(super) cost: u64,
+    pub(super) request_id: Option<Cow<'a, str>>,
 }

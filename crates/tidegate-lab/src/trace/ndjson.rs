@@ -20,6 +20,16 @@ struct Fields<'a> {
     descriptor: Entries<'a>,
     #[serde(default = "default_cost")]
     cost: Whole<COST_MAX>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    request_id: Option<Text<'a>>,
+}
+
+/// An id that is there is one: `null` is a mistake, not an absence.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Text<'de>>, D::Error> {
+    let id = Text::deserialize(from)?;
+    let request = tidegate::Request::new(DEFAULT_DOMAIN, &[]);
+    request.with_id(&id.0).map_err(D::Error::custom)?;
+    Ok(Some(id))
 }
 
 fn default_domain<'a>() -> Text<'a> {
@@ -41,6 +51,7 @@ pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
         domain: fields.domain.0,
         descriptor: fields.descriptor.0,
         cost: fields.cost.0,
+        request_id: fields.request_id.map(|id| id.0),
     })
 }
 
@@ -149,6 +160,9 @@ mod tests {
             (r#"{"at_us": 1, "descriptor": {"a": "1", "a": "2"}}"#, "\"a\" twice"),
             (r#"{"at_us": 1, "descriptor": []}"#, "an object of names and strings"),
             (r#"{"at_us": 1, "descriptor": "a"}"#, "an object of names and strings"),
+            (r#"{"at_us": 1, "descriptor": {}, "request_id": ""}"#, "id is empty"),
+            (r#"{"at_us": 1, "descriptor": {}, "request_id": 5}"#, "expected a string"),
+            (r#"{"at_us": 1, "descriptor": {}, "request_id": null}"#, "expected a string"),
             (r#"{"at_us": 1}"#, "missing field `descriptor`"),
             (r#"{"descriptor": {}}"#, "missing field `at_us`"),
             (r#"{"at_us": 1, "descriptor": {}, "hits": 1}"#, "unknown field `hits`"),

@@ -1,6 +1,6 @@
 //! An event as compact bytes: what is held in memory and written to temporary files.
 //!
-//! `cost`, `domain`, then name and value of each entry to the end of the record. Numbers are
+//! `cost`, `domain`, the id (empty for none), then name and value of each entry to the end of the record. Numbers are
 //! written seven bits at a time, low bits first, the high bit set on all bytes but the last; a
 //! text is its length and its bytes. The time is not in it: the sorter keeps it beside.
 
@@ -24,6 +24,7 @@ impl std::error::Error for Damaged {}
 pub(super) fn encode(event: &LineEvent<'_>, to: &mut Vec<u8>) {
     put_number(event.cost, to);
     put_text(&event.domain, to);
+    put_text(event.request_id.as_deref().unwrap_or_default(), to);
     for (name, value) in &event.descriptor {
         put_text(name, to);
         put_text(value, to);
@@ -35,12 +36,13 @@ pub(super) fn decode(at_us: u64, record: &[u8]) -> Result<Event, Damaged> {
     let mut rest = record;
     let cost = take_number(&mut rest)?;
     let domain = take_text(&mut rest)?;
+    let request_id = Some(take_text(&mut rest)?).filter(|id| !id.is_empty());
     // Access logs, the common case, have five.
     let mut descriptor = Vec::with_capacity(5);
     while !rest.is_empty() {
         descriptor.push((take_text(&mut rest)?, take_text(&mut rest)?));
     }
-    Ok(Event { at_us, domain, descriptor, cost })
+    Ok(Event { at_us, domain, descriptor, cost, request_id })
 }
 
 fn put_number(mut number: u64, to: &mut Vec<u8>) {
@@ -86,6 +88,7 @@ mod tests {
         fn what_was_written_is_read(
             cost in any::<u64>(),
             domain in ".{0,200}",
+            request_id in proptest::option::of(".{1,200}"),
             entries in proptest::collection::vec((".{0,5}", ".{0,200}"), 0..8),
         ) {
             let event = LineEvent {
@@ -93,11 +96,12 @@ mod tests {
                 domain: (&domain).into(),
                 descriptor: entries.iter().map(|(k, v)| (k.into(), v.into())).collect(),
                 cost,
+                request_id: request_id.as_deref().map(Into::into),
             };
             let mut record = Vec::new();
             encode(&event, &mut record);
             let read = decode(5, &record).unwrap();
-            prop_assert_eq!(read, Event { at_us: 5, domain, descriptor: entries, cost });
+            prop_assert_eq!(read, Event { at_us: 5, domain, descriptor: entries, cost, request_id });
         }
 
         #[test]

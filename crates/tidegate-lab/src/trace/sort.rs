@@ -128,7 +128,13 @@ mod tests {
         let mut open_max = 0;
         for (place, at_us) in times.iter().enumerate() {
             let descriptor = vec![("place".into(), place.to_string().into())];
-            let event = LineEvent { at_us: *at_us, domain: "d".into(), descriptor, cost: 1 };
+            let event = LineEvent {
+                at_us: *at_us,
+                domain: "d".into(),
+                descriptor,
+                cost: 1,
+                request_id: None,
+            };
             sorter.push(&event).unwrap();
             open_max = open_max.max(sorter.runs.len());
         }
@@ -172,7 +178,13 @@ mod tests {
     fn within_the_budget_no_file_is_written() {
         let nowhere = PathBuf::from("/nowhere/at/all");
         let mut sorter = Sorter::new(1 << 20, FAN_IN, nowhere.clone());
-        let event = || LineEvent { at_us: 1, domain: "d".into(), descriptor: Vec::new(), cost: 1 };
+        let event = || LineEvent {
+            at_us: 1,
+            domain: "d".into(),
+            descriptor: Vec::new(),
+            cost: 1,
+            request_id: None,
+        };
         sorter.push(&event()).unwrap();
         assert!(matches!(sorter.finish().unwrap(), InOrder::Memory(..)));
         assert!(Sorter::new(0, FAN_IN, nowhere).push(&event()).is_err());

@@ -19,7 +19,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     (0_u64..40, "[a-z]{0,8}", values, 0_u64..=trace::COST_MAX).prop_map(
         |(at_us, domain, values, cost)| {
             let descriptor = values.into_iter().enumerate().map(|(i, v)| (format!("n{i}"), v));
-            Event { at_us, domain, descriptor: descriptor.rev().collect(), cost }
+            Event { at_us, domain, descriptor: descriptor.rev().collect(), cost, request_id: None }
         },
     )
 }

@@ -53,7 +53,7 @@ impl Decider {
         let entries = event.descriptor.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let entries: Vec<_> = entries.collect();
         let descriptors = [Descriptor::new(&entries).cost(event.cost)];
-        let request = Request::new(&event.domain, &descriptors);
+        let request = event.under_id(Request::new(&event.domain, &descriptors));
         let at = Timestamp::from_micros(event.at_us);
         runtime.block_on(replay.decide(&request, at)).map_err(away)
     }

@@ -25,6 +25,7 @@ pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Probl
                       or POST to /v1/refund to give so many units back";
         return Err(Problem::new(Kind::InvalidBody, detail));
     }
+    takes_no_id(&question, "a reset")?;
     let reset =
         question.ask(async |request| app.limiters.reset(request).await).await.map_err(away)?;
     answer::json(&Reset { reset })
@@ -35,9 +36,21 @@ pub(super) async fn refund(app: &App, request: Request) -> Result<Response, Prob
     let body = body::read(request, app.limits).await?;
     let question = Question::parse(&body)?;
     question.refuse_a_wait("a refund")?;
+    takes_no_id(&question, "a refund")?;
     question
         .ask(async |request| answer::told(&app.limiters.refund(request).await.map_err(away)?))
         .await
+}
+
+/// What is asked of operators is done each time: an id would promise what is not kept.
+fn takes_no_id(question: &Question, what: &str) -> Result<(), Problem> {
+    if !question.names_an_id() {
+        return Ok(());
+    }
+    let detail = format!(
+        "`request_id` means nothing to {what}, which is done each time it is asked: expected none"
+    );
+    Err(Problem::new(Kind::InvalidBody, detail))
 }
 
 /// For a store that did not answer: whether the limiters were changed is not always known.

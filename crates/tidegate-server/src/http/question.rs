@@ -6,11 +6,13 @@
 //! [{"descriptor": {"user": "a"}}, {"descriptor": {"user": "b"}}]
 //! ```
 //!
-//! The domain is `default` and the cost 1 unless said; the cost beside `descriptors` holds for those
+//! With a `request_id`, a text, a check that is asked again within the `dedupe` of its rules is answered
+//! the same and takes nothing. The domain is `default` and the cost 1 unless said; the cost beside `descriptors` holds for those
 //! that name none. Entries keep the order in which they are written. Nothing else is taken.
 
 mod cost;
 mod entries;
+mod id;
 mod item;
 mod wait;
 mod whole;
@@ -26,6 +28,7 @@ use tidegate::{Descriptor, Micros};
 use super::problem::{Kind, Problem};
 use cost::Cost;
 use entries::{Entries, Text};
+use id::Id;
 use item::Item;
 use wait::MaxWait;
 
@@ -49,6 +52,7 @@ pub(super) struct Question<'b> {
     items: Vec<Item<'b>>,
     cost: Option<Cost>,
     max_wait: Option<MaxWait>,
+    request_id: Option<Id<'b>>,
 }
 
 /// A question as it is written.
@@ -65,6 +69,8 @@ struct Fields<'b> {
     cost: Option<Cost>,
     #[serde(default, deserialize_with = "given")]
     max_wait_ms: Option<MaxWait>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    request_id: Option<Id<'b>>,
 }
 
 /// A question that is one of several: an object, and not the values of one without their names.
@@ -146,7 +152,8 @@ impl<'b> Question<'b> {
         if domain.is_empty() {
             return Err("`domain` is empty".to_owned());
         }
-        Ok(Self { domain, items, cost: fields.cost, max_wait: fields.max_wait_ms })
+        let (cost, max_wait, request_id) = (fields.cost, fields.max_wait_ms, fields.request_id);
+        Ok(Self { domain, items, cost, max_wait, request_id })
     }
 
     /// One that does not wait, for the others would wait with it.
@@ -174,6 +181,11 @@ impl<'b> Question<'b> {
         }
     }
 
+    /// Whether an id is named.
+    pub(super) const fn names_an_id(&self) -> bool {
+        self.request_id.is_some()
+    }
+
     /// Puts the question.
     pub(super) async fn ask<T>(&self, to: impl AsyncFnOnce(&tidegate::Request<'_>) -> T) -> T {
         let entries: Vec<_> = self.items.iter().map(|item| item.entries.pairs()).collect();
@@ -184,7 +196,8 @@ impl<'b> Question<'b> {
             .map(|(entries, cost)| Descriptor::new(entries).cost(cost.units()))
             .collect();
         let max_wait = self.max_wait.map_or(Micros::MAX, MaxWait::micros);
-        to(&tidegate::Request::new(&self.domain, &descriptors).max_wait(max_wait)).await
+        let request = tidegate::Request::new(&self.domain, &descriptors).max_wait(max_wait);
+        to(&self.request_id.as_ref().map_or(request, |id| id.on(request))).await
     }
 }
 

@@ -40,6 +40,8 @@ struct Rule<'a> {
     on_excess: Excess,
     on_store_error: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    dedupe_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     hash_tag: Option<&'a str>,
     overrides: Vec<Override<'a>>,
 }
@@ -109,6 +111,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             on_full: words::on_full(spec.on_full),
             on_excess: spec.on_excess.into(),
             on_store_error: words::on_store_error(spec.on_store_error),
+            dedupe_us: spec.dedupe.map(Micros::as_micros),
             hash_tag: spec.hash_tag.as_deref(),
             overrides: spec.overrides.iter().map(Override::from).collect(),
         }

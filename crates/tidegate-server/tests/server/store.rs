@@ -147,12 +147,14 @@ fn a_replay_in_the_store_decides_as_one_in_process() {
     let store = Store::start();
     let folder = TempDir::new().unwrap();
     let (config, trace) = (folder.path().join("rules.toml"), folder.path().join("trace.ndjson"));
-    std::fs::write(&config, RULE.replace("1d", "1s")).unwrap();
+    std::fs::write(&config, RULE.replace("1d", "1s") + "dedupe = \"500ms\"\n").unwrap();
     let line = |at: u64| {
         format!(
-            "{{\"at_us\": {at}, \"descriptor\": {{\"user\": \"u{}\"}}, \"cost\": {}}}\n",
+            "{{\"at_us\": {at}, \"descriptor\": {{\"user\": \"u{}\"}}, \"cost\": {}, \
+             \"request_id\": \"{}\"}}\n",
             at % 3,
-            at % 4
+            at % 4,
+            at % 29
         )
     };
     let lines: String = (0..400).map(|number| line(number * 40_000 + number % 7)).collect();
@@ -170,13 +172,59 @@ fn a_replay_in_the_store_decides_as_one_in_process() {
     assert_eq!(replay(&["--store", &store.url()]), here, "each run begins anew");
 }
 
+#[tokio::test]
+async fn a_request_waits_over_a_store_as_it_does_in_process() {
+    let store = Store::start();
+    let waits = RULE.replace("1d", "200ms").replace("limit = 10", "limit = 1")
+        + "on_excess = { wait = \"1h\", max_waiters = 10 }\n";
+    let rules = format!("{waits}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
+    let servers = [Server::with_rules(&rules), Server::with_rules(&rules)];
+    for _ in 0..2 {
+        for server in &servers {
+            let answer = Client::new(server.http).check(ADA).await;
+            assert_eq!(answer.status, 200, "{}", answer.text);
+        }
+    }
+    let hopeless = r#"{"descriptor": {"user": "ada"}, "cost": 2}"#;
+    assert_eq!(Client::new(servers[0].http).check(hopeless).await.status, 429);
+}
+
+#[tokio::test]
+async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
+    let store = Store::start();
+    let rule = format!("{RULE}dedupe = \"1h\"\n");
+    let shared = format!("{rule}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
+    for rules in [rule, shared] {
+        let server = Server::with_rules(&rules);
+        let client = Client::new(server.http);
+        let body =
+            |id: &str| format!("{{\"descriptor\": {{\"user\": \"ada\"}}, \"request_id\": {id}}}");
+        let first = client.check(&body("\"a\"")).await;
+        for _ in 0..3 {
+            let again = client.check(&body("\"a\"")).await;
+            assert_eq!((again.status, &again.text), (first.status, &first.text));
+        }
+        assert_eq!(client.check(&body("\"b\"")).await.json()["remaining"], 8);
+        let long = format!("\"{}\"", "x".repeat(257));
+        for (id, told) in [
+            ("\"\"", "is empty"),
+            (&long, "has 257 bytes"),
+            ("null", "a string"),
+            ("7", "a string"),
+        ] {
+            let wrong = client.check(&body(id)).await;
+            assert!(wrong.status == 400 && wrong.text.contains(told), "{}", wrong.text);
+        }
+        for path in ["/v1/refund", "/v1/reset"] {
+            let wrong = Client::new(server.admin).post(path, &body("\"a\"")).await;
+            assert!(wrong.status == 400 && wrong.text.contains("request_id"), "{}", wrong.text);
+        }
+    }
+}
+
 #[test]
 fn what_can_not_be_with_a_store_is_told_at_start() {
-    let waits = RULE.to_owned() + "on_excess = { wait = \"1s\", max_waiters = 1 }\n";
-    for (rules, store, code, told) in [
-        (waits.as_str(), "redis://127.0.0.1:1", 2, "lets requests wait"),
-        (RULE, "http://127.0.0.1", 2, "not the URL of a store"),
-    ] {
+    for (rules, store, code, told) in [(RULE, "http://127.0.0.1", 2, "not the URL of a store")] {
         let config = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(config.path(), rules).unwrap();
         let mut command = Command::new(BINARY);

@@ -31,7 +31,8 @@ fn report_of<'k>(
     let mut report = Report::within(replay.policy(), Memory { names: 10, worst_bytes });
     for (at_us, key) in requests {
         let descriptor = vec![("key".to_owned(), key.to_owned())];
-        let event = Event { at_us, domain: "default".to_owned(), descriptor, cost: 1 };
+        let event =
+            Event { at_us, domain: "default".to_owned(), descriptor, cost: 1, request_id: None };
         report.record(&event, &replay.decide(&event));
     }
     report

@@ -1,0 +1,26 @@
+//! The id of a request as it is written: a text that is not too long.
+
+use serde::de::{Deserialize, Deserializer, Error};
+use tidegate::Request;
+
+use super::entries::Text;
+
+/// A text that can be the id of a request.
+#[derive(Debug)]
+pub(super) struct Id<'b>(Text<'b>);
+
+impl<'b> Id<'b> {
+    /// The request under this id.
+    pub(super) fn on<'a>(&'a self, request: Request<'a>) -> Request<'a> {
+        // One that is none was not read.
+        request.with_id(&self.0.0).unwrap_or(request)
+    }
+}
+
+impl<'b> Deserialize<'b> for Id<'b> {
+    fn deserialize<D: Deserializer<'b>>(from: D) -> Result<Self, D::Error> {
+        let id = Text::deserialize(from)?;
+        Request::new(Request::DEFAULT_DOMAIN, &[]).with_id(&id.0).map_err(D::Error::custom)?;
+        Ok(Self(id))
+    }
+}
