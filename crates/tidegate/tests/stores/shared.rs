@@ -128,6 +128,17 @@ async fn a_changed_limit_holds_for_keys_that_exist() {
 }
 
 #[tokio::test]
+async fn a_changed_rule_in_shadow_mode_refuses_nothing_at_the_step_that_amends_either() {
+    let server = Server::start(&[]);
+    let tried = |limit| vec![rule(Algorithm::SlidingLog, limit).mode(Mode::Shadow)];
+    let (old, _) = gate_over(&server.url(), tried(10)).await;
+    assert!(check(&old, "ada", 4).await.is_allowed());
+    let (new, _) = gate_over(&server.url(), tried(4)).await;
+    let answer = check(&new, "ada", 1).await;
+    assert!(answer.is_allowed() && !answer.matched()[0].decision().is_allowed());
+}
+
+#[tokio::test]
 async fn a_replay_in_the_store_has_keys_of_its_own_and_leaves_none() {
     let server = Server::start(&[]);
     let policy = || Policy::new(vec![rule(Algorithm::SlidingLog, 2)]).unwrap();
