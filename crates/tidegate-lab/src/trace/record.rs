@@ -119,7 +119,7 @@ mod tests {
     fn a_record_cut_short_is_damaged() {
         assert_eq!(decode(1, &[]), Err(Damaged));
         assert_eq!(decode(1, &[1, 9, b'a']), Err(Damaged));
-        assert_eq!(decode(1, &[1, 0, 1, b'a']), Err(Damaged));
+        assert_eq!(decode(1, &[1, 0, 0, 1, b'a']), Err(Damaged));
         assert_eq!(decode(1, &[0xff; 12]), Err(Damaged));
     }
 }
