@@ -7,8 +7,8 @@ use crate::cli::Failure;
 /// All limiters of the policy in force.
 #[derive(Debug)]
 pub(crate) enum Limiters {
-    Here(Gate),
-    Shared(SharedGate),
+    Here(Box<Gate>),
+    Shared(Box<SharedGate>),
 }
 
 impl Limiters {
@@ -18,8 +18,8 @@ impl Limiters {
     /// What can not be with a store.
     pub(crate) fn of(policy: Policy) -> Result<Self, Failure> {
         match policy.store().cloned() {
-            None => Ok(Self::Here(Gate::new(policy))),
-            Some(store) => shared(policy, store).map(Self::Shared),
+            None => Ok(Self::Here(Box::new(Gate::new(policy)))),
+            Some(store) => shared(policy, store).map(Box::new).map(Self::Shared),
         }
     }
 

@@ -224,14 +224,12 @@ async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
 
 #[test]
 fn what_can_not_be_with_a_store_is_told_at_start() {
-    for (rules, store, code, told) in [(RULE, "http://127.0.0.1", 2, "not the URL of a store")] {
-        let config = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(config.path(), rules).unwrap();
-        let mut command = Command::new(BINARY);
-        command.arg("serve").args(ANY_PORTS).args(["--store", store]);
-        let output = command.arg("--config").arg(config.path()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        assert!(said.contains(told), "{said}");
-    }
+    let config = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(config.path(), RULE).unwrap();
+    let mut command = Command::new(BINARY);
+    command.arg("serve").args(ANY_PORTS).args(["--store", "http://127.0.0.1"]);
+    let output = command.arg("--config").arg(config.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("not the URL of a store"), "{said}");
 }

@@ -82,8 +82,8 @@ async fn two_processes_share_a_limit_and_each_keeps_its_order() {
     let mut ends = tasks.join_all().await;
     assert!(ends.iter().all(|((allowed, _, _), _, _)| *allowed));
     ends.sort_unstable_by_key(|((_, _, at_us), _, _)| *at_us);
-    let apart = |pair: &[((bool, Option<Micros>, u64), usize, i32)]| pair[1].0.2 - pair[0].0.2;
-    assert!(ends.windows(2).all(|pair| apart(pair) >= window.as_micros()), "{ends:?}");
+    let are_apart = ends.windows(2).all(|pair| pair[1].0.2 - pair[0].0.2 >= window.as_micros());
+    assert!(are_apart, "{ends:?}");
     for process in 0..2 {
         let own = ends.iter().filter(|end| end.1 == process).map(|end| end.2);
         assert_eq!(own.collect::<Vec<_>>(), [0, 1, 2, 3]);
