@@ -1,4 +1,4 @@
-//! Measures what one decision costs inside a process, beside the peers and the floors.
+//! Measures what one decision costs, in a process, in a store and over the network, beside peers and floors.
 
 mod cases;
 mod clock;
@@ -11,7 +11,13 @@ mod in_process;
 mod measure;
 mod pace;
 mod pauses;
+mod process;
+mod programs;
+mod redis_server;
+mod redis_store;
 mod report;
+mod resp;
+mod rounds;
 mod subjects;
 mod workload;
 
@@ -36,6 +42,8 @@ enum Command {
     Growth,
     /// Ten million hostile keys through a table with room for one million.
     Flood(flood::Flood),
+    /// CPU of a Redis, decisions per second and latency, of decisions in the shared store.
+    Redis(redis_store::Redis),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +53,7 @@ fn main() -> ExitCode {
         Command::Pauses(wanted) => pauses::run(&wanted),
         Command::Growth => growth::run(),
         Command::Flood(wanted) => flood::run(&wanted),
+        Command::Redis(wanted) => redis_store::run(&wanted),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

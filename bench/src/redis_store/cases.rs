@@ -1,0 +1,122 @@
+//! What is asked of the store: each algorithm, and the log at several lengths.
+
+use std::time::Duration;
+use tidegate::{Algorithm, Micros, Rule, Spec};
+
+/// How deep a pipeline is.
+pub const DEPTHS: [usize; 2] = [1, 16];
+/// Units that a limiter which is never used up admits in its window.
+const NEVER_REACHED: u64 = 1_000_000;
+/// The window of limiters that are never used up, and of those that are used up and stay so.
+const LONG: Duration = Duration::from_secs(3600);
+/// How full a log is kept that admits what comes: so far below its limit that a round in which the
+/// server is quicker than it was before is not refused.
+const KEPT_FULL: f64 = 0.8;
+
+/// One algorithm at one length and one depth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Case {
+    /// Who decides.
+    pub algorithm: Algorithm,
+    /// Units per window.
+    pub limit: u64,
+    /// Requests on their way at once, on each connection.
+    pub depth: usize,
+    /// What the limiters are made to do.
+    pub state: State,
+    /// How many limiters there are, asked in turn.
+    pub keys: usize,
+}
+
+/// What the limiters of a case are made to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// All is admitted, for the limit is never reached.
+    Unreached,
+    /// All is admitted: for each unit that comes one leaves, nearly as many as the limit are held.
+    Sliding,
+    /// All is refused.
+    Full,
+}
+
+/// All cases: every algorithm at each depth, then the logs.
+pub fn all() -> Vec<Case> {
+    let log = |limit, state| {
+        move |depth| Case { algorithm: Algorithm::SlidingLog, limit, depth, state, keys: 16 }
+    };
+    let others = Algorithm::ALL.iter().filter(|algorithm| **algorithm != Algorithm::SlidingLog);
+    let others =
+        others.flat_map(|algorithm| DEPTHS.map(|depth| Case::unreached(*algorithm, depth)));
+    let logs = [(100, State::Sliding), (1_000, State::Sliding), (100, State::Full)];
+    let logs = logs.into_iter().flat_map(|(limit, state)| DEPTHS.map(log(limit, state)));
+    others.chain(logs).collect()
+}
+
+impl Case {
+    fn unreached(algorithm: Algorithm, depth: usize) -> Self {
+        Self { algorithm, limit: NEVER_REACHED, depth, state: State::Unreached, keys: 1_000 }
+    }
+
+    /// The algorithm, what is uncommon, and the depth.
+    pub fn name(&self) -> String {
+        let Self { algorithm, limit, depth, .. } = self;
+        match self.state {
+            State::Sliding if *limit != 100 => format!("{algorithm} N={limit} p{depth}"),
+            State::Full => format!("{algorithm} full p{depth}"),
+            State::Sliding | State::Unreached => format!("{algorithm} p{depth}"),
+        }
+    }
+
+    /// The window: such that a log keeps its length, when so many are asked per second in all.
+    pub fn window(&self, per_s: f64) -> Duration {
+        match self.state {
+            State::Unreached | State::Full => LONG,
+            State::Sliding => {
+                let per_key = per_s / self.keys as f64;
+                Duration::from_secs_f64(KEPT_FULL * self.limit as f64 / per_key)
+            }
+        }
+    }
+
+    /// The rule with this window.
+    ///
+    /// # Errors
+    /// When no rule can be so.
+    pub fn rule(&self, window: Duration) -> Result<Rule, String> {
+        let window = Micros::from_micros(u64::try_from(window.as_micros()).unwrap_or(u64::MAX));
+        let rule = Rule::new(Spec::new(self.algorithm, self.limit, window));
+        rule.map_err(|errors| format!("{}: {errors}", self.name()))
+    }
+
+    /// Units in a limiter whose memory is told: as many as a log may hold.
+    pub fn fill(&self) -> u64 {
+        self.limit.min(1_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_is_there_at_each_depth() {
+        let names: Vec<String> = all().iter().map(Case::name).collect();
+        for algorithm in Algorithm::ALL {
+            for depth in DEPTHS {
+                assert!(names.contains(&format!("{algorithm} p{depth}")), "{algorithm}, {depth}");
+            }
+        }
+        let mut once = names.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), names.len(), "a name is there twice");
+    }
+
+    #[test]
+    fn a_sliding_log_is_nearly_full_at_the_rate_it_was_made_for() {
+        let case = all().into_iter().find(|case| case.name() == "sliding_log N=1000 p1").unwrap();
+        let window = case.window(32_000.0);
+        assert_eq!(window, Duration::from_millis(400));
+        assert!(case.rule(window).is_ok());
+    }
+}

@@ -1,0 +1,142 @@
+//! What is asked of the doors, by whom, and who else is asked the same.
+
+/// How requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Commands of RESP, so many on their way at once on each connection.
+    Resp {
+        /// How many.
+        depth: u32,
+    },
+    /// `POST /v1/check` over HTTP/1.1.
+    Http,
+    /// Envoy's rate limit service over HTTP/2, so many streams at once on each connection.
+    Grpc {
+        /// How many.
+        streams: u32,
+    },
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The server, its limiters in memory; over RESP it is asked `CL.THROTTLE`.
+    Tidegate,
+    /// The same, asked `TG.CHECK` under a configured rule.
+    TidegateChecks,
+    /// The server, its limiters in a redis-server of its own.
+    TidegateOnRedis,
+    /// redis-server, asked `SET`.
+    RedisSet,
+    /// redis-server, asked `INCR`.
+    RedisIncr,
+    /// nginx, which answers 204 and nothing else.
+    Nginx,
+    /// A service of tonic that reads the request and says yes.
+    Tonic,
+}
+
+/// One door, one way of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Its name.
+    pub name: &'static str,
+    /// How requests come.
+    pub door: Door,
+    /// Whether they come at half of the highest rate, however long answers take.
+    pub at_half: bool,
+    /// Who answers; the last one is who the others are compared with.
+    pub subjects: &'static [Subject],
+}
+
+use Subject::{Nginx, RedisIncr, RedisSet, Tidegate, TidegateChecks, TidegateOnRedis, Tonic};
+
+/// All cases: as fast as it goes, then at half of that.
+pub const ALL: &[Case] = &[
+    Case {
+        name: "resp p1",
+        door: Door::Resp { depth: 1 },
+        at_half: false,
+        subjects: &[Tidegate, TidegateChecks, RedisIncr, RedisSet],
+    },
+    Case {
+        name: "resp p16",
+        door: Door::Resp { depth: 16 },
+        at_half: false,
+        subjects: &[Tidegate, TidegateChecks, RedisSet, RedisIncr],
+    },
+    Case { name: "http", door: Door::Http, at_half: false, subjects: &[Tidegate, Nginx] },
+    Case {
+        name: "grpc 1",
+        door: Door::Grpc { streams: 1 },
+        at_half: false,
+        subjects: &[Tidegate, Tonic],
+    },
+    Case {
+        name: "grpc 10",
+        door: Door::Grpc { streams: 10 },
+        at_half: false,
+        subjects: &[Tidegate, Tonic],
+    },
+    Case {
+        name: "grpc redis",
+        door: Door::Grpc { streams: 10 },
+        at_half: false,
+        subjects: &[TidegateOnRedis, Tidegate],
+    },
+    Case {
+        name: "resp half",
+        door: Door::Resp { depth: 1 },
+        at_half: true,
+        subjects: &[Tidegate, RedisIncr],
+    },
+    Case { name: "http half", door: Door::Http, at_half: true, subjects: &[Tidegate, Nginx] },
+    Case {
+        name: "grpc half",
+        door: Door::Grpc { streams: 1 },
+        at_half: true,
+        subjects: &[Tidegate, Tonic],
+    },
+];
+
+impl Case {
+    /// What a subject is called in it.
+    pub fn subject_name(&self, subject: Subject) -> &'static str {
+        match subject {
+            Tidegate if self.subjects.contains(&TidegateOnRedis) => "tidegate, in memory",
+            Tidegate | TidegateOnRedis => "tidegate",
+            TidegateChecks => "tidegate TG.CHECK",
+            RedisSet => "redis SET",
+            RedisIncr => "redis INCR",
+            Nginx => "nginx 204",
+            Tonic => "tonic no-op",
+        }
+    }
+
+    /// Who the others are compared with.
+    pub fn base(&self) -> &'static str {
+        self.subjects.last().map_or("", |subject| self.subject_name(*subject))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_there_twice() {
+        let mut names: Vec<String> = ALL
+            .iter()
+            .flat_map(|case| {
+                case.subjects.iter().map(|subject| {
+                    format!("{}/{}", case.name, case.subject_name(*subject))
+                })
+            })
+            .collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        assert!(names.contains(&"grpc redis/tidegate".to_owned()));
+    }
+}

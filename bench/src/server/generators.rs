@@ -1,0 +1,188 @@
+//! The programs that ask, and what they say of it: redis-benchmark, wrk, h2load.
+
+use super::running::folder_with;
+use crate::pauses::least_above;
+use crate::programs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Connections that ask at once.
+pub const CONNECTIONS: u32 = 50;
+/// Keys that are asked for over RESP.
+const KEYS: &str = "100000";
+const WRK: &str = include_str!("wrk.lua");
+
+/// What was asked, and how it went.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Answers.
+    pub decisions: u64,
+    /// Answers per second.
+    pub per_s: f64,
+    /// Half of the answers came sooner.
+    pub p50_us: f64,
+    /// 99 of 100 answers came sooner.
+    pub p99_us: f64,
+}
+
+/// A request over HTTP, one body for all.
+pub struct Request<'a> {
+    /// Behind the address.
+    pub path: &'a str,
+    /// `NAME: VALUE`.
+    pub headers: &'a [&'a str],
+    /// What is sent.
+    pub body: &'a [u8],
+    /// HTTP/1.1 in place of HTTP/2.
+    pub http_1: bool,
+    /// Requests on their way at once, on each connection.
+    pub streams: u32,
+}
+
+/// redis-benchmark: so many commands of one kind, in which `__rand_int__` is one of 100,000 numbers.
+///
+/// # Errors
+/// When it is missing, or an answer is an error.
+pub fn redis_benchmark(
+    at: SocketAddr,
+    depth: u32,
+    requests: u64,
+    command: &[&str],
+) -> Result<Load, String> {
+    let mut program = Command::new("redis-benchmark");
+    program.args(["-h", &at.ip().to_string(), "-p", &at.port().to_string()]);
+    program.args(["-c", &CONNECTIONS.to_string(), "-P", &depth.to_string()]);
+    program.args(["-n", &requests.to_string(), "-r", KEYS, "--csv"]).args(command);
+    let said = programs::output(&mut program)?;
+    read_benchmark(&said, requests).ok_or_else(|| format!("redis-benchmark said {said:?}"))
+}
+
+/// Its last line: name, rate, and latencies in milliseconds (mean, least, p50, p95, p99, most).
+fn read_benchmark(said: &str, requests: u64) -> Option<Load> {
+    let fields: Vec<&str> = said.lines().last()?.rsplitn(8, ',').collect();
+    let figure = |place: usize| fields.get(place)?.trim_matches('"').parse::<f64>().ok();
+    let (per_s, p50_us, p99_us) = (figure(6)?, figure(3)? * 1e3, figure(1)? * 1e3);
+    Some(Load { decisions: requests, per_s, p50_us, p99_us })
+}
+
+/// wrk: checks over HTTP/1.1 for 100,000 users, as fast as they are answered.
+///
+/// # Errors
+/// When it is missing, or an answer is not a decision.
+pub fn wrk(at: SocketAddr, length: Duration) -> Result<Load, String> {
+    let folder = folder_with("wrk.lua", WRK)?;
+    let mut program = Command::new("wrk");
+    program.args(["-t", "1", "-c", &CONNECTIONS.to_string(), "-d", &seconds(length)]);
+    program.arg("-s").arg(folder.path().join("wrk.lua")).arg(format!("http://{at}"));
+    let said = programs::output(&mut program)?;
+    match read_wrk(&said) {
+        Some((load, 0)) => Ok(load),
+        Some((_, wrong)) => Err(format!("wrk: {wrong} requests were not answered with 2xx")),
+        None => Err(format!("wrk said {said:?}")),
+    }
+}
+
+/// The line that the script prints, and how many requests went wrong.
+fn read_wrk(said: &str) -> Option<(Load, u64)> {
+    let line = said.lines().find_map(|line| line.strip_prefix("measured "))?;
+    let figures: Vec<u64> = line.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let [decisions, us, p50_us, p99_us, wrong] = figures[..] else { return None };
+    let per_s = decisions as f64 / (us as f64 / 1e6);
+    let load = Load { decisions, per_s, p50_us: p50_us as f64, p99_us: p99_us as f64 };
+    Some((load, wrong))
+}
+
+/// h2load: one request again and again; as fast as it is answered, or `per_s` times a second.
+///
+/// # Errors
+/// When it is missing, or an answer is not one of success.
+pub fn h2load(
+    at: SocketAddr,
+    request: &Request<'_>,
+    length: Duration,
+    per_s: Option<f64>,
+) -> Result<Load, String> {
+    let folder = folder_with("body", request.body)?;
+    let log = folder.path().join("log");
+    let mut program = Command::new("h2load");
+    program.args(["-t", "1", "-c", &CONNECTIONS.to_string(), "-m", &request.streams.to_string()]);
+    program.args(["-D", &seconds(length)]).arg("-d").arg(folder.path().join("body"));
+    program.arg(format!("--log-file={}", log.display()));
+    program.args(request.headers.iter().flat_map(|header| ["-H", header]));
+    program.args(request.http_1.then_some("--h1"));
+    let per_connection = per_s.map(|per_s| (per_s / f64::from(CONNECTIONS)).max(1.0));
+    program.args(per_connection.map(|rate| format!("--rps={rate:.2}")));
+    program.arg(format!("http://{at}{}", request.path));
+    let said = programs::output(&mut program)?;
+    let (decisions, wrong) = read_h2load(&said).ok_or_else(|| format!("h2load said {said:?}"))?;
+    if wrong > 0 || decisions == 0 {
+        return Err(format!("h2load: {decisions} answers, {wrong} of no success"));
+    }
+    read_log(&log, length)
+}
+
+/// Answers, and those that were none of success.
+fn read_h2load(said: &str) -> Option<(u64, u64)> {
+    let line = said.lines().find_map(|line| line.strip_prefix("requests: "))?;
+    let of = |what: &str| {
+        let figure = line.split(", ").find_map(|part| part.strip_suffix(what))?;
+        figure.trim().parse::<u64>().ok()
+    };
+    let done = of(" done")?;
+    Some((done, done.saturating_sub(of(" succeeded")?)))
+}
+
+/// A line for each answer: when the request was sent, status, microseconds until it was answered.
+fn read_log(log: &Path, length: Duration) -> Result<Load, String> {
+    let text = std::fs::read_to_string(log).map_err(|error| format!("h2load's log: {error}"))?;
+    let time = |line: &str| line.rsplit('\t').next()?.trim().parse::<u32>().ok();
+    let mut us: Vec<u32> = text.lines().filter_map(time).collect();
+    us.sort_unstable();
+    if us.is_empty() {
+        return Err("h2load's log is empty".to_owned());
+    }
+    let (p50_us, p99_us) = (least_above(&us, 0.5).into(), least_above(&us, 0.99).into());
+    let decisions = us.len() as u64;
+    Ok(Load { decisions, per_s: decisions as f64 / length.as_secs_f64(), p50_us, p99_us })
+}
+
+/// Whole seconds, which is what the programs take.
+fn seconds(length: Duration) -> String {
+    length.as_secs().max(1).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_redis_benchmark_says_is_read_whatever_the_command_is_called() {
+        let said = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
+                    \"A, b\",\"89686.10\",\"0.299\",\"0.088\",\"0.287\",\"0.367\",\"0.631\",\"1.919\"\n";
+        let load = Load { decisions: 9, per_s: 89_686.1, p50_us: 287.0, p99_us: 631.0 };
+        assert_eq!(read_benchmark(said, 9), Some(load));
+    }
+
+    #[test]
+    fn what_wrk_says_is_read() {
+        let said = "Running 1s test @ http://127.0.0.1:1\nmeasured 5000 500000 120 340 2\n";
+        let load = Load { decisions: 5_000, per_s: 10_000.0, p50_us: 120.0, p99_us: 340.0 };
+        assert_eq!(read_wrk(said), Some((load, 2)));
+        assert_eq!(read_wrk("unable to connect"), None);
+    }
+
+    #[test]
+    fn what_h2load_says_is_read() {
+        let said = "finished in 1.00s, 3 req/s\nrequests: 50 total, 60 started, 50 done, 48 succeeded, 2 failed, 2 errored, 0 timeout\n";
+        assert_eq!(read_h2load(said), Some((50, 2)));
+    }
+
+    #[test]
+    fn the_log_of_h2load_gives_rate_and_latencies() {
+        let folder = folder_with("log", "1\t200\t30\n2\t200\t10\n3\t200\t20\n").unwrap();
+        let load = read_log(&folder.path().join("log"), Duration::from_secs(1)).unwrap();
+        assert_eq!(load, Load { decisions: 3, per_s: 3.0, p50_us: 20.0, p99_us: 30.0 });
+    }
+}

@@ -1,0 +1,127 @@
+//! Whoever answers, started and ready.
+
+use super::cases::{Door, Subject};
+use crate::programs::{self, Program};
+use crate::redis_server::RedisServer;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+const RULES: &str = include_str!("rules.toml");
+const NGINX: &str = include_str!("nginx.conf");
+/// Where the main workspace is.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// One who answers, until this is dropped.
+pub struct Running {
+    /// Where it is asked.
+    pub at: SocketAddr,
+    /// The process that decides.
+    pub pid: u32,
+    _program: Option<Program>,
+    _redis: Option<RedisServer>,
+    _folder: Option<TempDir>,
+}
+
+/// Where the server's program is: built, optimised, if it is not said.
+///
+/// # Errors
+/// When it can not be built.
+pub fn tidegate(said: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(path) = said {
+        return Ok(path.to_owned());
+    }
+    let arguments = ["build", "--release", "--quiet", "--package", "tidegate-server"];
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let built = cargo.args(arguments).current_dir(ROOT).stdout(Stdio::null()).status();
+    let built = built.map_err(|error| format!("can not start cargo: {error}"))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let program = Path::new(ROOT).join(target).join("release/tidegate");
+    built.success().then_some(program).ok_or_else(|| "the server was not built".to_owned())
+}
+
+impl Running {
+    /// Starts `subject` to be asked at `door`.
+    ///
+    /// # Errors
+    /// When a program is missing or does not start.
+    pub fn start(subject: Subject, door: Door, tidegate: &Path) -> Result<Self, String> {
+        match subject {
+            Subject::Tidegate | Subject::TidegateChecks => Self::tidegate(door, tidegate, None),
+            Subject::TidegateOnRedis => Self::tidegate(door, tidegate, Some(RedisServer::start()?)),
+            Subject::RedisSet | Subject::RedisIncr => Self::redis(),
+            Subject::Nginx => Self::nginx(),
+            Subject::Tonic => Self::tonic(),
+        }
+    }
+
+    fn tidegate(door: Door, program: &Path, redis: Option<RedisServer>) -> Result<Self, String> {
+        let folder = folder_with("rules.toml", RULES)?;
+        let rules = folder.path().join("rules.toml");
+        let mut arguments = vec!["serve".into(), "--config".into(), rules.into_os_string()];
+        let mut at = None;
+        for option in ["--http", "--admin", "--grpc", "--resp"] {
+            let address = programs::free_address()?;
+            arguments.extend([option.into(), address.to_string().into()]);
+            at = if option == door.option() { Some(address) } else { at };
+        }
+        let at = at.ok_or("the server has no such door")?;
+        if let Some(redis) = &redis {
+            arguments.extend(["--store".into(), format!("redis://{}", redis.at()).into()]);
+        }
+        let program = Program::start(program, arguments)?.listening(at)?;
+        Ok(Self { _redis: redis, ..Self::of(program, at, Some(folder)) })
+    }
+
+    fn redis() -> Result<Self, String> {
+        let redis = RedisServer::start()?;
+        let (at, pid) = (redis.at(), redis.pid());
+        Ok(Self { at, pid, _program: None, _redis: Some(redis), _folder: None })
+    }
+
+    fn nginx() -> Result<Self, String> {
+        let at = programs::free_address()?;
+        let folder = folder_with("nginx.conf", &NGINX.replace("LISTEN", &at.to_string()))?;
+        let prefix = folder.path().to_string_lossy().into_owned();
+        let arguments = ["-p", &prefix, "-c", "nginx.conf", "-e", "stderr"];
+        let program = Program::start("nginx", arguments)?.listening(at)?;
+        Ok(Self::of(program, at, Some(folder)))
+    }
+
+    /// This program once more, as the service.
+    fn tonic() -> Result<Self, String> {
+        let at = programs::free_address()?;
+        let this = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
+        let program = Program::start(this, ["no-op-rls", &at.to_string()])?.listening(at)?;
+        Ok(Self::of(program, at, None))
+    }
+
+    fn of(program: Program, at: SocketAddr, folder: Option<TempDir>) -> Self {
+        Self { at, pid: program.pid(), _program: Some(program), _redis: None, _folder: folder }
+    }
+}
+
+impl Door {
+    /// The option of the server that opens it.
+    const fn option(self) -> &'static str {
+        match self {
+            Self::Resp { .. } => "--resp",
+            Self::Http => "--http",
+            Self::Grpc { .. } => "--grpc",
+        }
+    }
+}
+
+/// A folder with one file in it, gone when dropped.
+///
+/// # Errors
+/// When it can not be made.
+pub fn folder_with(name: &str, text: impl AsRef<[u8]>) -> Result<TempDir, String> {
+    let made = TempDir::new().and_then(|folder| {
+        fs::write(folder.path().join(name), text)?;
+        Ok(folder)
+    });
+    made.map_err(|error| format!("can not write a file to begin with: {error}"))
+}
