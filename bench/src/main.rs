@@ -18,6 +18,7 @@ mod redis_store;
 mod report;
 mod resp;
 mod rounds;
+mod server;
 mod subjects;
 mod workload;
 
@@ -44,6 +45,11 @@ enum Command {
     Flood(flood::Flood),
     /// CPU of a Redis, decisions per second and latency, of decisions in the shared store.
     Redis(redis_store::Redis),
+    /// Decisions per second, CPU, memory and latency of the server's doors.
+    Server(server::Server),
+    /// Envoy's rate limit service, which says yes to all; `server` starts it.
+    #[command(hide = true)]
+    NoOpRls(server::no_op::NoOp),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +60,8 @@ fn main() -> ExitCode {
         Command::Growth => growth::run(),
         Command::Flood(wanted) => flood::run(&wanted),
         Command::Redis(wanted) => redis_store::run(&wanted),
+        Command::Server(wanted) => server::run(&wanted),
+        Command::NoOpRls(wanted) => server::no_op::run(&wanted),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,6 @@
 //! Other programs: found, or named with what brings them; started, waited for, and ended.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -7,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// How long a program may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long it may take to end when asked to.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A program that runs until this is dropped.
 pub struct Program {
@@ -61,8 +64,14 @@ impl Program {
 }
 
 impl Drop for Program {
-    /// Ends it: at once, for nothing that it holds is wanted.
+    /// Asks it to end, so that it ends its children too; at once if it does not.
     fn drop(&mut self) {
+        let process = Pid::from_child(&self.child);
+        let asked = Instant::now();
+        let _ = kill_process(process, Signal::TERM);
+        while asked.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

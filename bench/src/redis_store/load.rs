@@ -145,7 +145,7 @@ impl<'a> Load<'a> {
         let mut connection = self.server.connect()?;
         let command = subject.command(case, window, &key, &mut connection)?;
         // The engine's command has been asked once, to be checked.
-        let asked = u64::from(subject == Subject::Tidegate);
+        let asked = u64::from(subject.is_ours());
         for _ in asked..case.fill() {
             connection.send(&command)?;
             connection.reply()?;

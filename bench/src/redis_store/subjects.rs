@@ -28,6 +28,8 @@ return 1";
 pub enum Subject {
     /// The verdict and all figures, by the script that the engine sends.
     Tidegate,
+    /// The verdict alone, by the script that the engine sends where nobody asks for more.
+    TidegateVerdict,
     /// `INCR`, without any script.
     Incr,
     /// A script of `INCRBY` and `PEXPIRE`.
@@ -40,10 +42,14 @@ impl Subject {
     /// Those of a case.
     pub fn of(case: &Case) -> &'static [Self] {
         match case.algorithm {
-            Algorithm::SlidingLog => {
-                &[Self::Tidegate, Self::Incr, Self::IncrbyPexpire, Self::SortedSet]
-            }
-            _ => &[Self::Tidegate, Self::Incr, Self::IncrbyPexpire],
+            Algorithm::SlidingLog => &[
+                Self::Tidegate,
+                Self::TidegateVerdict,
+                Self::Incr,
+                Self::IncrbyPexpire,
+                Self::SortedSet,
+            ],
+            _ => &[Self::Tidegate, Self::TidegateVerdict, Self::Incr, Self::IncrbyPexpire],
         }
     }
 
@@ -59,15 +65,21 @@ impl Subject {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tidegate => "tidegate",
+            Self::TidegateVerdict => "tidegate, verdict",
             Self::Incr => "floor INCR",
             Self::IncrbyPexpire => "floor INCRBY+PEXPIRE",
             Self::SortedSet => "floor sorted-set log",
         }
     }
 
+    /// Whether the engine's own script answers.
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::Tidegate | Self::TidegateVerdict)
+    }
+
     /// Whether it depends on the limit: the other floors only count.
     const fn decides(self) -> bool {
-        matches!(self, Self::Tidegate | Self::SortedSet)
+        self.is_ours() || matches!(self, Self::SortedSet)
     }
 
     /// Whether its window must fit the rate at which it is asked.
@@ -85,6 +97,7 @@ impl Subject {
             (Self::Tidegate, Reply::Bytes(_)) => true,
             (Self::Tidegate, Reply::Array(parts)) => parts.first() == Some(&Reply::Int(0)),
             (Self::Tidegate, _) => false,
+            (Self::TidegateVerdict, reply) => matches!(reply, Reply::Int(0..)),
             (_, reply) => *reply != Reply::Int(0),
         }
     }
@@ -113,7 +126,10 @@ impl Subject {
             Self::Incr => return Ok(resp::command(&[b"INCR", key.as_bytes()])),
             Self::IncrbyPexpire => (INCRBY_PEXPIRE, vec!["1", &millis]),
             Self::SortedSet => (SORTED_SET, vec![limit.as_str(), &micros, &millis]),
-            Self::Tidegate => return tidegate(key, &case.rule(window)?, server),
+            Self::Tidegate => return tidegate(key, &case.rule(window)?, Step::Ask, server),
+            Self::TidegateVerdict => {
+                return tidegate(key, &case.rule(window)?, Step::Decide, server);
+            }
         };
         let sha1 = load(script, server)?;
         let words = [b"EVALSHA".as_slice(), &sha1, b"1", key.as_bytes()];
@@ -123,16 +139,21 @@ impl Subject {
 }
 
 /// The command by which the engine asks; its answer is read once, to know that it is one.
-fn tidegate(key: &str, rule: &Rule, server: &mut Connection) -> Result<Vec<u8>, String> {
+fn tidegate(
+    key: &str,
+    rule: &Rule,
+    step: Step,
+    server: &mut Connection,
+) -> Result<Vec<u8>, String> {
     let limiters: Vec<Limiter<'_>> = Limiter::new(key.as_bytes(), rule, 1).into_iter().collect();
-    let call = Call::new(&limiters, Step::Ask, None);
+    let call = Call::new(&limiters, step, None);
     load(&call.script.text, server)?;
     let head = [b"EVALSHA".as_slice(), call.script.sha1.as_bytes(), b"1"];
     let tail = call.keys.iter().chain(&call.args).map(Vec::as_slice);
     let command = resp::command(&head.into_iter().chain(tail).collect::<Vec<_>>());
     server.send(&command)?;
     match call.answer(&limiters, &server.reply()?) {
-        Ok(Answer::Decided(decided)) if decided.decisions.len() == 1 => Ok(command),
+        Ok(Answer::Decided(_)) => Ok(command),
         other => Err(format!("the script's answer is {other:?}")),
     }
 }

@@ -128,9 +128,9 @@ mod tests {
         let mut names: Vec<String> = ALL
             .iter()
             .flat_map(|case| {
-                case.subjects.iter().map(|subject| {
-                    format!("{}/{}", case.name, case.subject_name(*subject))
-                })
+                case.subjects
+                    .iter()
+                    .map(|subject| format!("{}/{}", case.name, case.subject_name(*subject)))
             })
             .collect();
         let all = names.len();

@@ -83,7 +83,7 @@ impl Running {
 
     fn nginx() -> Result<Self, String> {
         let at = programs::free_address()?;
-        let folder = folder_with("nginx.conf", &NGINX.replace("LISTEN", &at.to_string()))?;
+        let folder = folder_with("nginx.conf", NGINX.replace("LISTEN", &at.to_string()))?;
         let prefix = folder.path().to_string_lossy().into_owned();
         let arguments = ["-p", &prefix, "-c", "nginx.conf", "-e", "stderr"];
         let program = Program::start("nginx", arguments)?.listening(at)?;

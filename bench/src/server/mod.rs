@@ -1,0 +1,205 @@
+//! The command `server`: what the doors of the server answer in a second, and what that costs, beside
+//! programs that answer as fast as any.
+
+mod cases;
+mod generators;
+pub mod no_op;
+mod open_loop;
+mod running;
+
+use crate::process;
+use crate::resp::Connection;
+use crate::rounds::{self, By, Form, Sample};
+use cases::{Case, Door, Subject};
+use clap::Args;
+use generators::{Load, Request};
+use running::Running;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tidegate::script::Reply;
+
+/// Requests to redis-benchmark, which counts and has no clock, until its rate is known.
+const FIRST_REQUESTS: u64 = 20_000;
+/// How a check over HTTP looks that is the same each time.
+const CHECK: &[u8] = br#"{"domain":"bench","descriptor":{"user":"u000001"}}"#;
+
+/// What is wanted of it.
+#[derive(Args)]
+pub struct Server {
+    #[command(flatten)]
+    form: Form,
+    /// Only what has this text in `case/subject`, and the subject that it is compared with.
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Rounds over all the subjects of a case; the figures are the medians of them.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// How long each subject is asked in each round.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// The server's program, in place of one that is built from these sources.
+    #[arg(long, value_name = "FILE")]
+    tidegate: Option<PathBuf>,
+}
+
+/// A subject of a case, ready to be asked.
+struct Ready {
+    subject: Subject,
+    running: Running,
+    /// Answers per second, as fast as it goes.
+    highest: f64,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// When a program is missing, an answer is not what it should be, or nothing is wanted.
+pub fn run(wanted: &Server) -> Result<(), String> {
+    let tidegate = running::tidegate(wanted.tidegate.as_deref())?;
+    let mut measured = 0;
+    for case in cases::ALL {
+        let subjects = wanted.subjects(case);
+        if !subjects.is_empty() {
+            measured += subjects.len();
+            wanted.measure(case, &subjects, &tidegate)?.print(wanted.form)?;
+        }
+    }
+    (measured > 0).then_some(()).ok_or_else(|| "nothing measured: no case matched".to_owned())
+}
+
+impl Server {
+    /// Those that are wanted; the base of the case too if any is.
+    fn subjects(&self, case: &Case) -> Vec<Subject> {
+        let wants = |subject: Subject| {
+            let path = format!("{}/{}", case.name, case.subject_name(subject));
+            self.filter.as_ref().is_none_or(|text| path.contains(text))
+        };
+        let any = case.subjects.iter().any(|subject| wants(*subject));
+        let base = case.subjects.last().filter(|_| any);
+        let wanted = |subject: &Subject| wants(*subject) || base == Some(subject);
+        case.subjects.iter().copied().filter(wanted).collect()
+    }
+
+    fn measure(
+        &self,
+        case: &Case,
+        subjects: &[Subject],
+        tidegate: &Path,
+    ) -> Result<rounds::Case, String> {
+        let ready = subjects.iter().map(|subject| self.ready(case, *subject, tidegate));
+        let ready: Vec<Ready> = ready.collect::<Result<_, _>>()?;
+        let mut samples = vec![Vec::new(); ready.len()];
+        for round in 0..self.rounds as usize {
+            for place in 0..ready.len() {
+                let turn = (round + place) % ready.len();
+                samples[turn].push(self.sample(case, &ready[turn])?);
+            }
+        }
+        let told = ready.iter().zip(samples).map(|(one, samples)| {
+            let name = case.subject_name(one.subject);
+            let bytes = process::peak_bytes(one.running.pid)?;
+            Ok(rounds::Subject { name, samples, bytes: Some(bytes) })
+        });
+        let subjects = told.collect::<Result<_, String>>()?;
+        let by = if case.at_half { By::Cpu } else { By::Rate };
+        Ok(rounds::Case { name: case.name.to_owned(), base: case.base(), by, subjects })
+    }
+
+    /// Started, asked once to see that it decides, then asked for a second to warm up.
+    fn ready(&self, case: &Case, subject: Subject, tidegate: &Path) -> Result<Ready, String> {
+        let running = Running::start(subject, case.door, tidegate)?;
+        check(&running, case.door, subject)?;
+        let second = Duration::from_secs(1);
+        let mut ready = Ready { subject, running, highest: FIRST_REQUESTS as f64 };
+        ready.highest = ready.as_fast_as_it_goes(case.door, second)?.per_s;
+        if case.at_half {
+            ready.highest = ready.as_fast_as_it_goes(case.door, self.length())?.per_s;
+        }
+        Ok(ready)
+    }
+
+    fn length(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+
+    fn sample(&self, case: &Case, ready: &Ready) -> Result<Sample, String> {
+        let before = process::cpu(ready.running.pid)?;
+        let load = match case.at_half {
+            true => ready.at_half(case.door, self.length())?,
+            false => ready.as_fast_as_it_goes(case.door, self.length())?,
+        };
+        let cpu = process::cpu(ready.running.pid)?.saturating_sub(before);
+        let Load { decisions, per_s, p50_us, p99_us } = load;
+        Ok(Sample { per_s, cpu_us: cpu.as_secs_f64() * 1e6 / decisions as f64, p50_us, p99_us })
+    }
+}
+
+impl Ready {
+    fn as_fast_as_it_goes(&self, door: Door, length: Duration) -> Result<Load, String> {
+        let at = self.running.at;
+        match door {
+            Door::Resp { depth } => {
+                let requests = (self.highest * length.as_secs_f64()) as u64;
+                generators::redis_benchmark(at, depth, requests, self.subject.command())
+            }
+            Door::Http => generators::wrk(at, length),
+            Door::Grpc { streams } => {
+                generators::h2load(at, &call(&no_op::body(), streams), length, None)
+            }
+        }
+    }
+
+    fn at_half(&self, door: Door, length: Duration) -> Result<Load, String> {
+        let (at, per_s) = (self.running.at, self.highest / 2.0);
+        match door {
+            Door::Resp { .. } => open_loop::run(at, self.subject.command(), per_s, length),
+            Door::Http => generators::h2load(at, &CHECKING, length, Some(per_s)),
+            Door::Grpc { streams } => {
+                generators::h2load(at, &call(&no_op::body(), streams), length, Some(per_s))
+            }
+        }
+    }
+}
+
+impl Subject {
+    /// What it is asked over RESP.
+    const fn command(self) -> &'static [&'static str] {
+        match self {
+            Self::RedisSet => &["SET", "user:__rand_int__", "xxx"],
+            Self::RedisIncr => &["INCR", "user:__rand_int__"],
+            Self::TidegateChecks => &["TG.CHECK", "bench", "user", "user:__rand_int__"],
+            _ => &["CL.THROTTLE", "user:__rand_int__", "1000000", "1000000", "3600"],
+        }
+    }
+}
+
+const CHECKING: Request<'static> = Request {
+    path: "/v1/check",
+    headers: &["content-type: application/json"],
+    body: CHECK,
+    http_1: true,
+    streams: 1,
+};
+
+/// A call of Envoy's service.
+fn call(body: &[u8], streams: u32) -> Request<'_> {
+    let headers = &["content-type: application/grpc", "te: trailers"];
+    Request { path: no_op::PATH, headers, body, http_1: false, streams }
+}
+
+/// Sees that the answer is a decision: programs that generate load hardly look.
+fn check(running: &Running, door: Door, subject: Subject) -> Result<(), String> {
+    match door {
+        Door::Http => Ok(()),
+        Door::Grpc { .. } => no_op::check(running.at),
+        Door::Resp { .. } => {
+            let words: Vec<&[u8]> = subject.command().iter().map(|word| word.as_bytes()).collect();
+            match Connection::open(running.at)?.ask(&words)? {
+                Reply::Array(parts) if parts.first() == Some(&Reply::Int(1)) => {
+                    Err(format!("{:?} refuses the first request", subject))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}
