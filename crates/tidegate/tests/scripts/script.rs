@@ -59,6 +59,25 @@ fn a_key_expires_at_the_first_millisecond_at_which_it_is_as_good_as_new() {
 }
 
 #[test]
+fn a_changed_rule_changes_when_its_keys_expire() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in Algorithm::ALL {
+        let key = format!("changed:{algorithm}");
+        for (units, hours) in [(40, 2), (2, 1), (2, 3)] {
+            let rule = rule(*algorithm, 97, Micros::from_secs(3_600 * hours));
+            for unit in 0..units {
+                let told = client.step(&one(&key, &rule, 1), Step::Ask, None);
+                let as_good_as_new = told.at.plus(told.decisions[0].reset_after).as_micros();
+                let expires_ms = client.int(&["PEXPIRETIME", &key]);
+                let expected = as_good_as_new.div_ceil(1_000).cast_signed();
+                assert_eq!(expires_ms, expected, "{algorithm}, {hours} hours, unit {unit}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_window_below_a_second_still_expires_its_key() {
     let server = Server::start();
     let client = server.client();

@@ -6,6 +6,7 @@ local head, cost, W, N, anchored = unpack('<c22dddd', arg)
 -- @load
 local ends, count, last = 0, 0, 0
 if v then ends, count, last = unpack('<ddd', v, 23) end
+expires = ends
 
 -- @rewind
 if anchored == 1 then

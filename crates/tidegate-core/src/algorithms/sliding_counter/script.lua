@@ -7,6 +7,7 @@ local head, cost, W, N = unpack('<c22ddd', arg)
 -- @load
 local window, current, previous, last = 0, 0, 0, 0
 if v then window, current, previous, last = unpack('<dddd', v, 23) end
+if current > 0 then expires = (window + 2) * W end
 
 -- @rewind
 window = window - ((last - last % W) - (now - now % W)) / W

@@ -1,4 +1,5 @@
--- What every script begins with and ends with, around the paragraphs of the rooms.
+-- What every script begins with and ends with, around the paragraphs of the rooms. A room that knows when
+-- what is stored expires says so (`expires`): the store is not told again what it knows.
 
 -- @names
 local call, unpack, pack, sub = redis.call, struct.unpack, struct.pack, string.sub
@@ -46,12 +47,12 @@ elseif gone > LAST then
   call('SET', key, head .. value)
 else
   local ms = gone + 999
-  ms = digits('%d', (ms - ms % 1000) / 1000)
+  ms = (ms - ms % 1000) / 1000
   if v and not amended then
     call('SETRANGE', key, '22', value)
-    call('PEXPIREAT', key, ms)
+    if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
   else
-    call('SET', key, head .. value, 'PXAT', ms)
+    call('SET', key, head .. value, 'PXAT', digits('%d', ms))
   end
 end
 
@@ -72,8 +73,11 @@ else
 end
 
 -- @expire
-local ms = gone + 999
-call('PEXPIREAT', key, digits('%d', (ms - ms % 1000) / 1000))
+local ms, ms_before = gone + 999, expires + 999
+ms = ms - ms % 1000
+if amended or ms ~= ms_before - ms_before % 1000 then
+  call('PEXPIREAT', key, digits('%d', ms / 1000))
+end
 
 -- @expire_given
 

@@ -92,7 +92,7 @@ impl Room {
         format!(
             "[{}] = function(key, v, same_room, head2, N, W, a, b, N2, W2, a2, b2)\n\
              local moved, full, replaced, nothing, same, used, value, gone = false, true\n\
-             local arg, now = '', now\n{}{}{}if nothing then return at, false end\n\
+             local arg, now, expires = '', now, -1\n{}{}{}if nothing then return at, false end\n\
              if same_room then\n{same}end\nif not same then return at, nil, used end\n\
              {refit}return at, v\nend,\n",
             self.kind,
@@ -106,7 +106,7 @@ impl Room {
     fn charge(self) -> String {
         format!(
             "[{}] = function(key, arg, now, used)\n\
-             local v, moved, full, replaced, value, gone = false, false, true, false\n{}{}{}{}\
+             local v, moved, full, replaced, expires, value, gone = false, false, true, false, -1\n{}{}{}{}\
              if used > 0 then\n{}end\n{}return head .. value\nend,\n",
             self.kind,
             self.part("rule"),
@@ -166,7 +166,7 @@ impl Maker {
         };
         let full = self.id.step != Step::Decide;
         format!(
-            "local moved, full, replaced, amended = false, {full}, false, false\n{}{}\
+            "local moved, full, replaced, amended, expires = false, {full}, false, false, -1\n{}{}\
              if v and sub(v, 1, 22) ~= head then\n{changed}end\n{}local verdict = 0\n{}",
             room.part("rule"),
             self.fetch(room),
