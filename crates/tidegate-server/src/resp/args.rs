@@ -71,7 +71,10 @@ impl OwnedArgs {
 
 impl From<Args<'_>> for OwnedArgs {
     fn from(args: Args<'_>) -> Self {
-        Self { bytes: args.bytes.to_vec(), spans: args.spans.to_vec() }
+        // Behind the last word the next commands lie.
+        let end = args.spans.iter().map(|span| span.end as usize).max().unwrap_or(0);
+        let bytes = args.bytes.get(..end).unwrap_or_default();
+        Self { bytes: bytes.to_vec(), spans: args.spans.to_vec() }
     }
 }
 
@@ -98,6 +101,12 @@ mod tests {
         assert_eq!(args.skip(2).word(0), b"cde");
         assert_eq!((args.skip(9).len(), args.skip(9).word(0)), (0, &b""[..]));
         assert_eq!(OwnedArgs::from(args.skip(1)).as_args().word(1), b"cde");
+    }
+
+    #[test]
+    fn words_that_outlive_a_pipeline_keep_nothing_of_what_is_behind_them() {
+        let kept = OwnedArgs::from(Args::new(b"ab cde fgh", &[Span::of(0..2), Span::of(3..6)]));
+        assert_eq!((&kept.bytes[..], kept.as_args().word(1)), (&b"ab cde"[..], &b"cde"[..]));
     }
 
     #[test]

@@ -1,17 +1,12 @@
-//! `TG.CHECK domain [COST n] [ID id] [name value ...]` and `TG.PEEK`: the configured rules decide.
+//! `TG.CHECK` and `TG.PEEK`: the configured rules decide.
 
-use smallvec::SmallVec;
-use tidegate::{Answer, Descriptor, MAX_COST, Micros, Request};
+use tidegate::{Answer, Micros};
 
-use super::args::{Args, integer};
+use super::args::Args;
+use super::question::{Mistake, Question};
 use super::reply::Reply;
 use super::session::{Outcome, Session, wrong_number};
 use super::shared::Shared;
-
-/// Entries that take no memory of their own.
-const AT_HAND: usize = 8;
-/// Most entries, as over HTTP.
-const MOST_ENTRIES: usize = 64;
 
 /// Whether the cost is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +22,6 @@ impl Kind {
             Self::Peek => "tg.peek",
         }
     }
-}
-
-/// What is asked, understood.
-struct Question<'a> {
-    domain: &'a str,
-    cost: u64,
-    entries: SmallVec<[(&'a str, &'a str); AT_HAND]>,
-}
-
-/// Why a question can not be understood.
-enum Mistake {
-    Arity,
-    Told(String),
 }
 
 /// Answers at once, unless that has to wait.
@@ -74,75 +56,12 @@ pub(super) async fn later(shared: &Shared, kind: Kind, args: &Args<'_>, reply: &
         Err(mistake) => return mistake.tell(kind, reply),
     };
     let descriptors = [question.descriptor()];
-    let request = Request::new(question.domain, &descriptors);
+    let request = question.request(&descriptors);
     let answer = match kind {
         Kind::Check => shared.limiters.check(&request).await,
         Kind::Peek => shared.limiters.peek(&request).await,
     };
     tell(&answer, reply);
-}
-
-impl<'a> Question<'a> {
-    fn read(args: &Args<'a>) -> Result<Self, Mistake> {
-        let domain = text(args.word(1), "the domain")?;
-        if domain.is_empty() {
-            return Err(Mistake::Told(
-                "the domain is empty: expected a name such as default".to_owned(),
-            ));
-        }
-        let (cost, rest) = cost(args.skip(2))?;
-        if rest.len() % 2 == 1 {
-            return Err(Mistake::Arity);
-        }
-        let entries = rest.len() / 2;
-        if entries > MOST_ENTRIES {
-            return Err(Mistake::Told(format!(
-                "there are {entries} entries: expected at most {MOST_ENTRIES}"
-            )));
-        }
-        let mut question = Self { domain, cost, entries: SmallVec::new() };
-        for number in (0..rest.len()).step_by(2) {
-            question.add(rest.word(number), rest.word(number + 1))?;
-        }
-        Ok(question)
-    }
-
-    fn add(&mut self, name: &'a [u8], value: &'a [u8]) -> Result<(), Mistake> {
-        let name = text(name, "the name of an entry")?;
-        if self.entries.iter().any(|(earlier, _)| *earlier == name) {
-            return Err(Mistake::Told(format!("entry `{name}` is given twice")));
-        }
-        self.entries.push((name, text(value, "the value of an entry")?));
-        Ok(())
-    }
-
-    fn descriptor(&self) -> Descriptor<'_> {
-        Descriptor::new(&self.entries).cost(self.cost)
-    }
-
-    fn ask<T>(&self, to: impl FnOnce(&Request<'_>) -> T) -> T {
-        to(&Request::new(self.domain, &[self.descriptor()]))
-    }
-}
-
-/// The cost, and the words behind it. COST is read once: behind it, `cost` is the name of an entry.
-fn cost(args: Args<'_>) -> Result<(u64, Args<'_>), Mistake> {
-    if !args.word(0).eq_ignore_ascii_case(b"cost") {
-        return Ok((1, args));
-    }
-    let word = args.word(1);
-    let cost = integer(word).and_then(|cost| u64::try_from(cost).ok());
-    match cost.filter(|cost| *cost <= MAX_COST) {
-        Some(cost) => Ok((cost, args.skip(2))),
-        None => Err(Mistake::Told(format!(
-            "COST is {:?}: expected a whole number from 0 to {MAX_COST}",
-            String::from_utf8_lossy(word.get(..32).unwrap_or(word))
-        ))),
-    }
-}
-
-fn text<'a>(word: &'a [u8], what: &str) -> Result<&'a str, Mistake> {
-    std::str::from_utf8(word).map_err(|_| Mistake::Told(format!("{what} is not UTF-8")))
 }
 
 impl Mistake {

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod allocations;
 mod args;
+mod call;
 mod check;
 mod connection;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod limits;
 mod output;
 mod parse;
 mod patience;
+mod question;
 mod reply;
 mod session;
 mod shared;

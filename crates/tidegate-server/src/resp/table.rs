@@ -78,7 +78,7 @@ pub(super) const COMMANDS: [Command; 13] = [
     ),
     command(Verb::Check, "tg.check", -2, "domain [COST n] [ID id] [name value ...]")
         .of("limit", "Decides a request by the rules of a domain, and takes its cost if all admit it"),
-    command(Verb::Peek, "tg.peek", -2, "domain [COST n] [name value ...]")
+    command(Verb::Peek, "tg.peek", -2, "domain [COST n] [ID id] [name value ...]")
         .of("limit", "Tells what TG.CHECK would answer, and takes nothing"),
     command(Verb::Ping, "ping", -1, "[message]").of("connection", "Answers PONG, or the message"),
     command(Verb::Echo, "echo", 2, "message").of("connection", "Answers the message"),

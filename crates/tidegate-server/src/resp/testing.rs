@@ -32,6 +32,15 @@ window = "50ms"
 on_excess = { wait = "10s", max_waiters = 100 }
 
 [[rule]]
+name = "once"
+domain = "once"
+key = ["user"]
+algorithm = "fixed_window"
+limit = 3
+window = "365d"
+dedupe = "1d"
+
+[[rule]]
 name = "hopeless"
 domain = "stands"
 algorithm = "token_bucket"

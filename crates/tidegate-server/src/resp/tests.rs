@@ -46,6 +46,22 @@ async fn a_look_takes_nothing_and_a_cost_is_read_once() {
 }
 
 #[tokio::test]
+async fn what_is_asked_again_under_its_id_is_answered_the_same_and_takes_nothing() {
+    let check = |id: &str| command(&["TG.CHECK", "once", "ID", id, "COST", "2", "user", "ada"]);
+    let plain = command(&["TG.PEEK", "once", "user", "ada"]);
+    let remaining = |came: &str| {
+        let after = came.match_indices("$9\r\nremaining\r\n:").map(|(at, found)| at + found.len());
+        after.map(|at| came[at..=at].to_owned()).collect::<Vec<_>>()
+    };
+    let came = told(&(check("a").repeat(3) + &plain + &check("b") + &plain)).await;
+    assert_eq!(remaining(&came), ["1"; 6], "{came}");
+    assert_eq!(came.matches("$7\r\nallowed\r\n:0\r\n").count(), 1, "only that of another id");
+    let peek = command(&["TG.PEEK", "once", "ID", "a", "COST", "2", "user", "ada"]);
+    let came = told(&(check("a") + &check("c") + &peek)).await;
+    assert_eq!(came.matches("$7\r\nallowed\r\n:1\r\n").count(), 2, "a look tells the same: {came}");
+}
+
+#[tokio::test]
 async fn what_can_not_be_asked_is_told_with_what_was_expected() {
     for (words, expected) in [
         (&["TG.CHECK"][..], "-ERR wrong number of arguments for 'tg.check' command\r\n"),
@@ -55,6 +71,14 @@ async fn what_can_not_be_asked_is_told_with_what_was_expected() {
         (
             &["TG.CHECK", "d", "COST", "-1"],
             "-ERR COST is \"-1\": expected a whole number from 0 to 1000000000\r\n",
+        ),
+        (
+            &["TG.CHECK", "d", "ID", "", "a", "1"],
+            "-ERR the request's id is empty: expected 1 to 256 bytes, or no id at all\r\n",
+        ),
+        (
+            &["TG.CHECK", "d", "ID", &"x".repeat(257)],
+            "-ERR the request's id has 257 bytes: expected 1 to 256\r\n",
         ),
         (&["TG.CHECK", "d", "a", "1", "a", "2"], "-ERR entry `a` is given twice\r\n"),
         (&["GET", "a", "b"], "-ERR unknown command 'GET', with args beginning with: 'a' 'b' \r\n"),
@@ -71,6 +95,8 @@ async fn what_can_not_be_asked_is_told_with_what_was_expected() {
     }
     let came = exchange(shared_with(Limits::default()), b"TG.CHECK d \"\\xff\" a\r\n").await;
     assert_eq!(came, b"-ERR the name of an entry is not UTF-8\r\n");
+    let came = exchange(shared_with(Limits::default()), b"TG.CHECK d ID \"\\xff\" a b\r\n").await;
+    assert_eq!(came, b"-ERR the request's id is not UTF-8\r\n");
 }
 
 #[tokio::test]

@@ -1,13 +1,12 @@
-//! `CL.THROTTLE key max_burst count period [quantity]`: a limit that the call carries, as redis-cell has it.
+//! `CL.THROTTLE`: a limit that the call carries, as redis-cell has it.
 //!
 //! Its keys are a namespace of their own, beside every configured rule. A key that is asked under other
 //! figures follows them: what was used stays used.
 
-use tidegate::{
-    Algorithm, Decision, MAX_LIMIT, MAX_WINDOW, Micros, PlannedLimiter, Rule, RuleErrors, Spec,
-};
+use tidegate::{Algorithm, Decision, Micros, PlannedLimiter, Rule, RuleErrors, Spec};
 
-use super::args::{Args, integer};
+use super::args::Args;
+use super::call::{Call, Figures};
 use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::shared::Shared;
@@ -38,14 +37,6 @@ impl Throttle {
     }
 }
 
-/// What a call says of its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Figures {
-    max_burst: i64,
-    count: i64,
-    period: i64,
-}
-
 /// The limit that a connection asked by last: most ask by one.
 #[derive(Debug, Default)]
 pub(super) struct Plans(Option<(Figures, Rule)>);
@@ -57,13 +48,6 @@ impl Plans {
         }
         self.0.as_ref().map(|(_, rule)| rule).ok_or_else(String::new)
     }
-}
-
-/// A call, understood.
-struct Call<'a> {
-    key: &'a [u8],
-    figures: Figures,
-    cost: u64,
 }
 
 /// Answers at once, unless the store has to be asked.
@@ -95,50 +79,6 @@ async fn in_store(shared: &Shared, args: &Args<'_>) -> Result<Decision, String> 
 
 const SWITCHED_OFF: &str =
     "CL.THROTTLE is switched off here: ask TG.CHECK, which goes by the rules";
-
-impl<'a> Call<'a> {
-    /// Its mistakes are told in the words of redis-cell, and in its order.
-    fn read(args: &Args<'a>) -> Result<Self, String> {
-        if args.len() != 5 && args.len() != 6 {
-            return Err("Usage: cl.throttle <key> <max_burst> <count per period> <period> \
-                        [<quantity>]"
-                .to_owned());
-        }
-        let figure = |number: usize| parsed(args.word(number));
-        let figures = Figures { max_burst: figure(2)?, count: figure(3)?, period: figure(4)? };
-        let quantity = if args.len() == 6 { figure(5)? } else { 1 };
-        let cost = within("quantity", quantity, 0, i64::MAX)?;
-        Ok(Self { key: args.word(1), figures, cost })
-    }
-}
-
-impl Figures {
-    fn rule(self) -> Result<Rule, String> {
-        if self.count == 0 || self.period == 0 {
-            return Err("Zero rates are not supported".to_owned());
-        }
-        let most = MAX_LIMIT.cast_signed();
-        let max_burst = within("max_burst", self.max_burst, 0, most - 1)?;
-        let count = within("count per period", self.count, 1, most)?;
-        let seconds = (MAX_WINDOW.as_micros() / MICROS).cast_signed();
-        let period = within("period", self.period, 1, seconds)?;
-        let mut spec = Spec::new(Algorithm::TokenBucket, count, Micros::from_secs(period));
-        spec.capacity = Some(max_burst + 1);
-        Rule::new(spec).map_err(|mistakes| mistakes.to_string())
-    }
-}
-
-fn parsed(word: &[u8]) -> Result<i64, String> {
-    integer(word).ok_or_else(|| {
-        let shown = word.get(..64).unwrap_or(word);
-        format!("Couldn't parse as integer: {}", String::from_utf8_lossy(shown))
-    })
-}
-
-fn within(what: &str, given: i64, least: i64, most: i64) -> Result<u64, String> {
-    let number = u64::try_from(given).ok().filter(|_| (least..=most).contains(&given));
-    number.ok_or_else(|| format!("{what} is {given}: expected {least} to {most}"))
-}
 
 /// Five integers: whether it is limited, the limit, what remains, seconds until the same quantity fits (-1
 /// when it did, or never will), seconds until the limiter is as good as new. Seconds are rounded up.

@@ -223,6 +223,27 @@ async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
 }
 
 #[test]
+fn redis_clients_ask_again_under_an_id_with_and_without_a_store() {
+    let store = Store::start();
+    let rule = format!("{RULE}dedupe = \"1h\"\n");
+    let shared = format!("{rule}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
+    for rules in [rule, shared] {
+        let server = Server::with_rules(&rules);
+        let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        // All in one pipeline: what is asked again may still be on its way.
+        let mut pipe = redis::pipe();
+        for id in ["a", "a", "b", "a", "b"] {
+            pipe.cmd("TG.CHECK").arg(&["default", "ID", id, "COST", "3", "user", "ada"]);
+        }
+        pipe.cmd("TG.CHECK").arg(&["default", "user", "ada"]);
+        let told: Vec<Vec<redis::Value>> = pipe.query(&mut connection).unwrap();
+        let remaining: Vec<_> = told.iter().map(|told| told[7].clone()).collect();
+        assert_eq!(remaining, [7, 7, 4, 7, 4, 3].map(redis::Value::Int));
+    }
+}
+
+#[test]
 fn what_can_not_be_with_a_store_is_told_at_start() {
     let config = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(config.path(), RULE).unwrap();

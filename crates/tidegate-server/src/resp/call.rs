@@ -1,0 +1,70 @@
+//! What `CL.THROTTLE key max_burst count period [quantity]` asks, as redis-cell reads it.
+
+use tidegate::{Algorithm, MAX_LIMIT, MAX_WINDOW, Micros, Rule, Spec};
+
+use super::args::{Args, integer};
+
+const MICROS: u64 = 1_000_000;
+
+/// What a call says of its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Figures {
+    max_burst: i64,
+    count: i64,
+    period: i64,
+}
+
+/// A call, understood.
+pub(super) struct Call<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) figures: Figures,
+    pub(super) cost: u64,
+}
+
+impl<'a> Call<'a> {
+    /// Its mistakes are told in the words of redis-cell, and in its order.
+    pub(super) fn read(args: &Args<'a>) -> Result<Self, String> {
+        if args.len() != 5 && args.len() != 6 {
+            return Err("Usage: cl.throttle <key> <max_burst> <count per period> <period> \
+                        [<quantity>]"
+                .to_owned());
+        }
+        let figure = |number: usize| parsed(args.word(number));
+        let figures = Figures { max_burst: figure(2)?, count: figure(3)?, period: figure(4)? };
+        let quantity = if args.len() == 6 { figure(5)? } else { 1 };
+        let cost = within("quantity", quantity, 0, i64::MAX)?;
+        Ok(Self { key: args.word(1), figures, cost })
+    }
+}
+
+impl Figures {
+    /// The token bucket of these figures.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn rule(self) -> Result<Rule, String> {
+        if self.count == 0 || self.period == 0 {
+            return Err("Zero rates are not supported".to_owned());
+        }
+        let most = MAX_LIMIT.cast_signed();
+        let max_burst = within("max_burst", self.max_burst, 0, most - 1)?;
+        let count = within("count per period", self.count, 1, most)?;
+        let seconds = (MAX_WINDOW.as_micros() / MICROS).cast_signed();
+        let period = within("period", self.period, 1, seconds)?;
+        let mut spec = Spec::new(Algorithm::TokenBucket, count, Micros::from_secs(period));
+        spec.capacity = Some(max_burst + 1);
+        Rule::new(spec).map_err(|mistakes| mistakes.to_string())
+    }
+}
+
+fn parsed(word: &[u8]) -> Result<i64, String> {
+    integer(word).ok_or_else(|| {
+        let shown = word.get(..64).unwrap_or(word);
+        format!("Couldn't parse as integer: {}", String::from_utf8_lossy(shown))
+    })
+}
+
+fn within(what: &str, given: i64, least: i64, most: i64) -> Result<u64, String> {
+    let number = u64::try_from(given).ok().filter(|_| (least..=most).contains(&given));
+    number.ok_or_else(|| format!("{what} is {given}: expected {least} to {most}"))
+}

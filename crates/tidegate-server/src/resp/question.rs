@@ -1,0 +1,85 @@
+//! What `TG.CHECK domain [COST n] [ID id] [name value ...]` and `TG.PEEK` ask.
+
+mod options;
+
+use smallvec::SmallVec;
+use tidegate::{Descriptor, Request};
+
+use super::args::Args;
+use options::Options;
+
+/// Entries that take no memory of their own.
+const AT_HAND: usize = 8;
+/// Most entries, as over HTTP.
+const MOST_ENTRIES: usize = 64;
+
+/// What is asked, understood.
+pub(super) struct Question<'a> {
+    domain: &'a str,
+    options: Options<'a>,
+    entries: SmallVec<[(&'a str, &'a str); AT_HAND]>,
+}
+
+/// Why a question can not be understood.
+pub(super) enum Mistake {
+    Arity,
+    Told(String),
+}
+
+impl<'a> Question<'a> {
+    /// Reads the words of a command, its name among them.
+    ///
+    /// # Errors
+    /// What can not be asked.
+    pub(super) fn read(args: &Args<'a>) -> Result<Self, Mistake> {
+        let domain = text(args.word(1), "the domain")?;
+        if domain.is_empty() {
+            return Err(Mistake::Told(
+                "the domain is empty: expected a name such as default".to_owned(),
+            ));
+        }
+        let (options, rest) = Options::read(args.skip(2))?;
+        if rest.len() % 2 == 1 {
+            return Err(Mistake::Arity);
+        }
+        let entries = rest.len() / 2;
+        if entries > MOST_ENTRIES {
+            return Err(Mistake::Told(format!(
+                "there are {entries} entries: expected at most {MOST_ENTRIES}"
+            )));
+        }
+        let mut question = Self { domain, options, entries: SmallVec::new() };
+        for number in (0..rest.len()).step_by(2) {
+            question.add(rest.word(number), rest.word(number + 1))?;
+        }
+        Ok(question)
+    }
+
+    fn add(&mut self, name: &'a [u8], value: &'a [u8]) -> Result<(), Mistake> {
+        let name = text(name, "the name of an entry")?;
+        if self.entries.iter().any(|(earlier, _)| *earlier == name) {
+            return Err(Mistake::Told(format!("entry `{name}` is given twice")));
+        }
+        self.entries.push((name, text(value, "the value of an entry")?));
+        Ok(())
+    }
+
+    pub(super) fn descriptor(&self) -> Descriptor<'_> {
+        Descriptor::new(&self.entries).cost(self.options.cost)
+    }
+
+    /// A request about `descriptors`, under the id that was given.
+    pub(super) fn request<'r>(&'r self, descriptors: &'r [Descriptor<'r>]) -> Request<'r> {
+        let request = Request::new(self.domain, descriptors);
+        self.options.id.map_or(request, |id| id.on(request))
+    }
+
+    /// Puts the question.
+    pub(super) fn ask<T>(&self, to: impl FnOnce(&Request<'_>) -> T) -> T {
+        to(&self.request(&[self.descriptor()]))
+    }
+}
+
+fn text<'a>(word: &'a [u8], what: &str) -> Result<&'a str, Mistake> {
+    std::str::from_utf8(word).map_err(|_| Mistake::Told(format!("{what} is not UTF-8")))
+}

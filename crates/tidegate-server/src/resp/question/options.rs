@@ -1,0 +1,101 @@
+//! What may stand between the domain and the entries: `COST n` and `ID id`, in either order, each once.
+
+use tidegate::{MAX_COST, Request};
+
+use super::super::args::{Args, integer};
+use super::{Mistake, text};
+
+/// The options of a question.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options<'a> {
+    /// Units; 1 unless said.
+    pub(super) cost: u64,
+    pub(super) id: Option<Id<'a>>,
+}
+
+impl<'a> Options<'a> {
+    /// The options, and the words behind them. Each is read once: behind itself it is the name of an entry.
+    pub(super) fn read(mut rest: Args<'a>) -> Result<(Self, Args<'a>), Mistake> {
+        let (mut cost, mut id) = (None, None);
+        loop {
+            match rest.word(0) {
+                name if cost.is_none() && name.eq_ignore_ascii_case(b"cost") => {
+                    cost = Some(units(rest.word(1))?);
+                }
+                // Not in small letters: many an entry is called so, and one that is taken for an option
+                // meets no rule.
+                b"ID" if id.is_none() => id = Some(Id::read(rest.word(1))?),
+                _ => return Ok((Self { cost: cost.unwrap_or(1), id }, rest)),
+            }
+            rest = rest.skip(2);
+        }
+    }
+}
+
+/// A text that can be the id of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Id<'a>(&'a str);
+
+impl<'a> Id<'a> {
+    fn read(word: &'a [u8]) -> Result<Self, Mistake> {
+        let id = text(word, "the request's id")?;
+        let read = Request::new(Request::DEFAULT_DOMAIN, &[]).with_id(id);
+        read.map(|_| Self(id)).map_err(|mistake| Mistake::Told(mistake.to_string()))
+    }
+
+    /// The request under this id.
+    pub(super) fn on<'r>(self, request: Request<'r>) -> Request<'r>
+    where
+        'a: 'r,
+    {
+        // One that is none was not read.
+        request.with_id(self.0).unwrap_or(request)
+    }
+}
+
+fn units(word: &[u8]) -> Result<u64, Mistake> {
+    let units = integer(word).and_then(|units| u64::try_from(units).ok());
+    units.filter(|units| *units <= MAX_COST).ok_or_else(|| {
+        Mistake::Told(format!(
+            "COST is {:?}: expected a whole number from 0 to {MAX_COST}",
+            String::from_utf8_lossy(word.get(..32).unwrap_or(word))
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::args::Span;
+
+    /// The cost, the id, and how many words are behind them.
+    fn read(line: &str) -> Option<(u64, Option<String>, usize)> {
+        let start = |word: &str| word.as_ptr().addr() - line.as_ptr().addr();
+        let spans: Vec<_> = line
+            .split_whitespace()
+            .map(|word| Span::of(start(word)..start(word) + word.len()))
+            .collect();
+        let (options, rest) = Options::read(Args::new(line.as_bytes(), &spans)).ok()?;
+        Some((options.cost, options.id.map(|id| id.0.to_owned()), rest.len()))
+    }
+
+    #[test]
+    fn options_stand_before_the_entries_in_either_order_and_once() {
+        for (line, expected) in [
+            ("", (1, None, 0)),
+            ("user ada", (1, None, 2)),
+            ("COST 0 user ada", (0, None, 2)),
+            ("COST 3 ID a user ada", (3, Some("a"), 2)),
+            ("ID a cost 3 user ada", (3, Some("a"), 2)),
+            ("COST 3 cost 4 ID a", (3, None, 4)),
+            ("ID a ID b COST 4", (1, Some("a"), 4)),
+        ] {
+            let (cost, id, left) = expected;
+            assert_eq!(read(line), Some((cost, id.map(str::to_owned), left)), "{line}");
+        }
+        assert_eq!(read("id 7 user ada"), Some((1, None, 4)), "an entry of that name");
+        for line in ["COST", "COST x", "COST -1", "COST 1000000001", "ID"] {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+}
