@@ -1,13 +1,18 @@
-//! Doors that encrypt: both versions of HTTP, client certificates, slow clients, and files that are wrong.
+//! Doors that encrypt: both versions of HTTP, RESP, gRPC, client certificates, slow clients, and files that
+//! are wrong.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -23,7 +28,8 @@ fn server(files: &Certificates, more: &[&str]) -> Server {
     Server::with_arguments(&[&["--tls-cert", &cert, "--tls-key", &key], more].concat())
 }
 
-/// A client that trusts the authority, prefers this protocol, and shows the certificate of `shows`.
+/// A client that trusts the authority, speaks this protocol (or says none, as Redis clients do), and shows
+/// the certificate of `shows`.
 async fn connect(
     files: &Certificates,
     at: SocketAddr,
@@ -46,7 +52,7 @@ async fn connect(
             config.with_client_auth_cert(chain, key).unwrap()
         }
     };
-    config.alpn_protocols = vec![protocol.into()];
+    config.alpn_protocols = Vec::from_iter((!protocol.is_empty()).then(|| protocol.into()));
     let stream = TcpStream::connect(at).await?;
     let name = ServerName::try_from("127.0.0.1").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
@@ -117,6 +123,60 @@ async fn http_2_is_answered_inside_tls() {
     let _ = stream.read_to_end(&mut came).await;
     let kinds = frames(&came);
     assert!(kinds.contains(&4) && kinds.contains(&GO_AWAY), "{kinds:?}");
+}
+
+#[tokio::test]
+async fn redis_clients_are_answered_inside_tls_and_not_outside() {
+    let files = Certificates::new();
+    let server = server(&files, &["--tls-client-ca", &files.path("ca.pem")]);
+    let stream = connect(&files, server.resp, "", Some("client")).await.unwrap();
+    let pipeline = "CL.THROTTLE a 1 1 86400\r\n".repeat(3) + "QUIT\r\n";
+    let told = exchange(stream, &pipeline).await.unwrap();
+    let (admitted, refused) = ("*5\r\n:0\r\n:2\r\n", "*5\r\n:1\r\n:2\r\n:0\r\n");
+    assert_eq!((told.matches(admitted).count(), told.matches(refused).count()), (2, 1), "{told}");
+    assert!(told.ends_with("+OK\r\n"), "{told}");
+    let stranger = connect(&files, server.resp, "", None).await;
+    let stranger = async { exchange(stranger?, "PING\r\n").await };
+    assert!(!stranger.await.is_ok_and(|told| told.contains("PONG")), "shows no certificate");
+    let mut clear = TcpStream::connect(server.resp).await.unwrap();
+    clear.write_all(b"PING\r\n").await.unwrap();
+    let mut came = Vec::new();
+    let _ = clear.read_to_end(&mut came).await;
+    assert!(!String::from_utf8_lossy(&came).contains("PONG"), "{came:?}");
+}
+
+#[tokio::test]
+async fn envoys_service_is_answered_inside_tls_and_not_outside() {
+    let files = Certificates::new();
+    let server = server(&files, &["--tls-client-ca", &files.path("ca.pem")]);
+    let inside = connect(&files, server.grpc, "h2", Some("client")).await.unwrap();
+    assert_eq!(statuses(through(inside).await).await, Some(1));
+    if let Ok(stranger) = connect(&files, server.grpc, "h2", None).await {
+        assert_eq!(statuses(through(stranger).await).await, None, "shows no certificate");
+    }
+    assert_eq!(statuses(server.grpc).await, None, "in clear");
+}
+
+/// How many statuses the service there tells for one descriptor; `None` where it does not answer.
+async fn statuses(at: SocketAddr) -> Option<usize> {
+    let mut client = RateLimitServiceClient::connect(format!("http://{at}")).await.ok()?;
+    let entry = Entry { key: "user".to_owned(), value: "ada".to_owned() };
+    let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
+    let (domain, descriptors) = ("default".to_owned(), vec![descriptor]);
+    let request = RateLimitRequest { domain, descriptors, hits_addend: 1 };
+    let told = client.should_rate_limit(request).await;
+    told.ok().map(|told| told.into_inner().statuses.len())
+}
+
+/// Where a client that does not encrypt reaches a connection that does.
+async fn through(mut inside: TlsStream<TcpStream>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut clear, _) = listener.accept().await?;
+        copy_bidirectional(&mut clear, &mut inside).await
+    });
+    at
 }
 
 /// The types of the frames of HTTP/2.
