@@ -11,6 +11,8 @@ mod decide;
 mod fields;
 mod health;
 mod inline;
+#[cfg(test)]
+mod judged;
 mod limits;
 mod question;
 mod reflection;

@@ -17,6 +17,8 @@ mod handshake;
 mod inform;
 mod inline;
 mod input;
+#[cfg(test)]
+mod judged;
 mod later;
 mod limits;
 mod output;

@@ -1,0 +1,127 @@
+//! What holds for every input, whatever is in it: for the fuzzer, and for its seeds whenever tests run.
+
+use tidegate::{MAX_COST, MAX_REQUEST_ID_BYTES, PlannedLimiter, Spec};
+
+use super::args::Args;
+use super::call::Call;
+use super::limits::{COMMAND_BYTES, WORD_BYTES, WORDS};
+use super::parse::{Mistake, Parser};
+use super::question::{self, Question};
+
+/// Words of the commands of an input, and what ended it.
+type Read = (Vec<Vec<Vec<u8>>>, Option<Mistake>);
+
+/// Panics where an input is taken for what it is not.
+pub(crate) fn judge(sent: &[u8]) {
+    let whole = read(sent, sent.len().max(1));
+    for most in [1, 7] {
+        assert_eq!(read(sent, most), whole, "cut after every {most} bytes");
+    }
+    if let Some(mistake) = whole.1 {
+        judge_told(&mistake.told());
+    }
+}
+
+/// What is understood of an input that comes in pieces of at most so many bytes.
+fn read(sent: &[u8], most: usize) -> Read {
+    let (mut parser, mut at, mut commands) = (Parser::new(), 0, Vec::new());
+    let mut came = 0;
+    while came < sent.len() {
+        came = sent.len().min(came + most);
+        loop {
+            let unread = sent.get(at..came).unwrap_or_default();
+            match parser.parse(unread) {
+                Err(mistake) => return (commands, Some(mistake)),
+                Ok(None) => break,
+                Ok(Some(bytes)) => {
+                    assert!((1..=unread.len()).contains(&bytes), "{bytes} of {}", unread.len());
+                    assert!(bytes <= COMMAND_BYTES, "{bytes} bytes");
+                    let args = parser.args(unread);
+                    judge_args(&args);
+                    commands.push(args.iter().map(<[u8]>::to_vec).collect());
+                    at += bytes;
+                }
+            }
+        }
+    }
+    (commands, None)
+}
+
+/// Words within their bounds, and whatever is asked with them.
+fn judge_args(args: &Args<'_>) {
+    assert!(args.len() <= WORDS && args.iter().count() == args.len(), "{} words", args.len());
+    assert!(args.iter().all(|word| word.len() <= WORD_BYTES), "a long word");
+    if args.len() > 1 {
+        judge_question(args);
+    }
+    judge_call(args);
+}
+
+/// The words are asked as if they stood behind TG.CHECK.
+fn judge_question(args: &Args<'_>) {
+    match Question::read(args) {
+        Err(question::Mistake::Arity) => {}
+        Err(question::Mistake::Told(told)) => assert!(!told.is_empty()),
+        Ok(question) => question.ask(|request| {
+            assert_eq!(request.domain().as_bytes(), args.word(1));
+            let id = request.id().map(str::len);
+            assert!(id.is_none_or(|bytes| (1..=MAX_REQUEST_ID_BYTES).contains(&bytes)));
+            for descriptor in request.descriptors() {
+                let entries = descriptor.entries();
+                assert!(entries.len() <= 64 && descriptor.units() <= MAX_COST, "{descriptor:?}");
+                let first_of = |name: &str| entries.iter().position(|(other, _)| *other == name);
+                let unique = (0..).zip(entries).all(|(at, (name, _))| first_of(name) == Some(at));
+                assert!(unique, "{descriptor:?}");
+                let options = if request.id().is_some() { 2 } else { 0 };
+                let (least, most) = (2 + options, 4 + options);
+                let beside = args.len() - 2 * entries.len();
+                assert!(beside == least || beside == most, "{descriptor:?} of {args:?}");
+            }
+        }),
+    }
+}
+
+/// The words are asked as if they stood behind CL.THROTTLE, and decided.
+fn judge_call(args: &Args<'_>) {
+    let Ok(call) = Call::read(args) else { return };
+    let Ok(rule) = call.figures.rule() else { return };
+    let usual = Spec::unlimited(tidegate::Algorithm::TokenBucket);
+    let Ok(limiter) = PlannedLimiter::new(usual) else { return };
+    let before = limiter.under(&rule).peek(call.key, call.cost);
+    let decided = limiter.under(&rule).check(call.key, call.cost);
+    assert_eq!(decided.is_allowed(), call.cost <= decided.limit, "{decided:?} of a new limiter");
+    assert_eq!(decided.is_allowed(), before.is_allowed(), "{before:?}, {decided:?}");
+    assert!(decided.remaining <= decided.limit, "{decided:?}");
+}
+
+/// What is told is one line.
+fn judge_told(told: &str) {
+    assert!(told.starts_with("ERR ") && !told.contains(['\r', '\n']), "{told:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/resp");
+
+    #[test]
+    fn every_seed_and_what_lies_close_to_it_is_judged() {
+        let mut judged = 0;
+        for seed in fs::read_dir(SEEDS).unwrap() {
+            let seed = fs::read(seed.unwrap().path()).unwrap();
+            judge(&seed);
+            for place in 0..seed.len() {
+                judge(&seed[..place]);
+                for other in [b'*', b'$', b'\r', b'\n', b'"', b'\'', b'-', b'9', b' ', 0, 0xff] {
+                    let mut near = seed.clone();
+                    near[place] = other;
+                    judge(&near);
+                    judged += 1;
+                }
+            }
+        }
+        assert!(judged > 3000, "{judged}");
+    }
+}

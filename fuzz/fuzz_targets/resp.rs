@@ -1,0 +1,20 @@
+//! What Redis clients send: whatever comes is the same commands however it is cut, and each is a question
+//! within its bounds or a mistake that is told.
+#![no_main]
+#![allow(dead_code, reason = "the server uses more of these files than a target does")]
+
+/// The files of the server that read commands, and what they stand on.
+#[path = "../../crates/tidegate-server/src"]
+mod server {
+    pub(crate) mod resp {
+        mod args;
+        mod call;
+        mod inline;
+        pub(crate) mod judged;
+        mod limits;
+        mod parse;
+        mod question;
+    }
+}
+
+libfuzzer_sys::fuzz_target!(|sent: &[u8]| server::resp::judged::judge(sent));

@@ -1,0 +1,15 @@
+//! Messages of Envoy's rate limit service: whatever comes is a question about just these descriptors, or a
+//! status that says what is wrong.
+#![no_main]
+#![allow(dead_code, reason = "the server uses more of these files than a target does")]
+
+/// The files of the server that read a message.
+#[path = "../../crates/tidegate-server/src"]
+mod server {
+    pub(crate) mod grpc {
+        pub(crate) mod judged;
+        mod question;
+    }
+}
+
+libfuzzer_sys::fuzz_target!(|sent: &[u8]| server::grpc::judged::judge(sent));
