@@ -1,9 +1,11 @@
 //! Limiters whose figures come with each call: every one is kept with those that it was last under.
 //!
 //! A key whose figures change carries its state over in the step that brings them, so what was used
-//! stays used. Nothing is kept of a rule but in the limiters that are under it: whoever invents a new one
-//! with each call has one limiter, as any other key.
+//! stays used. Nothing is kept of a rule but by the limiters that are under it (and of the last few of each
+//! shard): whoever invents a new one with each call has one limiter, as any other key.
 
+mod figures;
+mod held;
 mod kept;
 mod own;
 mod shard;
@@ -17,10 +19,12 @@ use super::budget::Budget;
 use super::shared::Refusal;
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 use super::table::{OnFull, One, Step};
-use super::whole::{LOOKED_AT_PER_ADDED, LOOKED_AT_WHEN_FULL, SHARDS};
+use super::whole::{LOOKED_AT_PER_ADDED, LOOKED_AT_WHEN_FULL, SHARDS, need_of};
 use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::rules::RuleSpec;
+use figures::Recent;
+use held::Held;
 use kept::Kept;
 use own::Own;
 use shard::Shard;
@@ -76,7 +80,7 @@ impl PlannedTable {
         rule: &Rule,
         now: Timestamp,
     ) -> Option<Box<dyn Ahead>> {
-        let copy = self.lock(shard_of(print)).get(print).and_then(Kept::copy);
+        let copy = self.lock(shard_of(print)).get(print).map(Kept::copy).unwrap_or_default();
         rule.visit(LookingAhead { copy, rule, now })
     }
 
@@ -136,7 +140,7 @@ impl Visitor for Stepping<'_> {
         let mut shard = self.table.lock(shard_of(self.asked.print));
         let now = self.clock.now();
         let one = match shard.get_mut(self.asked.print) {
-            Some(kept) => self.with_kept(kept, room, now),
+            Some((kept, recent)) => self.with_kept(kept, recent, room, now),
             None => self.with_new(&mut shard, room, now),
         };
         drop(shard);
@@ -147,17 +151,22 @@ impl Visitor for Stepping<'_> {
 impl Stepping<'_> {
     /// A step with a limiter that is there; `None` where there is no memory for it.
     #[inline]
-    fn with_kept<R: Room>(&self, kept: &mut Kept, room: &R, now: Timestamp) -> Option<One> {
+    fn with_kept<R: Room>(
+        &self,
+        kept: &mut Kept,
+        recent: &mut Recent,
+        room: &R,
+        now: Timestamp,
+    ) -> Option<One> {
         let budget = &self.table.budget;
         let claim = |bytes| self.table.after_a_look(now, || budget.claim_bytes(bytes));
-        kept.step(self.asked, room, now, budget, claim)
+        kept.step(self.asked, room, now, budget, recent, claim)
     }
 
     /// A step with a limiter that is not in its locked shard; `None` where there is no room for it.
     fn with_new<R: Room>(&self, shard: &mut Shard, room: &R, now: Timestamp) -> Option<One> {
         let Asked { print, cost, step, .. } = self.asked;
-        let mut own = Own::new(room);
-        let (need, budget) = (own.need(), &self.table.budget);
+        let (need, budget) = (Own::<R>::need(need_of(room)), &self.table.budget);
         // Also at no cost, for a bucket that begins with fewer tokens begins to fill then.
         let stays = step.begins(cost);
         if stays {
@@ -170,9 +179,11 @@ impl Stepping<'_> {
         if !has_room {
             return None;
         }
-        let (one, _) = step.run(room, &mut own.slot, cost, now);
+        let mut slot = None;
+        let (one, _) = step.run(room, &mut slot, cost, now);
         if stays {
-            shard.add(print, own, budget, now);
+            let figures = shard.recent.figures(room);
+            shard.add(print, Own { figures, slot }, budget, now);
         }
         Some(one)
     }
@@ -199,14 +210,15 @@ impl Visitor for SteppingShared<'_> {
         }
         let mut kept = table.overflow.lock().unwrap_or_else(PoisonError::into_inner);
         let claim = |bytes| table.budget.claim_bytes(bytes);
-        let one = kept.step(asked, room, clock.now(), &table.budget, claim);
+        let mut recent = Recent::default();
+        let one = kept.step(asked, room, clock.now(), &table.budget, &mut recent, claim);
         One { overloaded: true, elsewhere: true, ..one.unwrap_or_else(refusal) }
     }
 }
 
 /// A look ahead, once the room of the rule is known.
 struct LookingAhead<'a> {
-    copy: Option<Box<dyn own::AnyOwn>>,
+    copy: Held,
     rule: &'a Rule,
     now: Timestamp,
 }
@@ -215,7 +227,6 @@ impl Visitor for LookingAhead<'_> {
     type Out = Box<dyn Ahead>;
 
     fn visit<R: Room>(self, room: &R) -> Box<dyn Ahead> {
-        let own = self.copy.and_then(|copy| own::under(copy, room, self.rule, self.now));
-        ahead(room, own.and_then(|own| own.slot), self.now)
+        ahead(room, self.copy.state_under(room, self.rule, self.now), self.now)
     }
 }

@@ -3,7 +3,9 @@
 use tidegate_core::{Room, Timestamp};
 
 use super::Asked;
-use super::own::{AnyOwn, Own, is_under, under};
+use super::figures::Recent;
+use super::held::Held;
+use super::own::Own;
 use crate::key::Fingerprint;
 use crate::store::memory::budget::Budget;
 use crate::store::memory::shared::Refusal;
@@ -12,7 +14,7 @@ use crate::store::memory::table::{One, Step};
 /// A limiter, unless it is still to begin, and its bytes.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    own: Option<Box<dyn AnyOwn>>,
+    own: Held,
     bytes: usize,
 }
 
@@ -23,8 +25,8 @@ impl Kept {
 
     /// A limiter for which so many bytes are claimed as it needs at first.
     pub(super) fn new<R: Room>(own: Own<R>, budget: &Budget) -> Self {
-        let claimed = own.need().first;
-        let mut kept = Self { own: Some(Box::new(own)), bytes: 0 };
+        let claimed = Own::<R>::need(own.figures.heap).first;
+        let mut kept = Self { own: Held::new(own), bytes: 0 };
         kept.weigh(budget, claimed);
         kept
     }
@@ -34,12 +36,12 @@ impl Kept {
         self.bytes
     }
 
-    pub(super) fn copy(&self) -> Option<Box<dyn AnyOwn>> {
-        self.own.as_ref().map(|own| own.copy())
+    pub(super) fn copy(&self) -> Held {
+        self.own.copy()
     }
 
     pub(super) fn is_as_good_as_new(&self, now: Timestamp) -> bool {
-        self.own.as_ref().is_none_or(|own| own.is_as_good_as_new(now))
+        self.own.any().is_none_or(|own| own.is_as_good_as_new(now))
     }
 
     /// A step under the figures of `room`, which are those of the rule asked. `claim` tells whether there
@@ -51,39 +53,34 @@ impl Kept {
         room: &R,
         now: Timestamp,
         budget: &Budget,
+        recent: &mut Recent,
         claim: impl Fn(usize) -> bool,
     ) -> Option<One> {
-        if self.under(room).is_none() {
+        if self.own.under(room).is_none() {
             if !leaves_a_trace(asked.step, asked.cost) {
                 return Some(self.look(asked, room, now));
             }
-            if !self.put_under(asked, room, now, budget, &claim) {
+            if !self.put_under(asked, room, now, budget, recent, &claim) {
                 return Some(Refusal::of(room, asked.cost, true).one(asked.step, now));
             }
         }
-        let own = self.under(room)?;
+        let own = self.own.under(room)?;
         let has_place = own.slot.as_ref().is_some_and(|state| room.has_place(state));
         let growth = if asked.step.grows(asked.cost) && !has_place { own.growth() } else { 0 };
         if !claim(growth) {
             return self.step_in_place(asked, room, now, budget);
         }
-        let (one, _) = asked.step.run(&own.room, &mut own.slot, asked.cost, now);
+        let (one, _) = asked.step.run(room, &mut own.slot, asked.cost, now);
         if growth > 0 || own.growth() > 0 {
             self.weigh(budget, growth);
         }
         Some(one)
     }
 
-    #[inline]
-    fn under<R: Room>(&mut self, room: &R) -> Option<&mut Own<R>> {
-        is_under(&mut **self.own.as_mut()?, room)
-    }
-
     /// A look at what it would be under other figures, which leaves it as it is.
     #[cold]
     fn look<R: Room>(&self, asked: Asked<'_>, room: &R, now: Timestamp) -> One {
-        let own = self.copy().and_then(|own| under(own, room, asked.rule, now));
-        let mut slot = own.and_then(|own| own.slot);
+        let mut slot = self.copy().state_under(room, asked.rule, now);
         asked.step.run(room, &mut slot, asked.cost, now).0
     }
 
@@ -96,16 +93,17 @@ impl Kept {
         room: &R,
         now: Timestamp,
         budget: &Budget,
+        recent: &mut Recent,
         claim: &impl Fn(usize) -> bool,
     ) -> bool {
-        let begun = Own::new(room);
-        let claimed = begun.need().first.saturating_sub(self.bytes);
+        let figures = recent.figures(room);
+        let claimed = Own::<R>::need(figures.heap).first.saturating_sub(self.bytes);
         if !claim(claimed) {
             return false;
         }
-        self.own = match self.own.take() {
-            Some(own) => own.carried_to(asked.rule, now),
-            None => Some(Box::new(begun)),
+        self.own = match std::mem::take(&mut self.own) {
+            Held::Empty => Held::new(Own { figures, slot: None }),
+            own => own.carried_to(asked.rule, recent, now),
         };
         self.weigh(budget, claimed);
         true
@@ -124,7 +122,7 @@ impl Kept {
         if self.is_as_good_as_new(now) {
             return None;
         }
-        let own = self.under(room)?;
+        let own = self.own.under(room)?;
         let one = asked.step.run_in_place(room, &mut own.slot, asked.cost, now);
         self.weigh(budget, 0);
         Some(one)
@@ -132,7 +130,7 @@ impl Kept {
 
     /// Accounts for what it takes now; `claimed` bytes more than it had are counted already.
     fn weigh(&mut self, budget: &Budget, claimed: usize) {
-        let own = self.own.as_ref().map_or(0, |own| own.bytes());
+        let own = self.own.any().map_or(0, |own| own.bytes());
         let bytes = Self::BYTES.saturating_add(own);
         budget.resize(self.bytes + claimed, bytes);
         self.bytes = bytes;

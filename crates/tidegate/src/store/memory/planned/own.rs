@@ -2,12 +2,15 @@
 
 use std::any;
 use std::fmt;
+use std::sync::Arc;
 
 use tidegate_core::{Room, Rule, Timestamp, Visitor};
 
+use super::figures::{Figures, Recent};
+use super::held::Held;
 use crate::store::memory::budget::Need;
 use crate::store::memory::estate::carried;
-use crate::store::memory::whole::{heap_bytes, need_of};
+use crate::store::memory::whole::heap_bytes;
 
 /// What the allocator is taken to need beside what it is asked for.
 const BYTES_OF_AN_ALLOCATION: usize = 16;
@@ -15,29 +18,23 @@ const BYTES_OF_AN_ALLOCATION: usize = 16;
 /// A limiter under the figures of one room.
 #[derive(Clone, Debug)]
 pub(super) struct Own<R: Room> {
-    pub(super) room: R,
-    /// What its state may take on the heap.
-    heap: Need,
+    pub(super) figures: Arc<Figures<R>>,
     /// Empty for one that is as good as new.
     pub(super) slot: Option<R::State>,
 }
 
 impl<R: Room> Own<R> {
-    const BYTES: usize = size_of::<Self>() + BYTES_OF_AN_ALLOCATION;
+    /// As if nobody shared its figures, and it were never kept in place.
+    const BYTES: usize = size_of::<Self>() + size_of::<Figures<R>>() + 2 * BYTES_OF_AN_ALLOCATION;
 
-    /// One that begins with its first step.
-    pub(super) fn new(room: &R) -> Self {
-        Self { heap: need_of(room), room: room.clone(), slot: None }
-    }
-
-    /// What it needs of a budget.
-    pub(super) const fn need(&self) -> Need {
-        Need { first: super::Kept::BYTES + Self::BYTES + self.heap.first, ..self.heap }
+    /// What one under these figures needs of a budget.
+    pub(super) const fn need(heap: Need) -> Need {
+        Need { first: super::Kept::BYTES + Self::BYTES + heap.first, ..heap }
     }
 
     /// Bytes that its state may take more with one unit; 0 where states do not grow.
-    pub(super) const fn growth(&self) -> usize {
-        self.heap.next
+    pub(super) fn growth(&self) -> usize {
+        self.figures.heap.next
     }
 }
 
@@ -50,65 +47,45 @@ pub(super) trait AnyOwn: any::Any + fmt::Debug + Send {
     fn bytes(&self) -> usize;
 
     /// Another one like it.
-    fn copy(&self) -> Box<dyn AnyOwn>;
+    fn copy(&self) -> Held;
 
-    /// The limiter that it is under `rule` from `now` on: what was used stays used. `None` where that is
+    /// The limiter that it is under `rule` from `now` on: what was used stays used. Empty where that is
     /// unlimited.
-    fn carried_to(self: Box<Self>, rule: &Rule, now: Timestamp) -> Option<Box<dyn AnyOwn>>;
+    fn carried_to(&mut self, rule: &Rule, recent: &mut Recent, now: Timestamp) -> Held;
 }
 
 impl<R: Room> AnyOwn for Own<R> {
     fn is_as_good_as_new(&self, now: Timestamp) -> bool {
-        self.slot.as_ref().is_none_or(|state| self.room.is_as_good_as_new(state, now))
+        self.slot.as_ref().is_none_or(|state| self.figures.room.is_as_good_as_new(state, now))
     }
 
     fn bytes(&self) -> usize {
-        let heap = self.slot.as_ref().map_or(0, |state| heap_bytes(&self.room, state));
+        let heap = self.slot.as_ref().map_or(0, |state| heap_bytes(&self.figures.room, state));
         Self::BYTES.saturating_add(heap)
     }
 
-    fn copy(&self) -> Box<dyn AnyOwn> {
-        Box::new(self.clone())
+    fn copy(&self) -> Held {
+        Held::new(self.clone())
     }
 
-    fn carried_to(self: Box<Self>, rule: &Rule, now: Timestamp) -> Option<Box<dyn AnyOwn>> {
-        rule.visit(Carrying { old: self, now })
+    fn carried_to(&mut self, rule: &Rule, recent: &mut Recent, now: Timestamp) -> Held {
+        rule.visit(Carrying { old: self, recent, now }).unwrap_or_default()
     }
 }
 
-struct Carrying<Old: Room> {
-    old: Box<Own<Old>>,
+struct Carrying<'a, Old: Room> {
+    old: &'a mut Own<Old>,
+    recent: &'a mut Recent,
     now: Timestamp,
 }
 
-impl<Old: Room> Visitor for Carrying<Old> {
-    type Out = Box<dyn AnyOwn>;
+impl<Old: Room> Visitor for Carrying<'_, Old> {
+    type Out = Held;
 
-    fn visit<New: Room>(self, room: &New) -> Box<dyn AnyOwn> {
-        let Own { room: old, slot, .. } = *self.old;
-        let mut own = Own::new(room);
-        own.slot = slot.and_then(|state| carried(&old, state, room, self.now));
-        Box::new(own)
+    fn visit<New: Room>(self, room: &New) -> Held {
+        let Self { old, recent, now } = self;
+        let state = old.slot.take();
+        let slot = state.and_then(|state| carried(&old.figures.room, state, room, now));
+        Held::new(Own { figures: recent.figures(room), slot })
     }
-}
-
-/// The limiter, if it is under just these figures.
-#[inline]
-pub(super) fn is_under<'o, R: Room>(own: &'o mut dyn AnyOwn, room: &R) -> Option<&'o mut Own<R>> {
-    let own: &mut dyn any::Any = own;
-    own.downcast_mut::<Own<R>>().filter(|own| own.room == *room)
-}
-
-/// What a limiter is under these figures, which are those of `rule`.
-pub(super) fn under<R: Room>(
-    mut own: Box<dyn AnyOwn>,
-    room: &R,
-    rule: &Rule,
-    now: Timestamp,
-) -> Option<Box<Own<R>>> {
-    if is_under(&mut *own, room).is_none() {
-        own = own.carried_to(rule, now)?;
-    }
-    let own: Box<dyn any::Any> = own;
-    own.downcast().ok()
 }

@@ -5,6 +5,7 @@ use std::hash::BuildHasherDefault;
 
 use tidegate_core::{Room, Timestamp};
 
+use super::figures::Recent;
 use super::kept::Kept;
 use super::own::{AnyOwn as _, Own};
 use crate::key::Fingerprint;
@@ -16,6 +17,7 @@ use crate::store::memory::whole::Spread;
 pub(super) struct Shard {
     limiters: HashMap<Fingerprint, Kept, BuildHasherDefault<Spread>>,
     turns: VecDeque<Fingerprint>,
+    pub(super) recent: Recent,
 }
 
 impl Shard {
@@ -24,8 +26,8 @@ impl Shard {
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, print: Fingerprint) -> Option<&mut Kept> {
-        self.limiters.get_mut(&print)
+    pub(super) fn get_mut(&mut self, print: Fingerprint) -> Option<(&mut Kept, &mut Recent)> {
+        Some((self.limiters.get_mut(&print)?, &mut self.recent))
     }
 
     /// Adds a limiter whose place and first bytes are claimed, or forgets it if it is as good as new.
@@ -37,7 +39,7 @@ impl Shard {
         now: Timestamp,
     ) {
         if own.is_as_good_as_new(now) {
-            budget.resize(own.need().first, 0);
+            budget.resize(Own::<R>::need(own.figures.heap).first, 0);
             budget.release(1);
         } else {
             self.limiters.insert(print, Kept::new(own, budget));

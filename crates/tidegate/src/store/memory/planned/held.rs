@@ -1,0 +1,83 @@
+//! A limiter of any kind in its place: a bucket in the table itself, any other one behind a box.
+//!
+//! Of what is limited by plans, nearly all is a bucket; a box would cost each decision one more line of
+//! memory that is in no cache.
+
+use std::any::Any;
+
+use tidegate_core::{Room, Rule, Timestamp, TokenBucket};
+
+use super::figures::Recent;
+use super::own::{AnyOwn, Own};
+
+/// A limiter, unless it is still to begin.
+#[derive(Debug, Default)]
+pub(super) enum Held {
+    #[default]
+    Empty,
+    Bucket(Own<TokenBucket>),
+    Other(Box<dyn AnyOwn>),
+}
+
+impl Held {
+    pub(super) fn new<R: Room>(own: Own<R>) -> Self {
+        let mut own = Some(own);
+        let any: &mut dyn Any = &mut own;
+        match any.downcast_mut::<Option<Own<TokenBucket>>>().and_then(Option::take) {
+            Some(bucket) => Self::Bucket(bucket),
+            None => own.map_or(Self::Empty, |own| Self::Other(Box::new(own))),
+        }
+    }
+
+    /// The limiter, whatever it is.
+    pub(super) fn any(&self) -> Option<&dyn AnyOwn> {
+        match self {
+            Self::Empty => None,
+            Self::Bucket(own) => Some(own),
+            Self::Other(own) => Some(&**own),
+        }
+    }
+
+    fn any_mut(&mut self) -> Option<&mut dyn AnyOwn> {
+        match self {
+            Self::Empty => None,
+            Self::Bucket(own) => Some(own),
+            Self::Other(own) => Some(&mut **own),
+        }
+    }
+
+    /// The limiter, if it is under just these figures.
+    #[inline]
+    pub(super) fn under<R: Room>(&mut self, room: &R) -> Option<&mut Own<R>> {
+        let own: &mut dyn Any = match self {
+            Self::Empty => return None,
+            Self::Bucket(own) => own,
+            Self::Other(own) => &mut **own,
+        };
+        own.downcast_mut::<Own<R>>().filter(|own| own.figures.room == *room)
+    }
+
+    /// Another one like it.
+    pub(super) fn copy(&self) -> Self {
+        self.any().map(AnyOwn::copy).unwrap_or_default()
+    }
+
+    /// The limiter that it is under `rule`; it is empty itself from then on.
+    pub(super) fn carried_to(mut self, rule: &Rule, recent: &mut Recent, now: Timestamp) -> Self {
+        let own = self.any_mut();
+        own.map(|own| own.carried_to(rule, recent, now)).unwrap_or_default()
+    }
+
+    /// The state that it has under these figures, which are those of `rule`.
+    pub(super) fn state_under<R: Room>(
+        mut self,
+        room: &R,
+        rule: &Rule,
+        now: Timestamp,
+    ) -> Option<R::State> {
+        if self.under(room).is_none() {
+            self = self.carried_to(rule, &mut Recent::default(), now);
+        }
+        self.under(room)?.slot.take()
+    }
+}
