@@ -9,6 +9,7 @@ mod keys;
 mod link;
 mod probe;
 pub mod script;
+mod shards;
 
 pub use audit::Finding;
 pub(crate) use client::Client;

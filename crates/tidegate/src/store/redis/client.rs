@@ -11,10 +11,14 @@ use super::audit::Told;
 use super::breaker::Breaker;
 use super::error::StoreError;
 use super::event::{Observer, StoreEvent};
+use super::keys::slot_of;
 use super::link::Link;
 use super::probe;
 use super::script::{Reply, Script};
 use crate::store::settings::StoreSettings;
+
+/// How long doubtful answers of a cluster are borne since somebody was answered, before it is left alone.
+const PATIENCE_US: u64 = 1_000_000;
 
 /// How the store was found when it was last looked at: not yet, fit, or why not.
 pub(super) type Found = Option<Result<(), StoreError>>;
@@ -32,19 +36,22 @@ pub(super) struct Shared {
     pub(super) told: Mutex<Told>,
     in_flight: Semaphore,
     deadline: Duration,
+    began: Instant,
 }
 
 impl Client {
     /// Begins to connect; needs a tokio runtime around it.
     pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Self {
         let deadline = Duration::from_micros(settings.timeout.as_micros());
+        let patience_us = if settings.url.is_cluster() { PATIENCE_US } else { 0 };
         let shared = Arc::new(Shared {
-            breaker: Breaker::open(),
+            breaker: Breaker::open(patience_us),
             observer,
             found: watch::Sender::new(None),
             told: Mutex::default(),
             in_flight: Semaphore::new(settings.max_in_flight),
             deadline,
+            began: Instant::now(),
             settings,
         });
         probe::begin(&shared, None);
@@ -104,19 +111,32 @@ impl Client {
         let shared = &self.0;
         let _permit = shared.in_flight.try_acquire().map_err(|_| StoreError::TooManyInFlight)?;
         let (mut link, number) = shared.breaker.link()?;
+        let shards = link.shards();
+        let shard = shards.as_ref().zip(keys.first()).and_then(|(all, key)| all.get(slot_of(key)));
+        if shard.is_some_and(|shard| !shard.is_asked(self.now_us())) {
+            return Err(StoreError::Away);
+        }
         let asked = timeout_at(deadline, evaluate(&mut link, script, keys, args)).await;
         let told = match asked {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(StoreError::of(&error)),
             Err(_) => Err(StoreError::Timeout),
         };
-        self.note(number, told.as_ref().err());
+        let at_us = if shard.is_some() { self.now_us() } else { 0 };
+        if let Some(shard) = shard {
+            shard.note(told.as_ref().err(), at_us);
+        }
+        self.note(number, told.as_ref().err(), at_us);
         told.and_then(reply)
     }
 
-    fn note(&self, number: u64, error: Option<&StoreError>) {
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.0.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn note(&self, number: u64, error: Option<&StoreError>, at_us: u64) {
         let of_cluster = self.0.settings.url.is_cluster();
-        if self.0.breaker.note(number, error.map(|error| error.symptom(of_cluster)))
+        if self.0.breaker.note(number, error.map(|error| error.symptom(of_cluster)), at_us)
             && let Some(error) = error
         {
             self.0.found.send_replace(Some(Err(error.clone())));

@@ -7,6 +7,7 @@
 
 use std::fmt::Write;
 
+use crc16::{State, XMODEM};
 use sha2::{Digest, Sha256};
 
 use crate::request::Descriptor;
@@ -78,6 +79,17 @@ fn request_digest(id: &str, limiters: &[Limiter<'_>]) -> u128 {
     }
     let digest = digest.finalize();
     digest.iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte))
+}
+
+/// The slot of a cluster that a key lives in: chosen by what stands between its first braces, if anything
+/// does, else by all of it.
+pub(crate) fn slot_of(key: &[u8]) -> u16 {
+    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
+        let behind = key.get(open + 1..)?;
+        let length = behind.iter().position(|byte| *byte == b'}').filter(|length| *length > 0)?;
+        behind.get(..length)
+    });
+    State::<XMODEM>::calculate(tag.unwrap_or(key)) % 16_384
 }
 
 fn tag(value: &str, key: &mut String) {
@@ -200,6 +212,14 @@ mod tests {
         ];
         assert!(!others.contains(&plain));
         assert_eq!(plain, key("a", b"t:d:r:ada", &ten, 1));
+    }
+
+    #[test]
+    fn a_slot_is_chosen_by_the_tag_if_there_is_one() {
+        assert_eq!(slot_of(b"123456789"), 0x31C3);
+        assert_eq!(slot_of(b"t:{123456789}d:r:x"), 0x31C3);
+        assert_eq!(slot_of(b"{}123456789") == 0x31C3, false);
+        assert_eq!(slot_of(b"a{b"), State::<XMODEM>::calculate(b"a{b") % 16_384);
     }
 
     proptest! {

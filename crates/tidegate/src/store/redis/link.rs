@@ -2,6 +2,7 @@
 //! cluster. It is shared by all requests at once.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -10,11 +11,12 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo, SingleNodeRoutingInfo};
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline,
-    RedisConnectionInfo, RedisError, TlsCertificates, TlsMode, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, Pipeline,
+    RedisConnectionInfo, RedisError, ServerErrorKind, TlsCertificates, TlsMode, Value,
 };
 
 use super::error::StoreError;
+use super::shards::Shards;
 use crate::store::settings::{Form, StoreSettings};
 
 /// How long making a connection may take, its greetings included.
@@ -22,11 +24,14 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// How often a request follows a cluster whose slots move, before it is told that it can not.
 const MOVES: usize = 8;
 
+/// A slot lives on another node.
+const MOVED: ErrorKind = ErrorKind::Server(ServerErrorKind::Moved);
+
 /// A connection.
 #[derive(Clone)]
 pub(super) enum Link {
     Single(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    Cluster(ClusterConnection, Arc<Shards>),
 }
 
 /// What is needed to connect, secrets looked up.
@@ -84,21 +89,27 @@ impl Link {
         }
     }
 
+    /// The parts of a cluster, which may be away by themselves.
+    pub(super) fn shards(&self) -> Option<Arc<Shards>> {
+        match self {
+            Self::Single(_) => None,
+            Self::Cluster(_, shards) => Some(Arc::clone(shards)),
+        }
+    }
+
     /// Sends a command about keys, and tells what came back. In a cluster it follows keys that move.
     ///
     /// Nothing is sent twice but what was not run: a node that sends it elsewhere has not run it.
     pub(super) async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
         let connection = match self {
             Self::Single(connection) => return told(connection.req_packed_command(command).await),
-            Self::Cluster(connection) => connection,
+            Self::Cluster(connection, _) => connection,
         };
         let mut answer = told(connection.req_packed_command(command).await);
         for _ in 0..MOVES {
             let Err(error) = &answer else { return answer };
             match Elsewhere::of(error) {
-                Some(Elsewhere::Moved) => {
-                    answer = told(connection.req_packed_command(command).await);
-                }
+                Some(Elsewhere::Moved(to)) => answer = moved(connection, command, to).await,
                 Some(Elsewhere::Asks(host, port)) => {
                     answer = asking(connection, command, host, port).await;
                 }
@@ -118,7 +129,7 @@ impl Link {
             Self::Single(connection) => {
                 Ok(vec![told(connection.req_packed_command(command).await)?])
             }
-            Self::Cluster(connection) => {
+            Self::Cluster(connection, _) => {
                 let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
                 match told(connection.route_command(command.clone(), all).await)? {
                     Value::Map(told) => Ok(told.into_iter().map(|(_, value)| value).collect()),
@@ -132,8 +143,8 @@ impl Link {
 
 /// Where a cluster sends a request that was not run.
 enum Elsewhere {
-    /// The slot lives on another node, which is known by now.
-    Moved,
+    /// The slot lives on another node, which is named where that is known.
+    Moved(Option<(String, u16)>),
     /// The slot is on its way, and this key there already.
     Asks(String, u16),
     /// Some of the keys are there already, others not.
@@ -144,17 +155,49 @@ impl Elsewhere {
     fn of(error: &RedisError) -> Option<Self> {
         use redis::{ErrorKind::Server, ServerErrorKind as Kind};
         match error.kind() {
+            Server(Kind::Moved) => Some(Self::Moved(node_of(error))),
             // A primary that became a replica refused before anything was written.
-            Server(Kind::Moved | Kind::ReadOnly) => Some(Self::Moved),
-            Server(Kind::Ask) => {
-                let (node, _) = error.redirect_node()?;
-                let (host, port) = node.rsplit_once(':')?;
-                Some(Self::Asks(host.to_owned(), port.parse().ok()?))
-            }
+            Server(Kind::ReadOnly) => Some(Self::Moved(None)),
+            Server(Kind::Ask) => node_of(error).map(|(host, port)| Self::Asks(host, port)),
             Server(Kind::TryAgain) => Some(Self::Soon),
             _ => None,
         }
     }
+}
+
+/// The node that an error names.
+fn node_of(error: &RedisError) -> Option<(String, u16)> {
+    let (node, _) = error.redirect_node()?;
+    let (host, port) = node.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+/// Sends a command to the node that has its slot now. The map of slots may still say otherwise: it is asked
+/// of any node, and some hear of a move later than others.
+async fn moved(
+    connection: &mut ClusterConnection,
+    command: &Cmd,
+    to: Option<(String, u16)>,
+) -> Result<Value, RedisError> {
+    if let Some((host, port)) = to {
+        let node = RoutingInfo::SingleNode(SingleNodeRoutingInfo::ByAddress { host, port });
+        let answer = told(connection.route_command(command.clone(), node).await);
+        if !is_unknown(&answer) {
+            return answer;
+        }
+        // It may be new, and the map that is asked for now knows it; or it is dead, and nobody else may
+        // answer in its place.
+        return match told(connection.req_packed_command(command).await) {
+            Err(error) if error.kind() == MOVED => answer,
+            answer => answer,
+        };
+    }
+    told(connection.req_packed_command(command).await)
+}
+
+/// Whether there was no connection to the node, so that nothing was sent.
+fn is_unknown(answer: &Result<Value, RedisError>) -> bool {
+    matches!(answer, Err(error) if error.kind() == ErrorKind::ClusterConnectionNotFound)
 }
 
 /// Sends a command to the node that a slot is moving to, which wants to be told so.
@@ -263,7 +306,9 @@ async fn cluster(settings: &StoreSettings, access: &Access) -> Result<Link, Stor
     if let Some(roots) = &access.roots {
         builder = builder.certs(roots.clone());
     }
-    Ok(Link::Cluster(builder.build()?.get_async_connection().await?))
+    let mut connection = builder.build()?.get_async_connection().await?;
+    let shards = connection.req_packed_command(redis::cmd("CLUSTER").arg("SLOTS")).await;
+    Ok(Link::Cluster(connection, Arc::new(Shards::of(&told(shards).unwrap_or_default()))))
 }
 
 /// Where the process has chosen none, what is here is used.

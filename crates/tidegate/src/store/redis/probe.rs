@@ -75,7 +75,7 @@ async fn look(shared: &Shared) -> Result<Link, StoreError> {
 
 /// Nothing is ever decided on a replica, also not on one that lets itself be written.
 async fn is_primary(link: &mut Link) -> Result<(), StoreError> {
-    if matches!(link, Link::Cluster(_)) {
+    if matches!(link, Link::Cluster(..)) {
         return Ok(());
     }
     match link.send(&redis::cmd("ROLE")).await.map_err(|error| StoreError::of(&error)) {
