@@ -86,7 +86,7 @@ impl Store {
         let deadline = self.client.deadline();
         let run = async |call: &Call| {
             let reply = self.run(call, deadline, twice).await?;
-            call.answer(limiters, &reply).map_err(|error| StoreError::Answer(error.to_string()))
+            call.answer(limiters, &reply).map_err(StoreError::from)
         };
         match run(&call).await? {
             Answer::Decided(done) => Ok(done),

@@ -4,6 +4,8 @@ use std::fmt;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
+use super::script::NotAnAnswer;
+
 /// Why the store gave no decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -32,6 +34,9 @@ pub enum StoreError {
     Denied(String),
     /// Anything else that it refuses.
     Refused(String),
+    /// A limiter was written by nodes of another version, which this one can not read. It is left as it
+    /// is.
+    OtherVersion(String),
     /// It answered what no script answers.
     Answer(String),
 }
@@ -109,7 +114,17 @@ impl StoreError {
             | Self::TooManyInFlight
             | Self::CrossSlot
             | Self::Refused(_)
+            | Self::OtherVersion(_)
             | Self::Answer(_) => Symptom::None,
+        }
+    }
+}
+
+impl From<NotAnAnswer> for StoreError {
+    fn from(told: NotAnAnswer) -> Self {
+        match told.other_version() {
+            Some(_) => Self::OtherVersion(told.to_string()),
+            None => Self::Answer(told.to_string()),
         }
     }
 }
@@ -144,6 +159,7 @@ impl fmt::Display for StoreError {
             Self::ClusterDown(told) => write!(f, "the cluster has no answer: {told}"),
             Self::Denied(told) => write!(f, "the store does not let this user do it: {told}"),
             Self::Refused(told) => write!(f, "the store refuses: {told}"),
+            Self::OtherVersion(told) => write!(f, "nodes of two versions share the store: {told}"),
             Self::Answer(told) => write!(f, "the store answers what it should not: {told}"),
         }
     }

@@ -29,8 +29,9 @@ pub use answer::{Answer, Decided, NotAnAnswer, Reply};
 pub use call::{Call, Limiter, Step};
 pub use known::Script;
 
-/// The version of what is stored. A state of another version is nobody's: it is neither read nor
-/// overwritten.
+/// The version of what is stored: the first byte of every state, below 32. A state of a later version is
+/// neither read nor overwritten; one of an earlier version is read where it is amended, in the same step.
+/// There was none before this one.
 const VERSION: u8 = 1;
 /// Bytes in front of a state that say what it is: version, algorithm, and the figures of the rule.
 const HEAD: usize = 22;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use tidegate_core::{Decision, Question, Timestamp, Told, Verdict};
 
+use super::VERSION;
 use super::call::{Call, Limiter, Step};
 use super::known::Form;
 
@@ -52,13 +53,31 @@ impl Decided {
     }
 }
 
-/// A reply that no script of this version gives.
+/// A reply that is not a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotAnAnswer(Reply);
+pub struct NotAnAnswer {
+    reply: Reply,
+    other_version: Option<u8>,
+}
+
+impl NotAnAnswer {
+    /// The version of what is stored under a key, when it is not the one that this library reads.
+    #[must_use]
+    pub const fn other_version(&self) -> Option<u8> {
+        self.other_version
+    }
+}
 
 impl fmt::Display for NotAnAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        if let Some(version) = self.other_version {
+            return write!(
+                f,
+                "a key holds a limiter of version {version}; expected version {VERSION}, or nodes that \
+                 know both while they are upgraded"
+            );
+        }
+        match &self.reply {
             Reply::Nil => f.write_str(
                 "a key holds what no limiter of this version wrote; expected a key prefix of Tidegate's own",
             ),
@@ -81,8 +100,8 @@ impl Call {
     /// What a reply to this call means; `limiters` are those it was made of.
     ///
     /// # Errors
-    /// The reply, when it is not one that the call's script can give. Nothing, to a call that amends, says
-    /// that what is stored was written by another version, or by nobody known; it is left alone.
+    /// The reply, when it is not a decision. To a call that amends, a number is the version that wrote what
+    /// is stored, and nothing says that nobody known did; it is left alone.
     pub fn answer(&self, limiters: &[Limiter<'_>], reply: &Reply) -> Result<Answer, NotAnAnswer> {
         if *reply == Reply::Nil && self.id.form != Form::Amending {
             return Ok(Answer::Changed);
@@ -93,7 +112,17 @@ impl Call {
             (Form::One, _, _) => None,
             (Form::Several | Form::Amending, _, all) => self.among_others(all, reply),
         };
-        read.map(Answer::Decided).ok_or_else(|| NotAnAnswer(reply.clone()))
+        read.map(Answer::Decided).ok_or_else(|| NotAnAnswer {
+            reply: reply.clone(),
+            other_version: self.other_version(reply),
+        })
+    }
+
+    fn other_version(&self, reply: &Reply) -> Option<u8> {
+        match *reply {
+            Reply::Int(version) if self.id.form == Form::Amending => u8::try_from(version).ok(),
+            _ => None,
+        }
     }
 
     /// A state is told where it was taken and the clock was not behind; else the verdict goes before.

@@ -110,14 +110,17 @@ end
 
 -- @amend
 -- The state of a rule that was in force until now, as one of the rule that is asked about: what was
--- used stays used. Answers false for nothing that is left of it, nil for what no limiter wrote; then
--- whether it replaces what is stored.
+-- used stays used. Answers false for nothing that is left of it, then whether it replaces what is
+-- stored; nil for what no limiter of this version wrote, then the version that it says it has. Those are
+-- below 32, so that no text is taken for one.
 local function amend(key, v, arg)
+  local version, version2 = string.byte(v, 1) or 0, string.byte(arg, 1)
+  if version ~= version2 then return nil, version > 0 and version < 32 and version or nil end
   if #v < 22 then return nil end
-  local version, kind, N, W, a, b = unpack('<BBI4I6I6I4', v)
-  local version2, kind2, N2, W2, a2, b2 = unpack('<BBI4I6I6I4', arg)
+  local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
+  local kind2, N2, W2, a2, b2 = unpack('<BI4I6I6I4', arg, 2)
   local settle = old[kind]
-  if version ~= version2 or not settle then return nil end
+  if not settle then return nil end
   local at, same, used = settle(key, v, kind == kind2, sub(arg, 1, 22), N, W, a, b, N2, W2, a2, b2)
   if same ~= nil then return same, same and kind ~= LOG end
   return charge[kind2](key, arg, at, used), true
@@ -128,7 +131,7 @@ local goes_on, out, ends = true, {1, now}, {}
 local enforced = ARGV[count + 1]
 for i = 1, count do
   local verdict, finish = rooms[string.byte(ARGV[i], 2)](KEYS[i], ARGV[i])
-  if not verdict then return nil end
+  if not verdict then return finish end
   if verdict ~= 0 and string.byte(enforced, i) == 49 then goes_on = false end
   out[3 * i], ends[i] = verdict, finish
 end

@@ -159,7 +159,7 @@ impl Maker {
         let changed = match self.id.form {
             Form::Amending => {
                 "v, replaced = amend(key, v, arg)\n\
-                 if v == nil then return nil end\n\
+                 if v == nil then return nil, replaced end\n\
                  if not v then call('DEL', key) end\nmoved, amended = true, true\n"
             }
             Form::One | Form::Several => "return nil\n",

@@ -1,0 +1,115 @@
+local call, unpack, pack, sub = redis.call, struct.unpack, struct.pack, string.sub
+local LAST, NEVER = 9007199254740991, 9007199254740992
+
+-- a * b / c in whole numbers, and the remainder; a and b below 2^53, c below 2^52.
+local function muldiv(a, b, c)
+  local q, r = 0, 0
+  local a_rest = a % c
+  local a_whole = (a - a_rest) / c
+  local bit = 1
+  while bit * 2 <= b do bit = bit * 2 end
+  while bit >= 1 do
+    q, r = q + q, r + r
+    if r >= c then q, r = q + 1, r - c end
+    if b >= bit then
+      b, q, r = b - bit, q + a_whole, r + a_rest
+      if r >= c then q, r = q + 1, r - c end
+    end
+    bit = bit / 2
+  end
+  return q, r
+end
+
+local digits = string.format
+
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local key, arg = KEYS[1], ARGV[1]
+local moved, full, replaced, amended = false, false, false, false
+local head, cost, W, N = unpack('<c22ddd', arg)
+
+local v = call('GET', key)
+
+if v and sub(v, 1, 22) ~= head then
+return nil
+end
+local window, current, previous, last = 0, 0, 0, 0
+if v then window, current, previous, last = unpack('<dddd', v, 23) end
+
+local at = now
+if now < last then
+  if last - now <= W then
+    at = last
+  else
+window = window - ((last - last % W) - (now - now % W)) / W
+if window < 0 then window = 0 end
+
+    last, moved = now, true
+  end
+end
+local elapsed = at % W
+local number, overlap = (at - elapsed) / W, W - elapsed
+local cur, prev = 0, 0
+if number <= window then
+  cur, prev = current, previous
+elseif number == window + 1 then
+  prev = current
+end
+
+local verdict = 0
+if cost > 0 then
+if cost > N then
+  verdict = 2
+else
+  local free, weighted = N - cost - cur, prev * overlap
+  if free < 0 then
+    verdict = 1
+  elseif weighted < LAST then
+    if weighted > free * W then verdict = 1 end
+  else
+    local whole, part = muldiv(prev, overlap, W)
+    if whole > free or (whole == free and part > 0) then verdict = 1 end
+  end
+end
+
+end
+local takes = verdict == 0 and cost > 0
+if takes then
+window, current, previous, last = number, cur + cost, prev, at
+if current > LAST then current = LAST end
+
+end
+local value, gone, told
+if takes or moved or not v then
+value = pack('<dddd', window, current, previous, last)
+gone = 0
+if current > 0 then
+  gone = (window + 2) * W
+elseif previous > 0 then
+  gone = (window + 1) * W
+end
+
+else
+  value = sub(v, 23)
+end
+if takes or moved then
+if gone <= at then
+  call('DEL', key)
+elseif gone > LAST then
+  call('SET', key, head .. value)
+else
+  local ms = gone + 999
+  ms = digits('%d', (ms - ms % 1000) / 1000)
+  if v and not amended then
+    call('SETRANGE', key, '22', value)
+    call('PEXPIREAT', key, ms)
+  else
+    call('SET', key, head .. value, 'PXAT', ms)
+  end
+end
+
+end
+told = ''
+if verdict == 0 then return at end
+return -1 - at

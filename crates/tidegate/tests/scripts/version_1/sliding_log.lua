@@ -1,0 +1,237 @@
+local call, unpack, pack, sub = redis.call, struct.unpack, struct.pack, string.sub
+local LAST, NEVER = 9007199254740991, 9007199254740992
+
+local rep = string.rep
+
+local digits = string.format
+
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local key, arg = KEYS[1], ARGV[1]
+local moved, full, replaced, amended = false, false, false, false
+local head, cost, W, N, tick, most = unpack('<c22ddddd', arg)
+
+local v = call('GETRANGE', key, '0', '225')
+if v == '' then v = false end
+
+if v and sub(v, 1, 22) ~= head then
+return nil
+end
+local base, last, newest, first, entries, slots, forgotten, held = now, 0, 0, 0, 0, 0, 0, 0
+if v then
+  base, last, newest, first, entries, slots, forgotten, held = unpack('<dddI4I4I4I4I4', v, 23)
+end
+-- The text to be written: everything behind the header, or a part of the ring and its first slot.
+local whole, part, part_slot
+-- Some of what is stored, and where it begins: the entries that are looked at first are there.
+local near, near_from = v, 0
+if slots > 0 then
+  near_from = 66 + 10 * first
+  near = call('GETRANGE', key, digits('%d', near_from), digits('%d', near_from + 39))
+end
+-- What an entry says: when it leaves since the base, and the units held through it. Functions name
+-- everything they use, for what they would close over costs time at every call.
+local function look(call, digits, unpack, key, near, near_from, slot, slots, forgotten)
+  if slots > 0 and slot >= slots then slot = slot - slots end
+  local offset, leaves, total = 66 + 10 * slot
+  if offset >= near_from and offset + 10 <= near_from + #near then
+    leaves, total = unpack('<I6I4', near, offset - near_from + 1)
+  else
+    local entry = call('GETRANGE', key, digits('%d', offset), digits('%d', offset + 9))
+    leaves, total = unpack('<I6I4', entry)
+  end
+  return leaves, (total - forgotten) % 4294967296
+end
+-- The index of the entry that holds the nth oldest unit: it is one of the first n.
+local function find(
+  look, call, digits, unpack, key, near, near_from, first, slots, forgotten, entries, nth)
+  local low, high = 0, entries - 1
+  if nth - 1 < high then high = nth - 1 end
+  while low < high do
+    local middle = low + (high - low - (high - low) % 2) / 2
+    local _, through =
+      look(call, digits, unpack, key, near, near_from, first + middle, slots, forgotten)
+    if through >= nth then high = middle else low = middle + 1 end
+  end
+  return low
+end
+-- The text of so many entries from a slot on.
+local function range(call, digits, key, slot, slots, count)
+  local text = ''
+  while count > 0 do
+    local fits = count
+    if slots > 0 and slot >= slots then slot = slot - slots end
+    if slots > 0 and slot + count > slots then fits = slots - slot end
+    local from = 66 + 10 * slot
+    local piece = call('GETRANGE', key, digits('%d', from), digits('%d', from + 10 * fits - 1))
+    text, slot, count = text .. piece, slot + fits, count - fits
+  end
+  return text
+end
+
+local at = now
+if now < last then
+  if last - now <= W then
+    at = last
+  else
+base = base - (last - now)
+
+    last, moved = now, true
+  end
+end
+-- What has left: looked for from the oldest on in steps that double, then by halves. For figures; a
+-- verdict does without.
+local since_base, left_units, left_entries = at - base, 0, 0
+if full and entries > 0 then
+  if newest <= since_base then
+    left_units, left_entries = held, entries
+  else
+    local high, step = entries - 1, 1
+    while left_entries < high do
+      local probe = left_entries + step - 1
+      if step == 0 then
+        probe = left_entries + (high - left_entries - (high - left_entries) % 2) / 2
+      elseif probe >= high then
+        probe = high - 1
+      end
+      local leaves, through =
+        look(call, digits, unpack, key, near, near_from, first + probe, slots, forgotten)
+      if leaves <= since_base then
+        left_entries, left_units, step = probe + 1, through, step * 2
+      else
+        high, step = probe, 0
+      end
+    end
+  end
+end
+
+local verdict = 0
+if cost > 0 then
+if cost > N then
+  verdict = 2
+elseif full then
+  if held - left_units + cost > N then verdict = 1 end
+elseif held + cost > N then
+  -- Admitted when the unit that must make room has left; then all of its entry has.
+  local index, over = 0, held + cost - N
+  if over > 1 then
+    index = find(look, call, digits, unpack, key, near, near_from, first, slots, forgotten, entries,
+      over)
+  end
+  local leaves, through =
+    look(call, digits, unpack, key, near, near_from, first + index, slots, forgotten)
+  if leaves > since_base then
+    verdict = 1
+  else
+    left_entries, left_units = index + 1, through
+  end
+end
+
+end
+local takes = verdict == 0 and cost > 0
+if takes then
+if not full and left_entries < entries then
+  local leaves, through =
+    look(call, digits, unpack, key, near, near_from, first + left_entries, slots, forgotten)
+  if leaves <= since_base then left_entries, left_units = left_entries + 1, through end
+end
+local kept, leaves = entries - left_entries, at + tick - 1 - at % tick + W
+local before, replaces = held - left_units, false
+if kept == 0 then
+  base, forgotten, newest = at, 0, leaves - at
+else
+  forgotten = (forgotten + left_units) % 4294967296
+  leaves = leaves - base
+  if leaves < newest then leaves = newest end
+  replaces = leaves == newest
+  newest = leaves
+end
+held, last = before + cost, at
+if held > 4294967295 then
+  held = 4294967295
+  replaces = replaces or held == before
+end
+local older = kept
+if replaces then older = kept - 1 end
+if kept <= 8 or (slots == 0 and kept < 16) then
+  if slots == 0 then
+    whole = ''
+    local from = 67 + 10 * (first + left_entries)
+    if v then whole = sub(v, from, from + 10 * older - 1) end
+  else
+    whole = range(call, digits, key, first + left_entries, slots, older)
+  end
+  first, slots = 0, 0
+elseif slots == 0 or older >= slots or newest >= 281474976710656 then
+  whole = range(call, digits, key, first + left_entries, slots, older)
+  -- A ring of some size grows fourfold, and is there as a whole; a large one grows at its end.
+  first, slots = 0, 4 * older
+  if slots > most or slots > 4096 then slots = most end
+  if slots <= older then slots = 2 * older end
+end
+if newest >= 281474976710656 then
+  -- After nearly nine years without a pause the entries are counted from a later base.
+  local later = {}
+  for at_byte = 1, #whole, 10 do
+    local entry_leaves, total = unpack('<I6I4', whole, at_byte)
+    entry_leaves = entry_leaves - since_base
+    if entry_leaves < 0 then entry_leaves = 0 end
+    later[#later + 1] = pack('<I6I4', entry_leaves, total)
+  end
+  whole, base, newest = table.concat(later), at, newest - since_base
+end
+local entry = pack('<I6I4', newest, (forgotten + held) % 4294967296)
+entries = older + 1
+if whole then
+  whole = whole .. entry
+  if slots > 0 and slots <= 4096 then whole = whole .. rep('\0', 10 * (slots - entries)) end
+else
+  first = (first + left_entries) % slots
+  part, part_slot = entry, (first + older) % slots
+end
+left_units, left_entries = 0, 0
+
+end
+local value, gone, told
+if takes or moved or not v then
+value = pack('<dddI4I4I4I4I4', base, last, newest, first, entries, slots, forgotten, held)
+gone = 0
+if held > 0 then gone = base + newest end
+if replaced and not whole then whole = sub(v, 67) end
+if whole then value = value .. whole end
+
+else
+  value = sub(v, 23)
+end
+if takes or moved then
+if (not whole) and gone > at then
+if part and (part_slot * 10 + #part > slots * 10) then
+  local fits = 10 * (slots - part_slot)
+  call('SETRANGE', key, digits('%d', 66 + 10 * part_slot), sub(part, 1, fits))
+  call('SETRANGE', key, '66', sub(part, fits + 1))
+elseif part then
+  call('SETRANGE', key, digits('%d', 66 + 10 * part_slot), part)
+end
+if amended then call('SETRANGE', key, '0', head) end
+call('SETRANGE', key, '22', value)
+
+local ms = gone + 999
+call('PEXPIREAT', key, digits('%d', (ms - ms % 1000) / 1000))
+
+else
+if gone <= at then
+  call('DEL', key)
+elseif gone > LAST then
+  call('SET', key, head .. value)
+else
+  local ms = gone + 999
+  ms = digits('%d', (ms - ms % 1000) / 1000)
+  call('SET', key, head .. value, 'PXAT', ms)
+end
+
+end
+end
+told = ''
+if verdict == 0 then return at end
+return -1 - at

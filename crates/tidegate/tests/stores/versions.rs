@@ -1,0 +1,35 @@
+//! A limiter that nodes of a later version wrote: each rule decides as if the store were away, and it is
+//! left as it is.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use tidegate::{Algorithm, Descriptor, OnStoreError, Request, StoreError};
+
+use crate::server::{Server, check, gate_over, rule};
+
+#[tokio::test]
+async fn a_limiter_of_a_later_version_is_left_alone_and_the_rule_says_what_then() {
+    let server = Server::start(&[]);
+    let algorithm = Algorithm::TokenBucket;
+    for (on_store_error, allowed) in [(OnStoreError::Open, true), (OnStoreError::Closed, false)] {
+        let rules = vec![rule(algorithm, 10).on_store_error(on_store_error)];
+        let (gate, events) = gate_over(&server.url(), rules).await;
+        let key = "tidegate:default:token_bucket:ada";
+        let later = [b"\x02".as_slice(), b"whatever it may be"].concat();
+        redis::cmd("SET").arg(key).arg(&later).exec(&mut server.connect()).unwrap();
+
+        for _ in 0..20 {
+            let answer = check(&gate, "ada", 1).await;
+            assert_eq!((answer.is_degraded(), answer.is_allowed()), (true, allowed));
+        }
+        let entries = [("user", "ada")];
+        let descriptors = [Descriptor::new(&entries)];
+        let told = gate.refund(&Request::new("default", &descriptors)).await.unwrap_err();
+        assert!(matches!(&told, StoreError::OtherVersion(_)), "{told:?}");
+        assert!(told.to_string().contains("version 2; expected version 1"), "{told}");
+        assert_eq!(server.run::<Vec<u8>>(&["GET", key]), later);
+
+        let other = check(&gate, &format!("bob, {on_store_error:?}"), 1).await;
+        assert!(other.is_allowed() && !other.is_degraded(), "{other:?}");
+        assert_eq!(events.told(), Vec::<String>::new(), "the store itself is well");
+    }
+}
