@@ -1,5 +1,5 @@
 //! Limiters in a store that servers share: one limit, and what is answered while it is away.
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -22,16 +22,18 @@ impl Store {
     fn start() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = TempDir::new().unwrap();
-        let mut process = Command::new("redis-server")
+        let program = std::env::var("TIDEGATE_STORE_SERVER");
+        let program = program.unwrap_or_else(|_| "redis-server".to_owned());
+        let mut process = Command::new(&program)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .arg("--dir")
             .arg(folder.path())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("redis-server can not be run: install the package `redis-server`");
+            .unwrap_or_else(|error| panic!("{program} can not be run: {error}"));
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let ready = lines.any(|line| line.unwrap().contains("Ready to accept connections"));
-        assert!(ready, "redis-server ended before it was ready");
+        assert!(ready, "{program} ended before it was ready");
         Self { process, port, _folder: folder }
     }
 

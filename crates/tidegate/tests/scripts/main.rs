@@ -4,5 +4,6 @@
 mod script;
 mod server;
 mod several;
+mod version_1;
 mod walk;
 mod walk_log;

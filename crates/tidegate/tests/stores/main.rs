@@ -2,10 +2,15 @@
 #![cfg(all(feature = "redis", not(loom)))]
 
 mod away;
+#[cfg(target_os = "linux")]
+mod clocks;
 mod cluster;
+mod failover;
+mod faults;
 mod ids;
 mod in_turn;
 mod lost;
 mod reached;
 mod server;
 mod shared;
+mod versions;

@@ -42,7 +42,7 @@ impl Server {
                 Err(why) => said = why,
             }
         }
-        panic!("redis-server ended before it was ready:\n{said}");
+        panic!("{} ended before it was ready:\n{said}", program());
     }
 
     /// A server that is ready, or what it said before it ended.
@@ -50,13 +50,13 @@ impl Server {
         let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = free.local_addr().expect("its address").port();
         drop(free);
-        let process = Command::new("redis-server")
+        let process = Command::new(program())
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .args(["--appendonly", "no"])
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
-            .expect("redis-server can not be run: install the package `redis-server`");
+            .unwrap_or_else(|error| panic!("{} can not be run: {error}", program()));
         let mut server = Self { process, port };
         let stdout = server.process.stdout.take().expect("piped");
         let mut said = String::new();
@@ -166,6 +166,11 @@ pub fn reply(value: Value) -> Reply {
         Value::Array(values) => Reply::Array(values.into_iter().map(reply).collect()),
         other => panic!("no script answers {other:?}"),
     }
+}
+
+/// What is started: `redis-server`, unless `TIDEGATE_STORE_SERVER` names another.
+fn program() -> String {
+    std::env::var("TIDEGATE_STORE_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
 /// Whether many cases are asked for.

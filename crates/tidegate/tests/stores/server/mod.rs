@@ -1,4 +1,6 @@
 //! Real servers of a test's own, on free loopback ports, and a gate over them that tells its events.
+//!
+//! `TIDEGATE_STORE_SERVER` names another program than `redis-server`, such as `valkey-server`.
 #![allow(
     unreachable_pub,
     dead_code,
@@ -7,6 +9,12 @@
     clippy::panic,
     reason = "each test uses its part, and fails by panicking"
 )]
+
+pub mod load;
+pub mod moved_clock;
+pub mod nodes;
+pub mod proxy;
+pub mod records;
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -45,43 +53,50 @@ impl Drop for Folder {
 pub struct Server {
     process: Option<Child>,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     pub folder: Folder,
     pub port: u16,
 }
 
 impl Server {
     pub fn start(arguments: &[&str]) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        Self::start_in(&[], arguments)
+    }
+
+    /// A server that is told what is in its environment.
+    pub fn start_in(environment: &[(String, String)], arguments: &[&str]) -> Self {
+        let port = free_port();
         let all = ["--save", "", "--appendonly", "no"].iter().chain(arguments);
         let arguments = all.map(|argument| (*argument).to_owned()).collect();
-        let mut server = Self { process: None, arguments, folder: Folder::new(), port };
+        let environment = environment.to_vec();
+        let folder = Folder::new();
+        let mut server = Self { process: None, arguments, environment, folder, port };
         server.start_again(&[]);
         server
     }
 
     /// A Sentinel over what its file says.
     pub fn start_sentinel(file: &Path) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = free_port();
         let arguments = vec![path(file), "--sentinel".to_owned()];
-        let mut server = Self { process: None, arguments, folder: Folder::new(), port };
+        let (environment, folder) = (Vec::new(), Folder::new());
+        let mut server = Self { process: None, arguments, environment, folder, port };
         server.start_again(&[]);
         server
     }
 
     /// Starts it again on its port; ends when it answers, be it that it loads.
     pub fn start_again(&mut self, more: &[&str]) {
-        let mut process = Command::new("redis-server")
+        let program = program();
+        let mut process = Command::new(&program)
             .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
             .args(["--dir", &self.folder.0.display().to_string()])
             .args(more)
             .stdout(Stdio::piped())
             .spawn()
-            .expect("redis-server can not be run: install the package `redis-server`");
+            .unwrap_or_else(|error| panic!("{program} can not be run: {error}"));
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         self.process = Some(process);
         let ready = |line: &String| {
@@ -96,7 +111,7 @@ impl Server {
             }
             said.push(line);
         }
-        panic!("redis-server ended before it was ready:\n{}", said.join("\n"));
+        panic!("{program} ended before it was ready:\n{}", said.join("\n"));
     }
 
     /// `kill -9`.
@@ -105,6 +120,13 @@ impl Server {
             process.kill().unwrap();
             process.wait().unwrap();
         }
+    }
+
+    /// `SIGSTOP`: it keeps its connections, and does nothing; `SIGCONT`: it goes on.
+    pub fn signal(&self, name: &str) {
+        let process = self.process.as_ref().expect("it runs");
+        let sent = Command::new("kill").args(["-s", name, &process.id().to_string()]).status();
+        assert!(sent.expect("kill").success());
     }
 
     pub fn url(&self) -> String {
@@ -123,6 +145,27 @@ impl Server {
         });
         command.query(&mut self.connect()).unwrap()
     }
+}
+
+/// A port that was free a moment ago, and low enough that a cluster's bus finds its own 10,000 above it.
+fn free_port() -> u16 {
+    loop {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        if port <= u16::MAX - 10_000 {
+            return port;
+        }
+    }
+}
+
+/// What is started.
+pub fn program() -> String {
+    std::env::var("TIDEGATE_STORE_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+/// Whether it may take long.
+pub fn long() -> bool {
+    std::env::var_os("TIDEGATE_LONG").is_some()
 }
 
 impl Drop for Server {

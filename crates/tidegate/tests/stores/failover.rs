@@ -1,0 +1,106 @@
+//! Failover and moving slots while 64 tasks ask: what is admitted over a limit then.
+//!
+//! A primary that dies takes with it what its replicas did not have yet. That is the written bound: at
+//! most one limit's worth of each key.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use tidegate::RuleSpec;
+use tokio::task::block_in_place;
+use tokio::time::{Instant, sleep};
+
+use crate::faults::{lasting, under_load};
+use crate::server::load::{LIMIT, rules};
+use crate::server::nodes::{Nodes, Watched, until};
+use crate::server::records::Figures;
+
+fn within_one_limit(figures: &Figures) {
+    assert!(figures.degraded > 0, "{figures:?}");
+    assert!(figures.most_over <= LIMIT + 1, "{figures:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_puts_a_replica_in_the_place_of_a_dead_primary() {
+    let mut watched = block_in_place(Watched::start);
+    let url = watched.url();
+    let figures = under_load(&url, rules(), "Sentinel: primary `kill -9`", async || {
+        watched.primary.kill();
+        let primary = |told: &str| told.contains("role:master");
+        block_in_place(|| until(&watched.replica, &["INFO", "replication"], primary));
+    })
+    .await;
+    within_one_limit(&figures);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_puts_a_replica_in_the_place_of_a_dead_primary() {
+    let mut nodes = block_in_place(|| Nodes::start(3, 1));
+    let url = nodes.url();
+    let figures = under_load(&url, rules(), "cluster, 3 + 3: primary `kill -9`", async || {
+        nodes.all[0].kill();
+        let failed = |told: &str| told.contains("cluster_state:fail");
+        let well = |told: &str| told.contains("cluster_state:ok");
+        block_in_place(|| {
+            until(&nodes.all[1], &["CLUSTER", "INFO"], failed);
+            nodes.until(1, well);
+        });
+    })
+    .await;
+    within_one_limit(&figures);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_whose_primary_stops_goes_on_without_it_and_does_not_ask_it_when_it_is_back() {
+    let nodes = block_in_place(|| Nodes::start(3, 1));
+    let url = nodes.url();
+    let figures = under_load(&url, rules(), "cluster, 3 + 3: primary SIGSTOP", async || {
+        nodes.all[0].signal("STOP");
+        let failed = |told: &str| told.contains("cluster_state:fail");
+        let well = |told: &str| told.contains("cluster_state:ok");
+        block_in_place(|| {
+            until(&nodes.all[1], &["CLUSTER", "INFO"], failed);
+            nodes.until(1, well);
+        });
+        nodes.all[0].signal("CONT");
+    })
+    .await;
+    within_one_limit(&figures);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_planned_failover_loses_nothing() {
+    let nodes = block_in_place(|| Nodes::start(3, 1));
+    let figures = under_load(&nodes.url(), rules(), "cluster: CLUSTER FAILOVER", async || {
+        let replica = &nodes.all[3];
+        replica.run::<()>(&["CLUSTER", "FAILOVER"]);
+        let primary = |told: &str| told.contains("role:master");
+        block_in_place(|| until(replica, &["INFO", "replication"], primary));
+    })
+    .await;
+    assert_eq!(figures.over, 0, "{figures:?}");
+}
+
+/// All limiters of a load in one slot.
+fn in_one_slot() -> Vec<RuleSpec> {
+    rules().into_iter().map(|rule| rule.key(["user", "place"]).hash_tag("place")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_moves_to_and_fro_under_load_counts_nothing_twice() {
+    let nodes = block_in_place(|| Nodes::start(3, 1));
+    let slot = nodes.slot("{=here}");
+    let home = nodes.holder(slot);
+    let figures = under_load(&nodes.url(), in_one_slot(), "cluster: a slot moves", async || {
+        let ends = Instant::now() + lasting();
+        while Instant::now() < ends {
+            let away = (home + 1) % 3;
+            block_in_place(|| nodes.migrate(slot, home, away));
+            sleep(Duration::from_millis(20)).await;
+            block_in_place(|| nodes.migrate(slot, away, home));
+            sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert_eq!(figures.over, 0, "{figures:?}");
+}

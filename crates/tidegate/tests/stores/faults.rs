@@ -1,0 +1,216 @@
+//! Faults of one server, and of the way to it, while 64 tasks ask: what is admitted over a limit then.
+//!
+//! Each test drives one fault and tells a row of figures; times are told, and never judged. With
+//! `TIDEGATE_LONG=1` faults last five seconds, as they do for the table in `docs/RELIABILITY.md`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Algorithm, Micros, OnStoreError, RuleSpec, StoreSettings};
+use tokio::task::block_in_place;
+use tokio::time::{Instant, sleep};
+
+use crate::server::load::{LIMIT, Load, rules};
+use crate::server::proxy::{Proxy, Way};
+use crate::server::records::Figures;
+use crate::server::{Server, check, gate_with, long, rule, settings};
+
+/// How long a fault lasts.
+pub(crate) fn lasting() -> Duration {
+    if long() { Duration::from_secs(5) } else { Duration::from_millis(300) }
+}
+
+/// As people set it: with the default deadline. Rules refuse while the store is away, so that whatever is
+/// admitted was admitted by the store.
+pub(crate) fn closed(rules: Vec<RuleSpec>) -> Vec<RuleSpec> {
+    rules.into_iter().map(|rule| rule.on_store_error(OnStoreError::Closed)).collect()
+}
+
+/// Drives a fault under load; the figures of it all, once the store answers as before.
+pub(crate) async fn under_load(
+    url: &str,
+    rules: Vec<RuleSpec>,
+    told: &str,
+    fault: impl AsyncFnOnce(),
+) -> Figures {
+    let settings = StoreSettings::new(url.parse().unwrap());
+    let (gate, _) = gate_with(settings, closed(rules)).await;
+    let load = Load::begin(Arc::new(gate));
+    load.more_exact(500).await;
+    fault().await;
+    let lifted = Instant::now();
+    load.more_exact(500).await;
+    let figures = Figures::of(&load.end().await, lifted);
+    figures.tell(told);
+    assert_eq!(figures.short, 0, "a key has less than its limit for no reason: {figures:?}");
+    figures
+}
+
+/// A fault that loses no data.
+async fn none_over(url: &str, told: &str, fault: impl AsyncFnOnce()) -> Figures {
+    let figures = under_load(url, rules(), told, fault).await;
+    assert_eq!(figures.over, 0, "{told}: {figures:?}");
+    figures
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_fault() {
+    let server = Server::start(&[]);
+    none_over(&server.url(), "none", async || sleep(lasting()).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_that_kept_its_data_goes_on_from_it() {
+    let mut server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let url = server.url();
+    let kill = async || {
+        server.kill();
+        sleep(lasting()).await;
+        block_in_place(|| server.start_again(&["--appendonly", "yes"]));
+    };
+    let figures = none_over(&url, "`kill -9`, data on disk (`appendfsync always`)", kill).await;
+    assert!(figures.degraded > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_that_lost_its_data_gives_each_key_one_more_limit_at_most() {
+    let mut server = Server::start(&[]);
+    let url = server.url();
+    let kill = async || {
+        server.kill();
+        sleep(lasting()).await;
+        block_in_place(|| server.start_again(&[]));
+    };
+    let figures = under_load(&url, rules(), "`kill -9`, data lost", kill).await;
+    assert!(figures.degraded > 0);
+    assert!(figures.most_over <= LIMIT + 1, "{figures:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_server_that_goes_on_takes_late_what_nobody_waits_for_any_more() {
+    let server = Server::start(&[]);
+    let stop = async || {
+        server.signal("STOP");
+        sleep(lasting()).await;
+        server.signal("CONT");
+    };
+    let figures = none_over(&server.url(), "SIGSTOP, SIGCONT", stop).await;
+    assert!(figures.degraded > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_that_are_forgotten_again_and_again_are_no_outage() {
+    let server = Server::start(&[]);
+    let flush = async || {
+        let ends = Instant::now() + lasting();
+        while Instant::now() < ends {
+            block_in_place(|| server.run::<()>(&["SCRIPT", "FLUSH"]));
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    none_over(&server.url(), "SCRIPT FLUSH, 50 times a second", flush).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_runs_out_of_memory_under_load_takes_nothing_meanwhile() {
+    let server = Server::start(&["--maxmemory-policy", "noeviction"]);
+    let fill = async || {
+        server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
+        sleep(lasting()).await;
+        server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    };
+    let figures = none_over(&server.url(), "no memory left (-OOM)", fill).await;
+    assert!(figures.degraded > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_of_somebody_that_does_not_end_keeps_all_others_waiting() {
+    let server = Server::start(&["--busy-reply-threshold", "100"]);
+    let hog = async || {
+        let (mut hog, mut controls) = (server.connect(), server.connect());
+        let endless = redis::cmd("EVAL").arg("while true do end").arg(0).get_packed_command();
+        hog.send_packed_command(&endless).unwrap();
+        sleep(lasting()).await;
+        // It can be ended once it has run for as long as the threshold says.
+        let mut kill = || redis::cmd("SCRIPT").arg("KILL").exec(&mut controls);
+        block_in_place(|| while kill().is_err() {});
+    };
+    let figures = none_over(&server.url(), "a script that does not end (-BUSY)", hog).await;
+    assert!(figures.degraded > 0);
+}
+
+/// A fault of the way, not of the server.
+async fn on_the_way(told: &str, fault: impl AsyncFnOnce(&Proxy)) -> Figures {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.port).await;
+    none_over(&proxy.url(), told, async || fault(&proxy).await).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_come_too_late_take_and_admit_nobody() {
+    let figures = on_the_way("answers 50 ms late", async |proxy| {
+        proxy.turn(Way::Slow(Duration::from_millis(50)));
+        sleep(lasting()).await;
+        proxy.turn(Way::Open);
+    })
+    .await;
+    assert!(figures.degraded > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_are_cut_again_and_again_are_made_again() {
+    let figures = on_the_way("connections cut, five times a second", async |proxy| {
+        let ends = Instant::now() + lasting();
+        while Instant::now() < ends {
+            proxy.turn(Way::Cut);
+            sleep(Duration::from_millis(20)).await;
+            proxy.turn(Way::Open);
+            sleep(Duration::from_millis(180)).await;
+        }
+    })
+    .await;
+    assert!(figures.degraded > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_are_lost_after_the_commit_admit_nobody() {
+    let figures = on_the_way("answers lost after the commit", async |proxy| {
+        proxy.turn(Way::OneWay);
+        sleep(lasting()).await;
+        proxy.turn(Way::Open);
+    })
+    .await;
+    assert!(figures.degraded > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_lost_on_the_way_is_not_asked_again() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.port).await;
+    let rule = rule(Algorithm::TokenBucket, 1_000);
+    let mut settings = settings(&proxy.url());
+    settings.timeout = Micros::from_millis(20);
+    let (gate, events) = gate_with(settings, closed(vec![rule])).await;
+    assert!(check(&gate, "bob", 1).await.is_allowed(), "now the server knows the script");
+    proxy.turn(Way::OneWay);
+    let mut asked = 0;
+    while events.told().is_empty() {
+        assert!(check(&gate, "ada", 1).await.is_unavailable());
+        asked += 1;
+    }
+    proxy.turn(Way::Open);
+    gate.recovered().await;
+    let answer = check(&gate, "ada", 0).await;
+    let taken = 1_000 - answer.reported().unwrap().decision().remaining;
+    assert!(!answer.is_degraded() && (1..=asked).contains(&taken), "{taken} of {asked}");
+    let statistics: String = server.run(&["INFO", "commandstats"]);
+    let calls = |command: &str| {
+        let line = statistics.lines().find(|line| line.starts_with(command));
+        let figure = line.and_then(|line| line.split_once("calls=")?.1.split_once(','));
+        figure.map_or(0, |(calls, _)| calls.parse::<u64>().unwrap())
+    };
+    // For bob by its name, in vain, and by its text; then for each unit that was taken; then for nothing.
+    let (by_text, by_name) = (calls("cmdstat_eval:"), calls("cmdstat_evalsha:"));
+    assert_eq!((by_text, by_name), (1, 1 + taken + 1), "{statistics}");
+}

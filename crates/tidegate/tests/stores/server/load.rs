@@ -1,0 +1,94 @@
+//! Requests of many tasks at once, over limiters of every algorithm that are used up one after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tidegate::{Algorithm, Descriptor, Request, RuleSpec, SharedGate};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::records::{Outcome, Record};
+use super::rule;
+
+/// Units a day of each key.
+pub const LIMIT: u64 = 20;
+/// How often each key is asked, by whichever tasks; then the next one is.
+pub const ASKED: u64 = 40;
+/// How many ask at once.
+const TASKS: usize = 64;
+/// Between an answer and the next request of a task: so a degraded answer, which takes no time, does not
+/// become a busy loop.
+const PAUSE: Duration = Duration::from_millis(4);
+
+/// A rule of each algorithm, each in a domain of its own name.
+pub fn rules() -> Vec<RuleSpec> {
+    let rule = |algorithm: &Algorithm| rule(*algorithm, LIMIT).in_domain(algorithm.name());
+    Algorithm::ALL.iter().map(rule).collect()
+}
+
+/// The algorithm that decides about a key.
+pub fn algorithm_of(key: u64) -> Algorithm {
+    Algorithm::ALL[key as usize % Algorithm::ALL.len()]
+}
+
+/// Requests that go on until it is ended.
+pub struct Load {
+    tasks: JoinSet<Vec<Record>>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    gate: Arc<SharedGate>,
+    begun: AtomicU64,
+    exact: AtomicU64,
+    ends: AtomicBool,
+}
+
+impl Load {
+    pub fn begin(gate: Arc<SharedGate>) -> Self {
+        let (begun, exact) = (AtomicU64::new(0), AtomicU64::new(0));
+        let shared = Arc::new(Shared { gate, begun, exact, ends: AtomicBool::new(false) });
+        let tasks = (0..TASKS).map(|_| ask(Arc::clone(&shared))).collect();
+        Self { tasks, shared }
+    }
+
+    /// Ends when so many more requests were answered by the store.
+    pub async fn more_exact(&self, answers: u64) {
+        let until = self.shared.exact.load(Relaxed) + answers;
+        while self.shared.exact.load(Relaxed) < until {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// All that was asked, once every request has its answer.
+    pub async fn end(self) -> Vec<Record> {
+        self.shared.ends.store(true, Relaxed);
+        self.tasks.join_all().await.into_iter().flatten().collect()
+    }
+}
+
+/// One task.
+async fn ask(shared: Arc<Shared>) -> Vec<Record> {
+    let mut records = Vec::new();
+    while !shared.ends.load(Relaxed) {
+        let key = shared.begun.fetch_add(1, Relaxed) / ASKED;
+        let user = format!("k{key}");
+        let entries = [("user", user.as_str()), ("place", "here")];
+        let descriptors = [Descriptor::new(&entries)];
+        let request = Request::new(algorithm_of(key).name(), &descriptors);
+        let began = Instant::now();
+        let answer = shared.gate.check(&request).await;
+        let outcome = match (answer.is_degraded(), answer.is_allowed()) {
+            (true, _) => Outcome::Degraded,
+            (false, true) => Outcome::Admitted,
+            (false, false) => Outcome::Refused,
+        };
+        records.push(Record { key, began, wait: began.elapsed(), outcome });
+        if outcome != Outcome::Degraded {
+            shared.exact.fetch_add(1, Relaxed);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    records
+}

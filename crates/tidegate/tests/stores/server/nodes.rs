@@ -1,0 +1,155 @@
+//! Stores of several servers: a cluster with replicas, and a primary that a Sentinel watches.
+
+use super::{Folder, Server};
+
+/// How long a node of a cluster may be silent before the others take it for dead.
+const SILENT_MS: &str = "1500";
+
+/// The primaries of a cluster, each with an even part of the slots, then as many replicas of each.
+pub struct Nodes {
+    pub all: Vec<Server>,
+    primaries: usize,
+}
+
+impl Nodes {
+    /// Ends when every node knows of all others, and every replica has what its primary has.
+    pub fn start(primaries: usize, replicas_of_each: usize) -> Self {
+        Self::start_in(primaries, replicas_of_each, |_| Vec::new())
+    }
+
+    /// The same; each node is told what is in its environment.
+    pub fn start_in(
+        primaries: usize,
+        replicas_of_each: usize,
+        environment: impl Fn(usize) -> Vec<(String, String)>,
+    ) -> Self {
+        let words = ["--cluster-enabled", "yes", "--cluster-node-timeout", SILENT_MS];
+        let count = primaries * (1 + replicas_of_each);
+        let all = (0..count).map(|node| Server::start_in(&environment(node), &words)).collect();
+        let nodes = Self { all, primaries };
+        nodes.share_slots();
+        nodes.meet();
+        nodes.follow();
+        nodes
+    }
+
+    fn share_slots(&self) {
+        let begin_of = |part: usize| (part * 16_384 / self.primaries).to_string();
+        for (place, node) in self.all.iter().take(self.primaries).enumerate() {
+            let last = ((place + 1) * 16_384 / self.primaries - 1).to_string();
+            node.run::<()>(&["CLUSTER", "ADDSLOTSRANGE", &begin_of(place), &last]);
+            // No two primaries begin with the same claim to what they hold.
+            node.run::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &(place + 1).to_string()]);
+        }
+    }
+
+    fn meet(&self) {
+        for node in &self.all {
+            node.run::<()>(&["CONFIG", "SET", "cluster-announce-ip", "127.0.0.1"]);
+            self.all[0].run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &node.port.to_string()]);
+        }
+        let known = format!("cluster_known_nodes:{}", self.all.len());
+        self.until(0, |told| told.contains("cluster_state:ok") && told.contains(&known));
+    }
+
+    fn follow(&self) {
+        for (place, replica) in self.all.iter().enumerate().skip(self.primaries) {
+            replica.run::<()>(&["CLUSTER", "REPLICATE", &self.id(place % self.primaries)]);
+        }
+        for replica in &self.all[self.primaries..] {
+            until(replica, &["INFO", "replication"], |told| told.contains("master_link_status:up"));
+        }
+        self.until(0, |told| told.contains("cluster_state:ok"));
+    }
+
+    /// Ends when every node but the first few says so of the cluster.
+    pub fn until(&self, leaving_out: usize, says: impl Fn(&str) -> bool) {
+        for node in &self.all[leaving_out..] {
+            until(node, &["CLUSTER", "INFO"], &says);
+        }
+    }
+
+    pub fn id(&self, node: usize) -> String {
+        self.all[node].run(&["CLUSTER", "MYID"])
+    }
+
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> =
+            self.all.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+
+    pub fn slot(&self, key: &str) -> usize {
+        self.all[0].run(&["CLUSTER", "KEYSLOT", key])
+    }
+
+    /// The primary that a slot was given to at the start.
+    pub fn holder(&self, slot: usize) -> usize {
+        (0..self.primaries).find(|place| slot < (place + 1) * 16_384 / self.primaries).unwrap()
+    }
+
+    /// Moves a slot and all keys in it, as `redis-cli --cluster reshard` does.
+    pub fn migrate(&self, slot: usize, from: usize, to: usize) {
+        let (old, new, number) = (&self.all[from], &self.all[to], slot.to_string());
+        new.run::<()>(&["CLUSTER", "SETSLOT", &number, "IMPORTING", &self.id(from)]);
+        old.run::<()>(&["CLUSTER", "SETSLOT", &number, "MIGRATING", &self.id(to)]);
+        loop {
+            let keys: Vec<String> = old.run(&["CLUSTER", "GETKEYSINSLOT", &number, "10"]);
+            if keys.is_empty() {
+                break;
+            }
+            let port = new.port.to_string();
+            let mut move_all = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            move_all.extend(keys.iter().map(String::as_str));
+            old.run::<String>(&move_all);
+        }
+        for node in [new, old] {
+            node.run::<()>(&["CLUSTER", "SETSLOT", &number, "NODE", &self.id(to)]);
+        }
+    }
+}
+
+/// Ends when a server says so.
+pub fn until(server: &Server, words: &[&str], says: impl Fn(&str) -> bool) {
+    while !says(&server.run::<String>(words)) {
+        pause();
+    }
+}
+
+/// Leaves the processor to those who are waited for.
+fn pause() {
+    std::thread::park_timeout(std::time::Duration::from_millis(5));
+}
+
+/// A primary, its replica, and the Sentinel that watches them.
+pub struct Watched {
+    pub primary: Server,
+    pub replica: Server,
+    pub sentinel: Server,
+    _folder: Folder,
+}
+
+impl Watched {
+    /// Ends when the Sentinel knows of both, and the replica has what its primary has.
+    pub fn start() -> Self {
+        let primary = Server::start(&[]);
+        let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+        until(&replica, &["INFO", "replication"], |told| told.contains("master_link_status:up"));
+        let folder = Folder::new();
+        let file = folder.0.join("sentinel.conf");
+        let watched = format!("sentinel monitor main 127.0.0.1 {} 1\n", primary.port);
+        let at_once = "sentinel down-after-milliseconds main 500\n";
+        std::fs::write(&file, watched + at_once).unwrap();
+        let sentinel = Server::start_sentinel(&file);
+        let replicas =
+            || sentinel.run::<Vec<redis::Value>>(&["SENTINEL", "REPLICAS", "main"]).len();
+        while replicas() == 0 {
+            pause();
+        }
+        Self { primary, replica, sentinel, _folder: folder }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis+sentinel://127.0.0.1:{}/main", self.sentinel.port)
+    }
+}

@@ -1,0 +1,118 @@
+//! A way to a server that is slow, or loses what it carries.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// What happens on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// All arrives at once.
+    Open,
+    /// What the server answers arrives so much later.
+    Slow(Duration),
+    /// What is asked arrives, and is done; what is answered does not arrive.
+    OneWay,
+    /// Connections end, and none is made.
+    Cut,
+    /// `redis_version` arrives with a first digit of 0.
+    Aged,
+}
+
+/// A listener on a port of its own, in front of a server; ends with the test.
+pub struct Proxy {
+    pub port: u16,
+    way: watch::Sender<Way>,
+    listening: JoinHandle<()>,
+}
+
+impl Proxy {
+    pub async fn before(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let way = watch::Sender::new(Way::Open);
+        let turns = way.subscribe();
+        let listening = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if *turns.borrow() != Way::Cut {
+                    tokio::spawn(carry(client, server, turns.clone()));
+                }
+            }
+        });
+        Self { port, way, listening }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// From now on; a connection on which something was lost, or may be, ends.
+    pub fn turn(&self, way: Way) {
+        self.way.send_replace(way);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+/// Both directions of one connection, until it ends or must.
+async fn carry(client: TcpStream, server: u16, mut turns: watch::Receiver<Way>) {
+    let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (mut asked, answers) = client.into_split();
+    let (answered, mut asks) = server.into_split();
+    let mut way = turns.clone();
+    let ends = async {
+        let mut was = *turns.borrow_and_update();
+        while turns.changed().await.is_ok() {
+            let is = *turns.borrow_and_update();
+            if is == Way::Cut || was == Way::OneWay {
+                return;
+            }
+            was = is;
+        }
+    };
+    tokio::select! {
+        _ = tokio::io::copy(&mut asked, &mut asks) => {}
+        _ = back(answered, answers, &mut way) => {}
+        () = ends => {}
+    }
+}
+
+async fn back(
+    mut from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    way: &mut watch::Receiver<Way>,
+) -> std::io::Result<()> {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        let bytes = &mut buffer[..read];
+        let now = *way.borrow();
+        match now {
+            Way::Slow(by) => tokio::time::sleep(by).await,
+            Way::OneWay => continue,
+            Way::Aged => age(bytes),
+            Way::Open | Way::Cut => {}
+        }
+        to.write_all(bytes).await?;
+    }
+}
+
+fn age(bytes: &mut [u8]) {
+    let field = b"redis_version:";
+    if let Some(begins) = bytes.windows(field.len()).position(|window| window == field)
+        && let Some(digit) = bytes.get_mut(begins + field.len())
+    {
+        *digit = b'0';
+    }
+}

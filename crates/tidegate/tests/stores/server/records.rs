@@ -1,0 +1,101 @@
+//! What became of the requests of a load: waits, degraded answers, and units admitted over a limit.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tidegate::Algorithm;
+use tokio::time::Instant;
+
+use super::load::{ASKED, LIMIT, algorithm_of};
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    pub key: u64,
+    pub began: Instant,
+    pub wait: Duration,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Admitted,
+    Refused,
+    /// Decided without the store; every rule of a load refuses then.
+    Degraded,
+}
+
+/// What is told of one run.
+#[derive(Debug)]
+pub struct Figures {
+    pub requests: usize,
+    pub degraded: usize,
+    /// Units admitted over the limit of their key.
+    pub over: u64,
+    /// Keys of which that is so.
+    pub keys_over: usize,
+    /// The most of one key, in units.
+    pub most_over: u64,
+    /// Units that keys lack although the store answered every request about them.
+    pub short: u64,
+    /// From the end of the fault to the end of the first exact answer that was asked for after it.
+    pub exact_after: Duration,
+    waits: Vec<Duration>,
+}
+
+/// What a key admits in all: a queue serves one more than it has places for.
+const fn most(key: Algorithm) -> u64 {
+    if matches!(key, Algorithm::LeakyQueue) { LIMIT + 1 } else { LIMIT }
+}
+
+impl Figures {
+    /// The figures of a run whose fault ended at `lifted`.
+    pub fn of(records: &[Record], lifted: Instant) -> Self {
+        let mut waits: Vec<_> = records.iter().map(|record| record.wait).collect();
+        waits.sort_unstable();
+        let exact = records.iter().filter(|record| record.outcome != Outcome::Degraded);
+        let after = exact.clone().filter(|record| record.began >= lifted);
+        let first = after.map(|record| record.began + record.wait).min();
+        let mut keys = BTreeMap::<u64, (u64, u64)>::new();
+        for record in exact.clone() {
+            let (asked, admitted) = keys.entry(record.key).or_default();
+            *asked += 1;
+            *admitted += u64::from(record.outcome == Outcome::Admitted);
+        }
+        let over = |(key, (_, admitted)): (&u64, &(u64, u64))| {
+            admitted.saturating_sub(most(algorithm_of(*key)))
+        };
+        let short = |(key, (asked, admitted)): (&u64, &(u64, u64))| {
+            if *asked < ASKED { 0 } else { most(algorithm_of(*key)).saturating_sub(*admitted) }
+        };
+        Self {
+            requests: records.len(),
+            degraded: records.len() - exact.count(),
+            over: keys.iter().map(over).sum(),
+            keys_over: keys.iter().map(over).filter(|over| *over > 0).count(),
+            most_over: keys.iter().map(over).max().unwrap_or_default(),
+            short: keys.iter().map(short).sum(),
+            exact_after: first.expect("it was exact again") - lifted,
+            waits,
+        }
+    }
+
+    /// The least wait that is not below a share of them, in milliseconds.
+    fn wait_ms(&self, share: f64) -> f64 {
+        let place = (self.waits.len() as f64 * share) as usize;
+        1_000.0 * self.waits[place.min(self.waits.len() - 1)].as_secs_f64()
+    }
+
+    /// Says it all as a row of a table, on a line of its own.
+    pub fn tell(&self, fault: &str) {
+        let [median, p99, p99_9, longest] = [0.5, 0.99, 0.999, 1.0].map(|at| self.wait_ms(at));
+        let share = 100.0 * self.degraded as f64 / self.requests as f64;
+        println!(
+            "\n| {fault} | {} | {share:.1} % | {median:.1} | {p99:.1} | {p99_9:.1} | {longest:.1} \
+             | {} | {} |",
+            self.requests,
+            self.over,
+            self.exact_after.as_millis(),
+        );
+    }
+}
