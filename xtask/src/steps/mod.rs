@@ -12,6 +12,7 @@ mod house;
 mod loom;
 mod programs;
 mod tests;
+mod valkey;
 
 use crate::step::{Step, When};
 
@@ -52,6 +53,12 @@ pub(crate) const LIST: &[Step] = &[
         what: "unit, integration and documentation tests, with all features",
         when: When::Always,
         run: tests::run,
+    },
+    Step {
+        name: "valkey",
+        what: "all that is tested over Redis, over Valkey where the system has it",
+        when: When::Always,
+        run: valkey::run,
     },
     Step {
         name: "examples",
