@@ -49,12 +49,13 @@ impl<L: Clone> Breaker<L> {
         linked.link.clone().map(|link| (link, linked.number)).ok_or(StoreError::Away)
     }
 
-    /// The store was found fit by `link`.
-    pub(super) fn close(&self, link: L) {
+    /// The store was found fit by `link`, which is an answer as well.
+    pub(super) fn close(&self, link: L, at_us: u64) {
         let mut linked = self.link.write().unwrap_or_else(PoisonError::into_inner);
         linked.link = Some(link);
         linked.number += 1;
         self.strikes.store(0, Relaxed);
+        self.answered_us.fetch_max(at_us, Relaxed);
     }
 
     /// Notes what link `number` brought at an instant of any clock that only goes on; whether this opened
@@ -100,7 +101,7 @@ mod tests {
 
     fn closed_with(patience_us: u64) -> Breaker<&'static str> {
         let breaker = Breaker::open(patience_us);
-        breaker.close("first");
+        breaker.close("first", 0);
         breaker
     }
 
@@ -147,7 +148,7 @@ mod tests {
     fn what_an_old_link_brings_late_does_not_open_it_again() {
         let breaker = closed();
         assert!(breaker.note(1, Some(Symptom::Gone), 0));
-        breaker.close("second");
+        breaker.close("second", 0);
         assert!(!breaker.note(1, Some(Symptom::Gone), 0));
         assert_eq!(breaker.link(), Ok(("second", 2)));
     }

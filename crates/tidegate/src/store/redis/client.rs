@@ -39,6 +39,13 @@ pub(super) struct Shared {
     began: Instant,
 }
 
+impl Shared {
+    /// Since it began.
+    pub(super) fn now_us(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
 impl Client {
     /// Begins to connect; needs a tokio runtime around it.
     pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Self {
@@ -113,7 +120,7 @@ impl Client {
         let (mut link, number) = shared.breaker.link()?;
         let shards = link.shards();
         let shard = shards.as_ref().zip(keys.first()).and_then(|(all, key)| all.get(slot_of(key)));
-        if shard.is_some_and(|shard| !shard.is_asked(self.now_us())) {
+        if shard.is_some_and(|shard| !shard.is_asked(shared.now_us())) {
             return Err(StoreError::Away);
         }
         let asked = timeout_at(deadline, evaluate(&mut link, script, keys, args)).await;
@@ -122,16 +129,13 @@ impl Client {
             Ok(Err(error)) => Err(StoreError::of(&error)),
             Err(_) => Err(StoreError::Timeout),
         };
-        let at_us = if shard.is_some() { self.now_us() } else { 0 };
+        // Only the breakers of a cluster know of time.
+        let at_us = if shards.is_some() { self.0.now_us() } else { 0 };
         if let Some(shard) = shard {
             shard.note(told.as_ref().err(), at_us);
         }
         self.note(number, told.as_ref().err(), at_us);
         told.and_then(reply)
-    }
-
-    fn now_us(&self) -> u64 {
-        u64::try_from(self.0.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     fn note(&self, number: u64, error: Option<&StoreError>, at_us: u64) {

@@ -50,7 +50,7 @@ async fn look_after(shared: Weak<Shared>, lost: Option<StoreError>) {
 }
 
 async fn found_fit(shared: &Shared, link: Link, was_lost: bool) {
-    shared.breaker.close(link.clone());
+    shared.breaker.close(link.clone(), shared.now_us());
     shared.found.send_replace(Some(Ok(())));
     if was_lost {
         (shared.observer)(StoreEvent::Back);
