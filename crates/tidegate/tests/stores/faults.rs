@@ -7,7 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Algorithm, Micros, OnStoreError, RuleSpec, StoreSettings};
+use tidegate::{
+    Algorithm, Micros, OnStoreError, Policy, RuleSpec, SharedGate, StoreError, StoreSettings,
+};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
@@ -159,6 +161,23 @@ async fn answers_that_come_too_late_take_and_admit_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.port).await;
+    let (gate, events) =
+        gate_with(settings(&proxy.url()), vec![rule(Algorithm::TokenBucket, 10)]).await;
+    assert!(!check(&gate, "ada", 1).await.is_degraded());
+    let mut hasty = settings(&proxy.url());
+    hasty.timeout = Micros::from_millis(20);
+    proxy.turn(Way::Slow(Duration::from_millis(100)));
+    let policy = Policy::new(vec![rule(Algorithm::TokenBucket, 10)]).unwrap();
+    let late = SharedGate::new(policy, hasty, |_| {}).unwrap();
+    assert_eq!(late.connected().await, Err(StoreError::Timeout), "answered, but never in time");
+    assert!(!check(&gate, "ada", 1).await.is_degraded(), "who can wait is answered");
+    assert_eq!(events.told(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_are_cut_again_and_again_are_made_again() {
     let figures = on_the_way("connections cut, five times a second", async |proxy| {
         let ends = Instant::now() + lasting();
@@ -176,7 +195,7 @@ async fn connections_that_are_cut_again_and_again_are_made_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_are_lost_after_the_commit_admit_nobody() {
     let figures = on_the_way("answers lost after the commit", async |proxy| {
-        proxy.turn(Way::OneWay);
+        proxy.turn(Way::Lossy);
         sleep(lasting()).await;
         proxy.turn(Way::Open);
     })
@@ -193,7 +212,7 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
     settings.timeout = Micros::from_millis(20);
     let (gate, events) = gate_with(settings, closed(vec![rule])).await;
     assert!(check(&gate, "bob", 1).await.is_allowed(), "now the server knows the script");
-    proxy.turn(Way::OneWay);
+    proxy.turn(Way::Lossy);
     let mut asked = 0;
     while events.told().is_empty() {
         assert!(check(&gate, "ada", 1).await.is_unavailable());

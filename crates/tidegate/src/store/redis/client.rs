@@ -35,7 +35,7 @@ pub(super) struct Shared {
     pub(super) found: watch::Sender<Found>,
     pub(super) told: Mutex<Told>,
     in_flight: Semaphore,
-    deadline: Duration,
+    pub(super) deadline: Duration,
     began: Instant,
 }
 

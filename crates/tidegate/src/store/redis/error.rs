@@ -64,9 +64,9 @@ impl StoreError {
                 _ => Self::Refused(told()),
             },
             ErrorKind::AuthenticationFailed => Self::Denied(told()),
-            ErrorKind::ClusterConnectionNotFound => Self::ClusterDown(told()),
             ErrorKind::Io if error.is_timeout() => Self::Timeout,
             ErrorKind::Io
+            | ErrorKind::ClusterConnectionNotFound
             | ErrorKind::MasterNameNotFoundBySentinel
             | ErrorKind::InvalidClientConfig
             | ErrorKind::Parse => Self::Unreachable(told()),

@@ -17,6 +17,8 @@ use super::link::Link;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
 /// How long one look may take.
 const LOOK: Duration = Duration::from_secs(2);
+/// Writes of which one must be answered within the deadline of a decision.
+const TRIES: usize = 3;
 /// How long the key lives that is written to see whether writing works.
 const WRITTEN_MS: u64 = 1_000;
 
@@ -67,10 +69,22 @@ async fn look(shared: &Shared) -> Result<Link, StoreError> {
     let look = async {
         let mut link = Link::connect(&shared.settings).await?;
         is_primary(&mut link).await?;
-        link.send(&written(&shared.settings.key_prefix)).await?;
+        decides_in_time(shared, &mut link).await?;
         Ok(link)
     };
     timeout(LOOK, look).await.unwrap_or(Err(StoreError::Timeout))
+}
+
+/// A store that answers, but later than decisions wait, is as good as away: each request would only wait in
+/// vain. One late answer says nothing, so it is asked a few times.
+async fn decides_in_time(shared: &Shared, link: &mut Link) -> Result<(), StoreError> {
+    let write = written(&shared.settings.key_prefix);
+    for _ in 0..TRIES {
+        if let Ok(answer) = timeout(shared.deadline, link.send(&write)).await {
+            return answer.map(|_| ()).map_err(|error| StoreError::of(&error));
+        }
+    }
+    Err(StoreError::Timeout)
 }
 
 /// Nothing is ever decided on a replica, also not on one that lets itself be written.

@@ -71,9 +71,8 @@ impl Shard {
     /// Notes what a request that was sent has brought.
     pub(super) fn note(&self, error: Option<&StoreError>, now_us: u64) {
         let is_away = match error {
-            Some(StoreError::Unreachable(_) | StoreError::ClusterDown(_) | StoreError::Loading) => {
-                true
-            }
+            // What other nodes say of a slot that moves costs nothing, and is over soon.
+            Some(StoreError::Unreachable(_)) => true,
             Some(StoreError::Timeout) => self.strikes.fetch_add(1, Relaxed) + 1 >= STRIKES,
             _ => return self.is_there(),
         };

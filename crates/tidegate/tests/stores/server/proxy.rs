@@ -15,7 +15,7 @@ pub enum Way {
     /// What the server answers arrives so much later.
     Slow(Duration),
     /// What is asked arrives, and is done; what is answered does not arrive.
-    OneWay,
+    Lossy,
     /// Connections end, and none is made.
     Cut,
     /// `redis_version` arrives with a first digit of 0.
@@ -72,7 +72,7 @@ async fn carry(client: TcpStream, server: u16, mut turns: watch::Receiver<Way>) 
         let mut was = *turns.borrow_and_update();
         while turns.changed().await.is_ok() {
             let is = *turns.borrow_and_update();
-            if is == Way::Cut || was == Way::OneWay {
+            if is == Way::Cut || was == Way::Lossy {
                 return;
             }
             was = is;
@@ -100,7 +100,7 @@ async fn back(
         let now = *way.borrow();
         match now {
             Way::Slow(by) => tokio::time::sleep(by).await,
-            Way::OneWay => continue,
+            Way::Lossy => continue,
             Way::Aged => age(bytes),
             Way::Open | Way::Cut => {}
         }
