@@ -27,7 +27,7 @@ fn run_over(server: &str, context: &mut Context) -> Result<Outcome> {
     if !answers(Command::new(server).arg("--version")) {
         return Ok(Outcome::NotRun(format!("{server} is not on this system")));
     }
-    programs::need_all()?;
+    programs::need_all(context)?;
     let mut failed = Vec::new();
     for suite in SUITES {
         let mut test = cargo(context, &["test", "--all-features", "--locked"]);
