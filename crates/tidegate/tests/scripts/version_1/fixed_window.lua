@@ -7,7 +7,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local key, arg = KEYS[1], ARGV[1]
-local moved, full, replaced, amended = false, false, false, false
+local moved, full, replaced, amended, expires = false, false, false, false, -1
 local head, cost, W, N, anchored = unpack('<c22dddd', arg)
 
 local v = call('GET', key)
@@ -17,6 +17,7 @@ return nil
 end
 local ends, count, last = 0, 0, 0
 if v then ends, count, last = unpack('<ddd', v, 23) end
+expires = ends
 
 local at = now
 if now < last then
@@ -72,12 +73,12 @@ elseif gone > LAST then
   call('SET', key, head .. value)
 else
   local ms = gone + 999
-  ms = digits('%d', (ms - ms % 1000) / 1000)
+  ms = (ms - ms % 1000) / 1000
   if v and not amended then
     call('SETRANGE', key, '22', value)
-    call('PEXPIREAT', key, ms)
+    if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
   else
-    call('SET', key, head .. value, 'PXAT', ms)
+    call('SET', key, head .. value, 'PXAT', digits('%d', ms))
   end
 end
 

@@ -26,7 +26,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local key, arg = KEYS[1], ARGV[1]
-local moved, full, replaced, amended = false, false, false, false
+local moved, full, replaced, amended, expires = false, false, false, false, -1
 local head, cost, W, N = unpack('<c22ddd', arg)
 
 local v = call('GET', key)
@@ -36,6 +36,7 @@ return nil
 end
 local window, current, previous, last = 0, 0, 0, 0
 if v then window, current, previous, last = unpack('<dddd', v, 23) end
+if current > 0 then expires = (window + 2) * W end
 
 local at = now
 if now < last then
@@ -100,12 +101,12 @@ elseif gone > LAST then
   call('SET', key, head .. value)
 else
   local ms = gone + 999
-  ms = digits('%d', (ms - ms % 1000) / 1000)
+  ms = (ms - ms % 1000) / 1000
   if v and not amended then
     call('SETRANGE', key, '22', value)
-    call('PEXPIREAT', key, ms)
+    if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
   else
-    call('SET', key, head .. value, 'PXAT', ms)
+    call('SET', key, head .. value, 'PXAT', digits('%d', ms))
   end
 end
 

@@ -9,7 +9,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local key, arg = KEYS[1], ARGV[1]
-local moved, full, replaced, amended = false, false, false, false
+local moved, full, replaced, amended, expires = false, false, false, false, -1
 local head, cost, W, N, tick, most = unpack('<c22ddddd', arg)
 
 local v = call('GETRANGE', key, '0', '225')
@@ -24,6 +24,8 @@ if v then
 end
 -- The text to be written: everything behind the header, or a part of the ring and its first slot.
 local whole, part, part_slot
+-- When what is stored expires.
+if held > 0 then expires = base + newest end
 -- Some of what is stored, and where it begins: the entries that are looked at first are there.
 local near, near_from = v, 0
 if slots > 0 then
@@ -56,19 +58,6 @@ local function find(
   end
   return low
 end
--- The text of so many entries from a slot on.
-local function range(call, digits, key, slot, slots, count)
-  local text = ''
-  while count > 0 do
-    local fits = count
-    if slots > 0 and slot >= slots then slot = slot - slots end
-    if slots > 0 and slot + count > slots then fits = slots - slot end
-    local from = 66 + 10 * slot
-    local piece = call('GETRANGE', key, digits('%d', from), digits('%d', from + 10 * fits - 1))
-    text, slot, count = text .. piece, slot + fits, count - fits
-  end
-  return text
-end
 
 local at = now
 if now < last then
@@ -98,7 +87,7 @@ if full and entries > 0 then
       local leaves, through =
         look(call, digits, unpack, key, near, near_from, first + probe, slots, forgotten)
       if leaves <= since_base then
-        left_entries, left_units, step = probe + 1, through, step * 2
+        left_entries, left_units, step = probe + 1, through, probe + 1
       else
         high, step = probe, 0
       end
@@ -154,21 +143,28 @@ if held > 4294967295 then
 end
 local older = kept
 if replaces then older = kept - 1 end
-if kept <= 8 or (slots == 0 and kept < 16) then
-  if slots == 0 then
-    whole = ''
-    local from = 67 + 10 * (first + left_entries)
-    if v then whole = sub(v, from, from + 10 * older - 1) end
-  else
-    whole = range(call, digits, key, first + left_entries, slots, older)
+local few = kept <= 8 or (slots == 0 and kept < 16)
+if few or slots == 0 or older >= slots or newest >= 281474976710656 then
+  -- The entries that stay, in one text.
+  whole = ''
+  local slot, count = first + left_entries, older
+  if slots == 0 and v then
+    whole = sub(v, 67 + 10 * slot, 66 + 10 * (slot + count))
+    count = 0
   end
-  first, slots = 0, 0
-elseif slots == 0 or older >= slots or newest >= 281474976710656 then
-  whole = range(call, digits, key, first + left_entries, slots, older)
+  while count > 0 do
+    local fits = count
+    if slot >= slots then slot = slot - slots end
+    if slot + count > slots then fits = slots - slot end
+    local from = 66 + 10 * slot
+    local piece = call('GETRANGE', key, digits('%d', from), digits('%d', from + 10 * fits - 1))
+    whole, slot, count = whole .. piece, slot + fits, count - fits
+  end
   -- A ring of some size grows fourfold, and is there as a whole; a large one grows at its end.
   first, slots = 0, 4 * older
   if slots > most or slots > 4096 then slots = most end
   if slots <= older then slots = 2 * older end
+  if few then slots = 0 end
 end
 if newest >= 281474976710656 then
   -- After nearly nine years without a pause the entries are counted from a later base.
@@ -216,8 +212,11 @@ end
 if amended then call('SETRANGE', key, '0', head) end
 call('SETRANGE', key, '22', value)
 
-local ms = gone + 999
-call('PEXPIREAT', key, digits('%d', (ms - ms % 1000) / 1000))
+local ms, ms_before = gone + 999, expires + 999
+ms = ms - ms % 1000
+if amended or ms ~= ms_before - ms_before % 1000 then
+  call('PEXPIREAT', key, digits('%d', ms / 1000))
+end
 
 else
 if gone <= at then

@@ -9,7 +9,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local key, arg = KEYS[1], ARGV[1]
-local moved, full, replaced, amended = false, false, false, false
+local moved, full, replaced, amended, expires = false, false, false, false, -1
 local head, cost, W, N, width, span = unpack('<c22ddddd', arg)
 
 local v = call('GET', key)
@@ -94,12 +94,12 @@ elseif gone > LAST then
   call('SET', key, head .. value)
 else
   local ms = gone + 999
-  ms = digits('%d', (ms - ms % 1000) / 1000)
+  ms = (ms - ms % 1000) / 1000
   if v and not amended then
     call('SETRANGE', key, '22', value)
-    call('PEXPIREAT', key, ms)
+    if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
   else
-    call('SET', key, head .. value, 'PXAT', ms)
+    call('SET', key, head .. value, 'PXAT', digits('%d', ms))
   end
 end
 

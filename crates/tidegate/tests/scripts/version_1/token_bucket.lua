@@ -7,7 +7,7 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local key, arg = KEYS[1], ARGV[1]
-local moved, full, replaced, amended = false, false, false, false
+local moved, full, replaced, amended, expires = false, false, false, false, -1
 local head, cost, W, n, w, cost_us, cost_part, most_us, most_part, start_us, start_part =
   unpack('<c22dddddddddd', arg)
 
@@ -71,12 +71,12 @@ elseif gone > LAST then
   call('SET', key, head .. value)
 else
   local ms = gone + 999
-  ms = digits('%d', (ms - ms % 1000) / 1000)
+  ms = (ms - ms % 1000) / 1000
   if v and not amended then
     call('SETRANGE', key, '22', value)
-    call('PEXPIREAT', key, ms)
+    if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
   else
-    call('SET', key, head .. value, 'PXAT', ms)
+    call('SET', key, head .. value, 'PXAT', digits('%d', ms))
   end
 end
 
