@@ -7,6 +7,8 @@ mod error;
 mod event;
 mod keys;
 mod link;
+mod moves;
+mod newcomers;
 mod probe;
 pub mod script;
 mod shards;

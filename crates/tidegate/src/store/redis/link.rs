@@ -8,34 +8,30 @@ use std::time::Duration;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
-use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo, SingleNodeRoutingInfo};
+use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, Pipeline,
-    RedisConnectionInfo, RedisError, ServerErrorKind, TlsCertificates, TlsMode, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo,
+    RedisError, TlsCertificates, TlsMode, Value,
 };
 
 use super::error::StoreError;
+use super::moves;
+use super::newcomers::Newcomers;
 use super::shards::Shards;
 use crate::store::settings::{Form, StoreSettings};
 
 /// How long making a connection may take, its greetings included.
 const CONNECT: Duration = Duration::from_secs(1);
-/// How often a request follows a cluster whose slots move, before it is told that it can not.
-const MOVES: usize = 8;
-
-/// A slot lives on another node.
-const MOVED: ErrorKind = ErrorKind::Server(ServerErrorKind::Moved);
-
 /// A connection.
 #[derive(Clone)]
 pub(super) enum Link {
     Single(MultiplexedConnection),
-    Cluster(ClusterConnection, Arc<Shards>),
+    Cluster { connection: ClusterConnection, shards: Arc<Shards>, newcomers: Arc<Newcomers> },
 }
 
 /// What is needed to connect, secrets looked up.
-struct Access {
+pub(super) struct Access {
     username: Option<String>,
     password: Option<String>,
     roots: Option<TlsCertificates>,
@@ -83,7 +79,7 @@ impl Link {
             choose_cryptography();
         }
         match &settings.url.form {
-            Form::Cluster => cluster(settings, &access).await,
+            Form::Cluster => cluster(settings, access).await,
             Form::Sentinel { service } => sentinel(settings, &access, service).await,
             Form::Single | Form::Unix(_) => single(settings, &access).await,
         }
@@ -93,7 +89,7 @@ impl Link {
     pub(super) fn shards(&self) -> Option<Arc<Shards>> {
         match self {
             Self::Single(_) => None,
-            Self::Cluster(_, shards) => Some(Arc::clone(shards)),
+            Self::Cluster { shards, .. } => Some(Arc::clone(shards)),
         }
     }
 
@@ -101,26 +97,11 @@ impl Link {
     ///
     /// Nothing is sent twice but what was not run: a node that sends it elsewhere has not run it.
     pub(super) async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
-        let connection = match self {
+        let (connection, newcomers) = match self {
             Self::Single(connection) => return told(connection.req_packed_command(command).await),
-            Self::Cluster(connection, _) => connection,
+            Self::Cluster { connection, newcomers, .. } => (connection, newcomers),
         };
-        let mut answer = told(connection.req_packed_command(command).await);
-        for _ in 0..MOVES {
-            let Err(error) = &answer else { return answer };
-            match Elsewhere::of(error) {
-                Some(Elsewhere::Moved(to)) => answer = moved(connection, command, to).await,
-                Some(Elsewhere::Asks(host, port)) => {
-                    answer = asking(connection, command, host, port).await;
-                }
-                Some(Elsewhere::Soon) => {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                    answer = told(connection.req_packed_command(command).await);
-                }
-                None => return answer,
-            }
-        }
-        answer
+        moves::send(connection, newcomers, command).await
     }
 
     /// Sends a command to every primary; what each tells.
@@ -129,7 +110,7 @@ impl Link {
             Self::Single(connection) => {
                 Ok(vec![told(connection.req_packed_command(command).await)?])
             }
-            Self::Cluster(connection, _) => {
+            Self::Cluster { connection, .. } => {
                 let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
                 match told(connection.route_command(command.clone(), all).await)? {
                     Value::Map(told) => Ok(told.into_iter().map(|(_, value)| value).collect()),
@@ -141,81 +122,8 @@ impl Link {
     }
 }
 
-/// Where a cluster sends a request that was not run.
-enum Elsewhere {
-    /// The slot lives on another node, which is named where that is known.
-    Moved(Option<(String, u16)>),
-    /// The slot is on its way, and this key there already.
-    Asks(String, u16),
-    /// Some of the keys are there already, others not.
-    Soon,
-}
-
-impl Elsewhere {
-    fn of(error: &RedisError) -> Option<Self> {
-        use redis::{ErrorKind::Server, ServerErrorKind as Kind};
-        match error.kind() {
-            Server(Kind::Moved) => Some(Self::Moved(node_of(error))),
-            // A primary that became a replica refused before anything was written.
-            Server(Kind::ReadOnly) => Some(Self::Moved(None)),
-            Server(Kind::Ask) => node_of(error).map(|(host, port)| Self::Asks(host, port)),
-            Server(Kind::TryAgain) => Some(Self::Soon),
-            _ => None,
-        }
-    }
-}
-
-/// The node that an error names.
-fn node_of(error: &RedisError) -> Option<(String, u16)> {
-    let (node, _) = error.redirect_node()?;
-    let (host, port) = node.rsplit_once(':')?;
-    Some((host.to_owned(), port.parse().ok()?))
-}
-
-/// Sends a command to the node that has its slot now. The map of slots may still say otherwise: it is asked
-/// of any node, and some hear of a move later than others.
-async fn moved(
-    connection: &mut ClusterConnection,
-    command: &Cmd,
-    to: Option<(String, u16)>,
-) -> Result<Value, RedisError> {
-    if let Some((host, port)) = to {
-        let node = RoutingInfo::SingleNode(SingleNodeRoutingInfo::ByAddress { host, port });
-        let answer = told(connection.route_command(command.clone(), node).await);
-        if !is_unknown(&answer) {
-            return answer;
-        }
-        // It may be new, and the map that is asked for now knows it; or it is dead, and nobody else may
-        // answer in its place.
-        return match told(connection.req_packed_command(command).await) {
-            Err(error) if error.kind() == MOVED => answer,
-            answer => answer,
-        };
-    }
-    told(connection.req_packed_command(command).await)
-}
-
-/// Whether there was no connection to the node, so that nothing was sent.
-fn is_unknown(answer: &Result<Value, RedisError>) -> bool {
-    matches!(answer, Err(error) if error.kind() == ErrorKind::ClusterConnectionNotFound)
-}
-
-/// Sends a command to the node that a slot is moving to, which wants to be told so.
-async fn asking(
-    connection: &mut ClusterConnection,
-    command: &Cmd,
-    host: String,
-    port: u16,
-) -> Result<Value, RedisError> {
-    let mut both = Pipeline::with_capacity(2);
-    both.cmd("ASKING").add_command(command.clone());
-    let node = SingleNodeRoutingInfo::ByAddress { host, port };
-    let mut answers = connection.route_pipeline(both, 0, 2, node).await?;
-    told(Ok(answers.pop().unwrap_or_default()))
-}
-
 /// An error that came as a value is an error.
-fn told(answer: Result<Value, RedisError>) -> Result<Value, RedisError> {
+pub(super) fn told(answer: Result<Value, RedisError>) -> Result<Value, RedisError> {
     answer?.extract_error()
 }
 
@@ -232,29 +140,44 @@ fn addresses(settings: &StoreSettings) -> Vec<ConnectionAddr> {
     if let Form::Unix(path) = &url.form {
         return vec![ConnectionAddr::Unix(path.clone())];
     }
-    let address = |(host, port): &(String, u16)| match url.tls {
-        false => ConnectionAddr::Tcp(host.clone(), *port),
-        true => ConnectionAddr::TcpTls {
-            host: host.clone(),
-            port: *port,
-            insecure: false,
-            tls_params: None,
-        },
-    };
-    url.hosts.iter().map(address).collect()
+    url.hosts.iter().map(|(host, port)| address(settings, host.clone(), *port)).collect()
+}
+
+const fn address(settings: &StoreSettings, host: String, port: u16) -> ConnectionAddr {
+    match settings.url.tls {
+        false => ConnectionAddr::Tcp(host, port),
+        true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+    }
 }
 
 async fn single(settings: &StoreSettings, access: &Access) -> Result<Link, StoreError> {
     let missing = || StoreError::Unreachable("the URL names no host".to_owned());
     let address = addresses(settings).pop().ok_or_else(missing)?;
+    Ok(Link::Single(to_server(settings, access, address).await?))
+}
+
+/// A connection to one server.
+async fn to_server(
+    settings: &StoreSettings,
+    access: &Access,
+    address: ConnectionAddr,
+) -> Result<MultiplexedConnection, RedisError> {
     let info =
         address.into_connection_info()?.set_redis_settings(access.info(settings.url.database));
     let client = match &access.roots {
         Some(roots) => Client::build_with_tls(info, roots.clone())?,
         None => Client::open(info)?,
     };
-    let connection = client.get_multiplexed_async_connection_with_config(&config(settings)).await?;
-    Ok(Link::Single(connection))
+    client.get_multiplexed_async_connection_with_config(&config(settings)).await
+}
+
+/// A connection to a node of a cluster that another node has named.
+pub(super) async fn to_node(
+    settings: &StoreSettings,
+    access: &Access,
+    (host, port): (String, u16),
+) -> Result<MultiplexedConnection, RedisError> {
+    to_server(settings, access, address(settings, host, port)).await
 }
 
 async fn sentinel(
@@ -285,7 +208,7 @@ async fn sentinel(
     Ok(Link::Single(client.get_async_connection_with_config(&config(settings)).await?))
 }
 
-async fn cluster(settings: &StoreSettings, access: &Access) -> Result<Link, StoreError> {
+async fn cluster(settings: &StoreSettings, access: Access) -> Result<Link, StoreError> {
     let nodes = addresses(settings).into_iter().map(IntoConnectionInfo::into_connection_info);
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
     // Left to itself the client would send again what was lost on the way, and take twice.
@@ -308,7 +231,9 @@ async fn cluster(settings: &StoreSettings, access: &Access) -> Result<Link, Stor
     }
     let mut connection = builder.build()?.get_async_connection().await?;
     let shards = connection.req_packed_command(redis::cmd("CLUSTER").arg("SLOTS")).await;
-    Ok(Link::Cluster(connection, Arc::new(Shards::of(&told(shards).unwrap_or_default()))))
+    let shards = Arc::new(Shards::of(&told(shards).unwrap_or_default()));
+    let newcomers = Arc::new(Newcomers::new(settings.clone(), access));
+    Ok(Link::Cluster { connection, shards, newcomers })
 }
 
 /// Where the process has chosen none, what is here is used.

@@ -89,7 +89,7 @@ async fn decides_in_time(shared: &Shared, link: &mut Link) -> Result<(), StoreEr
 
 /// Nothing is ever decided on a replica, also not on one that lets itself be written.
 async fn is_primary(link: &mut Link) -> Result<(), StoreError> {
-    if matches!(link, Link::Cluster(..)) {
+    if matches!(link, Link::Cluster { .. }) {
         return Ok(());
     }
     match link.send(&redis::cmd("ROLE")).await.map_err(|error| StoreError::of(&error)) {
