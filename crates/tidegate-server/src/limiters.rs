@@ -98,6 +98,18 @@ fn log(event: StoreEvent<'_>) {
             "the store is away; rules decide by their own `on_store_error` until it is back"
         ),
         StoreEvent::Back => tracing::info!("the store is back; decisions are exact again"),
+        StoreEvent::PartLost { first_slot, last_slot, error } => tracing::error!(
+            %error,
+            first_slot,
+            last_slot,
+            "a node of the store's cluster is away; rules decide about its keys by their own \
+             `on_store_error` until it is back"
+        ),
+        StoreEvent::PartBack { first_slot, last_slot } => tracing::info!(
+            first_slot,
+            last_slot,
+            "a node of the store's cluster is back; decisions about its keys are exact again"
+        ),
         StoreEvent::Finding(finding) => tracing::warn!("{finding}"),
         _ => {}
     }

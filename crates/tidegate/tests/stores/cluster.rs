@@ -131,7 +131,7 @@ async fn one_node_that_is_away_does_not_take_the_other_with_it() {
     for node in &cluster.0 {
         node.run::<()>(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
     }
-    let (gate, _) = gate_over(&cluster.url(), vec![bucket("a")]).await;
+    let (gate, events) = gate_over(&cluster.url(), vec![bucket("a")]).await;
     let user_on = |node: usize| {
         let lives_there =
             |user: &String| cluster.holder(&format!("tidegate:default:a:{user}")).0 == node;
@@ -144,4 +144,50 @@ async fn one_node_that_is_away_does_not_take_the_other_with_it() {
         assert!(check(&gate, &gone, 1).await.is_degraded());
         assert_eq!(remaining(&gate, &there).await, left + 1);
     }
+    let told = events.told();
+    assert_eq!(told.len(), 1, "one line for the outage: {told:?}");
+    assert!(told[0].starts_with("8192-16383 lost: "), "{told:?}");
+
+    cluster.0[1].start_again(&[]);
+    while check(&gate, &gone, 0).await.is_degraded() {
+        // While one of both is answered, the cluster as a whole is not taken for lost.
+        assert!(!check(&gate, &there, 0).await.is_degraded());
+    }
+    assert_eq!(events.told()[1..], ["8192-16383 back"]);
+}
+
+#[tokio::test]
+async fn a_slot_that_moves_to_a_node_that_held_none_is_followed() {
+    let cluster = Cluster::start();
+    let (gate, events) = gate_over(&cluster.url(), vec![rule(Algorithm::TokenBucket, 10)]).await;
+    let key = "tidegate:default:token_bucket:ada";
+    assert_eq!(remaining(&gate, "ada").await, 9);
+
+    let new = Server::start(&["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"]);
+    cluster.0[0].run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &new.port.to_string()]);
+    let id: String = new.run(&["CLUSTER", "MYID"]);
+    let all = [&cluster.0[0], &cluster.0[1], &new];
+    let knows = |node: &Server, what: &str| node.run::<String>(&["CLUSTER", "INFO"]).contains(what);
+    let met =
+        |node: &&Server| knows(node, "cluster_state:ok") && knows(node, "cluster_known_nodes:3");
+    while !all.iter().all(met) {
+        std::thread::yield_now();
+    }
+    let (from, _) = cluster.holder(key);
+    let old = &cluster.0[from];
+    let slot = old.run::<u32>(&["CLUSTER", "KEYSLOT", key]).to_string();
+    new.run::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &cluster.id(from)]);
+    old.run::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id]);
+    assert_eq!(remaining(&gate, "ada").await, 8, "still on the old node");
+    old.run::<()>(&["MIGRATE", "127.0.0.1", &new.port.to_string(), key, "0", "5000"]);
+    for left in [7, 6, 5] {
+        assert_eq!(remaining(&gate, "ada").await, left, "the new one is in no map yet");
+    }
+    for node in [&new, old] {
+        node.run::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+    }
+    for left in [4, 3] {
+        assert_eq!(remaining(&gate, "ada").await, left, "it has moved");
+    }
+    assert_eq!(events.told(), Vec::<String>::new());
 }

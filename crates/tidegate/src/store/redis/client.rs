@@ -130,9 +130,11 @@ impl Client {
             Err(_) => Err(StoreError::Timeout),
         };
         // Only the breakers of a cluster know of time.
-        let at_us = if shards.is_some() { self.0.now_us() } else { 0 };
-        if let Some(shard) = shard {
-            shard.note(told.as_ref().err(), at_us);
+        let at_us = if shards.is_some() { shared.now_us() } else { 0 };
+        if let Some(shard) = shard
+            && let Some(event) = shard.note(told.as_ref().err(), at_us)
+        {
+            (shared.observer)(event);
         }
         self.note(number, told.as_ref().err(), at_us);
         told.and_then(reply)

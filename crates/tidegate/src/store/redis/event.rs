@@ -11,6 +11,23 @@ pub enum StoreEvent<'a> {
     Lost(&'a StoreError),
     /// It is back, and decisions are exact again.
     Back,
+    /// The node that decides about the keys of these slots of a cluster is away, for this reason; rules
+    /// decide about them by their own `on_store_error`, and all other keys are decided as before.
+    PartLost {
+        /// The first slot of the range.
+        first_slot: u16,
+        /// Its last slot.
+        last_slot: u16,
+        /// Why.
+        error: &'a StoreError,
+    },
+    /// Such a range is answered for again. [`Back`](Self::Back) tells it of all ranges at once.
+    PartBack {
+        /// The first slot of the range.
+        first_slot: u16,
+        /// Its last slot.
+        last_slot: u16,
+    },
     /// How it is set up can make limits fail; told once for each such thing.
     Finding(&'a Finding),
 }

@@ -5,11 +5,12 @@
 //! answered. So only one in each pause is let through, to see whether the node, or another in its place, is
 //! there.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use redis::Value;
 
 use super::error::StoreError;
+use super::event::StoreEvent;
 
 /// Late answers in a row after which a part rests; a lost connection needs no second.
 const STRIKES: u32 = 5;
@@ -23,24 +24,29 @@ pub(super) struct Shards(Vec<Shard>);
 
 #[derive(Debug)]
 pub(super) struct Shard {
+    first_slot: u16,
     last_slot: u16,
     strikes: AtomicU32,
     /// 0 while it does not rest.
     rests_until_us: AtomicU64,
+    /// Whether it was told to be away, and not yet to be back.
+    told: AtomicBool,
 }
 
 impl Shards {
     /// What `CLUSTER SLOTS` tells; what it does not tell has no breaker.
     pub(super) fn of(told: &Value) -> Self {
         let Value::Array(ranges) = told else { return Self::default() };
-        let last_slot = |range: &Value| match range {
-            Value::Array(parts) => match parts.get(1) {
-                Some(Value::Int(last)) => u16::try_from(*last).ok(),
+        let shard = |range: &Value| match range {
+            Value::Array(parts) => match parts.as_slice() {
+                [Value::Int(first), Value::Int(last), ..] => {
+                    Some(Shard::new(u16::try_from(*first).ok()?, u16::try_from(*last).ok()?))
+                }
                 _ => None,
             },
             _ => None,
         };
-        let mut all: Vec<_> = ranges.iter().filter_map(last_slot).map(Shard::new).collect();
+        let mut all: Vec<_> = ranges.iter().filter_map(shard).collect();
         all.sort_unstable_by_key(|shard| shard.last_slot);
         Self(all)
     }
@@ -52,8 +58,9 @@ impl Shards {
 }
 
 impl Shard {
-    const fn new(last_slot: u16) -> Self {
-        Self { last_slot, strikes: AtomicU32::new(0), rests_until_us: AtomicU64::new(0) }
+    const fn new(first_slot: u16, last_slot: u16) -> Self {
+        let (strikes, rests_until_us) = (AtomicU32::new(0), AtomicU64::new(0));
+        Self { first_slot, last_slot, strikes, rests_until_us, told: AtomicBool::new(false) }
     }
 
     /// Whether a request may be sent now; while it rests, one in each pause.
@@ -68,27 +75,48 @@ impl Shard {
                     .is_ok())
     }
 
-    /// Notes what a request that was sent has brought.
-    pub(super) fn note(&self, error: Option<&StoreError>, now_us: u64) {
+    /// Notes what a request that was sent has brought; what there is to tell of it, once for each outage.
+    pub(super) fn note<'e>(
+        &self,
+        error: Option<&'e StoreError>,
+        now_us: u64,
+    ) -> Option<StoreEvent<'e>> {
         let is_away = match error {
-            // What other nodes say of a slot that moves costs nothing, and is over soon.
             Some(StoreError::Unreachable(_)) => true,
             Some(StoreError::Timeout) => self.strikes.fetch_add(1, Relaxed) + 1 >= STRIKES,
-            _ => return self.is_there(),
+            _ => {
+                self.goes_on();
+                false
+            }
         };
         if is_away {
             self.rests_until_us.store(now_us.saturating_add(PAUSE_US).max(1), Relaxed);
+            return self.lost(error?);
         }
+        // What other nodes say of a slot that moves is over soon; it neither is an outage nor ends one.
+        if error.is_none() { self.back() } else { None }
     }
 
-    fn is_there(&self) {
-        // Written only where it differs: all requests share it.
+    /// It is asked again. Written only where it differs: all requests share it.
+    fn goes_on(&self) {
         if self.strikes.load(Relaxed) > 0 {
             self.strikes.store(0, Relaxed);
         }
         if self.rests_until_us.load(Relaxed) > 0 {
             self.rests_until_us.store(0, Relaxed);
         }
+    }
+
+    fn lost<'e>(&self, error: &'e StoreError) -> Option<StoreEvent<'e>> {
+        let Self { first_slot, last_slot, .. } = *self;
+        let is_new = !self.told.swap(true, Relaxed);
+        is_new.then_some(StoreEvent::PartLost { first_slot, last_slot, error })
+    }
+
+    fn back<'e>(&self) -> Option<StoreEvent<'e>> {
+        let Self { first_slot, last_slot, .. } = *self;
+        let was_told = self.told.load(Relaxed) && self.told.swap(false, Relaxed);
+        was_told.then_some(StoreEvent::PartBack { first_slot, last_slot })
     }
 }
 
@@ -117,11 +145,11 @@ mod tests {
     fn a_dead_node_rests_and_one_request_in_each_pause_looks_for_it() {
         let shards = shards();
         let (dead, alive) = (shards.get(0).unwrap(), shards.get(9_000).unwrap());
-        dead.note(Some(&lost()), 0);
+        assert!(dead.note(Some(&lost()), 0).is_some());
         let asked = (0..=3 * PAUSE_US).step_by(1_000).filter(|now_us| dead.is_asked(*now_us));
         assert_eq!(asked.collect::<Vec<_>>(), [PAUSE_US, 2 * PAUSE_US, 3 * PAUSE_US]);
         assert!(alive.is_asked(0));
-        dead.note(None, 4 * PAUSE_US);
+        assert!(dead.note(None, 4 * PAUSE_US).is_some());
         assert!((0..10).all(|_| dead.is_asked(4 * PAUSE_US)), "it is there again");
     }
 
@@ -130,11 +158,30 @@ mod tests {
         let shards = shards();
         let shard = shards.get(0).unwrap();
         for _ in 0..3 {
-            (1..STRIKES).for_each(|_| shard.note(Some(&StoreError::Timeout), 0));
-            shard.note(None, 0);
+            assert!((1..STRIKES).all(|_| shard.note(Some(&StoreError::Timeout), 0).is_none()));
+            assert!(shard.note(None, 0).is_none());
         }
         assert!(shard.is_asked(0));
-        (0..STRIKES).for_each(|_| shard.note(Some(&StoreError::Timeout), 0));
+        let told = (0..STRIKES).filter_map(|_| shard.note(Some(&StoreError::Timeout), 0));
+        assert_eq!(told.count(), 1);
         assert!(!shard.is_asked(0));
+    }
+
+    #[test]
+    fn an_outage_of_a_part_is_told_once_and_its_end_when_it_answers() {
+        let shards = shards();
+        let shard = shards.get(0).unwrap();
+        let down = StoreError::ClusterDown("down".to_owned());
+        for outage in 0..3 {
+            let told = [Some(lost()), Some(lost()), Some(down.clone()), Some(lost()), None, None];
+            let told = told.iter().enumerate().filter_map(|(at, error)| {
+                let event = shard.note(error.as_ref(), 0)?;
+                Some((
+                    at,
+                    matches!(event, StoreEvent::PartBack { first_slot: 0, last_slot: 8_191 }),
+                ))
+            });
+            assert_eq!(told.collect::<Vec<_>>(), [(0, false), (4, true)], "outage {outage}");
+        }
     }
 }

@@ -188,6 +188,12 @@ impl Events {
             let told = match event {
                 StoreEvent::Lost(error) => format!("lost: {error}"),
                 StoreEvent::Back => "back".to_owned(),
+                StoreEvent::PartLost { first_slot, last_slot, error } => {
+                    format!("{first_slot}-{last_slot} lost: {error}")
+                }
+                StoreEvent::PartBack { first_slot, last_slot } => {
+                    format!("{first_slot}-{last_slot} back")
+                }
                 StoreEvent::Finding(finding) => format!("finding: {finding}"),
                 _ => "?".to_owned(),
             };
