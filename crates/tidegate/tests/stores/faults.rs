@@ -36,9 +36,19 @@ pub(crate) async fn under_load(
     told: &str,
     fault: impl AsyncFnOnce(),
 ) -> Figures {
+    drive(url, rules, told, false, fault).await
+}
+
+async fn drive(
+    url: &str,
+    rules: Vec<RuleSpec>,
+    told: &str,
+    asks_again: bool,
+    fault: impl AsyncFnOnce(),
+) -> Figures {
     let settings = StoreSettings::new(url.parse().unwrap());
     let (gate, _) = gate_with(settings, closed(rules)).await;
-    let load = Load::begin(Arc::new(gate));
+    let load = Load::begin(Arc::new(gate), asks_again);
     load.more_exact(500).await;
     fault().await;
     let lifted = Instant::now();
@@ -201,6 +211,31 @@ async fn answers_that_are_lost_after_the_commit_admit_nobody() {
     })
     .await;
     assert!(figures.degraded > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_are_lost_after_the_commit_are_had_under_an_id_and_no_unit_is_lost_or_over() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.port).await;
+    let remembering = |rule: RuleSpec| rule.dedupe(Micros::from_secs(600));
+    let rules = rules().into_iter().map(remembering).collect();
+    let told = "the same, five times a second; requests have an id, and are asked again";
+    let figures = drive(&proxy.url(), rules, told, true, async || {
+        let ends = Instant::now() + lasting();
+        while Instant::now() < ends {
+            proxy.turn(Way::Lossy);
+            sleep(Duration::from_millis(20)).await;
+            proxy.turn(Way::Open);
+            sleep(Duration::from_millis(180)).await;
+        }
+    })
+    .await;
+    assert!(figures.degraded > 0);
+    assert_eq!((figures.over, figures.short), (0, 0), "{figures:?}");
+    assert!(
+        figures.whole + 1 >= figures.keys,
+        "all but the last were asked to the end: {figures:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -43,12 +43,14 @@ struct Shared {
     begun: AtomicU64,
     exact: AtomicU64,
     ends: AtomicBool,
+    asks_again: bool,
 }
 
 impl Load {
-    pub fn begin(gate: Arc<SharedGate>) -> Self {
-        let (begun, exact) = (AtomicU64::new(0), AtomicU64::new(0));
-        let shared = Arc::new(Shared { gate, begun, exact, ends: AtomicBool::new(false) });
+    /// Requests that are asked once, or have an id, under which each is asked again until the store answers.
+    pub fn begin(gate: Arc<SharedGate>, asks_again: bool) -> Self {
+        let (begun, exact, ends) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared { gate, begun, exact, ends, asks_again });
         let tasks = (0..TASKS).map(|_| ask(Arc::clone(&shared))).collect();
         Self { tasks, shared }
     }
@@ -72,23 +74,37 @@ impl Load {
 async fn ask(shared: Arc<Shared>) -> Vec<Record> {
     let mut records = Vec::new();
     while !shared.ends.load(Relaxed) {
-        let key = shared.begun.fetch_add(1, Relaxed) / ASKED;
-        let user = format!("k{key}");
-        let entries = [("user", user.as_str()), ("place", "here")];
-        let descriptors = [Descriptor::new(&entries)];
-        let request = Request::new(algorithm_of(key).name(), &descriptors);
-        let began = Instant::now();
-        let answer = shared.gate.check(&request).await;
-        let outcome = match (answer.is_degraded(), answer.is_allowed()) {
-            (true, _) => Outcome::Degraded,
-            (false, true) => Outcome::Admitted,
-            (false, false) => Outcome::Refused,
-        };
-        records.push(Record { key, began, wait: began.elapsed(), outcome });
-        if outcome != Outcome::Degraded {
-            shared.exact.fetch_add(1, Relaxed);
+        let number = shared.begun.fetch_add(1, Relaxed);
+        loop {
+            let record = ask_once(&shared, number).await;
+            records.push(record);
+            tokio::time::sleep(PAUSE).await;
+            if !shared.asks_again || record.outcome != Outcome::Degraded {
+                break;
+            }
         }
-        tokio::time::sleep(PAUSE).await;
     }
     records
+}
+
+async fn ask_once(shared: &Shared, number: u64) -> Record {
+    let key = number / ASKED;
+    let (user, id) = (format!("k{key}"), number.to_string());
+    let entries = [("user", user.as_str()), ("place", "here")];
+    let descriptors = [Descriptor::new(&entries)];
+    let mut request = Request::new(algorithm_of(key).name(), &descriptors);
+    if shared.asks_again {
+        request = request.with_id(&id).unwrap();
+    }
+    let began = Instant::now();
+    let answer = shared.gate.check(&request).await;
+    let outcome = match (answer.is_degraded(), answer.is_allowed()) {
+        (true, _) => Outcome::Degraded,
+        (false, true) => Outcome::Admitted,
+        (false, false) => Outcome::Refused,
+    };
+    if outcome != Outcome::Degraded {
+        shared.exact.fetch_add(1, Relaxed);
+    }
+    Record { key, began, wait: began.elapsed(), outcome }
 }

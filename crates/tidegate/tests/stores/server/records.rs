@@ -36,6 +36,10 @@ pub struct Figures {
     pub keys_over: usize,
     /// The most of one key, in units.
     pub most_over: u64,
+    /// Keys that were asked about.
+    pub keys: usize,
+    /// Keys of which every request was answered by the store.
+    pub whole: usize,
     /// Units that keys lack although the store answered every request about them.
     pub short: u64,
     /// From the end of the fault to the end of the first exact answer that was asked for after it.
@@ -74,6 +78,8 @@ impl Figures {
             over: keys.iter().map(over).sum(),
             keys_over: keys.iter().map(over).filter(|over| *over > 0).count(),
             most_over: keys.iter().map(over).max().unwrap_or_default(),
+            keys: keys.len(),
+            whole: keys.values().filter(|(asked, _)| *asked >= ASKED).count(),
             short: keys.iter().map(short).sum(),
             exact_after: first.expect("it was exact again") - lifted,
             waits,
