@@ -219,7 +219,7 @@ async fn answers_that_are_lost_after_the_commit_are_had_under_an_id_and_no_unit_
     let proxy = Proxy::before(server.port).await;
     let remembering = |rule: RuleSpec| rule.dedupe(Micros::from_secs(600));
     let rules = rules().into_iter().map(remembering).collect();
-    let told = "the same, five times a second; requests have an id, and are asked again";
+    let told = "answers lost, five times a second; asked again under an id";
     let figures = drive(&proxy.url(), rules, told, true, async || {
         let ends = Instant::now() + lasting();
         while Instant::now() < ends {
