@@ -149,6 +149,17 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// still the same, and how the state was meant: limit, window, and two of the room's own.
     fn figures(&self) -> [u64; 4];
 
+    /// The script for this rule: the room's own, unless a rule may choose among several.
+    fn script(&self) -> Script {
+        Self::SCRIPT
+    }
+
+    /// Most bytes of one value that a store holds for one key, as far as that can be too much for it;
+    /// debts aside.
+    fn most_stored_bytes(&self) -> u64 {
+        0
+    }
+
     /// What the script is told about `cost`, in the order in which its first paragraph reads it.
     fn told(&self, cost: u64) -> Vec<i64>;
 

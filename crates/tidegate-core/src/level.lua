@@ -23,6 +23,11 @@ if level_part >= n and n > 0 then level_us, level_part = level_us + 1, level_par
 if level_us > LAST then level_us, level_part = LAST, 0 end
 last = at
 
+-- @undo
+-- What has drained since may have found nothing else to drain, and is not given back.
+if n > 0 and at > since then cost_us = cost_us - (at - since) end
+if cost_us < 0 then cost = 0 end
+
 -- @give_back
 if left_us > 0 or left_part > 0 then
   left_us, left_part = left_us - cost_us, left_part - cost_part

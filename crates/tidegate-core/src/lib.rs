@@ -53,7 +53,7 @@ pub use decision::{Decision, Outcome, Verdict};
 pub use error::{RuleError, RuleErrors};
 pub use held::{Held, Verbs, decide_all, look_at_all};
 pub use rule::{
-    Anchor, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Rule, Spec, Visitor, Word,
+    Anchor, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Rule, Spec, Visitor, Word,
 };
 pub use scripted::{Question, Script, Told};
 pub use time::{Micros, Timestamp};

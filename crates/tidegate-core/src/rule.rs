@@ -43,6 +43,16 @@ pub enum Anchor {
     FirstRequest,
 }
 
+/// How a store that runs scripts keeps a log. In memory it means nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// A ring of times in one string: ten bytes an entry.
+    #[default]
+    String,
+    /// A sorted set with one member for each request, which other tools can read.
+    SortedSet,
+}
+
 /// A word of a rule that carries a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Word {
@@ -62,13 +72,15 @@ pub enum Word {
     Initial,
     /// How coarsely a log keeps times.
     Resolution,
+    /// How a store keeps a log.
+    Layout,
     /// Most bytes that the states of a rule may take, of all its keys.
     MaxMemory,
 }
 
 impl Word {
     /// Every word that carries a figure.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Limit,
         Self::Window,
         Self::Buckets,
@@ -77,6 +89,7 @@ impl Word {
         Self::Capacity,
         Self::Initial,
         Self::Resolution,
+        Self::Layout,
         Self::MaxMemory,
     ];
 
@@ -92,6 +105,7 @@ impl Word {
             Self::Capacity => "capacity",
             Self::Initial => "initial",
             Self::Resolution => "resolution",
+            Self::Layout => "layout",
             Self::MaxMemory => "max_memory",
         }
     }
@@ -108,6 +122,7 @@ impl Word {
             Self::Capacity => "a whole number from 1 (0 for a queue) to 1000000000",
             Self::Initial => "a whole number from 0 to the capacity",
             Self::Resolution => "a length from \"1us\" to the window",
+            Self::Layout => "\"string\" or \"sorted_set\"",
             Self::MaxMemory => "a number of bytes from 1024 to 2^40",
         }
     }
@@ -143,6 +158,8 @@ pub struct Spec {
     pub initial: Option<u64>,
     /// `sliding_log`: how coarsely times are kept (default one microsecond).
     pub resolution: Option<Micros>,
+    /// `sliding_log`: how a store that runs scripts keeps it (default one string).
+    pub layout: Option<Layout>,
     /// `sliding_log`, `sliding_window`: most bytes that the states of all keys may take together, and
     /// so of any one of them. Unless said, a store has a default of its own, and one key of a log may
     /// take up to 64 MiB.
@@ -173,6 +190,7 @@ impl Spec {
             capacity: None,
             initial: None,
             resolution: None,
+            layout: None,
             max_memory: None,
         }
     }
@@ -186,6 +204,7 @@ impl Spec {
             self.capacity.map(|_| Word::Capacity),
             self.initial.map(|_| Word::Initial),
             self.resolution.map(|_| Word::Resolution),
+            self.layout.map(|_| Word::Layout),
             self.max_memory.map(|_| Word::MaxMemory),
         ]
         .into_iter()

@@ -55,6 +55,13 @@ impl Rule {
         self.visit(Ask { cost })
     }
 
+    /// Most bytes of one value that a store holds for one key of the rule, where that can be too much for
+    /// a store at all: for a log in one string. Else 0.
+    #[must_use]
+    pub fn most_stored_bytes(&self) -> u64 {
+        self.visit(Stored).unwrap_or(0)
+    }
+
     /// The figures of what the rule's script told about a request of `cost` units, worked out by the
     /// room itself; `None` when the rule is unlimited or the words are not those of a state.
     ///
@@ -76,6 +83,16 @@ impl Rule {
     }
 }
 
+struct Stored;
+
+impl Visitor for Stored {
+    type Out = u64;
+
+    fn visit<R: Room>(self, room: &R) -> u64 {
+        room.most_stored_bytes()
+    }
+}
+
 struct Ask {
     cost: u64,
 }
@@ -84,7 +101,7 @@ impl Visitor for Ask {
     type Out = Question;
 
     fn visit<R: Room>(self, room: &R) -> Question {
-        Question { script: R::SCRIPT, figures: room.figures(), words: room.told(self.cost) }
+        Question { script: room.script(), figures: room.figures(), words: room.told(self.cost) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Words of a configuration, where what was read from it is told again.
 
-use tidegate::{Anchor, Mode, OnFull, OnStoreError};
+use tidegate::{Anchor, Layout, Mode, OnFull, OnStoreError};
 
 /// The mode of a rule.
 pub(crate) const fn mode(mode: Mode) -> &'static str {
@@ -33,5 +33,13 @@ pub(crate) const fn anchor(anchor: Anchor) -> &'static str {
     match anchor {
         Anchor::Epoch => "epoch",
         Anchor::FirstRequest => "first_request",
+    }
+}
+
+/// How a store keeps a log.
+pub(crate) const fn layout(layout: Layout) -> &'static str {
+    match layout {
+        Layout::String => "string",
+        Layout::SortedSet => "sorted_set",
     }
 }

@@ -11,7 +11,8 @@
 //! window = "1s"                     # us, ms, s, m, h, d
 //! # or both in one: rate = "100/s"
 //! # where the algorithm has them:
-//! #   buckets, strict, anchor, capacity, initial, resolution, max_memory (bytes, or "64MiB")
+//! #   buckets, strict, anchor, capacity, initial, resolution, max_memory (bytes, or "64MiB"),
+//! #   layout (in a store: "string", or "sorted_set")
 //! # mode = "enforce" | "shadow" | "off"; match = "subset" | "exact"
 //! # max_keys = 1_000_000           # limiters kept at once; and for a key beyond them:
 //! # on_full = "share"              # one limiter with all others beyond, or "refuse"
@@ -20,6 +21,7 @@
 //! # on_store_error = "open"         # while a shared store is away: or "closed", or "local"
 //! # dedupe = "10s"                  # for so long a request is answered the same again under its id
 //! # hash_tag = "channel"            # the entry that alone chooses the slot of a cluster
+//! # across_slots = true             # or: taken slot by slot, and given back when one refuses
 //!
 //! [[rule.override]]                 # the first that matches holds
 //! match = { channel = "alipay" }    # entries of `key` with these very values

@@ -82,7 +82,7 @@ pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 pub use store::redis::{Finding, StoreError, StoreEvent, script};
 pub use store::{OnFull, Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};
 pub use tidegate_core::{
-    Algorithm, Anchor, Decision, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Micros,
-    Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,
+    Algorithm, Anchor, Decision, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW,
+    Micros, Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,
 };
 pub use wait::{Concurrency, KeyedConcurrency, Permit};

@@ -5,6 +5,7 @@ mod error;
 mod policy;
 mod rule;
 mod spec;
+mod stored;
 
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use policy::Policy;

@@ -1,5 +1,6 @@
 //! A gate whose limiters live in a shared store: many nodes, one limit.
 
+mod across;
 mod away;
 mod replay;
 mod share;
@@ -24,6 +25,7 @@ use crate::store::redis::script::{self, Call, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent, key_of};
 use crate::store::settings::{SettingsError, StoreSettings};
 use crate::wait::GateLines;
+use across::{Part, Unanswered};
 use away::{Away, Verb};
 pub use replay::SharedReplay;
 use step::{Asked, Store};
@@ -87,6 +89,7 @@ impl SharedGate {
         if !mistakes.is_empty() {
             return Err(SharedGateError::Settings(mistakes));
         }
+        policy.fits(&settings).map_err(SharedGateError::Policy)?;
         let away = Away::new(&policy, settings.nodes)?;
         let client = Client::begin(settings, Box::new(observer));
         Ok(Self {
@@ -153,14 +156,14 @@ impl SharedGate {
     /// What [`SharedGate::check`] would answer if nobody waited, taking nothing.
     pub async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
-        match self.look(&met, &[], request.id()).await {
-            Ok(done) => self.answer(&met, done),
+        match self.step(&met, Asked::new(Step::Peek, request.id())).await {
+            Ok(answer) => answer,
             Err(_) => self.decided_away(&met, Verb::Peek, request.id()),
         }
     }
 
     /// Gives the request's cost back to every limiter it meets, to no fewer than none used; the answer
-    /// tells how they stand then.
+    /// tells how they stand then. In a cluster each slot is a step of its own.
     ///
     /// # Errors
     /// The store gave no answer. Whether anything was given back is known only where nothing was sent.
@@ -183,23 +186,29 @@ impl SharedGate {
         let actual = self.met(&Request::new(request.domain(), &costing_actual));
         let actual: Vec<_> = actual.iter().map(|met| met.cost).collect();
         let met = self.met(request);
-        let done = self.store.step(&met, Asked::settle(&actual)).await?;
+        let answer = self.step(&met, Asked::settle(&actual)).await?;
         self.stir(&met);
-        Ok(self.answer(&met, done))
+        Ok(answer)
     }
 
-    /// Makes every limiter the request meets as good as new, in one atomic step; answers how many it
-    /// meets. Answers that are remembered stay so: see [`Request::with_id`].
+    /// Makes every limiter the request meets as good as new, in one atomic step, or in a cluster one for
+    /// each slot; answers how many it meets. Answers that are remembered stay so: see
+    /// [`Request::with_id`].
     ///
     /// # Errors
     /// The store gave no answer. Whether they were reset is known only where nothing was sent.
     pub async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         let met = self.met(request);
-        let keys: Vec<_> = met.iter().map(|met| met.print.clone()).collect();
         self.away.forget(self.policy(), &met);
-        if !keys.is_empty() {
+        let parts = self.store.parts(&met);
+        let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
+        if slots.is_empty() && !met.is_empty() {
+            slots.push(met.iter().map(|met| met.print.clone()).collect());
+        }
+        let deadline = self.store.client.deadline();
+        for keys in slots {
             let (script, keys) = Call::reset(keys);
-            self.store.client.run(&script, &keys, &[], self.store.client.deadline()).await?;
+            self.store.client.run(&script, &keys, &[], deadline).await?;
         }
         self.stir(&met);
         Ok(met.len())
@@ -220,14 +229,46 @@ impl SharedGate {
         self.away.now()
     }
 
-    /// Decides and takes, whoever waits.
-    pub(crate) async fn ask(
-        &self,
-        met: &[KeyMet],
-        id: Option<&str>,
-    ) -> Result<script::Decided, StoreError> {
+    /// Decides and takes, whoever waits; without the store where that gives no answer.
+    pub(crate) async fn ask(&self, met: &[KeyMet], id: Option<&str>) -> Answer<'_> {
+        let parts = self.store.parts(met);
+        if !parts.is_empty() {
+            return self.ask_across(met, &parts, id).await;
+        }
         let done = self.store.step(met, Asked::new(Step::Ask, id)).await;
-        self.learnt(met, done)
+        match self.learnt(met, done) {
+            Ok(done) => self.answer(met, done),
+            Err(_) => self.without_store(met, id),
+        }
+    }
+
+    /// The same over several slots, none of whose rules remembers an answer.
+    async fn ask_across(&self, met: &[KeyMet], parts: &[Part], id: Option<&str>) -> Answer<'_> {
+        match self.store.ask_across(met, parts, None).await {
+            Ok(done) => {
+                if done.allowed {
+                    self.away.learn(self.policy(), met, |place| done.admits(place));
+                }
+                self.told(met, done)
+            }
+            Err(Unanswered { taken, .. }) => {
+                let answer = self.without_store(met, id);
+                // What goes on all the same keeps what it took from the slots that did answer.
+                if answer.is_allowed() {
+                    taken.keep();
+                }
+                answer
+            }
+        }
+    }
+
+    /// A look, or a settlement: in several slots, each slot for itself.
+    async fn step(&self, met: &[KeyMet], asked: Asked<'_>) -> Result<Answer<'_>, StoreError> {
+        let parts = self.store.parts(met);
+        if !parts.is_empty() {
+            return Ok(self.told(met, self.store.each_slot(met, &parts, asked).await?));
+        }
+        Ok(self.answer(met, self.store.step(met, asked).await?))
     }
 
     /// The same for one who may be gone before it is decided, and then is to have taken nothing.
@@ -257,9 +298,11 @@ impl SharedGate {
         done: Result<script::Decided, StoreError>,
     ) -> Result<script::Decided, StoreError> {
         if let Ok(done) = &done
+            && done.allowed
             && !done.repeated
         {
-            self.away.learn(self.policy(), met, done);
+            let admits = |place| done.decisions.get(place).is_some_and(Decision::is_allowed);
+            self.away.learn(self.policy(), met, admits);
         }
         done
     }
@@ -285,7 +328,11 @@ impl SharedGate {
 
     fn decided_away(&self, met: &[KeyMet], verb: Verb, id: Option<&str>) -> Answer<'_> {
         self.degraded.fetch_add(1, Relaxed);
-        let done = self.away.decide(self.policy(), met, verb, id);
+        self.told(met, self.away.decide(self.policy(), met, verb, id))
+    }
+
+    /// An answer in which not every limiter tells of itself.
+    fn told(&self, met: &[KeyMet], done: away::Done) -> Answer<'_> {
         let matched = self.matched(met, done.decisions.into_iter());
         let (allowed, at, repeated) = (done.allowed, done.at, done.repeated);
         Answer { allowed, at, standing: done.standing, repeated, matched }
@@ -334,7 +381,7 @@ pub enum SharedGateError {
         /// The nodes.
         nodes: u64,
     },
-    /// The rules can not be kept with a part of their limits.
+    /// The rules can not be kept in this store, or not with a part of their limits.
     Policy(PolicyErrors),
 }
 

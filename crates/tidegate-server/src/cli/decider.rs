@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::Failure;
 use crate::policy;
+use crate::stop::Stop;
 
 /// Longest that one decision of a replay in a store may take.
 const PATIENCE: Micros = Micros::from_secs(10);
@@ -16,7 +17,14 @@ const PATIENCE: Micros = Micros::from_secs(10);
 /// Limiters that begin as new and live by the trace's time.
 pub(super) enum Decider {
     Here(Box<Replay>),
-    Store { replay: Box<SharedReplay>, runtime: Runtime },
+    Store(Box<InStore>),
+}
+
+/// A replay in a store, which ends early, and cleanly, when the process is asked to stop.
+pub(super) struct InStore {
+    replay: SharedReplay,
+    runtime: Runtime,
+    stop: Stop,
 }
 
 impl Decider {
@@ -31,41 +39,56 @@ impl Decider {
         let built = Builder::new_current_thread().enable_all().build();
         let runtime =
             built.map_err(|error| Failure::new(format!("can not start the runtime: {error}")))?;
-        let replay = runtime.block_on(async {
+        let (replay, stop) = runtime.block_on(async {
             let replay = SharedReplay::new(policy, settings)
                 .map_err(|error| Failure::configuration(format!("tidegate: {error}")))?;
             let found = replay.gate().connected().await;
             found.map_err(|error| Failure::new(format!("--store {url}: {error}")))?;
-            Ok::<_, Failure>(Box::new(replay))
+            Ok::<_, Failure>((replay, Stop::on_signals()?))
         })?;
-        Ok(Self::Store { replay, runtime })
+        Ok(Self::Store(Box::new(InStore { replay, runtime, stop })))
     }
 
     /// Decides one request at the time it carries.
     ///
     /// # Errors
-    /// The store gave no answer.
+    /// The store gave no answer, or the process is asked to stop.
     pub(super) fn decide(&mut self, event: &Event) -> Result<Answer<'_>, Failure> {
-        let (replay, runtime) = match self {
+        let InStore { replay, runtime, stop } = match self {
             Self::Here(replay) => return Ok(replay.decide(event)),
-            Self::Store { replay, runtime } => (replay, runtime),
+            Self::Store(in_store) => in_store.as_mut(),
         };
         let entries = event.descriptor.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let entries: Vec<_> = entries.collect();
         let descriptors = [Descriptor::new(&entries).cost(event.cost)];
         let request = event.under_id(Request::new(&event.domain, &descriptors));
         let at = Timestamp::from_micros(event.at_us);
-        runtime.block_on(replay.decide(&request, at)).map_err(away)
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = stop.draining() => Err(Failure::new("the replay was stopped before its end")),
+                told = replay.decide(&request, at) => told.map_err(away),
+            }
+        })
     }
 
-    /// Leaves nothing behind.
+    /// Leaves nothing behind, however far the replay came: the run knows its keys, so no others are
+    /// looked at.
     ///
     /// # Errors
     /// The store gave no answer, and some keys of the run are still there.
     pub(super) fn end(self) -> Result<(), Failure> {
         match self {
             Self::Here(_) => Ok(()),
-            Self::Store { replay, runtime } => runtime.block_on(replay.end()).map_err(away),
+            Self::Store(in_store) => {
+                let InStore { replay, runtime, .. } = *in_store;
+                let prefix = replay.gate().settings().key_prefix.clone();
+                runtime.block_on(replay.end()).map_err(|error| {
+                    Failure::new(format!(
+                        "keys of this run are left in the store, which begin with `{prefix}`: {error}"
+                    ))
+                })
+            }
         }
     }
 }

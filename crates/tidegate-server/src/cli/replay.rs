@@ -62,12 +62,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         report = report.drawn(bins);
     }
     let mut lines = Lines::new(args.format);
-    lab::each(sorted, |event| {
+    let decided = lab::each(sorted, |event| {
         let answer = decider.decide(event)?;
         report.record(event, &answer);
         lines.print(&DecisionLine::from(&answer))
-    })?;
-    decider.end()?;
+    });
+    // Also where the replay ended early; then that is told.
+    let ended = decider.end();
+    decided.and(ended)?;
     lines.end()?;
     if args.format == Format::Table {
         stdout::print(&report::table(&report))?;

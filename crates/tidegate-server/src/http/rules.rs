@@ -43,6 +43,8 @@ struct Rule<'a> {
     dedupe_us: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hash_tag: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    across_slots: bool,
     overrides: Vec<Override<'a>>,
 }
 
@@ -92,6 +94,8 @@ struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
     resolution_us: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    layout: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_memory: Option<u64>,
 }
 
@@ -113,6 +117,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             on_store_error: words::on_store_error(spec.on_store_error),
             dedupe_us: spec.dedupe.map(Micros::as_micros),
             hash_tag: spec.hash_tag.as_deref(),
+            across_slots: spec.across_slots,
             overrides: spec.overrides.iter().map(Override::from).collect(),
         }
     }
@@ -141,6 +146,7 @@ impl From<&Spec> for Figures {
             capacity: spec.capacity,
             initial: spec.initial,
             resolution_us: spec.resolution.map(Micros::as_micros),
+            layout: spec.layout.map(words::layout),
             max_memory: spec.max_memory,
         }
     }

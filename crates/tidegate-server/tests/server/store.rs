@@ -1,8 +1,8 @@
 //! Limiters in a store that servers share: one limit, and what is answered while it is away.
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
@@ -39,6 +39,15 @@ impl Store {
 
     fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Keys in it.
+    fn keys(&self) -> u64 {
+        let mut connection = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        connection.write_all(b"DBSIZE\r\n").unwrap();
+        let mut told = String::new();
+        BufReader::new(connection).read_line(&mut told).unwrap();
+        told.trim_start_matches(':').trim().parse().unwrap()
     }
 
     fn kill(&mut self) {
@@ -172,6 +181,37 @@ fn a_replay_in_the_store_decides_as_one_in_process() {
     assert!(here.lines().count() == 400 && here.contains("\"allowed\":false"));
     assert_eq!(replay(&["--store", &store.url()]), here);
     assert_eq!(replay(&["--store", &store.url()]), here, "each run begins anew");
+}
+
+#[test]
+fn a_replay_that_is_stopped_leaves_nothing_in_the_store() {
+    let store = Store::start();
+    let folder = TempDir::new().unwrap();
+    let (config, trace) = (folder.path().join("rules.toml"), folder.path().join("trace.ndjson"));
+    std::fs::write(&config, RULE).unwrap();
+    let line =
+        |at: u64| format!("{{\"at_us\": {at}, \"descriptor\": {{\"user\": \"u{}\"}}}}\n", at % 700);
+    std::fs::write(&trace, (0..400_000).map(line).collect::<String>()).unwrap();
+    for signal in ["INT", "TERM"] {
+        let mut command = Command::new(BINARY);
+        command.arg("replay").arg("--config").arg(&config).arg("--trace").arg(&trace);
+        let command = command.args(["--store", &store.url()]).stdout(Stdio::null());
+        let replay = command.stderr(Stdio::piped()).spawn().unwrap();
+        while store.keys() < 100 {
+            std::thread::yield_now();
+        }
+        let pid = replay.id().to_string();
+        assert!(
+            Command::new("kill").arg(format!("-{signal}")).arg(pid).status().unwrap().success()
+        );
+        let output = replay.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("was stopped"), "{said}");
+        // The key by which writing is tried goes by itself.
+        let left = store.keys();
+        assert!(left <= 1, "{left} keys are left");
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use super::store::StoreDraft;
 use super::table::{Entry, Table};
 use super::value::{tables, wrong};
 use super::{placing, rule, store, syntax, vocabulary};
-use crate::{Policy, StoreSettings};
+use crate::{Policy, PolicyErrors, StoreSettings};
 
 /// What the sections of a file say.
 #[derive(Default)]
@@ -63,10 +63,16 @@ impl<'t> Document<'t> {
         Some(())
     }
 
+    /// The policy, if its limiters can live in the store that the file names.
+    fn fitting(&self, policy: Policy) -> Result<Policy, PolicyErrors> {
+        self.store.as_ref().map_or(Ok(()), |store| policy.fits(store))?;
+        Ok(policy)
+    }
+
     /// The policy, if its rules are sound, alone and together.
     fn into_policy(self, report: &mut Report<'_>) -> Option<Policy> {
         let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
-        let errors = match Policy::new(specs) {
+        let errors = match Policy::new(specs).and_then(|policy| self.fitting(policy)) {
             Ok(policy) => {
                 return Some(store::applied_to(self.store, self.memory.applied_to(policy)));
             }

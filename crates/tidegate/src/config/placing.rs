@@ -30,14 +30,28 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         Problem::Unreachable(earlier) => {
             match_failed(other) || match_failed(rule.overrides.get(*earlier))
         }
-        // A value that can not be read is none, and none is in range.
-        Problem::MaxKeys(_) | Problem::Wait(_) | Problem::MaxWaiters(_) | Problem::Dedupe(_) => {
-            false
+        Problem::AcrossSlots { earlier, .. } | Problem::QueuesAcrossSlots { earlier, .. } => {
+            let unread =
+                |draft: &RuleDraft<'_>| MEETING.iter().any(|name| draft.failed.contains(name));
+            unread(rule) || rules.get(*earlier).is_some_and(unread)
         }
+        Problem::TooLargeForStore { .. } => {
+            failed(&["limit", "window", "rate", "resolution", "layout"])
+        }
+        // A value that can not be read is none, and none is in range.
+        Problem::MaxKeys(_)
+        | Problem::Wait(_)
+        | Problem::MaxWaiters(_)
+        | Problem::Dedupe(_)
+        | Problem::DedupeAcrossSlots
+        | Problem::WaitAcrossSlots => false,
         Problem::Figure(figure) => is_echo_of_figures(figure, rule, other),
     }
 }
 
+/// The fields that tell whether two rules meet, and in which slots.
+const MEETING: &[&str] =
+    &["domain", "when", "key", "match", "algorithm", "hash_tag", "across_slots", "mode"];
 /// The fields that no figure is taken from.
 const NO_FIGURES: &[&str] = &[
     "name",
@@ -97,6 +111,13 @@ pub(super) fn place(
         Problem::MaxKeys(_) => table.place_of(&["max_keys"]),
         Problem::TagNotInKey(_) => table.place_of(&["hash_tag"]),
         Problem::Dedupe(_) => table.place_of(&["dedupe"]),
+        Problem::AcrossSlots { .. } => table.place_of(&["across_slots", "hash_tag", "name"]),
+        Problem::DedupeAcrossSlots => table.place_of(&["dedupe"]),
+        Problem::WaitAcrossSlots => place_in_excess("wait", table),
+        Problem::QueuesAcrossSlots { .. } => table.place_of(&["hash_tag", "algorithm", "name"]),
+        Problem::TooLargeForStore { .. } => {
+            table.place_of(&["resolution", "limit", "rate", "window"])
+        }
         Problem::Wait(_) => place_in_excess("wait", table),
         Problem::MaxWaiters(_) => place_in_excess("max_waiters", table),
         Problem::EntryTwice(name) => place_of_twice(name, rule),
@@ -118,6 +139,11 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> St
         (Problem::SameName(earlier), _) => rules
             .get(*earlier)
             .map(|first| format!(" (the first is on line {})", line(&first.table, "name"))),
+        (Problem::AcrossSlots { earlier, .. } | Problem::QueuesAcrossSlots { earlier, .. }, _) => {
+            rules
+                .get(*earlier)
+                .map(|first| format!(" (that one is on line {})", line(&first.table, "name")))
+        }
         (Problem::Unreachable(earlier), _) => rule
             .and_then(|rule| rule.overrides.get(*earlier))
             .map(|first| format!(" (that one is on line {})", line(&first.table, "match"))),

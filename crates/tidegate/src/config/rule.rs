@@ -1,6 +1,6 @@
 //! One `[[rule]]`: how each of its fields is read.
 
-use tidegate_core::{Algorithm, Anchor, Word};
+use tidegate_core::{Algorithm, Anchor, Layout, Word};
 use toml::de::DeValue;
 
 use super::draft::{OverrideDraft, RuleDraft};
@@ -158,6 +158,15 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
+    pub(super) fn layout(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        let layout = match choice(entry, vocabulary::LAYOUTS, report)? {
+            "sorted_set" => Layout::SortedSet,
+            _ => Layout::String,
+        };
+        self.spec.spec.layout = Some(layout);
+        Some(())
+    }
+
     pub(super) fn max_memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let bytes = match entry.value() {
             DeValue::String(text) => parsed(entry, parse_size(text), report)?,
@@ -205,6 +214,15 @@ impl<'t> RuleDraft<'t> {
 
     pub(super) fn hash_tag(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.hash_tag = Some(text(entry, report)?.to_owned());
+        Some(())
+    }
+
+    pub(super) fn across_slots(
+        &mut self,
+        entry: &Entry<'t>,
+        report: &mut Report<'_>,
+    ) -> Option<()> {
+        self.spec.across_slots = flag(entry, report)?;
         Some(())
     }
 

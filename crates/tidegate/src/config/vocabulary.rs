@@ -89,6 +89,7 @@ pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
             field(("capacity", &["burst", "maxburst", "size"]), RuleDraft::capacity),
             field(("initial", &["initialtokens"]), RuleDraft::initial),
             field(("resolution", &["granularity", "tick"]), RuleDraft::resolution),
+            field(("layout", &["storage", "format", "structure"]), RuleDraft::layout),
             field(("max_memory", &["memory", "maxbytes"]), RuleDraft::max_memory),
             field(("max_keys", MAX_KEYS_ALSO), RuleDraft::max_keys),
             field(("on_full", &["onoverflow", "overflow", "whenfull"]), RuleDraft::on_full),
@@ -105,6 +106,7 @@ pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
                 RuleDraft::dedupe,
             ),
             field(("hash_tag", &["tag", "slot", "hashtag"]), RuleDraft::hash_tag),
+            field(("across_slots", &["crossslot", "crossslots"]), RuleDraft::across_slots),
             field(("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
             field(("match", &["matching"]), RuleDraft::matching),
             field(("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
@@ -179,6 +181,12 @@ pub(super) const MATCHES: &[Known] =
 pub(super) const ANCHORS: &[Known] = &[
     ("epoch", &["aligned", "calendar", "utc", "clock", "unix"]),
     ("first_request", &["first", "request", "onrequest"]),
+];
+
+/// What `layout` may be.
+pub(super) const LAYOUTS: &[Known] = &[
+    ("string", &["ring", "packed", "bytes", "compact"]),
+    ("sorted_set", &["zset", "sortedset", "set"]),
 ];
 
 /// What `algorithm` may be.

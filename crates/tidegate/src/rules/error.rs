@@ -47,6 +47,32 @@ pub enum Problem {
     Dedupe(Micros),
     /// `hash_tag` names an entry that is not in `key`.
     TagNotInKey(String),
+    /// In a cluster: its keys and those of an earlier rule, which one request can meet as well, may live
+    /// in different slots, and not both rules say `across_slots`.
+    AcrossSlots {
+        /// The number of the earlier rule, counted from 0.
+        earlier: usize,
+        /// Its name.
+        name: String,
+    },
+    /// In a cluster: it and an earlier rule are queues that one request can meet in different slots.
+    QueuesAcrossSlots {
+        /// The number of the earlier rule, counted from 0.
+        earlier: usize,
+        /// Its name.
+        name: String,
+    },
+    /// In a cluster: it says `across_slots`, and remembers answers as well (`dedupe`).
+    DedupeAcrossSlots,
+    /// In a cluster: it says `across_slots`, and lets requests wait as well (`on_excess`).
+    WaitAcrossSlots,
+    /// A log whose string could grow past what a store holds for one key.
+    TooLargeForStore {
+        /// Most bytes it could take.
+        bytes: u64,
+        /// A resolution with which it would fit.
+        resolution: Micros,
+    },
     /// A figure of the limiter.
     Figure(RuleError),
 }
@@ -126,6 +152,33 @@ impl fmt::Display for Problem {
                 f,
                 "`hash_tag` is \"{}\", which is not in `key`: expected an entry of `key`",
                 name.escape_debug()
+            ),
+            Self::AcrossSlots { name, .. } => write!(
+                f,
+                "one request can meet it and rule `{}`, and their keys may live in different slots of \
+                 the cluster: expected the same `hash_tag` in both, or `across_slots = true` in both",
+                name.escape_debug()
+            ),
+            Self::QueuesAcrossSlots { name, .. } => write!(
+                f,
+                "one request can meet it and rule `{}`, their keys may live in different slots of the \
+                 cluster, and a queue gives nothing back: expected the same `hash_tag` in both, or \
+                 another algorithm in one of them",
+                name.escape_debug()
+            ),
+            Self::DedupeAcrossSlots => f.write_str(
+                "with `across_slots` what was taken from one slot may be given back, and would still be \
+                 answered as admitted: expected no `dedupe`, or a `hash_tag` and no `across_slots`",
+            ),
+            Self::WaitAcrossSlots => f.write_str(
+                "with `across_slots` each try of one who waits would hold units from others: expected \
+                 `on_excess = \"reject\"`, or a `hash_tag` and no `across_slots`",
+            ),
+            Self::TooLargeForStore { bytes, resolution } => write!(
+                f,
+                "the log of one key could grow to {bytes} bytes, and a store holds at most 512 MB for \
+                 one: expected `resolution = \"{resolution}\"` or coarser, or \
+                 `layout = \"sorted_set\"`"
             ),
             Self::Figure(error) => error.fmt(f),
         }

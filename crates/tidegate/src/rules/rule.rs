@@ -23,6 +23,16 @@ impl Pattern {
         (!body.contains('*')).then(|| pattern(body.to_owned()))
     }
 
+    /// Whether some value matches both.
+    fn agrees(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Whole(whole), pattern) | (pattern, Self::Whole(whole)) => pattern.matches(whole),
+            (Self::Prefix(one), Self::Prefix(other)) => {
+                one.starts_with(other.as_str()) || other.starts_with(one.as_str())
+            }
+        }
+    }
+
     fn matches(&self, value: &str) -> bool {
         match self {
             Self::Whole(whole) => value == whole,
@@ -103,6 +113,27 @@ impl PolicyRule {
         };
         self.when.iter().all(|(name, pattern)| has(name, Some(pattern)))
             && self.spec.key.iter().all(|name| has(name, None))
+    }
+
+    /// Whether no entry must have a value that the other rule does not let it have.
+    pub(super) fn when_agrees(&self, other: &Self) -> bool {
+        self.when.iter().all(|(name, pattern)| {
+            let theirs = other.when.iter().filter(|(theirs, _)| theirs == name);
+            theirs.into_iter().all(|(_, theirs)| pattern.agrees(theirs))
+        })
+    }
+
+    /// The entries that a descriptor must have: those of `when`, then those of `key` that `when` does not
+    /// name.
+    pub(super) fn entry_names(&self) -> Vec<&str> {
+        let when = self.when.iter().map(|(name, _)| name.as_str());
+        let mut names: Vec<_> = when.collect();
+        for name in &self.spec.key {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// The descriptor's entries are those of `when`, then those of `key` that `when` does not name.

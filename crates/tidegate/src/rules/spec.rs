@@ -100,6 +100,10 @@ pub struct RuleSpec {
     /// The entry, one of `key`, whose value alone chooses the slot of a cluster that its limiters live
     /// in. Rules that meet on one request are decided in one step where all are tagged by the same.
     pub hash_tag: Option<String>,
+    /// Whether it may be taken before rules of another slot have decided, and given back when they refuse.
+    /// In a cluster, rules that meet on one request in different slots are refused unless all say so;
+    /// elsewhere it means nothing.
+    pub across_slots: bool,
     /// Other figures for some keys; the first that matches holds.
     pub overrides: Vec<OverrideSpec>,
 }
@@ -122,6 +126,7 @@ impl RuleSpec {
             on_store_error: OnStoreError::Open,
             dedupe: None,
             hash_tag: None,
+            across_slots: false,
             overrides: Vec::new(),
         }
     }
@@ -205,6 +210,13 @@ impl RuleSpec {
     #[must_use]
     pub fn hash_tag(mut self, name: impl Into<String>) -> Self {
         self.hash_tag = Some(name.into());
+        self
+    }
+
+    /// Lets it be taken before rules of another slot have decided, and given back when they refuse.
+    #[must_use]
+    pub const fn across_slots(mut self) -> Self {
+        self.across_slots = true;
         self
     }
 

@@ -10,7 +10,6 @@ use crate::key::Seed;
 use crate::once::{self, Answers};
 use crate::rules::{OnStoreError, Policy};
 use crate::store::memory::{self, MemoryStore};
-use crate::store::redis::script;
 
 /// When one who is refused because the store is away is told to come back.
 const COME_BACK: Micros = Micros::from_secs(1);
@@ -42,6 +41,13 @@ pub(super) struct Done {
     pub(super) decisions: Vec<Option<Decision>>,
 }
 
+impl Done {
+    /// Whether the limiter at this place admitted the request.
+    pub(super) fn admits(&self, place: usize) -> bool {
+        self.decisions.get(place).is_some_and(|told| told.is_some_and(|told| told.is_allowed()))
+    }
+}
+
 impl Away {
     pub(super) fn new(policy: &Policy, nodes: u64) -> Result<Self, SharedGateError> {
         let clock = SystemClock::new();
@@ -57,16 +63,12 @@ impl Away {
         self.clock.now()
     }
 
-    /// What the store admitted is taken here as well, as far as it fits: more than this node's part
-    /// leaves no debt.
-    pub(super) fn learn(&self, policy: &Policy, met: &[KeyMet], done: &script::Decided) {
-        if !done.allowed {
-            return;
-        }
+    /// What the store admitted, by the places of its limiters, is taken here as well, as far as it fits:
+    /// more than this node's part leaves no debt.
+    pub(super) fn learn(&self, policy: &Policy, met: &[KeyMet], admits: impl Fn(usize) -> bool) {
         for (place, mut local) in self.local(policy, met) {
-            let admitted = done.decisions.get(place).is_some_and(Decision::is_allowed);
             local.enforced = false;
-            if admitted {
+            if admits(place) {
                 self.memory.step(&[local], &self.clock, memory::Step::Decide);
             }
         }

@@ -57,6 +57,16 @@ impl Store {
         met: &[KeyMet],
         asked: Asked<'_>,
     ) -> Result<Decided, StoreError> {
+        self.step_by(met, asked, self.client.deadline()).await
+    }
+
+    /// The same by a deadline.
+    pub(super) async fn step_by(
+        &self,
+        met: &[KeyMet],
+        asked: Asked<'_>,
+        deadline: Instant,
+    ) -> Result<Decided, StoreError> {
         let limiters = self.limiters(met, asked.actual, asked.costs);
         if limiters.is_empty() {
             return Ok(Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now())));
@@ -66,14 +76,14 @@ impl Store {
             Some((key, time)) => (call.remembering(key, time), self.is_safe_twice(met, asked)),
             None => (call, false),
         };
-        self.decided(&limiters, call, twice).await
+        self.decided(&limiters, call, twice, deadline).await
     }
 
     /// Decides with a limiter that no rule of the policy names.
     pub(super) async fn ask(&self, limiter: Limiter<'_>) -> Result<Decided, StoreError> {
         let limiters = [limiter];
         let call = Call::new(&limiters, Step::Ask, None);
-        self.decided(&limiters, call, false).await
+        self.decided(&limiters, call, false, self.client.deadline()).await
     }
 
     /// Runs a call until it is decided, sending it `twice` if need be.
@@ -82,10 +92,14 @@ impl Store {
         limiters: &[Limiter<'_>],
         call: Call,
         twice: bool,
+        deadline: Instant,
     ) -> Result<Decided, StoreError> {
-        let deadline = self.client.deadline();
         let run = async |call: &Call| {
-            let reply = self.run(call, deadline, twice).await?;
+            let reply = match self.run(call, deadline, twice).await {
+                // It was kept in another layout, and nothing was done.
+                Err(StoreError::Refused(told)) if told.contains("WRONGTYPE") => Reply::Nil,
+                told => told?,
+            };
             call.answer(limiters, &reply).map_err(StoreError::from)
         };
         match run(&call).await? {
@@ -118,7 +132,8 @@ impl Store {
             && least.is_some_and(|least| least >= self.client.settings().timeout)
     }
 
-    fn limiters<'m>(
+    /// The limiters as the store is asked about them.
+    pub(super) fn limiters<'m>(
         &'m self,
         met: &'m [KeyMet],
         actual: &[u64],

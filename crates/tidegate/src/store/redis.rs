@@ -17,4 +17,4 @@ pub use audit::Finding;
 pub(crate) use client::Client;
 pub use error::StoreError;
 pub use event::StoreEvent;
-pub(crate) use keys::{answer_key, key_in, key_of};
+pub(crate) use keys::{answer_key, key_in, key_of, slot_of};

@@ -94,10 +94,7 @@ impl SharedGate {
                 return self.refused(met, refused);
             }
         }
-        match self.ask(met, id).await {
-            Ok(done) => self.answer(met, done),
-            Err(_) => self.without_store(met, id),
-        }
+        self.ask(met, id).await
     }
 
     /// Whether somebody waits for a limiter that can refuse this request.

@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use tidegate::{
-    Algorithm, Anchor, Limit, Micros, Mode, OnExcess, OnFull, OnStoreError, OverrideSpec, RuleSpec,
-    Spec, config,
+    Algorithm, Anchor, Layout, Limit, Micros, Mode, OnExcess, OnFull, OnStoreError, OverrideSpec,
+    RuleSpec, Spec, config,
 };
 
 /// Every `.toml` file of a folder beside this one, with its name and text.
@@ -68,6 +68,7 @@ fn full() -> Vec<RuleSpec> {
     let mut log = spec(Algorithm::SlidingLog, 100, "1s");
     log.resolution = Some(Micros::from_micros(250));
     log.max_memory = Some(64 << 10);
+    log.layout = Some(Layout::SortedSet);
     let mut windows = spec(Algorithm::SlidingWindow, 7, "250ms");
     (windows.buckets, windows.strict) = (Some(5), Some(true));
     windows.max_memory = Some(1 << 20);
@@ -102,6 +103,7 @@ fn full() -> Vec<RuleSpec> {
             .key(["user"])
             .hash_tag("user")
             .dedupe(Micros::from_millis(1_500))
+            .across_slots()
             .on_store_error(OnStoreError::Closed)
             .when("tenant", "acme")
             .when("*", "*")

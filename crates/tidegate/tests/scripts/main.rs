@@ -4,6 +4,7 @@
 mod script;
 mod server;
 mod several;
+mod undo;
 mod version_1;
 mod walk;
 mod walk_log;

@@ -4,7 +4,7 @@
 
 use crate::server::{Client, Server};
 use tidegate::script::{Answer, Call, Limiter, Reply, Step};
-use tidegate::{Algorithm, Micros, Outcome, Rule, Spec, Timestamp};
+use tidegate::{Algorithm, Layout, Micros, Outcome, Rule, Spec, Timestamp};
 
 fn rule(algorithm: Algorithm, limit: u64, window: Micros) -> Rule {
     Rule::new(Spec::new(algorithm, limit, window)).unwrap()
@@ -181,6 +181,96 @@ fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
         let told = client.step(&one(&key, &rule, 1), Step::Ask, None);
         assert!(matches!(told.decisions[0].outcome, Outcome::Deny { .. }), "{algorithm}: in debt");
         assert_eq!(remaining(100, 0), 20, "{algorithm}: there and back gives no credit");
+    }
+}
+
+/// A log of few units in a sorted set.
+fn sorted_set(limit: u64, window: Micros) -> Rule {
+    let mut spec = Spec::new(Algorithm::SlidingLog, limit, window);
+    spec.layout = Some(Layout::SortedSet);
+    Rule::new(spec).unwrap()
+}
+
+#[test]
+fn a_sorted_set_expires_to_the_millisecond_and_counts_two_requests_of_one_tick_twice() {
+    let server = Server::start();
+    let client = server.client();
+    let rule = sorted_set(3, Micros::from_millis(30));
+    let at = Some(Timestamp::from_micros(1_763_700_000_123_456));
+    let told = [(); 4].map(|()| client.step(&one("tick", &rule, 1), Step::Ask, at));
+    assert_eq!(told.map(|told| told.allowed), [true, true, true, false]);
+    assert_eq!(client.int(&["ZCARD", "tick"]), 4, "one for each, and one that says whose it is");
+
+    let hour = sorted_set(90, Micros::from_secs(3_600));
+    for unit in 0..90 {
+        let told = client.step(&one("hour", &hour, 1), Step::Ask, None);
+        let as_good_as_new = told.at.plus(told.decisions[0].reset_after).as_micros();
+        let expires_ms = client.int(&["PEXPIRETIME", "hour"]);
+        assert_eq!(expires_ms, as_good_as_new.div_ceil(1_000).cast_signed(), "unit {unit}");
+    }
+    client.step(&one("hour", &hour, 90), Step::Settle, None);
+    assert_eq!(client.int(&["EXISTS", "hour"]), 0, "all was given back");
+    assert!(client.step(&one("short", &rule, 1), Step::Ask, None).allowed);
+    assert!((0..1_000_000).any(|_| client.int(&["EXISTS", "short"]) == 0));
+}
+
+#[test]
+fn a_sorted_set_of_others_is_told_and_left_alone() {
+    let server = Server::start();
+    let client = server.client();
+    client.run(&[b"ZADD", b"foreign", b"1", b"one", b"2", b"two"]).unwrap();
+    for layout in [Layout::String, Layout::SortedSet] {
+        let mut spec = Spec::new(Algorithm::SlidingLog, 5, Micros::from_secs(1));
+        spec.layout = Some(layout);
+        let rule = Rule::new(spec).unwrap();
+        let limiters = one("foreign", &rule, 1);
+        let call = Call::new(&limiters, Step::Ask, None);
+        let reply = client.eval(&call.script, &call.keys, &call.args);
+        assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed));
+        let call = call.amending();
+        let reply = client.eval(&call.script, &call.keys, &call.args);
+        assert!(call.answer(&limiters, &reply).is_err());
+        assert_eq!(client.int(&["ZCARD", "foreign"]), 2);
+    }
+}
+
+/// Prints what either layout takes, for the guide: `cargo test -p tidegate --all-features --test scripts
+/// layouts_measured -- --nocapture`, in a release build for the time.
+#[test]
+fn layouts_measured() {
+    let server = Server::start();
+    let client = server.client();
+    let window = Micros::from_secs(3_600);
+    for limit in [10_u64, 100, 1_000, 10_000] {
+        let mut told = Vec::new();
+        for layout in [Layout::String, Layout::SortedSet] {
+            let mut spec = Spec::new(Algorithm::SlidingLog, limit, window);
+            spec.layout = Some(layout);
+            let rule = Rule::new(spec).unwrap();
+            let key = format!("{layout:?}:{limit}");
+            // Full, and an old unit leaves for each that comes.
+            let pause_us = window.as_micros() / limit + 1;
+            let at = |unit: u64| Timestamp::from_micros(1_763_700_000_000_000 + unit * pause_us);
+            for unit in 0..limit {
+                client.step(&one(&key, &rule, 1), Step::Ask, Some(at(unit)));
+            }
+            let turns = if crate::server::long() { 20_000 } else { 200 };
+            client.run(&[b"CONFIG", b"RESETSTAT"]).unwrap();
+            for unit in limit..limit + turns {
+                assert!(client.step(&one(&key, &rule, 1), Step::Ask, Some(at(unit))).allowed);
+            }
+            let stats = client.run(&[b"INFO", b"commandstats"]).unwrap();
+            let stats: String = redis::from_redis_value(stats).unwrap();
+            let of_script = stats.lines().find(|line| line.starts_with("cmdstat_evalsha")).unwrap();
+            let per_call = of_script.split("usec_per_call=").nth(1).unwrap();
+            let per_call = per_call.split(',').next().unwrap().to_owned();
+            let bytes = client.int(&["MEMORY", "USAGE", &key, "SAMPLES", "0"]);
+            println!(
+                "{layout:?} N={limit}: {bytes} bytes, {per_call} us of the server per decision"
+            );
+            told.push(bytes);
+        }
+        assert!(told[0] < told[1], "the string is the smaller one: {told:?}");
     }
 }
 

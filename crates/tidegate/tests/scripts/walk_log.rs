@@ -6,7 +6,7 @@
 use crate::server::{Client, Server, held, long};
 use testkit::traffic::Rng;
 use tidegate::script::{Limiter, Step};
-use tidegate::{Algorithm, Micros, Rule, Spec, Timestamp};
+use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
 
 /// A time of our days.
 const TODAY_US: u64 = 1_763_700_000_000_000;
@@ -17,6 +17,7 @@ struct Shape {
     resolution_us: u64,
     /// Most that passes between two requests.
     pause_us: u64,
+    layout: Layout,
     /// Whether the clock jumps, so that all units leave.
     pauses: bool,
 }
@@ -25,6 +26,7 @@ fn rule(shape: &Shape) -> Rule {
     let window = Micros::from_micros(shape.window_us);
     let mut spec = Spec::new(Algorithm::SlidingLog, shape.limit, window);
     spec.resolution = Some(Micros::from_micros(shape.resolution_us));
+    spec.layout = Some(shape.layout);
     Rule::new(spec).unwrap()
 }
 
@@ -75,10 +77,16 @@ fn walk(client: &Client, key: &str, shape: &Shape, steps: usize) -> i64 {
             assert_eq!(told.decisions, [decision], "{}", context());
         }
         if turn % 64 == 0 {
-            most_bytes = client.int(&["STRLEN", key]).max(most_bytes);
+            most_bytes = bytes(client, key, shape).max(most_bytes);
         }
     }
     most_bytes
+}
+
+/// What the log takes: bytes of the string, or members.
+fn bytes(client: &Client, key: &str, shape: &Shape) -> i64 {
+    let command = if shape.layout == Layout::String { "STRLEN" } else { "ZCARD" };
+    client.int(&[command, key])
 }
 
 #[test]
@@ -93,9 +101,23 @@ fn logs_of_many_entries_are_those_of_the_core() {
         (20_000, 1_000_000, 1, 300),
         (20_000, 60_000_000, 1, 10_000),
     ] {
-        let shape = Shape { limit, window_us, resolution_us, pause_us, pauses: true };
+        let layout = Layout::String;
+        let shape = Shape { limit, window_us, resolution_us, pause_us, layout, pauses: true };
         let most = walk(&client, &format!("log:{limit}:{window_us}"), &shape, steps);
         assert!(most > 1_000, "no ring was there: {most} bytes");
+    }
+}
+
+#[test]
+fn sorted_sets_of_many_members_are_those_of_the_core() {
+    let server = Server::start();
+    let client = server.client();
+    let steps = if long() { 100_000 } else { 4_000 };
+    for (limit, resolution_us, pause_us) in [(150, 1, 9_000), (1_000, 1_000, 1_500)] {
+        let (window_us, layout) = (1_000_000, Layout::SortedSet);
+        let shape = Shape { limit, window_us, resolution_us, pause_us, layout, pauses: true };
+        let most = walk(&client, &format!("set:{limit}"), &shape, steps);
+        assert!(most > 50, "few were there: {most} members");
     }
 }
 
@@ -106,6 +128,7 @@ fn a_log_that_never_pauses_for_ten_years_goes_on() {
     let client = server.client();
     let day_us = 86_400_000_000;
     let (window_us, pause_us) = (300 * day_us, 2 * day_us);
-    let shape = Shape { limit: 300, window_us, resolution_us: 1, pause_us, pauses: false };
+    let layout = Layout::String;
+    let shape = Shape { limit: 300, window_us, resolution_us: 1, pause_us, layout, pauses: false };
     assert!(walk(&client, "log:years", &shape, 8_000) > 1_000);
 }

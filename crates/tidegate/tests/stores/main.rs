@@ -1,6 +1,7 @@
 //! The gate over real stores: reached in every form, shared, slow or away, in a cluster.
 #![cfg(all(feature = "redis", not(loom)))]
 
+mod across;
 mod away;
 #[cfg(target_os = "linux")]
 mod clocks;

@@ -36,6 +36,10 @@ count = inside + cost
 if count > LAST then count = LAST end
 last = at
 
+-- @undo
+-- Units of a window that has ended are not given back to this one.
+if since < ends - W then cost = 0 end
+
 -- @give_back
 if ends > at then
   count = count + cost

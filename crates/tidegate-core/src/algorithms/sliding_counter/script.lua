@@ -42,6 +42,10 @@ end
 window, current, previous, last = number, cur + cost, prev, at
 if current > LAST then current = LAST end
 
+-- @undo
+-- Units of the window before count a share by now, and are not given back at the price of whole ones.
+if (since - since % W) / W < number then cost = 0 end
+
 -- @give_back
 if number <= window then
   local earlier = -cost - current

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use crate::algorithm::Room;
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
-use crate::rule::{DEFAULT_MAX_MEMORY, Spec, Word};
+use crate::rule::{DEFAULT_MAX_MEMORY, Layout, Spec, Word};
 use crate::scripted::Script;
 use crate::time::{Micros, Timestamp};
 use ring::{Entry, Ring};
@@ -21,6 +21,7 @@ pub struct SlidingLog {
     window: Micros,
     tick_us: u64,
     most_entries: u64,
+    layout: Layout,
 }
 
 /// The units admitted, one entry for all of one tick, oldest first.
@@ -69,6 +70,12 @@ impl State {
         self.ring.skip(index + usize::from(is_empty));
     }
 }
+
+/// The script where the log is a sorted set. What it is told, and tells, is that of the other.
+const SORTED_SET: Script =
+    Script { kind: 8, name: "sliding_log", text: include_str!("sorted_set.lua"), numbers: 5 };
+/// Bytes of the string in front of its entries, and of each entry.
+const STRING: (u64, u64) = (66, 10);
 
 /// Most units held at once: what is taken beyond that, in debt, is not counted.
 const MOST_HELD: u64 = 1 << 62;
@@ -145,12 +152,13 @@ impl Room for SlidingLog {
     type State = State;
     const SCRIPT: Script =
         Script { kind: 6, name: "sliding_log", text: include_str!("script.lua"), numbers: 5 };
-    const WORDS: &'static [Word] = &[Word::Resolution, Word::MaxMemory];
+    const WORDS: &'static [Word] = &[Word::Resolution, Word::Layout, Word::MaxMemory];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let tick_us = spec.resolution.map_or(1, Micros::as_micros);
         let most_entries = limit.min(window.as_micros().div_ceil(tick_us) + 1);
-        let room = Self { limit, window, tick_us, most_entries };
+        let layout = spec.layout.unwrap_or_default();
+        let room = Self { limit, window, tick_us, most_entries, layout };
         let max_memory = spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
         let bytes = room.most_heap_bytes();
         if bytes > max_memory {
@@ -226,6 +234,20 @@ impl Room for SlidingLog {
         [self.limit, self.window.as_micros(), self.tick_us, 0]
     }
 
+    fn script(&self) -> Script {
+        match self.layout {
+            Layout::String => Self::SCRIPT,
+            Layout::SortedSet => SORTED_SET,
+        }
+    }
+
+    fn most_stored_bytes(&self) -> u64 {
+        match self.layout {
+            Layout::String => STRING.0 + STRING.1 * self.most_entries,
+            Layout::SortedSet => 0,
+        }
+    }
+
     fn told(&self, _cost: u64) -> Vec<i64> {
         [self.limit, self.tick_us, self.most_entries].map(u64::cast_signed).to_vec()
     }
@@ -284,7 +306,7 @@ impl Room for SlidingLog {
     }
 
     fn same_shape(&self, old: &Self) -> bool {
-        (self.window, self.tick_us) == (old.window, old.tick_us)
+        (self.window, self.tick_us, self.layout) == (old.window, old.tick_us, old.layout)
     }
 
     fn heap_bytes(&self, state: &State) -> u64 {

@@ -170,6 +170,10 @@ else
 end
 left_units, left_entries = 0, 0
 
+-- @undo
+-- Units that have left are not given back to others.
+if since + tick - 1 - since % tick + W <= at then cost = 0 end
+
 -- @give_back
 local back = held - left_units
 if -cost < back then back = -cost end

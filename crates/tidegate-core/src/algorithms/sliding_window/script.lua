@@ -49,6 +49,10 @@ if after > 4294967295 then after = 4294967295 end
 counters = pack('<I4', after) .. counters
 newest, total, last = bucket, count + after - units, at
 
+-- @undo
+-- Units of a bucket that has left are not given back to others.
+if bucket - (since - since % width) / width >= span then cost = 0 end
+
 -- @give_back
 local owed = -cost
 for age = span - passed - 1, 0, -1 do

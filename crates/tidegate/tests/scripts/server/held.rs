@@ -100,6 +100,7 @@ impl<R: Room> Limiter for Of<R> {
                 (held.report(), takes || moves || begins)
             }
             Step::Peek => (held.peek(at), moves),
+            Step::Undo => panic!("the core undoes nothing: it never takes one by one"),
             Step::Settle => {
                 held.settle(at, cost, actual);
                 let began = actual > cost;

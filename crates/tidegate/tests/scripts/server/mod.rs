@@ -133,7 +133,11 @@ impl Client {
             }
             other => other,
         };
-        reply(answer.unwrap_or_else(|error| panic!("{error}")))
+        match answer {
+            // It was kept in another layout, and nothing was done.
+            Err(error) if error.to_string().contains("WRONGTYPE") => Reply::Nil,
+            told => reply(told.unwrap_or_else(|error| panic!("{error}"))),
+        }
     }
 
     /// One step, amending where that is needed.

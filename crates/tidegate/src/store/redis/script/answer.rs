@@ -35,6 +35,8 @@ pub enum Answer {
 pub struct Decided {
     /// Whether all limiters that are enforced admit the request.
     pub allowed: bool,
+    /// What the server's clock read.
+    pub now: Timestamp,
     /// The instant that counts: the server's clock, or the time of the last unit of a limiter that is
     /// ahead of it. Of several, the latest.
     pub at: Timestamp,
@@ -49,7 +51,14 @@ pub struct Decided {
 impl Decided {
     /// What comes of a step over no limiter.
     pub(crate) const fn nothing(at: Timestamp) -> Self {
-        Self { allowed: true, at, repeated: false, decisions: Vec::new(), told: Vec::new() }
+        Self {
+            allowed: true,
+            now: at,
+            at,
+            repeated: false,
+            decisions: Vec::new(),
+            told: Vec::new(),
+        }
     }
 }
 
@@ -148,7 +157,8 @@ impl Call {
         let allowed = heard.verdict.is_allowed() || !one.enforced;
         let (decision, told) = self.decision(one, &heard, self.id.step == Step::Ask)?;
         let (decisions, told) = (vec![decision], vec![told]);
-        Some(Decided { allowed, at: heard.at, repeated: false, decisions, told })
+        let Heard { now, at, .. } = heard;
+        Some(Decided { allowed, now, at, repeated: false, decisions, told })
     }
 
     fn among_others(&self, all: &[Limiter<'_>], reply: &Reply) -> Option<Decided> {

@@ -19,6 +19,9 @@ pub enum Step {
     /// Gives back what the cost, which was taken, is above what each request turned out to cost, or
     /// takes what it is below, even into debt; with figures. A refund is what turned out to cost nothing.
     Settle,
+    /// Gives back the cost that an earlier step took, as far as it still counts and nothing else is
+    /// given back in its place; with figures. A queue gives nothing back.
+    Undo,
 }
 
 /// One limiter of a step: its key, its rule, and what the request costs it.
@@ -64,6 +67,7 @@ impl<'a> Limiter<'a> {
         let limited = |units: u64| units.min(Timestamp::MAX.as_micros()).cast_signed();
         match step {
             Step::Settle => limited(self.actual) - limited(self.cost),
+            Step::Undo => -limited(self.cost),
             Step::Decide | Step::Ask | Step::Peek => limited(self.cost),
         }
     }
@@ -96,6 +100,10 @@ fn head(question: &Question) -> [u8; HEAD] {
     head
 }
 
+fn decimal(at: Timestamp) -> Vec<u8> {
+    at.as_micros().to_string().into_bytes()
+}
+
 /// A script, and what it is called with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
@@ -117,6 +125,22 @@ impl Call {
     /// The time is the server's; or `at`, for a replay. Then nothing expires.
     #[must_use]
     pub fn new(limiters: &[Limiter<'_>], step: Step, at: Option<Timestamp>) -> Self {
+        Self::made(limiters, step, at, None)
+    }
+
+    /// [`Step::Undo`] of a step that took the cost of all these limiters when the clock read `since`. Where
+    /// a rule has changed meanwhile, nothing is given back.
+    #[must_use]
+    pub fn undo(limiters: &[Limiter<'_>], since: Timestamp, at: Option<Timestamp>) -> Self {
+        Self::made(limiters, Step::Undo, at, Some(since))
+    }
+
+    fn made(
+        limiters: &[Limiter<'_>],
+        step: Step,
+        at: Option<Timestamp>,
+        since: Option<Timestamp>,
+    ) -> Self {
         let kinds = limiters.iter().filter_map(|one| one.question(step));
         let kinds = kinds.fold(0, |kinds, question| kinds | 1 << question.script.kind);
         let form = if limiters.len() == 1 { Form::One } else { Form::Several };
@@ -127,7 +151,7 @@ impl Call {
         if form == Form::Several {
             args.push(enforced.clone());
         }
-        args.extend(at.map(|at| at.as_micros().to_string().into_bytes()));
+        args.extend([since, at].into_iter().flatten().map(decimal));
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
         Self { script: script(id), keys, args, id, enforced }
     }
@@ -168,6 +192,6 @@ impl Call {
     /// Forgets limiters: they begin as new. The answer is a number, of those that there were.
     #[must_use]
     pub fn reset(keys: Vec<Vec<u8>>) -> (Script, Vec<Vec<u8>>) {
-        (Script::new("return redis.call('DEL', unpack(KEYS))".to_owned()), keys)
+        (Script::new("return redis.call('UNLINK', unpack(KEYS))".to_owned()), keys)
     }
 }

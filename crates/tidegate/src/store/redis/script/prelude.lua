@@ -26,8 +26,15 @@ local v = call('GETRANGE', key, '0', '225')
 if v == '' then v = false end
 
 -- @fetch_any
-local v = call('GETRANGE', key, '0', '4199')
-if v == '' then v = false end
+local v = call('TYPE', key).ok
+if v == 'string' then
+  v = call('GETRANGE', key, '0', '4199')
+  if v == '' then v = false end
+elseif v == 'zset' then
+  v = call('ZRANGE', key, '0', '0')[1]
+elseif v == 'none' then
+  v = false
+end
 
 -- @keep
 if gone <= at then
@@ -81,6 +88,12 @@ end
 
 -- @expire_given
 
+-- @since
+local since = tonumber(ARGV[#ARGV])
+
+-- @since_given
+local since = tonumber(ARGV[#ARGV - 1])
+
 -- @muldiv
 -- a * b / c in whole numbers, and the remainder; a and b below 2^53, c below 2^52.
 local function muldiv(a, b, c)
@@ -122,7 +135,7 @@ local function amend(key, v, arg)
   local settle = old[kind]
   if not settle then return nil end
   local at, same, used = settle(key, v, kind == kind2, sub(arg, 1, 22), N, W, a, b, N2, W2, a2, b2)
-  if same ~= nil then return same, same and kind ~= LOG end
+  if same ~= nil then return same, same and not in_parts[kind] end
   return charge[kind2](key, arg, at, used), true
 end
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidegate_core::{Algorithm, Micros, Rule, Spec};
+use tidegate_core::{Algorithm, Layout, Micros, Rule, Spec};
 
 use super::call::Step;
 use super::known::{Form, Id};
@@ -41,9 +41,11 @@ impl Room {
     fn all(kinds: u32) -> Vec<Self> {
         let window = Micros::from_secs(1);
         let specs = Algorithm::ALL.iter().map(|algorithm| Spec::new(*algorithm, 1, window));
+        let mut sorted_set = Spec::new(Algorithm::SlidingLog, 1, window);
+        sorted_set.layout = Some(Layout::SortedSet);
         let mut closed = Spec::new(Algorithm::FixedWindow, 0, window);
         closed.window = None;
-        let scripts = specs.chain([closed]).filter_map(|spec| {
+        let scripts = specs.chain([sorted_set, closed]).filter_map(|spec| {
             let script = Rule::new(spec).ok()?.question(0)?.script;
             Some(Self { kind: script.kind, text: script.text })
         });
@@ -107,7 +109,7 @@ impl Room {
         format!(
             "[{}] = function(key, arg, now, used)\n\
              local v, moved, full, replaced, expires, value, gone = false, false, true, false, -1\n{}{}{}{}\
-             if used > 0 then\n{}end\n{}return head .. value\nend,\n",
+             if used > 0 then\n{}end\n{}{}return head .. value\nend,\n",
             self.kind,
             self.part("rule"),
             "cost = used\n",
@@ -115,6 +117,7 @@ impl Room {
             self.look(),
             self.part("take"),
             self.part("keep"),
+            self.part("carry"),
         )
     }
 }
@@ -139,7 +142,7 @@ impl Maker {
     fn fetch(&self, room: Room) -> &'static str {
         match (self.id.form, room.in_parts()) {
             (Form::Amending, _) => paragraph(PRELUDE, "fetch_any"),
-            (_, true) => paragraph(PRELUDE, "fetch_beginning"),
+            (_, true) => room.part_or("fetch", paragraph(PRELUDE, "fetch_beginning")),
             (_, false) => paragraph(PRELUDE, "fetch"),
         }
     }
@@ -177,7 +180,7 @@ impl Maker {
 
     fn decide(&self, room: Room) -> String {
         match self.id.step {
-            Step::Settle => String::new(),
+            Step::Settle | Step::Undo => String::new(),
             Step::Decide | Step::Ask | Step::Peek => {
                 format!("if cost > 0 then\n{}end\n", room.part("decide"))
             }
@@ -193,13 +196,17 @@ impl Maker {
                 "local takes = cost > 0 or (cost < 0 and v)\n\
                  if cost > 0 then\n{take}elseif takes then\n{back}end\n"
             ),
+            Step::Undo => format!(
+                "if v then\n{}end\nlocal takes = cost < 0 and v\nif takes then\n{back}end\n",
+                room.part("undo")
+            ),
             Step::Decide | Step::Ask => {
                 format!("local takes = {takes} and cost > 0\nif takes then\n{take}end\n")
             }
         };
         let moved = match self.id.step {
             Step::Decide | Step::Ask => "moved",
-            Step::Peek | Step::Settle => "(moved and v)",
+            Step::Peek | Step::Settle | Step::Undo => "(moved and v)",
         };
         let tell = if self.id.step == Step::Decide { "told = ''\n" } else { room.tell() };
         format!(
@@ -220,7 +227,8 @@ impl Maker {
 
     fn whole(&self, body: &str) -> String {
         let (names, clock) = (paragraph(PRELUDE, "names"), self.prelude("clock"));
-        format!("{names}{}{clock}{body}", self.helpers(body))
+        let since = if self.id.step == Step::Undo { self.prelude("since") } else { "" };
+        format!("{names}{}{clock}{since}{body}", self.helpers(body))
     }
 
     fn one(&self) -> String {
@@ -230,7 +238,7 @@ impl Maker {
             Step::Ask => {
                 "if takes and at == now then return told end\nreturn {verdict, now, at, told}\n"
             }
-            Step::Peek | Step::Settle => "return {verdict, now, at, told}\n",
+            Step::Peek | Step::Settle | Step::Undo => "return {verdict, now, at, told}\n",
         };
         let (look, finish) = (self.look(*room), self.finish(*room, "verdict == 0"));
         self.whole(&format!("local key, arg = KEYS[1], ARGV[1]\n{look}{finish}{tell}"))
@@ -269,7 +277,7 @@ impl Maker {
         }
         let remember = match self.id.step {
             Step::Peek => paragraph(PRELUDE, "remember_peek"),
-            Step::Decide | Step::Ask | Step::Settle => self.prelude("remember"),
+            Step::Decide | Step::Ask | Step::Settle | Step::Undo => self.prelude("remember"),
         };
         format!("{remember}{}", paragraph(PRELUDE, "first_answer"))
     }
@@ -277,10 +285,11 @@ impl Maker {
     fn amend(&self) -> String {
         let old: String = self.rooms.iter().map(|room| room.settle_old()).collect();
         let charge: String = self.rooms.iter().map(|room| room.charge()).collect();
-        let log = self.rooms.iter().find(|room| room.in_parts()).map_or(0, |room| room.kind);
+        let in_parts = self.rooms.iter().filter(|room| room.in_parts());
+        let in_parts: String = in_parts.map(|room| format!("[{}] = true, ", room.kind)).collect();
         let amend = paragraph(PRELUDE, "amend");
         format!(
-            "local LOG = {log}\nlocal old = {{\n{old}}}\nlocal charge = {{\n{charge}}}\n{amend}"
+            "local in_parts = {{{in_parts}}}\nlocal old = {{\n{old}}}\nlocal charge = {{\n{charge}}}\n{amend}"
         )
     }
 }

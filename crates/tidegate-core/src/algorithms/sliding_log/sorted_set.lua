@@ -1,0 +1,199 @@
+-- Sliding log as a sorted set, which other tools can read: a member for each request that took units, its
+-- score the time it counts as of, its text `total:units:time`. The total is that of all units through this
+-- one since the set was last empty, so that no two members are the same. In front of them, at minus infinity,
+-- stands what every state begins with, and by how much a clock that went back has moved all times.
+--
+-- `v` is that first member; and where a state was carried over from another rule and is not in the store yet
+-- (`replaced`), its one entry as well.
+
+-- @fetch
+local v = call('ZRANGE', key, '0', '0')[1] or false
+
+-- @rule
+local head, cost, W, N, tick = unpack('<c22dddd', arg)
+
+-- @load
+-- The text of a member. Of members with one score the order is that of their text.
+local function member(digits, total, units, time)
+  return digits('%016d:%d:%d', total, units, time)
+end
+-- The entry of a rank (from 1, or from the end): when it leaves, its total, its units, when they were taken.
+local function entry(call, digits, key, W, shift, rank)
+  rank = digits('%d', rank)
+  local found = call('ZRANGE', key, rank, rank, 'WITHSCORES')
+  local total, units, time = string.match(found[1], '^(%d+):(%d+):(%d+)$')
+  return found[2] - shift + W, total + 0, units + 0, time - shift
+end
+local shift, entries, forgotten, held, newest, last = 0, 0, 0, 0, 0, 0
+local oldest, oldest_total = 0, 0
+-- What is to be written: how many of the oldest entries go, and what comes, each a score and a member.
+local drop, added = 0, {}
+if v and replaced then
+  newest, held, last = unpack('<ddd', v, 23)
+  if held > 0 then
+    oldest, oldest_total, entries = newest, held, 1
+    added = {newest - W, member(digits, held, held, last)}
+  end
+elseif v then
+  shift = unpack('<d', v, 23)
+  entries = call('ZCARD', key) - 1
+  local units, _
+  oldest, oldest_total, units = entry(call, digits, key, W, shift, 1)
+  newest, held, _, last = entry(call, digits, key, W, shift, -1)
+  forgotten = oldest_total - units
+  held = held - forgotten
+end
+-- What the entry of an index (from 0) says: when it leaves, and the units held through it.
+local function look(entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, index)
+  if index == 0 then return oldest, oldest_total - forgotten end
+  local leaves, total = entry(call, digits, key, W, shift, index + 1)
+  return leaves, total - forgotten
+end
+-- The index of the entry that holds the nth oldest unit: it is one of the first n.
+local function find(
+  look, entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, entries, nth)
+  local low, high = 0, entries - 1
+  if nth - 1 < high then high = nth - 1 end
+  while low < high do
+    local middle = low + (high - low - (high - low) % 2) / 2
+    local _, through =
+      look(entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, middle)
+    if through >= nth then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+-- @rewind
+shift, oldest, newest = shift + (last - now), oldest - (last - now), newest - (last - now)
+
+-- @view
+local left_units, left_entries = 0, 0
+if entries > 0 and newest <= at then
+  left_units, left_entries = held, entries
+elseif entries > 0 and oldest <= at then
+  left_entries = call('ZCOUNT', key, '-inf', digits('%d', at - W + shift)) - 1
+  local _, through =
+    look(entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, left_entries - 1)
+  left_units = through
+end
+
+-- @decide
+if cost > N then
+  verdict = 2
+elseif held - left_units + cost > N then
+  verdict = 1
+end
+
+-- @take
+local before, leaves = held - left_units, at + tick - 1 - at % tick + W
+drop, forgotten = left_entries, forgotten + left_units
+-- Entries stay in order also where the clock went back to the middle of a tick.
+if left_entries < entries then
+  if leaves < newest then leaves = newest end
+else
+  shift, forgotten = 0, 0
+end
+held = before + cost
+if held > 4294967295 then held = 4294967295 end
+if forgotten + held > LAST then
+  -- Totals begin anew: what counts is one entry, which leaves with what is taken now.
+  drop, forgotten, before, left_entries = entries, 0, 0, entries
+end
+added[#added + 1] = leaves - W + shift
+added[#added + 1] = member(digits, forgotten + held, held - before, at + shift)
+if left_entries == entries then oldest, oldest_total = leaves, forgotten + held end
+newest, last, entries = leaves, at, entries - left_entries + 1
+left_units, left_entries = 0, 0
+
+-- @undo
+-- Units that have left are not given back to others.
+if since + tick - 1 - since % tick + W <= at then cost = 0 end
+
+-- @give_back
+local back = held - left_units
+if -cost < back then back = -cost end
+if back > 0 then
+  -- The first entry that keeps a unit.
+  local index = entries
+  if left_units + back < held then
+    index = find(look, entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, entries,
+      left_units + back + 1)
+  end
+  -- Those that have left are kept, for a clock that goes back a little: their totals grow by what is given
+  -- back. Those that had left by the last unit count at no reading.
+  local kept, dropped_units = 0, 0
+  for rank = left_entries, 1, -1 do
+    local leaves, total, units, time = entry(call, digits, key, W, shift, rank)
+    if leaves <= last or kept == 4096 then
+      dropped_units = total - forgotten
+      break
+    end
+    if index == entries and kept == 0 then newest = leaves end
+    kept = kept + 1
+    added[#added + 1] = leaves - W + shift
+    added[#added + 1] = member(digits, total + back, units, time + shift)
+  end
+  drop = index
+  if index < entries then
+    local leaves, total, units, time, rest = newest, held, held, last, 0
+    if replaced then added = {} else
+      leaves, total, units, time = entry(call, digits, key, W, shift, index + 1)
+    end
+    rest = total - forgotten - left_units - back
+    if rest < units or replaced then
+      drop = index + 1
+      added[#added + 1] = leaves - W + shift
+      added[#added + 1] = member(digits, total, rest, time + shift)
+    end
+  end
+  entries, held = entries - index + kept, held - back - dropped_units
+  forgotten = forgotten + dropped_units + back
+  left_units, left_entries = left_units - dropped_units, kept
+end
+
+-- @keep
+value = pack('<d', shift)
+gone = 0
+if held > 0 then gone = newest end
+
+-- @carry
+value = pack('<ddd', newest, held, last)
+
+-- @in_parts
+true
+
+-- @parts
+if replaced then
+  call('DEL', key)
+elseif drop > 0 then
+  call('ZREMRANGEBYRANK', key, '1', digits('%d', drop))
+end
+if moved or replaced or not v or sub(v, 23) ~= value then
+  if v and not replaced then call('ZREMRANGEBYRANK', key, '0', '0') end
+  call('ZADD', key, '-inf', head .. value)
+end
+for pair = 1, #added, 2 do call('ZADD', key, digits('%d', added[pair]), added[pair + 1]) end
+
+-- @tell
+local counted, over, over_leaves, newest_leaves = held - left_units, 0, 0, 0
+if verdict == 1 then
+  over = counted + cost - N
+  local index = left_entries
+  if left_units + over > 1 then
+    index = find(look, entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, entries,
+      left_units + over)
+  end
+  over_leaves = look(entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, index)
+end
+if entries > 0 then newest_leaves = newest end
+told = pack('<ddddd', counted, over, over_leaves, newest_leaves, last)
+
+-- @old
+local cost, tick = 0, a
+
+-- @used
+used = held - left_units
+nothing = N == 0 and used == 0
+
+-- @refit
+v = head2 .. pack('<d', shift)

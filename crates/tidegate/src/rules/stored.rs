@@ -1,0 +1,217 @@
+//! What rules can not be where their limiters live in a store, though each is sound alone.
+//!
+//! In a cluster, limiters are decided in one step only where their keys share a slot. Rules of which a
+//! descriptor can meet two, apart, must say that they may be taken one after the other.
+
+use tidegate_core::{Algorithm, Micros, Rule, Spec};
+
+use super::error::{Place, PolicyError, PolicyErrors, Problem};
+use super::policy::Policy;
+use super::rule::PolicyRule;
+use super::spec::{Mode, OnExcess};
+use crate::store::StoreSettings;
+
+/// The largest value that a store holds for one key: 512 MB, as Redis has it unless set otherwise.
+const MOST_VALUE_BYTES: u64 = 512 << 20;
+
+impl Policy {
+    /// Whether the limiters of these rules can live in a store.
+    ///
+    /// # Errors
+    /// All that can not be. A log that could outgrow one value of the store; in a cluster, rules that one
+    /// descriptor can meet though their keys may live in different slots, unless both say `across_slots`;
+    /// and rules that say so, and remember answers or let requests wait.
+    pub fn fits(&self, store: &StoreSettings) -> Result<(), PolicyErrors> {
+        let rules = self.rules();
+        let mut errors = Vec::new();
+        for (number, rule) in rules.iter().enumerate() {
+            let mut add = |place, problem| {
+                let name = rule.name().to_owned();
+                errors.push(PolicyError { rule: number, name, place, problem });
+            };
+            for variant in 0..rule.variants() {
+                if let Some(problem) = too_large(rule.variant(variant)) {
+                    add(variant.checked_sub(1).map_or(Place::Rule, Place::Override), problem);
+                }
+            }
+            if store.url.is_cluster() {
+                alone_across(rule).for_each(|problem| add(Place::Rule, problem));
+                let apart = rules.iter().take(number).enumerate();
+                let apart = apart.filter_map(|(earlier, other)| across(earlier, other, rule));
+                // One other is enough to show what is missing.
+                apart.take(1).for_each(|problem| add(Place::Rule, problem));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(PolicyErrors(errors)) }
+    }
+}
+
+fn too_large(rule: &Rule) -> Option<Problem> {
+    let bytes = rule.most_stored_bytes();
+    (bytes > MOST_VALUE_BYTES).then(|| {
+        let resolution = fitting_resolution(rule.spec());
+        Problem::TooLargeForStore { bytes, resolution }
+    })
+}
+
+/// The finest resolution, of those that a person would write, with which a log fits.
+fn fitting_resolution(spec: &Spec) -> Micros {
+    let fits = |resolution: &Micros| {
+        let mut coarser = *spec;
+        coarser.resolution = Some(*resolution);
+        Rule::new(coarser).is_ok_and(|rule| rule.most_stored_bytes() <= MOST_VALUE_BYTES)
+    };
+    let powers = (0..14).map(|power| 10_u64.pow(power));
+    let nice = powers.flat_map(|power| [1, 2, 5].map(|digit| Micros::from_micros(digit * power)));
+    nice.into_iter().find(fits).unwrap_or(spec.window.unwrap_or_default())
+}
+
+/// What a rule can not have that is taken slot by slot, and given back when another refuses.
+fn alone_across(rule: &PolicyRule) -> impl Iterator<Item = Problem> {
+    let spec = rule.spec();
+    let remembers = spec.dedupe.is_some().then_some(Problem::DedupeAcrossSlots);
+    let waits = (spec.on_excess != OnExcess::Reject).then_some(Problem::WaitAcrossSlots);
+    remembers.into_iter().chain(waits).filter(|_| spec.across_slots)
+}
+
+/// What is wrong where one descriptor can meet both rules, and their keys need not share a slot.
+fn across(number: usize, earlier: &PolicyRule, later: &PolicyRule) -> Option<Problem> {
+    let tagged_alike =
+        earlier.spec().hash_tag.is_some() && earlier.spec().hash_tag == later.spec().hash_tag;
+    if tagged_alike || !can_meet(earlier, later) {
+        return None;
+    }
+    let name = earlier.name().to_owned();
+    let are_queues = |rule: &PolicyRule| rule.spec().spec.algorithm == Algorithm::LeakyQueue;
+    if are_queues(earlier) && are_queues(later) {
+        return Some(Problem::QueuesAcrossSlots { earlier: number, name });
+    }
+    let both_say = earlier.spec().across_slots && later.spec().across_slots;
+    (!both_say).then_some(Problem::AcrossSlots { earlier: number, name })
+}
+
+/// Whether some descriptor matches both rules. Where it is not plain that none does, one may.
+fn can_meet(one: &PolicyRule, other: &PolicyRule) -> bool {
+    let counts = |rule: &PolicyRule| {
+        let limits = (0..rule.variants()).any(|variant| !rule.variant(variant).is_unlimited());
+        rule.mode() != Mode::Off && limits
+    };
+    one.domain() == other.domain()
+        && counts(one)
+        && counts(other)
+        && one.when_agrees(other)
+        && names_agree(one, other)
+}
+
+/// Whether a descriptor can have the entries that both rules ask for.
+fn names_agree(one: &PolicyRule, other: &PolicyRule) -> bool {
+    let has_all = |exact: &[&str], asked: &[&str]| asked.iter().all(|name| exact.contains(name));
+    let (ours, theirs) = (one.entry_names(), other.entry_names());
+    match (one.spec().exact, other.spec().exact) {
+        (true, true) => ours == theirs,
+        (true, false) => has_all(&ours, &theirs),
+        (false, true) => has_all(&theirs, &ours),
+        (false, false) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RuleSpec, StoreUrl};
+
+    fn settings(url: &str) -> StoreSettings {
+        StoreSettings::new(url.parse::<StoreUrl>().unwrap())
+    }
+
+    fn rule(name: &str) -> RuleSpec {
+        RuleSpec::new(name, Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(1)))
+    }
+
+    fn queue(name: &str) -> RuleSpec {
+        RuleSpec::new(name, Spec::new(Algorithm::LeakyQueue, 10, Micros::from_secs(1)))
+    }
+
+    /// What is told of rules in a cluster; nothing is told of them on one server.
+    fn told(rules: &[RuleSpec]) -> String {
+        let policy = Policy::new(rules.to_vec()).unwrap();
+        assert_eq!(policy.fits(&settings("redis://a")), Ok(()));
+        match policy.fits(&settings("redis+cluster://a")) {
+            Ok(()) => String::new(),
+            Err(errors) => errors.to_string(),
+        }
+    }
+
+    #[test]
+    fn rules_that_meet_across_slots_are_told_unless_they_may() {
+        let (one, all) = (rule("one").key(["user"]), rule("all"));
+        let both = told(&[one.clone(), all.clone()]);
+        assert!(both.starts_with("rule 2 (`all`)") && both.contains("rule `one`"), "{both}");
+        assert!(both.contains("`hash_tag`") && both.contains("`across_slots = true`"), "{both}");
+        assert!(told(&[one.clone().across_slots(), all.clone()]).contains("rule 2"));
+        assert_eq!(told(&[one.clone().across_slots(), all.clone().across_slots()]), "");
+        assert_eq!(told(&[one.clone(), all.in_domain("another")]), "");
+        assert_eq!(told(&[one.clone(), rule("off").mode(Mode::Off)]), "");
+        let open = RuleSpec::new("open", Spec::unlimited(Algorithm::TokenBucket));
+        assert_eq!(told(&[one, open]), "");
+    }
+
+    #[test]
+    fn rules_with_one_tag_share_a_slot_and_others_do_not() {
+        let tagged = |name: &str, tag: &str| rule(name).key(["user", "ip"]).hash_tag(tag);
+        assert_eq!(told(&[tagged("a", "user"), tagged("b", "user")]), "");
+        assert!(told(&[tagged("a", "user"), tagged("b", "ip")]).contains("rule 2"));
+        assert!(told(&[tagged("a", "user"), rule("b").key(["user"])]).contains("rule 2"));
+    }
+
+    #[test]
+    fn rules_that_no_descriptor_meets_together_are_let_be() {
+        let when = |name: &str, value: &str| rule(name).when("path", value).key(["user"]);
+        assert_eq!(told(&[when("a", "x"), when("b", "y")]), "");
+        assert_eq!(told(&[when("a", "x*"), when("b", "y*")]), "");
+        assert_eq!(told(&[when("a", "x*"), when("b", "yx")]), "");
+        for (one, other) in [("x", "x"), ("x*", "xy"), ("xy*", "x*"), ("*", "x")] {
+            assert!(!told(&[when("a", one), when("b", other)]).is_empty(), "{one} {other}");
+        }
+        let exact = |name: &str, key: &[&str]| rule(name).key(key.to_vec()).exact();
+        assert_eq!(told(&[exact("a", &["user"]), exact("b", &["user", "ip"])]), "");
+        assert_eq!(told(&[exact("a", &["user"]), rule("b").key(["user", "ip"])]), "");
+        assert_eq!(told(&[rule("b").key(["ip"]), exact("a", &["user"])]), "");
+        assert!(!told(&[exact("a", &["user"]), exact("b", &["user"])]).is_empty());
+        assert!(!told(&[exact("a", &["user", "ip"]), rule("b").key(["ip"])]).is_empty());
+    }
+
+    #[test]
+    fn two_queues_can_not_meet_across_slots_whatever_they_say() {
+        let queues = ["a", "b"].map(|name| queue(name).key([name]).across_slots());
+        assert!(told(&queues).contains("gives nothing back"), "{}", told(&queues));
+        assert_eq!(told(&[queue("a").across_slots(), rule("b").across_slots()]), "");
+    }
+
+    #[test]
+    fn a_rule_across_slots_neither_remembers_nor_lets_wait() {
+        let across = || rule("a").across_slots();
+        let wait = OnExcess::Wait { wait: Micros::from_secs(1), max_waiters: 1 };
+        let both = told(&[across().dedupe(Micros::from_secs(1)).on_excess(wait)]);
+        assert!(both.contains("no `dedupe`") && both.contains("`on_excess"), "{both}");
+        let tagged = rule("a").key(["user"]).hash_tag("user");
+        assert_eq!(told(&[tagged.dedupe(Micros::from_secs(1)).on_excess(wait)]), "");
+        assert_eq!(told(&[across()]), "");
+    }
+
+    #[test]
+    fn a_log_larger_than_a_value_of_the_store_is_told_with_what_fits() {
+        let mut spec = Spec::new(Algorithm::SlidingLog, 60_000_000, Micros::from_secs(60));
+        spec.max_memory = Some(1 << 40);
+        let fits = |spec| {
+            let policy = Policy::new(vec![RuleSpec::new("log", spec)]).unwrap();
+            policy.fits(&settings("redis://a")).map_err(|errors| errors.to_string())
+        };
+        let told = fits(spec).unwrap_err();
+        assert!(told.contains("600000066 bytes") && told.contains("\"2us\""), "{told}");
+        spec.resolution = Some(Micros::from_micros(2));
+        assert_eq!(fits(spec), Ok(()));
+        (spec.resolution, spec.layout) = (None, Some(tidegate_core::Layout::SortedSet));
+        assert_eq!(fits(spec), Ok(()));
+    }
+}

@@ -1,0 +1,309 @@
+//! One request whose limiters live in several slots of a cluster: one step for each slot, all or nothing.
+//!
+//! The slots are asked one after the other, from the smallest N/W upward, for that one is the likeliest to
+//! refuse. What was taken before a refusal is given back, in one step for each slot. So no limit is ever
+//! passed: units are there before the next slot is asked, and only what still counts is given back. But
+//! between the two others are refused units that nobody uses in the end. What is not given back, because the
+//! store or this process went away, counts until it leaves by itself.
+//!
+//! No rule here remembers its answers or lets requests wait: what was given back would be told to have been
+//! admitted, and who asks again and again would hold units in passing each time. Both are refused at load.
+
+use std::cmp::Ordering;
+
+use tidegate_core::{Algorithm, Decision, Limit, Micros, Rule, Timestamp};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use super::KeyMet;
+use super::away::Done;
+use super::step::{Asked, Store};
+use crate::answer::Standing;
+use crate::store::redis::script::{self, Answer, Call, Reply, Step};
+use crate::store::redis::{Client, StoreError, slot_of};
+
+/// The limiters of a request that live in one slot, by their places in the request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    places: Vec<usize>,
+    when: When,
+}
+
+/// When a part is asked: what can not be given back comes behind what can, and what never refuses last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum When {
+    /// By its smallest rate.
+    ByRate(Rate),
+    Queue,
+    Shadow,
+}
+
+/// N/W.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rate {
+    limit: u64,
+    window: Micros,
+}
+
+impl Rate {
+    fn of(rule: &Rule) -> Self {
+        let limit = match rule.spec().limit {
+            Limit::Units(units) => units,
+            Limit::Unlimited => u64::MAX,
+        };
+        Self { limit, window: rule.spec().window.unwrap_or(Micros::from_micros(1)) }
+    }
+
+    /// The product of this limit and the other's window.
+    const fn times(self, other: Self) -> u128 {
+        self.limit as u128 * other.window.as_micros() as u128
+    }
+}
+
+impl Ord for Rate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.times(*other).cmp(&other.times(*self))
+    }
+}
+
+impl PartialOrd for Rate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A request that got no answer, and what of it was taken by then: given back when this is dropped.
+pub(super) struct Unanswered {
+    pub(super) error: StoreError,
+    pub(super) taken: Taken,
+}
+
+/// What was taken from the slots so far; given back when this is dropped, also where nobody waits for the
+/// answer any more.
+pub(super) struct Taken {
+    client: Client,
+    steps: Vec<(Vec<usize>, Call)>,
+}
+
+/// What became of a step that gives back.
+type Given = (Vec<usize>, Call, Result<Reply, StoreError>);
+
+impl Taken {
+    pub(super) const fn nothing(client: Client) -> Self {
+        Self { client, steps: Vec::new() }
+    }
+
+    /// It stays taken.
+    pub(super) fn keep(mut self) {
+        self.steps.clear();
+    }
+
+    /// Begins to give back, which goes on whoever waits for it.
+    fn give_back(&mut self) -> Option<JoinHandle<Vec<Given>>> {
+        let (client, steps) = (self.client.clone(), std::mem::take(&mut self.steps));
+        let runtime = Handle::try_current().ok().filter(|_| !steps.is_empty())?;
+        Some(runtime.spawn(async move {
+            let mut given = Vec::with_capacity(steps.len());
+            for (places, call) in steps {
+                let reply = client.run(&call.script, &call.keys, &call.args, client.deadline());
+                let reply = reply.await;
+                given.push((places, call, reply));
+            }
+            given
+        }))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // Nobody waits for it.
+        let _ = self.give_back();
+    }
+}
+
+impl Store {
+    /// The limiters by slot, in the order in which they are asked; nothing where one step over all will do.
+    pub(super) fn parts(&self, met: &[KeyMet]) -> Vec<Part> {
+        if !self.client.settings().url.is_cluster() || met.len() < 2 {
+            return Vec::new();
+        }
+        let mut slots: Vec<(u16, Vec<usize>)> = Vec::new();
+        for (place, one) in met.iter().enumerate() {
+            let slot = slot_of(&one.print);
+            match slots.iter_mut().find(|(known, _)| *known == slot) {
+                Some((_, places)) => places.push(place),
+                None => slots.push((slot, vec![place])),
+            }
+        }
+        if slots.len() < 2 {
+            return Vec::new();
+        }
+        let part = |(_, places): (u16, Vec<usize>)| Part { when: self.when(met, &places), places };
+        let mut parts: Vec<_> = slots.into_iter().map(part).collect();
+        parts.sort_by_key(|part| part.when);
+        parts
+    }
+
+    fn when(&self, met: &[KeyMet], places: &[usize]) -> When {
+        let here = || places.iter().filter_map(|place| met.get(*place));
+        let rule = |one: &KeyMet| Some(self.policy.rules().get(one.rule)?.variant(one.variant));
+        let is_queue = |rule: &Rule| rule.spec().algorithm == Algorithm::LeakyQueue;
+        let smallest = here().filter(|one| one.enforced).filter_map(rule).map(Rate::of).min();
+        match smallest {
+            None => When::Shadow,
+            Some(_) if here().filter_map(rule).any(is_queue) => When::Queue,
+            Some(rate) => When::ByRate(rate),
+        }
+    }
+
+    /// Whether these parts may be taken one after the other.
+    ///
+    /// # Errors
+    /// A rule does not say so, or more than one part could not be given back.
+    fn may_be_apart(&self, met: &[KeyMet], parts: &[Part]) -> Result<(), StoreError> {
+        let says_so = |one: &KeyMet| {
+            self.policy.rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
+        };
+        let queues = parts.iter().filter(|part| part.when == When::Queue).count();
+        if met.iter().all(says_so) && queues < 2 { Ok(()) } else { Err(StoreError::CrossSlot) }
+    }
+
+    /// Takes from all parts or, in the end, from none.
+    pub(super) async fn ask_across(
+        &self,
+        met: &[KeyMet],
+        parts: &[Part],
+        at: Option<Timestamp>,
+    ) -> Result<Done, Unanswered> {
+        let deadline = self.client.deadline();
+        let mut taken = Taken::nothing(self.client.clone());
+        if let Err(error) = self.may_be_apart(met, parts) {
+            return Err(Unanswered { error, taken });
+        }
+        let mut done = nothing_told(met, at.unwrap_or(Timestamp::EPOCH));
+        let ask = Asked { at, ..Asked::new(Step::Ask, None) };
+        for (number, part) in parts.iter().enumerate() {
+            let here = part.of(met);
+            let told = match self.step_by(&here, ask, deadline).await {
+                Ok(told) => told,
+                Err(error) => return Err(Unanswered { error, taken }),
+            };
+            done.note(&part.places, &told);
+            if !told.allowed {
+                let behind = parts.get(number + 1..).unwrap_or_default();
+                self.refused(met, behind, at, deadline, &mut taken, &mut done).await;
+                return Ok(done);
+            }
+            taken.steps.extend(self.undoing(met, part, &told, at));
+        }
+        taken.keep();
+        Ok(done)
+    }
+
+    /// How what a part took is given back.
+    fn undoing(
+        &self,
+        met: &[KeyMet],
+        part: &Part,
+        told: &script::Decided,
+        at: Option<Timestamp>,
+    ) -> Option<(Vec<usize>, Call)> {
+        let decided = part.places.iter().copied().zip(&told.decisions);
+        let took = decided.filter(|(_, decision)| decision.is_allowed()).map(|(place, _)| place);
+        let took: Vec<_> =
+            took.filter(|place| met.get(*place).is_some_and(|one| one.cost > 0)).collect();
+        let here = of(met, &took);
+        let limiters = self.limiters(&here, &[], &[]);
+        (!limiters.is_empty()).then(|| (took, Call::undo(&limiters, told.now, at)))
+    }
+
+    /// Gives back what was taken before a refusal, and looks how those stand that were not asked, so that
+    /// the answer tells of all; as far as that is to be had in time.
+    async fn refused(
+        &self,
+        met: &[KeyMet],
+        behind: &[Part],
+        at: Option<Timestamp>,
+        deadline: Instant,
+        taken: &mut Taken,
+        done: &mut Done,
+    ) {
+        let giving = taken.give_back();
+        let peek = Asked { at, ..Asked::new(Step::Peek, None) };
+        for part in behind {
+            let here = part.of(met);
+            if let Ok(told) = self.step_by(&here, peek, deadline).await {
+                done.note(&part.places, &told);
+            }
+        }
+        done.allowed = false;
+        let Some(giving) = giving else { return };
+        let given = timeout_at(deadline, giving).await.map(Result::unwrap_or_default);
+        for (places, call, reply) in given.unwrap_or_default() {
+            let here = of(met, &places);
+            let limiters = self.limiters(&here, &[], &[]);
+            let told = reply.ok().and_then(|reply| call.answer(&limiters, &reply).ok());
+            if let Some(Answer::Decided(told)) = told {
+                done.note(&places, &told);
+            }
+        }
+        done.allowed = false;
+    }
+
+    /// A step that takes nothing, or whose parts stand for themselves: each slot for itself.
+    ///
+    /// # Errors
+    /// That of the first slot that gave no answer; those before have been settled.
+    pub(super) async fn each_slot(
+        &self,
+        met: &[KeyMet],
+        parts: &[Part],
+        asked: Asked<'_>,
+    ) -> Result<Done, StoreError> {
+        self.may_be_apart(met, parts)?;
+        let deadline = self.client.deadline();
+        let mut done = nothing_told(met, Timestamp::EPOCH);
+        for part in parts {
+            let (here, actual) = (part.of(met), of(asked.actual, &part.places));
+            let told = self.step_by(&here, Asked { actual: &actual, ..asked }, deadline).await?;
+            done.note(&part.places, &told);
+        }
+        Ok(done)
+    }
+}
+
+impl Part {
+    fn of<T: Clone>(&self, all: &[T]) -> Vec<T> {
+        of(all, &self.places)
+    }
+
+    /// The limiters of this part.
+    pub(super) fn keys(&self, met: &[KeyMet]) -> Vec<Vec<u8>> {
+        self.of(met).into_iter().map(|one| one.print).collect()
+    }
+}
+
+/// Those of these places.
+fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
+    places.iter().filter_map(|place| all.get(*place).cloned()).collect()
+}
+
+/// An answer in which nothing is told yet.
+fn nothing_told(met: &[KeyMet], at: Timestamp) -> Done {
+    let decisions: Vec<Option<Decision>> = vec![None; met.len()];
+    Done { allowed: true, at, standing: Standing::Exact, repeated: false, decisions }
+}
+
+impl Done {
+    /// What one slot told of the limiters at these places.
+    fn note(&mut self, places: &[usize], told: &script::Decided) {
+        self.allowed &= told.allowed;
+        self.at = self.at.max(told.at);
+        for (place, decision) in places.iter().zip(&told.decisions) {
+            if let Some(known) = self.decisions.get_mut(*place) {
+                *known = Some(*decision);
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What is taken and undone again leaves a limiter that never admits more than one that nothing was taken
+//! from, however much time passed and whatever others took between.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use crate::server::policies::rule_of;
+use crate::server::{Client, Server, held, long};
+use testkit::model;
+use testkit::traffic::{self, Rng};
+use tidegate::script::{Answer, Call, Decided, Limiter, Step};
+use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
+
+/// A time of our days.
+const TODAY_US: u64 = 1_763_700_000_000_000;
+
+fn undo(client: &Client, key: &str, rule: &Rule, cost: u64, times: [u64; 2]) -> Decided {
+    let limiters = [Limiter::new(key.as_bytes(), rule, cost).unwrap()];
+    let [since, at] = times.map(Timestamp::from_micros);
+    let call = Call::undo(&limiters, since, Some(at));
+    match call.answer(&limiters, &client.eval(&call.script, &call.keys, &call.args)) {
+        Ok(Answer::Decided(told)) => told,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ask(client: &Client, key: &str, rule: &Rule, cost: u64, at_us: u64) -> Decided {
+    let limiter = Limiter::new(key.as_bytes(), rule, cost).unwrap();
+    client.step(&[limiter], Step::Ask, Some(Timestamp::from_micros(at_us)))
+}
+
+/// A rule of few units, so that it is full now and then.
+fn few(rng: &mut Rng, algorithm: model::Algorithm, layout: Layout) -> Rule {
+    let mut policy = traffic::policy(rng, algorithm);
+    policy.limit = 1 + rng.below(12);
+    policy.capacity = policy.capacity.map(|_| 1 + rng.below(12));
+    (policy.window_us, policy.buckets, policy.resolution_us) = (120_000, 6, rng.pick([1, 5_000]));
+    (policy.initial, policy.anchor_first_request) = (None, false);
+    let mut spec = *rule_of(&policy).spec();
+    if spec.algorithm == Algorithm::SlidingLog {
+        spec.layout = Some(layout);
+    }
+    Rule::new(spec).unwrap()
+}
+
+/// Requests that are kept, and others that are undone a while later; what the store admits, the core,
+/// which knows of the former alone, must admit as well.
+fn walk(client: &Client, algorithm: model::Algorithm, layout: Layout) {
+    let rng = &mut Rng::new(5);
+    let (walks, turns) = if long() { (200, 1_000) } else { (10, 300) };
+    let (mut admitted, mut early, mut refused) = (0, 0, 0);
+    for number in 0..walks {
+        let rule = few(rng, algorithm, layout);
+        let key = format!("undo:{algorithm:?}:{layout:?}:{number}");
+        let mut without = held::limiter(&rule);
+        let (mut at_us, mut outstanding) = (TODAY_US, Vec::new());
+        for turn in 0..turns {
+            at_us += rng.pick([0, 0, 1, 500, 3_000, 10_000, 30_000]);
+            let cost = rng.pick([1, 1, 1, 2, 3]);
+            if rng.chance(40) {
+                if ask(client, &key, &rule, cost, at_us).allowed {
+                    outstanding.push((cost, at_us));
+                }
+            } else if rng.chance(50) && !outstanding.is_empty() {
+                let which = usize::try_from(rng.below(outstanding.len() as u64)).unwrap();
+                let (cost, since_us) = outstanding.swap_remove(which);
+                undo(client, &key, &rule, cost, [since_us, at_us]);
+            } else {
+                let at = Timestamp::from_micros(at_us);
+                let would = without.step(Step::Peek, at, cost, 0).0;
+                if ask(client, &key, &rule, cost, at_us).allowed {
+                    assert!(would, "{key} turn {turn}: {cost} at {at_us}, {:?}", rule.spec());
+                    without.step(Step::Ask, at, cost, 0);
+                    admitted += 1;
+                } else if would {
+                    early += 1;
+                } else {
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(admitted > 100 && early > 0 && refused > 0, "{admitted} {early} {refused}");
+}
+
+#[test]
+fn what_is_undone_never_lets_more_through() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in [
+        model::Algorithm::FixedWindow,
+        model::Algorithm::SlidingWindow,
+        model::Algorithm::SlidingCounter,
+        model::Algorithm::SlidingLog,
+        model::Algorithm::TokenBucket,
+        model::Algorithm::LeakyBucket,
+    ] {
+        walk(&client, algorithm, Layout::String);
+    }
+    walk(&client, model::Algorithm::SlidingLog, Layout::SortedSet);
+}
+
+#[test]
+fn what_still_counts_is_given_back_and_what_has_left_is_not() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::LeakyQueue) {
+        let rule = Rule::new(Spec::new(*algorithm, 10, Micros::from_secs(10))).unwrap();
+        let key = algorithm.name();
+        assert!(ask(&client, key, &rule, 4, TODAY_US).allowed);
+        assert!(ask(&client, key, &rule, 5, TODAY_US).allowed);
+        let undone = undo(&client, key, &rule, 4, [TODAY_US, TODAY_US]);
+        assert_eq!(undone.decisions[0].remaining, 5, "{algorithm}");
+        let late_us = TODAY_US + 20_000_000;
+        assert!(ask(&client, key, &rule, 6, late_us).allowed);
+        let undone = undo(&client, key, &rule, 5, [TODAY_US, late_us]);
+        assert_eq!(undone.decisions[0].remaining, 4, "{algorithm}: it is another's by now");
+    }
+}
+
+#[test]
+fn a_rule_that_changed_meanwhile_gives_nothing_back() {
+    let server = Server::start();
+    let client = server.client();
+    let rule =
+        |limit| Rule::new(Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(10))).unwrap();
+    assert!(ask(&client, "changed", &rule(10), 4, TODAY_US).allowed);
+    let (changed, since) = (rule(20), Timestamp::from_micros(TODAY_US));
+    let limiters = [Limiter::new(b"changed", &changed, 4).unwrap()];
+    let call = Call::undo(&limiters, since, Some(since));
+    let reply = client.eval(&call.script, &call.keys, &call.args);
+    assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed));
+    assert_eq!(ask(&client, "changed", &rule(10), 0, TODAY_US).decisions[0].remaining, 6);
+}

@@ -1,0 +1,207 @@
+//! Rules whose keys live in different slots of a cluster: taken one after the other, all or nothing.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::cluster::Cluster;
+use crate::server::gate_over;
+use tidegate::{
+    Algorithm, Answer, Descriptor, Micros, OnStoreError, Request, RuleSpec, SharedGate, Spec,
+};
+
+const DAY: Micros = Micros::from_secs(86_400);
+
+/// `limit` units a day for each user.
+fn per_user(limit: u64) -> RuleSpec {
+    let spec = Spec::new(Algorithm::SlidingLog, limit, DAY);
+    RuleSpec::new("per-user", spec).key(["user"]).across_slots()
+}
+
+/// `limit` units a day for all who pay.
+fn payments(limit: u64) -> RuleSpec {
+    let spec = Spec::new(Algorithm::SlidingLog, limit, DAY);
+    RuleSpec::new("payments", spec).key(["pays"]).across_slots()
+}
+
+type Entries<'a> = &'a [(&'a str, &'a str)];
+
+const PAYS: Entries<'_> = &[("user", "ada"), ("pays", "yes")];
+const LOOKS: Entries<'_> = &[("user", "ada")];
+
+async fn ask<'g>(gate: &'g SharedGate, entries: Entries<'_>) -> Answer<'g> {
+    let descriptors = [Descriptor::new(entries)];
+    gate.check(&Request::new("default", &descriptors)).await
+}
+
+async fn remaining(gate: &SharedGate, entries: Entries<'_>) -> Vec<u64> {
+    let descriptors = [Descriptor::new(entries)];
+    let answer = gate.peek(&Request::new("default", &descriptors)).await;
+    assert!(!answer.is_degraded(), "{answer:?}");
+    answer.matched().iter().map(|matched| matched.decision().remaining).collect()
+}
+
+#[tokio::test]
+async fn nobody_is_charged_when_a_rule_of_another_slot_refuses() {
+    let cluster = Cluster::start();
+    // The smaller rate is asked first, so the refusal comes from the second slot, then from the first.
+    for (user, all) in [(10, 3), (3, 10), (10, 12)] {
+        let rules = vec![per_user(user), payments(all)];
+        let (gate, events) = gate_over(&cluster.url(), rules).await;
+        let least = user.min(all);
+        for asked in 0..least {
+            let answer = ask(&gate, PAYS).await;
+            assert!(answer.is_allowed() && !answer.is_degraded(), "{asked}: {answer:?}");
+            assert_eq!(answer.matched().len(), 2);
+        }
+        for _ in 0..5 {
+            let answer = ask(&gate, PAYS).await;
+            assert!(!answer.is_allowed() && !answer.is_degraded());
+            let told: Vec<_> =
+                answer.matched().iter().map(|one| one.decision().remaining).collect();
+            assert_eq!(told, [user - least, all - least], "the one that refuses, and the other");
+            let reported = answer.reported().unwrap();
+            assert_eq!(reported.decision().remaining, 0);
+        }
+        assert_eq!(remaining(&gate, PAYS).await, [user - least, all - least]);
+        let descriptors = [Descriptor::new(PAYS)];
+        let request = Request::new("default", &descriptors);
+        assert!(gate.refund(&request).await.is_ok());
+        assert_eq!(remaining(&gate, PAYS).await, [user - least + 1, all - least + 1]);
+        assert_eq!(gate.reset(&request).await, Ok(2));
+        assert_eq!(remaining(&gate, PAYS).await, [user, all]);
+        assert_eq!(events.told(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn what_came_first_is_given_back_where_the_second_rule_refuses() {
+    let cluster = Cluster::start();
+    // More units, but in a far longer time: `per-user` is asked first, and `payments` refuses.
+    let mut rules = [per_user(1_000), payments(60)];
+    rules[1].spec.window = Some(Micros::from_secs(3_600));
+    let (gate, _) = gate_over(&cluster.url(), rules.to_vec()).await;
+    let gate = Arc::new(gate);
+    let admitted = Arc::new(AtomicU64::new(0));
+    let askers = (0..8).map(|_| {
+        let (gate, admitted) = (Arc::clone(&gate), Arc::clone(&admitted));
+        tokio::spawn(async move {
+            for _ in 0..50 {
+                let answer = ask(&gate, PAYS).await;
+                assert!(!answer.is_degraded(), "{answer:?}");
+                admitted.fetch_add(u64::from(answer.is_allowed()), Relaxed);
+            }
+        })
+    });
+    for asker in askers.collect::<Vec<_>>() {
+        asker.await.unwrap();
+    }
+    assert_eq!(admitted.load(Relaxed), 60, "not one more, and not one less");
+    assert_eq!(remaining(&gate, PAYS).await, [940, 0], "all that was refused was given back");
+}
+
+#[tokio::test]
+async fn a_shadow_rule_takes_only_what_goes_on() {
+    let cluster = Cluster::start();
+    let shadow = per_user(2).mode(tidegate::Mode::Shadow);
+    let (gate, _) = gate_over(&cluster.url(), vec![shadow, payments(4)]).await;
+    let mut told = Vec::new();
+    for _ in 0..6 {
+        told.push(ask(&gate, PAYS).await.is_allowed());
+    }
+    assert_eq!(told, [true, true, true, true, false, false]);
+    assert_eq!(remaining(&gate, PAYS).await, [0, 0]);
+}
+
+#[tokio::test]
+async fn a_slot_that_does_not_answer_gives_back_what_another_took() {
+    let mut cluster = Cluster::start();
+    for node in &cluster.0 {
+        node.run::<()>(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    // Somebody of whom the first slot asked is on another node than the second.
+    let (second, _) = cluster.holder("tidegate:default:payments:yes");
+    let lives_apart =
+        |user: &String| cluster.holder(&format!("tidegate:default:per-user:{user}")).0 != second;
+    let user = (0..).map(|number| format!("u{number}")).find(lives_apart).unwrap();
+    let pays = [("user", user.as_str()), ("pays", "yes")];
+    let gate = async |on_store_error| {
+        let rules = vec![per_user(10), payments(50).on_store_error(on_store_error)];
+        gate_over(&cluster.url(), rules).await.0
+    };
+    let (open, closed) = (gate(OnStoreError::Open).await, gate(OnStoreError::Closed).await);
+    cluster.0[second].kill();
+    let answer = ask(&open, &pays).await;
+    assert!(answer.is_allowed() && answer.is_degraded());
+    assert_eq!(remaining(&open, &pays[..1]).await, [9], "it goes on, so it counts");
+
+    let answer = ask(&closed, &pays).await;
+    assert!(!answer.is_allowed() && answer.is_degraded());
+    // It is given back behind the answer.
+    let mut looks = 0;
+    while remaining(&closed, &pays[..1]).await != [9] {
+        looks += 1;
+        assert!(looks < 100_000, "what was taken is not given back");
+    }
+}
+
+#[tokio::test]
+async fn descriptors_of_one_request_meet_across_slots_as_rules_do() {
+    let cluster = Cluster::start();
+    let (gate, _) = gate_over(&cluster.url(), vec![per_user(5)]).await;
+    let (ann, bob) = ([("user", "ann")], [("user", "bob")]);
+    let descriptors = [Descriptor::new(&ann).cost(2), Descriptor::new(&bob).cost(3)];
+    let request = Request::new("default", &descriptors);
+    assert!(gate.check(&request).await.is_allowed());
+    assert!(!gate.check(&request).await.is_allowed());
+    assert_eq!(remaining(&gate, &ann).await, [3]);
+    assert_eq!(remaining(&gate, &bob).await, [2]);
+
+    let mut alone = per_user(5);
+    alone.across_slots = false;
+    let (gate, _) = gate_over(&cluster.url(), vec![alone]).await;
+    let answer = gate.check(&request).await;
+    assert!(answer.is_degraded(), "no rule says that it may: {answer:?}");
+}
+
+/// How many requests that fit are refused because others, which are refused in the end, hold units for a
+/// moment. `TIDEGATE_LONG=1 cargo test -p tidegate --release --all-features --test stores under_admission
+/// -- --nocapture` prints the figures of the guide.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_admission_passes() {
+    let cluster = Cluster::start();
+    let rounds: u32 = if std::env::var_os("TIDEGATE_LONG").is_some() { 5_000 } else { 100 };
+    let (gate, _) = gate_over(&cluster.url(), vec![per_user(4), payments(5)]).await;
+    let gate = Arc::new(gate);
+    for user in ["a", "b", "c", "d", "e"] {
+        assert!(ask(&gate, &[("user", user), ("pays", "yes")]).await.is_allowed());
+    }
+    for callers in [1, 3, 4, 8, 16] {
+        let ended = Arc::new(AtomicBool::new(false));
+        let refused_in_the_end = (0..callers).map(|_| {
+            let (gate, ended) = (Arc::clone(&gate), Arc::clone(&ended));
+            tokio::spawn(async move {
+                while !ended.load(Relaxed) {
+                    assert!(!ask(&gate, PAYS).await.is_allowed());
+                }
+            })
+        });
+        let askers: Vec<_> = refused_in_the_end.collect();
+        let mut early = 0;
+        for _ in 0..rounds {
+            if ask(&gate, LOOKS).await.is_allowed() {
+                let descriptors = [Descriptor::new(LOOKS)];
+                assert!(gate.refund(&Request::new("default", &descriptors)).await.is_ok());
+            } else {
+                early += 1;
+            }
+        }
+        ended.store(true, Relaxed);
+        for asker in askers {
+            asker.await.unwrap();
+        }
+        println!("{callers} callers hold units in passing: {early} of {rounds} refused early");
+        assert!(callers > 3 || early == 0, "no more units are held than callers ask for");
+        assert_eq!(remaining(&gate, LOOKS).await, [4], "it passes");
+    }
+}
