@@ -125,7 +125,7 @@ fn walk(client: &Client, algorithm: model::Algorithm, amends: bool, layout: Layo
             // Limits in the thousand millions and costs like that are met; a settlement is modest.
             let cost = cost.min(1 << 40);
             let (step, actual) = (step_of(rng), actual_of(rng, &policy, cost));
-            if step == Step::Settle && core.step(Step::Peek, at, 0, 0).1.reset_after >= END {
+            if step == Step::Settle && core.reset_after(at) >= END {
                 // What is used has become a debt beyond all telling: the script's stops at 2^53 us, and
                 // what is given back comes off that.
                 let limiter = Limiter::new(key.as_bytes(), &rule, 0).unwrap();

@@ -4,13 +4,15 @@
 use std::any::Any;
 
 use tidegate::script::Step;
-use tidegate::{Decision, Rule, Timestamp};
+use tidegate::{Decision, Micros, Rule, Timestamp};
 use tidegate_core::{Held, Room, Verbs, Visitor};
 
 /// A limiter of any algorithm.
 pub trait Limiter {
     /// One step; its decision, and whether the request goes on.
     fn step(&mut self, step: Step, at: Timestamp, cost: u64, actual: u64) -> (bool, Decision);
+    /// How long until nothing is used, if nothing more comes; the limiter is left as it is.
+    fn reset_after(&self, at: Timestamp) -> Micros;
     /// The same limiter under another rule from `at` on.
     fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter>;
     fn reset(&mut self);
@@ -115,6 +117,10 @@ impl<R: Room> Limiter for Of<R> {
         };
         self.written(at, wrote);
         (decision.is_allowed(), decision)
+    }
+
+    fn reset_after(&self, at: Timestamp) -> Micros {
+        Held::new(&self.room, &mut self.slot.clone(), 0).peek(at).reset_after
     }
 
     fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter> {
