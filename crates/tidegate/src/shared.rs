@@ -2,13 +2,13 @@
 
 mod across;
 mod away;
+mod error;
 mod replay;
 mod share;
 mod step;
 mod taking;
 mod under;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -19,14 +19,15 @@ use crate::few::Few;
 use crate::gate::{Met, meet};
 use crate::observe::{Observer, Observers};
 use crate::request::Request;
-use crate::rules::{Policy, PolicyErrors};
+use crate::rules::Policy;
 use crate::store::memory::Done;
 use crate::store::redis::script::{self, Call, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent, key_of};
-use crate::store::settings::{SettingsError, StoreSettings};
+use crate::store::settings::StoreSettings;
 use crate::wait::GateLines;
 use across::{Part, Unanswered};
 use away::{Away, Verb};
+pub use error::SharedGateError;
 pub use replay::SharedReplay;
 use step::{Asked, Store};
 
@@ -365,43 +366,3 @@ impl SharedGate {
         told.collect()
     }
 }
-
-/// Why there can be no gate over a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SharedGateError {
-    /// Settings that can not be; never empty.
-    Settings(Vec<SettingsError>),
-    /// A rule that is decided in process while the store is away has less than one unit for each node.
-    NoShare {
-        /// The rule's name.
-        rule: String,
-        /// Its limit or capacity.
-        units: u64,
-        /// The nodes.
-        nodes: u64,
-    },
-    /// The rules can not be kept in this store, or not with a part of their limits.
-    Policy(PolicyErrors),
-}
-
-impl fmt::Display for SharedGateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Settings(mistakes) => {
-                for (number, mistake) in mistakes.iter().enumerate() {
-                    write!(f, "{}{mistake}", if number == 0 { "" } else { "\n" })?;
-                }
-                Ok(())
-            }
-            Self::NoShare { rule, units, nodes } => write!(
-                f,
-                "rule `{rule}`: {units} units among {nodes} nodes is less than one each: expected fewer \
-                 `nodes`, or another `on_store_error` than \"local\""
-            ),
-            Self::Policy(errors) => errors.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SharedGateError {}
