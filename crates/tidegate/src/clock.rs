@@ -32,6 +32,9 @@ pub trait Clock: Send + Sync {
 ///
 /// [`ManualClock`] is one, for tests; with the feature `tokio`, [`SystemClock`] and [`TokioClock`] are,
 /// inside a tokio runtime. For any other runtime, implement it over that runtime's timer.
+#[diagnostic::on_unimplemented(
+    note = "with the feature `tokio` of tidegate, `SystemClock` and `TokioClock` are timers"
+)]
 pub trait Timer: Clock {
     /// Ends when this clock reads `at` or later; at once if it does already. It may end late, and a
     /// little early: whoever waits reads the clock again and waits on. Dropping it ends the waiting.

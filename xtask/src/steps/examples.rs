@@ -69,7 +69,7 @@ mod tests {
         let context = Context::load().unwrap();
         let packages = context.metadata.packages.iter();
         let all: Vec<_> = packages.flat_map(examples).collect();
-        for name in ["axum", "outgoing", "payment", "thread_pool", "tonic"] {
+        for name in ["axum", "outgoing", "payment", "plans", "thread_pool", "tonic"] {
             assert!(all.contains(&name), "{name} is not in {all:?}");
         }
     }

@@ -3,7 +3,7 @@
 //! Its keys are a namespace of their own, beside every configured rule. A key that is asked under other
 //! figures follows them: what was used stays used.
 
-use tidegate::{Algorithm, Decision, Micros, PlannedLimiter, Rule, RuleErrors, Spec};
+use tidegate::{Algorithm, Decision, Micros, OnFull, PlannedLimiter, Rule, RuleErrors, Spec};
 
 use super::args::Args;
 use super::call::{Call, Figures};
@@ -15,6 +15,8 @@ use crate::limiters::Limiters;
 /// What the keys of all calls are kept apart by in a store.
 const NAMESPACE: &str = "cl.throttle";
 const MICROS: u64 = 1_000_000;
+/// Keys that may be there at once: as many as of a rule that does not say.
+const MAX_KEYS: usize = 1_000_000;
 
 /// Where the limiters of CL.THROTTLE live: beside the others.
 #[derive(Debug)]
@@ -30,7 +32,10 @@ impl Throttle {
         match limiters {
             Limiters::Here(_) => {
                 let usual = Spec::new(Algorithm::TokenBucket, 1, Micros::from_secs(1));
-                Ok(Self::Here(Box::new(PlannedLimiter::new(usual)?)))
+                // Refused and not shared: each call has figures of its own, and one limiter under others
+                // would hold nobody to them.
+                let limiter = PlannedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
+                Ok(Self::Here(Box::new(limiter)))
             }
             Limiters::Shared(_) => Ok(Self::InStore),
         }

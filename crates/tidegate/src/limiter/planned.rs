@@ -20,20 +20,29 @@ type Plans = dyn Fn(&[u8]) -> Option<Arc<Rule>> + Send + Sync;
 /// each call: the plan that a caller has booked, or figures that a call brings along.
 ///
 /// - [`with_plans`](Self::with_plans) names once where plans are looked up; then the verbs are those of a
-///   [`KeyedLimiter`](crate::KeyedLimiter).
+///   [`KeyedLimiter`](crate::KeyedLimiter), but for `check_many`, and `amend`, whose place a lookup takes.
 /// - [`under`](Self::under) has a call bring its own figures.
 ///
 /// A plan is a checked [`Rule`] of any algorithm. A key whose plan changes keeps what it has used: the
-/// call that brings other figures settles time under the old ones, and then puts the new ones in force, as
-/// [`KeyedLimiter::amend`](crate::KeyedLimiter::amend) does. Going to and fro gives no credit and no reset.
-/// A look ([`peek`](Self::peek), or a cost of 0) tells how things would stand under its figures, and
-/// leaves those in force. Under an unlimited plan nothing is counted, and what was used before stays
-/// used when a limit comes back.
+/// call that finds the change settles time under the old figures, and then puts the new ones in force, as
+/// [`KeyedLimiter::amend`](crate::KeyedLimiter::amend) does. Figures that a call brings along are put in
+/// force just so, but only if it takes something or gives it back: one that is denied changes nothing, and
+/// is told when it would be admitted if nobody else came. (But a bucket that begins with fewer tokens than
+/// the call costs begins with the call, for else it would never fill.) A look ([`peek`](Self::peek), or a
+/// cost of 0) tells how things would stand under its figures, and leaves those in force.
+///
+/// No change is a credit or a reset by itself. Time that passes under faster figures does drain at their
+/// rate, until others are put in force: two limits that are to hold at once for one caller need two keys,
+/// or two limiters.
+///
+/// Under an unlimited plan nothing is counted, and what was used before stays used when a limit comes
+/// back; only a reservation that was taken before still gives back what it did not use.
 ///
 /// Plans are not kept, but for the figures of each limiter beside its state, so a caller who brings
 /// other figures with each call takes no more memory than any other. Keys are not kept either, only
-/// fingerprints of them. Keys for which there is no room share one limiter, under the figures of
-/// whoever asks, or are refused ([`OnFull`]).
+/// fingerprints of them. Keys for which there is no room share one limiter under the figures of the usual
+/// plan, whatever their own, or are refused ([`OnFull`]); also where the usual plan is unlimited, and so has
+/// no figures to share, and where their own plan would never admit the cost.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -84,7 +93,7 @@ impl<C: Clock> PlannedLimiter<C> {
     /// All that is wrong with the words of the rule.
     pub fn with_clock(usual: Spec, clock: C) -> Result<Self, RuleErrors> {
         Ok(Self {
-            table: PlannedTable::new(&RuleSpec::new("", usual)),
+            table: PlannedTable::new(&RuleSpec::new("", usual), Rule::new(usual)?),
             usual: Rule::new(usual)?,
             plans: None,
             seed: Seed::random(),
@@ -98,11 +107,12 @@ impl<C: Clock> PlannedLimiter<C> {
     #[must_use]
     pub fn with_max_keys(self, max_keys: usize, on_full: OnFull) -> Self {
         let caps = RuleSpec::new("", *self.usual.spec()).max_keys(max_keys, on_full);
-        Self { table: PlannedTable::new(&caps), ..self }
+        Self { table: PlannedTable::new(&caps, self.usual.clone()), ..self }
     }
 
-    /// Looks up the plan of a key with `plans`, once for each call, and for one that waits whenever its
-    /// turn may have come; `None` is the usual plan.
+    /// Looks up the plan of a key with `plans` in each call: once, or a few times where somebody waits for
+    /// the key or the call may wait, and then again whenever its turn may have come. `None` is the usual
+    /// plan.
     ///
     /// It is to be quick, and must not ask this limiter: where somebody waits, it runs while all lines
     /// are held.
@@ -115,9 +125,10 @@ impl<C: Clock> PlannedLimiter<C> {
         self
     }
 
-    /// The same limiters under figures that the call brings along, whatever the plan of the key.
+    /// The same limiters under figures that the call brings along, whatever the plan of the key. They are
+    /// in force from then on if the call takes something or gives it back.
     pub const fn under<'a>(&'a self, rule: &'a Rule) -> Under<'a, C> {
-        Under { all: self, rule }
+        Under { all: self, rule, brought: true }
     }
 
     /// Takes `cost` units of the key's limiter if they fit now; works out no figures.
@@ -188,8 +199,8 @@ impl<C: Clock> PlannedLimiter<C> {
     /// A verb under the plan of the key.
     pub(crate) fn by_plan<T>(&self, key: &[u8], verb: impl FnOnce(Under<'_, C>, &[u8]) -> T) -> T {
         match self.plans.as_ref().and_then(|plans| plans(key)) {
-            Some(rule) => verb(self.under(&rule), key),
-            None => verb(self.under(&self.usual), key),
+            Some(rule) => verb(Under { all: self, rule: &rule, brought: false }, key),
+            None => verb(Under { all: self, rule: &self.usual, brought: false }, key),
         }
     }
 }
@@ -211,6 +222,8 @@ impl<C: Clock> PlannedLimiter<C> {
 pub struct Under<'a, C = SystemClock> {
     pub(crate) all: &'a PlannedLimiter<C>,
     pub(crate) rule: &'a Rule,
+    /// Whether the call brought it, so that it is not the key's plan.
+    brought: bool,
 }
 
 impl<C> Clone for Under<'_, C> {
@@ -315,11 +328,11 @@ impl<C: Clock> Under<'_, C> {
         &self,
         print: Fingerprint,
     ) -> Option<Box<dyn crate::store::memory::Ahead>> {
-        self.all.table.ahead(print, self.rule, self.all.clock.now())
+        self.all.table.ahead(print, self.rule, self.brought, self.all.clock.now())
     }
 
     const fn asked(&self, print: Fingerprint, cost: u64, step: Step) -> Asked<'_> {
-        Asked { print, rule: self.rule, cost, step }
+        Asked { print, rule: self.rule, cost, step, brought: self.brought }
     }
 }
 

@@ -11,7 +11,11 @@ impl SharedGate {
     /// Decides for one key under `rule`, and takes `cost` if it admits it. The keys of a `namespace` are
     /// apart from those of all others, and of every rule of the policy.
     ///
-    /// A key that was asked under another rule before follows this one: what was used stays used. An
+    /// A key that was asked under another rule before follows this one, also when it is denied: what was
+    /// used stays used. Where the rules differ in more than their limit, units then count as taken at that
+    /// moment, so calls that are denied under one rule and another in turn can keep a key from being
+    /// admitted: bring the figures that the key has booked. Time that passes under a faster rule drains at
+    /// its rate. An
     /// unlimited rule asks nothing of the store and admits everything.
     ///
     /// ```no_run

@@ -75,7 +75,7 @@ impl RateLimitLayer {
     }
 
     /// Holds each caller to a plan of their own, in place of the rules of a gate; refuses at once what
-    /// does not fit.
+    /// does not fit. The `delay` that a shaping plan (`leaky_queue`) tells is not waited for.
     ///
     /// The key whose plan is looked up is the value of the first of the entries of `who`, at the cost it
     /// tells; a request without a value is not limited. A [`descriptor`](Self::descriptor) would take the

@@ -35,6 +35,12 @@ impl LineKey for GateLine {
 pub(crate) type GateLines = Lines<GateLine>;
 
 impl<C: Clock> Gate<C> {
+    /// Decides a request if nobody waits for any of its limiters. The same as [`Gate::check`]: no verb
+    /// overtakes those who wait.
+    pub fn try_acquire(&self, request: &Request<'_>) -> Answer<'_> {
+        self.check(request)
+    }
+
     /// How many of those who wait would have to go before this request.
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {

@@ -12,6 +12,12 @@ use crate::limiter::{PlannedLimiter, Under, decision_of, unlimited_at};
 use crate::store::memory::{Ahead, Done, One, Step};
 
 impl<C: Clock> PlannedLimiter<C> {
+    /// Takes `cost` units of the key's limiter if they fit now and nobody waits for it. The same as
+    /// [`PlannedLimiter::check`]: no verb overtakes those who wait.
+    pub fn try_acquire(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
+        self.check(key, cost)
+    }
+
     /// Lets at most `max_waiters` wait at once for each key (1,024 unless said); who comes when so
     /// many wait is refused at once. With 0 nobody waits.
     #[must_use]
@@ -69,6 +75,11 @@ impl<C: Park> PlannedLimiter<C> {
 }
 
 impl<'a, C: Clock> Under<'a, C> {
+    /// See [`PlannedLimiter::try_acquire`].
+    pub fn try_acquire(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
+        self.check(key, cost)
+    }
+
     /// A step of one who does not wait, while others do.
     #[cold]
     pub(crate) fn behind(&self, print: Fingerprint, cost: u64, step: Step) -> Done {

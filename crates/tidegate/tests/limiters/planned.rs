@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
-use testkit::model::{self, Model};
+use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{Algorithm, Clock, Limit, Micros, OnFull, PlannedLimiter, Rule, Spec};
 
@@ -45,16 +45,73 @@ fn plans(rng: &mut Rng) -> Vec<model::Policy> {
     (0..count).flat_map(|_| any()).collect()
 }
 
+/// A verb of the walk's limiter, by plan or under figures that the call brings.
+macro_rules! ask {
+    ($walk:expr, $rule:expr, $verb:ident($($arg:expr),*)) => {
+        match $walk.by_plan {
+            true => $walk.limiter.$verb($($arg),*),
+            false => $walk.limiter.under(&$rule).$verb($($arg),*),
+        }
+    };
+}
+
+/// The least number up to `most` that fits; `None` where `most` does not.
+fn first(most: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut low, mut high) = (0, fits(most).then_some(most)?);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match fits(middle) {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    Some(high)
+}
+
 struct Walk {
     limiter: PlannedLimiter<TestClock>,
+    /// What the limiter looks up, where calls do not bring it.
+    plan: Arc<Mutex<Option<Arc<Rule>>>>,
+    by_plan: bool,
     models: HashMap<&'static str, Model>,
     clock: TestClock,
 }
 
 impl Walk {
-    fn new(began_us: u64) -> Self {
-        let clock = TestClock::at(began_us);
-        Self { limiter: limiter(clock.clone()), models: HashMap::new(), clock }
+    fn new(began_us: u64, by_plan: bool) -> Self {
+        let (clock, plan) = (TestClock::at(began_us), Arc::new(Mutex::new(None)));
+        let known: Arc<Mutex<Option<Arc<Rule>>>> = Arc::clone(&plan);
+        let limiter = limiter(clock.clone()).with_plans(move |_| known.lock().unwrap().clone());
+        Self { limiter, plan, by_plan, models: HashMap::new(), clock }
+    }
+
+    /// A request at the model of a key. Figures that it brings and is denied under change nothing.
+    fn decided(&mut self, key: &'static str, plan: &model::Policy, cost: u64) -> Expected {
+        let (at_us, seen) = (self.clock.now_us(), self.would_be(key, plan, cost));
+        match seen {
+            Some(seen) if !seen.allowed => seen,
+            _ => self.model(key, plan).step(at_us, cost),
+        }
+    }
+
+    /// What figures that are brought are told that are not in force; `None` where they would come in
+    /// force anyway.
+    fn would_be(&self, key: &'static str, plan: &model::Policy, cost: u64) -> Option<Expected> {
+        let at_us = self.clock.now_us();
+        let old = self.models.get(key).filter(|old| !self.by_plan && old.policy() != plan)?;
+        let seen = self.seen(key, plan).peek(at_us, cost);
+        if seen.allowed || seen.retry_after_us.is_none() {
+            return Some(seen);
+        }
+        let gone_us = old.clone().peek(at_us, 0).reset_after_us;
+        let admitted = |wait_us: u64| {
+            let mut old = old.clone();
+            old.amend(at_us + wait_us, plan.clone());
+            old.peek(at_us + wait_us, cost).allowed
+        };
+        let wait_us = first(gone_us, admitted)?;
+        let reset_after_us = gone_us.max(wait_us);
+        Some(Expected { retry_after_us: Some(wait_us), reset_after_us, ..seen })
     }
 
     /// The model of a key, after the change of its plan.
@@ -81,27 +138,28 @@ impl Walk {
         let at_us = self.clock.now_us();
         let key = rng.pick(KEYS);
         let rule = Rule::new(spec_of(plan)).unwrap();
+        *self.plan.lock().unwrap() = Some(Arc::new(rule.clone()));
         let cost = rng.skewed(plan.limit.max(1) + 1);
         match rng.below(100) {
             0..45 if cost > 0 => {
-                let want = self.model(key, plan).step(at_us, cost);
-                assert_eq!(told(&self.limiter.under(&rule).check(key, cost)), want, "check");
+                let want = self.decided(key, plan, cost);
+                assert_eq!(told(&ask!(self, rule, check(key, cost))), want, "check");
             }
             45..60 if cost > 0 => {
-                let want = self.model(key, plan).step(at_us, cost).allowed;
-                assert_eq!(self.limiter.under(&rule).admits(key, cost), want, "admits");
+                let want = self.decided(key, plan, cost).allowed;
+                assert_eq!(ask!(self, rule, admits(key, cost)), want, "admits");
             }
             60..75 => {
                 self.model(key, plan).refund(at_us, cost);
-                let _ = self.limiter.under(&rule).refund(key, cost);
+                let _ = ask!(self, rule, refund(key, cost));
             }
             75..85 if cost > 0 => {
-                let (want, actual) = (self.model(key, plan).step(at_us, cost), rng.below(2 * cost));
-                let reserved = self.limiter.under(&rule).reserve(key, cost);
+                let (want, actual) = (self.decided(key, plan, cost), rng.below(2 * cost));
+                let reserved = ask!(self, rule, reserve(key, cost));
                 assert_eq!(reserved.is_ok(), want.allowed, "reserve");
                 if let Ok(reserved) = reserved {
                     self.model(key, plan).settle(at_us, cost, actual);
-                    let _ = self.limiter.under(&rule).settle(key, reserved, actual);
+                    let _ = ask!(self, rule, settle(key, reserved, actual));
                 }
             }
             85..87 => {
@@ -109,10 +167,11 @@ impl Walk {
                 self.limiter.reset(key);
             }
             _ => {
-                let want = self.seen(key, plan).peek(at_us, cost);
-                assert_eq!(told(&self.limiter.under(&rule).peek(key, cost)), want, "peek");
+                let seen = || self.seen(key, plan).peek(at_us, cost);
+                let want = self.would_be(key, plan, cost).unwrap_or_else(seen);
+                assert_eq!(told(&ask!(self, rule, peek(key, cost))), want, "peek");
                 let free = self.seen(key, plan).peek(at_us, 0);
-                assert_eq!(told(&self.limiter.under(&rule).check(key, 0)), free, "for nothing");
+                assert_eq!(told(&ask!(self, rule, check(key, 0))), free, "for nothing");
             }
         }
     }
@@ -135,7 +194,7 @@ fn under_changing_plans_it_answers_as_a_model_that_is_amended() {
     for seed in 0..WALKS * if long() { 10 } else { 1 } {
         let rng = &mut Rng::new(seed);
         let plans = plans(rng);
-        let mut walk = Walk::new(TODAY_US);
+        let mut walk = Walk::new(TODAY_US, seed % 3 == 0);
         let loyalty = rng.pick([0, 50, 90]);
         let mut plan = &plans[0];
         for step in 0..STEPS {
@@ -259,7 +318,10 @@ fn what_is_given_back_under_eight_plans_at_once_is_neither_lost_nor_doubled() {
 #[test]
 fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
     let (small, large) = (per_day(Algorithm::SlidingLog, 3), per_day(Algorithm::SlidingLog, 5));
-    let shared = limiter(TestClock::at(TODAY_US)).with_max_keys(2, OnFull::Share);
+    let usual = *per_day(Algorithm::FixedWindow, 4).spec();
+    let shared = PlannedLimiter::with_clock(usual, TestClock::at(TODAY_US)).unwrap();
+    let shared = shared.with_max_keys(2, OnFull::Share);
+    assert!(!shared.under(&log(0, 1)).admits("shut", 1));
     for key in ["ada", "bob"] {
         assert!(shared.under(&small).admits(key, 1));
     }
@@ -268,7 +330,8 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
         shared.under(plan).admits(key, 1)
     };
     let keys = (0..200).map(|number| "x".repeat(number));
-    assert_eq!(keys.filter(|key| admitted(key.clone())).count(), 5, "of the larger plan");
+    assert_eq!(keys.filter(|key| admitted(key.clone())).count(), 4, "of the usual plan");
+    assert!(!shared.under(&log(0, 1)).admits("shut", 1));
     assert_eq!(shared.keys(), 2);
     assert!(shared.under(&small).admits("ada", 2), "nobody who had a limiter lost it");
 
@@ -281,7 +344,8 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
 #[test]
 fn a_reservation_of_the_shared_limiter_is_settled_there() {
     let plan = per_day(Algorithm::SlidingLog, 5);
-    let limiter = limiter(TestClock::at(TODAY_US)).with_max_keys(1, OnFull::Share);
+    let limiter = PlannedLimiter::with_clock(*plan.spec(), TestClock::at(TODAY_US)).unwrap();
+    let limiter = limiter.with_max_keys(1, OnFull::Share);
     assert!(limiter.under(&plan).admits("ada", 1));
     let reserved = limiter.under(&plan).reserve("bob", 4).unwrap();
     assert_eq!(limiter.under(&plan).settle("bob", reserved, 1).remaining, 4);
@@ -328,4 +392,102 @@ fn a_log_without_memory_to_grow_admits_no_more_than_its_plans() {
     }
     assert!(admitted <= 3 * 12_000, "{admitted}: two keys, and the one that others share");
     assert!(admitted > 0);
+}
+
+fn log(limit: u64, window_s: u64) -> Rule {
+    Rule::new(Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(window_s))).unwrap()
+}
+
+#[test]
+fn calls_that_are_denied_under_two_figures_do_not_starve_a_key() {
+    let clock = TestClock::at(TODAY_US);
+    let (limiter, one, other) = (limiter(clock.clone()), log(1, 1), log(1, 2));
+    assert!(limiter.under(&one).admits("key", 1));
+    clock.pass(400_000);
+    assert!(!limiter.under(&other).admits("key", 1));
+    let told = limiter.under(&other).check("key", 1);
+    assert_eq!(told.retry_after(), Some(Micros::from_micros(600_000)), "what was taken goes then");
+    clock.pass(599_999);
+    assert!(!limiter.under(&other).admits("key", 1));
+    clock.pass(1);
+    assert!(limiter.under(&other).admits("key", 1));
+}
+
+#[test]
+fn a_bucket_that_begins_empty_begins_with_a_denied_call_and_fills() {
+    let clock = TestClock::at(TODAY_US);
+    let limiter = limiter(clock.clone());
+    let mut empty = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(10));
+    empty.initial = Some(0);
+    let empty = Rule::new(empty).unwrap();
+    assert!(limiter.under(&log(1, 1)).admits("key", 1));
+    let told = limiter.under(&empty).check("key", 1);
+    clock.pass(told.retry_after().unwrap().as_micros());
+    assert!(limiter.under(&empty).admits("key", 1));
+}
+
+/// A fast caller without room would else drain what slow ones used.
+#[test]
+fn keys_without_room_share_the_usual_figures_whoever_asks_and_nothing_where_there_are_none() {
+    let clock = TestClock::at(TODAY_US);
+    let limiter = PlannedLimiter::with_clock(*log(1, 3_600).spec(), clock.clone()).unwrap();
+    let (limiter, fast) = (limiter.with_max_keys(1, OnFull::Share), log(1_000, 1));
+    assert!(limiter.admits("own", 1));
+    let mut admitted = 0;
+    for number in 0..100 {
+        admitted += u32::from(limiter.admits(format!("slow {number}"), 1));
+        admitted += u32::from(limiter.under(&fast).admits("fast", 1));
+        clock.pass(2_000_000);
+    }
+    assert_eq!(admitted, 1);
+    let unlimited = self::limiter(clock).with_max_keys(1, OnFull::Share);
+    assert!(unlimited.under(&fast).admits("own", 1) && !unlimited.under(&fast).admits("no", 1));
+}
+
+#[test]
+fn what_was_reserved_before_a_plan_became_unlimited_is_given_back() {
+    let limiter = limiter(TestClock::at(TODAY_US));
+    let (ten, all) = (log(10, 3_600), Rule::new(Spec::unlimited(Algorithm::SlidingLog)).unwrap());
+    for actual in [2, 9] {
+        let reserved = limiter.under(&ten).reserve("key", 5).unwrap();
+        let before = limiter.under(&ten).peek("key", 1).remaining;
+        let _ = limiter.under(&all).settle("key", reserved, actual);
+        let back = 5_u64.saturating_sub(actual);
+        assert_eq!(limiter.under(&ten).peek("key", 1).remaining, before + back);
+    }
+}
+
+#[test]
+fn what_is_given_back_where_no_memory_is_left_for_a_changed_plan_is_given_back() {
+    let bucket = per_day(Algorithm::TokenBucket, 10);
+    let mut small = Spec::new(Algorithm::SlidingLog, 10_000, DAY);
+    small.max_memory = Some(200_000);
+    let limiter = PlannedLimiter::with_clock(small, TestClock::at(TODAY_US)).unwrap();
+    let mut large = Spec::new(Algorithm::SlidingWindow, 1_000, DAY);
+    large.buckets = Some(1_000);
+    let large = Rule::new(large).unwrap();
+    let reserved = limiter.under(&bucket).reserve("key", 5).unwrap();
+    for number in 0..10_000_u32 {
+        limiter.under(&bucket).admits(number.to_le_bytes(), 1);
+    }
+    assert!(!limiter.under(&large).check("key", 1).is_allowed(), "there is no memory");
+    let _ = limiter.under(&large).settle("key", reserved, 0);
+    assert_eq!(limiter.under(&bucket).peek("key", 1).remaining, 10);
+}
+
+/// Whatever eight threads are denied under figures of their own, a unit comes back when it would have.
+#[test]
+fn eight_threads_that_are_denied_change_nothing() {
+    let clock = TestClock::at(TODAY_US);
+    let (limiter, usual) = (limiter(clock.clone()), log(8, 1));
+    assert!(limiter.under(&usual).admits("key", 8));
+    for _ in 0..10 {
+        clock.pass(99_999);
+        together(8, |thread, _| {
+            let plan = log(8 - thread % 2, 2 + thread);
+            assert!(!(0..100).any(|_| limiter.under(&plan).admits("key", 1)));
+        });
+    }
+    clock.pass(10);
+    assert!(limiter.under(&log(8, 60)).admits("key", 8));
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::tasks::{Task, bucket, ms, run, settle};
-use tidegate::{Clock, Decision, ManualClock, Micros, PlannedLimiter, Rule};
+use tidegate::{Algorithm, Clock, Decision, ManualClock, Micros, PlannedLimiter, Rule, Spec};
 
 /// A limiter under the plan that is kept beside it.
 struct Planned {
@@ -111,4 +111,22 @@ fn threads_under_plans_of_their_own_are_all_served() {
         }
     });
     assert_eq!((served.into_inner(), limiter.waiting("key")), (160, 0));
+}
+
+/// Nothing is put in force by standing in line: what was used goes at the pace of the old figures.
+#[test]
+fn who_waits_under_figures_it_brought_is_woken_when_the_old_ones_have_let_go() {
+    let clock = ManualClock::new();
+    let limiter = PlannedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
+    let log = |millis| Rule::new(Spec::new(Algorithm::SlidingLog, 2, ms(millis))).unwrap();
+    for (millis, new) in [(50, 5), (5, 50)] {
+        let (key, old, new, waits) = (format!("{new}"), log(millis), log(new), ms(millis));
+        assert!(limiter.under(&old).admits(&key, 2));
+        let begun = clock.now();
+        let mut tasks = [Task::begun(limiter.under(&new).acquire(&key, 1, ms(100)), &clock)];
+        assert_eq!(limiter.under(&new).try_acquire(&key, 1).retry_after(), Some(waits));
+        run(&mut tasks, &clock);
+        let (at, decision) = tasks[0].end.as_ref().unwrap();
+        assert_eq!((*at, decision.is_allowed()), (begun.plus(waits), true));
+    }
 }

@@ -1,9 +1,10 @@
 //! Limiters whose figures come with each call: every one is kept with those that it was last under.
 //!
 //! A key whose figures change carries its state over in the step that brings them, so what was used
-//! stays used. Nothing is kept of a rule but by the limiters that are under it (and of the last few of each
+//! stays used; one that denies what it was asked leaves all as it was, unless the key's plan has changed. Nothing is kept of a rule but by the limiters that are under it (and of the last few of each
 //! shard): whoever invents a new one with each call has one limiter, as any other key.
 
+mod brought;
 mod figures;
 mod held;
 mod kept;
@@ -12,7 +13,7 @@ mod shard;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Room, Rule, Timestamp, Visitor};
+use tidegate_core::{Room, Rule, Timestamp, Verdict, Visitor};
 
 use super::ahead::{Ahead, ahead};
 use super::budget::Budget;
@@ -23,6 +24,7 @@ use super::whole::{LOOKED_AT_PER_ADDED, LOOKED_AT_WHEN_FULL, SHARDS, need_of};
 use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::rules::RuleSpec;
+use brought::Coming;
 use figures::Recent;
 use held::Held;
 use kept::Kept;
@@ -35,7 +37,9 @@ pub(crate) struct PlannedTable {
     shards: Box<[Mutex<Shard>]>,
     budget: Budget,
     on_full: OnFull,
-    /// The one shared by keys without room: empty until it is asked.
+    /// The plan of keys that have none of their own.
+    usual: Rule,
+    /// The one shared by keys without room, always under the usual plan: empty until it is asked.
     overflow: Mutex<Kept>,
     /// The shard that is looked through next when there is no room.
     next_swept: AtomicUsize,
@@ -48,29 +52,49 @@ pub(crate) struct Asked<'a> {
     pub(crate) rule: &'a Rule,
     pub(crate) cost: u64,
     pub(crate) step: Step,
+    /// Whether the call brought the rule along: then it is put in force only by what it takes or gives
+    /// back. A plan is in force once it is asked for.
+    pub(crate) brought: bool,
 }
 
 impl PlannedTable {
-    /// An empty table under the caps of a rule.
-    pub(crate) fn new(caps: &RuleSpec) -> Self {
+    /// An empty table under the caps of a rule, whose figures are the usual plan.
+    pub(crate) fn new(caps: &RuleSpec, usual: Rule) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             budget: Budget::new(caps.most_keys()).most_bytes(caps.most_bytes()),
             on_full: caps.on_full,
+            usual,
             overflow: Mutex::default(),
             next_swept: AtomicUsize::new(0),
         }
     }
 
     /// One step with one limiter, from finding it to storing it; `None` under an unlimited rule, which
-    /// leaves the limiter as it is.
+    /// leaves the limiter as it is, but for what a reservation gives back that was taken before.
     pub(crate) fn one(&self, asked: Asked<'_>, clock: &dyn Clock) -> Option<One> {
-        asked.rule.visit(Stepping { table: self, asked, clock })
+        let one = asked.rule.visit(Stepping { table: self, asked, clock });
+        if one.is_none() {
+            self.give_back(asked, clock);
+        }
+        one
     }
 
-    /// One step with the limiter that keys without room share, for who knows to have been there.
+    #[cold]
+    fn give_back(&self, asked: Asked<'_>, clock: &dyn Clock) {
+        let Step::Settle { actual } = asked.step else { return };
+        // Nothing is counted under an unlimited rule, so no more either.
+        let asked = Asked { step: Step::Settle { actual: actual.min(asked.cost) }, ..asked };
+        if let Some((kept, _)) = self.lock(shard_of(asked.print)).get_mut(asked.print) {
+            kept.give_back(asked, clock.now(), &self.budget);
+        }
+    }
+
+    /// One step with the limiter that keys without room share, for who knows to have been there; `None`
+    /// where the usual plan is unlimited, and so there is none.
     pub(crate) fn shared(&self, asked: Asked<'_>, clock: &dyn Clock) -> Option<One> {
-        asked.rule.visit(SteppingShared(Stepping { table: self, asked, clock }))
+        let asked = Asked { rule: &self.usual, brought: false, ..asked };
+        self.usual.visit(SteppingShared(Stepping { table: self, asked, clock }))
     }
 
     /// A look ahead from a limiter's state as it would be under a rule; `None` where that is unlimited.
@@ -78,10 +102,11 @@ impl PlannedTable {
         &self,
         print: Fingerprint,
         rule: &Rule,
+        brought: bool,
         now: Timestamp,
     ) -> Option<Box<dyn Ahead>> {
         let copy = self.lock(shard_of(print)).get(print).map(Kept::copy).unwrap_or_default();
-        rule.visit(LookingAhead { copy, rule, now })
+        rule.visit(LookingAhead { copy, rule, brought, now })
     }
 
     /// Makes one limiter as good as new.
@@ -191,12 +216,25 @@ impl Stepping<'_> {
     /// A step of a key for which there is no room.
     #[cold]
     fn beyond<R: Room>(&self, room: &R) -> One {
-        let step = self.asked.step.beyond(self.asked.cost);
-        SteppingShared(Stepping { asked: Asked { step, ..self.asked }, ..*self }).visit(room)
+        let Asked { step, cost, .. } = self.asked;
+        let step = step.beyond(cost);
+        let refusal = || Refusal::of(room, cost, true).one(step, self.clock.now());
+        self.never(room)
+            .or_else(|| self.table.shared(Asked { step, ..self.asked }, self.clock))
+            .unwrap_or_else(refusal)
+    }
+
+    /// What the key's own plan never admits, the usual plan does not admit in its place.
+    fn never<R: Room>(&self, room: &R) -> Option<One> {
+        let Asked { step, cost, .. } = self.asked;
+        let (one, _) = Step::Peek.run(room, &mut None, cost, self.clock.now());
+        let decision = one.decision.filter(|_| step.wants_figures());
+        let one = One { decision, overloaded: true, elsewhere: true, ..one };
+        (one.verdict == Verdict::Never && !step.gives_back()).then_some(one)
     }
 }
 
-/// The same with the limiter that keys without room share.
+/// The same with the limiter that keys without room share, under the figures of the usual plan.
 struct SteppingShared<'a>(Stepping<'a>);
 
 impl Visitor for SteppingShared<'_> {
@@ -220,6 +258,7 @@ impl Visitor for SteppingShared<'_> {
 struct LookingAhead<'a> {
     copy: Held,
     rule: &'a Rule,
+    brought: bool,
     now: Timestamp,
 }
 
@@ -227,6 +266,11 @@ impl Visitor for LookingAhead<'_> {
     type Out = Box<dyn Ahead>;
 
     fn visit<R: Room>(self, room: &R) -> Box<dyn Ahead> {
-        ahead(room, self.copy.state_under(room, self.rule, self.now), self.now)
+        let Self { copy: mut held, rule, brought, now } = self;
+        if !brought || held.any().is_none() || held.under(room).is_some() {
+            return ahead(room, held.state_under(room, rule, now), now);
+        }
+        let (room, rule) = (room.clone(), rule.clone());
+        Box::new(Coming { held, room, rule, now, then: None })
     }
 }

@@ -38,7 +38,7 @@ impl Held {
         }
     }
 
-    fn any_mut(&mut self) -> Option<&mut dyn AnyOwn> {
+    pub(super) fn any_mut(&mut self) -> Option<&mut dyn AnyOwn> {
         match self {
             Self::Empty => None,
             Self::Bucket(own) => Some(own),

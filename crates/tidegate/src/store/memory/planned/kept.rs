@@ -3,6 +3,7 @@
 use tidegate_core::{Room, Timestamp};
 
 use super::Asked;
+use super::brought::{Brought, Seen};
 use super::figures::Recent;
 use super::held::Held;
 use super::own::Own;
@@ -60,8 +61,8 @@ impl Kept {
             if !leaves_a_trace(asked.step, asked.cost) {
                 return Some(self.look(asked, room, now));
             }
-            if !self.put_under(asked, room, now, budget, recent, &claim) {
-                return Some(Refusal::of(room, asked.cost, true).one(asked.step, now));
+            if let Err(one) = self.put_under(asked, room, now, budget, recent, &claim) {
+                return Some(one);
             }
         }
         let own = self.own.under(room)?;
@@ -80,12 +81,19 @@ impl Kept {
     /// A look at what it would be under other figures, which leaves it as it is.
     #[cold]
     fn look<R: Room>(&self, asked: Asked<'_>, room: &R, now: Timestamp) -> One {
+        if asked.brought {
+            return Brought { held: &self.own, room, rule: asked.rule, now }.look(asked).one;
+        }
         let mut slot = self.copy().state_under(room, asked.rule, now);
         asked.step.run(room, &mut slot, asked.cost, now).0
     }
 
-    /// Carries it over to other figures, or begins it; tells whether there was memory for that. Where there
-    /// was none it is refused: going on elsewhere, it would have as much again.
+    /// Carries it over to other figures, or begins it. Where there is no memory for that it is refused, for
+    /// going on elsewhere it would have as much again; but what is given back is, under the figures it has.
+    /// Figures that were brought are not put in force by what they deny.
+    ///
+    /// # Errors
+    /// The answer, where it is as it was before.
     #[cold]
     fn put_under<R: Room>(
         &mut self,
@@ -95,18 +103,56 @@ impl Kept {
         budget: &Budget,
         recent: &mut Recent,
         claim: &impl Fn(usize) -> bool,
-    ) -> bool {
+    ) -> Result<(), One> {
+        let seen = match asked.brought && !asked.step.gives_back() {
+            true => Some(self.unless_denied(asked, room, now)?),
+            false => None,
+        };
         let figures = recent.figures(room);
         let claimed = Own::<R>::need(figures.heap).first.saturating_sub(self.bytes);
         if !claim(claimed) {
-            return false;
+            let refusal = || Refusal::of(room, asked.cost, true).one(asked.step, now);
+            return Err(self.give_back(asked, now, budget).unwrap_or_else(refusal));
         }
-        self.own = match std::mem::take(&mut self.own) {
-            Held::Empty => Held::new(Own { figures, slot: None }),
-            own => own.carried_to(asked.rule, recent, now),
+        self.own = match (seen, std::mem::take(&mut self.own)) {
+            (Some(Seen { slot, .. }), _) => Held::new(Own { figures, slot }),
+            (None, Held::Empty) => Held::new(Own { figures, slot: None }),
+            (None, own) => own.carried_to(asked.rule, recent, now),
         };
         self.weigh(budget, claimed);
-        true
+        Ok(())
+    }
+
+    /// What it is under figures that were brought.
+    ///
+    /// # Errors
+    /// They deny what is asked.
+    fn unless_denied<R: Room>(
+        &self,
+        asked: Asked<'_>,
+        room: &R,
+        now: Timestamp,
+    ) -> Result<Seen<R>, One> {
+        let seen = Brought { held: &self.own, room, rule: asked.rule, now }.look(asked);
+        match seen.one.verdict.is_allowed() || seen.has_to_begin {
+            true => Ok(seen),
+            false => Err(seen.one),
+        }
+    }
+
+    /// A step that gives back under the figures that it has; `None` for any other, and where nothing is
+    /// used.
+    #[cold]
+    pub(super) fn give_back(
+        &mut self,
+        asked: Asked<'_>,
+        now: Timestamp,
+        budget: &Budget,
+    ) -> Option<One> {
+        let own = self.own.any_mut().filter(|_| asked.step.gives_back())?;
+        let one = own.give_back(asked.step, asked.cost, now);
+        self.weigh(budget, 0);
+        one
     }
 
     /// A step in the memory that its state has; `None` where it holds nothing, and so may have none for

@@ -4,12 +4,13 @@ use std::any;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Room, Rule, Timestamp, Visitor};
+use tidegate_core::{Micros, Room, Rule, Timestamp, Visitor};
 
 use super::figures::{Figures, Recent};
 use super::held::Held;
 use crate::store::memory::budget::Need;
 use crate::store::memory::estate::carried;
+use crate::store::memory::table::{One, Step};
 use crate::store::memory::whole::heap_bytes;
 
 /// What the allocator is taken to need beside what it is asked for.
@@ -49,6 +50,16 @@ pub(super) trait AnyOwn: any::Any + fmt::Debug + Send {
     /// Another one like it.
     fn copy(&self) -> Held;
 
+    /// The wait until it is as good as new.
+    fn reset_after(&self, now: Timestamp) -> Micros;
+
+    /// The wait until no more than `units` are used; `None` where its figures do not tell.
+    fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros>;
+
+    /// A step that gives back under the figures it has, in the memory it has; `None` where nothing is
+    /// used.
+    fn give_back(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One>;
+
     /// The limiter that it is under `rule` from `now` on: what was used stays used. Empty where that is
     /// unlimited.
     fn carried_to(&mut self, rule: &Rule, recent: &mut Recent, now: Timestamp) -> Held;
@@ -66,6 +77,26 @@ impl<R: Room> AnyOwn for Own<R> {
 
     fn copy(&self) -> Held {
         Held::new(self.clone())
+    }
+
+    fn reset_after(&self, now: Timestamp) -> Micros {
+        let Some(mut state) = self.slot.clone() else { return Micros::ZERO };
+        let room = &self.figures.room;
+        let at = room.advance(&mut state, now);
+        at.plus(room.reset_after(&state, at)).since(now)
+    }
+
+    fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros> {
+        let (room, mut state) = (&self.figures.room, self.slot.clone()?);
+        let cost = room.remaining(&room.fresh(now), now).checked_sub(units)?;
+        let at = room.advance(&mut state, now);
+        let fits = room.decide(&state, at, cost).is_allowed();
+        (!fits).then(|| at.plus(room.retry_after(&state, at, cost)).since(now))
+    }
+
+    fn give_back(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One> {
+        self.slot.as_ref()?;
+        Some(step.run_in_place(&self.figures.room, &mut self.slot, cost, now))
     }
 
     fn carried_to(&mut self, rule: &Rule, recent: &mut Recent, now: Timestamp) -> Held {

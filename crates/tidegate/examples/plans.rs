@@ -1,0 +1,49 @@
+//! Callers with plans of their own, looked up by a callback, and how much each plan lets through.
+//!
+//! `cargo run -p tidegate --example plans`
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tidegate::{
+    Algorithm, ManualClock, Micros, PlannedLimiter, Rule, RuleErrors, Spec, Statistics,
+};
+
+/// What callers have booked; in a service, a cache of a table.
+type Booked = Arc<RwLock<HashMap<Vec<u8>, Arc<Rule>>>>;
+
+fn per_minute(limit: u64) -> Spec {
+    Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(60))
+}
+
+/// Asks so many times, and counts what passed and what was blocked.
+fn ask(limiter: &PlannedLimiter<ManualClock>, key: &str, times: u64) -> (u64, u64) {
+    let statistics = Statistics::with_clock(ManualClock::new());
+    for _ in 0..times {
+        match limiter.admits(key, 1) {
+            true => statistics.pass(1),
+            false => statistics.block(1),
+        }
+    }
+    let second = statistics.second();
+    (second.pass, second.block)
+}
+
+fn main() -> Result<(), RuleErrors> {
+    let booked = Booked::default();
+    let known = Arc::clone(&booked);
+    let limiter = PlannedLimiter::with_clock(per_minute(5), ManualClock::new())?.with_plans(
+        // Quick, and none of the limiter's own verbs: it may run while all lines are held.
+        move |key: &[u8]| known.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned(),
+    );
+    assert_eq!(ask(&limiter, "ada", 8), (5, 3));
+
+    // Ada books more, and has the difference at once: what was used stays used.
+    let large = Arc::new(Rule::new(per_minute(20))?);
+    booked.write().unwrap_or_else(PoisonError::into_inner).insert(b"ada".to_vec(), large);
+    limiter.plan_changed("ada");
+    assert_eq!(ask(&limiter, "ada", 18), (15, 3));
+    assert_eq!(ask(&limiter, "bob", 8), (5, 3));
+    println!("ada has used {} of {}", limiter.capacity("ada") - limiter.available("ada"), 20);
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! What figures that a call brings along find of a limiter that is under others: they are put in force
+//! only by a call that takes or gives back, so a denied one has to be told when it would be admitted.
+
+use tidegate_core::{Micros, Outcome, Room, Rule, Timestamp, Verdict};
+
+use super::Asked;
+use super::held::Held;
+use crate::store::memory::ahead::{Ahead, Foreseen, ahead};
+use crate::store::memory::table::{One, Step};
+
+/// A limiter as it is, and the figures it is seen under: those of `rule`.
+#[derive(Debug)]
+pub(super) struct Brought<'a, R: Room> {
+    pub(super) held: &'a Held,
+    pub(super) room: &'a R,
+    pub(super) rule: &'a Rule,
+    pub(super) now: Timestamp,
+}
+
+/// What a look found.
+#[derive(Debug)]
+pub(super) struct Seen<R: Room> {
+    pub(super) one: One,
+    /// The state under the new figures.
+    pub(super) slot: Option<R::State>,
+    /// Whether the figures have to be put in force although the cost was denied: no wait under the old
+    /// ones would do, as where a bucket begins with fewer tokens and has to begin before it fills.
+    pub(super) has_to_begin: bool,
+}
+
+impl<R: Room> Brought<'_, R> {
+    /// Looks at what is asked; what is denied is told the least wait after which it would be admitted.
+    pub(super) fn look(&self, asked: Asked<'_>) -> Seen<R> {
+        let mut slot = self.after(Micros::ZERO);
+        let (mut one, _) = Step::Peek.run(self.room, &mut slot, asked.cost, self.now);
+        let mut has_to_begin = false;
+        if one.verdict == Verdict::Deny && asked.step.wants_figures() {
+            match self.least_wait(asked.cost) {
+                Some(wait) => one.decision = one.decision.map(|told| self.denied(told, wait)),
+                None => has_to_begin = true,
+            }
+        } else if one.verdict == Verdict::Deny {
+            has_to_begin = !self.admits_after(self.reset_after(), asked.cost);
+        }
+        one.decision.take_if(|_| !asked.step.wants_figures());
+        Seen { one, slot, has_to_begin }
+    }
+
+    /// Until then the old figures go on: they say when all is as good as new.
+    fn denied(&self, told: tidegate_core::Decision, wait: Micros) -> tidegate_core::Decision {
+        let outcome = Outcome::Deny { retry_after: wait };
+        tidegate_core::Decision { outcome, reset_after: self.reset_after().max(wait), ..told }
+    }
+
+    /// The least wait after which `cost` is admitted, if the limiter is not asked meanwhile; `None` where
+    /// it is not even when all that was used is gone. What is used only ever becomes less.
+    fn least_wait(&self, cost: u64) -> Option<Micros> {
+        let (mut least, mut most) = (0, self.reset_after().as_micros());
+        if !self.admits_after(self.reset_after(), cost) {
+            return None;
+        }
+        let mut halve = |at: u64| match self.admits_after(Micros::from_micros(at), cost) {
+            true => most = at,
+            false => least = at + 1,
+        };
+        // Nearly always right, so that a log is copied a few times and no more.
+        if let Some(guess) = self.guess(cost).filter(|guess| *guess < self.reset_after()) {
+            let guess = guess.as_micros();
+            halve(guess);
+            if guess > 0 {
+                halve(guess - 1);
+            }
+        }
+        while least < most {
+            let middle = least + (most - least) / 2;
+            match self.admits_after(Micros::from_micros(middle), cost) {
+                true => most = middle,
+                false => least = middle + 1,
+            }
+        }
+        Some(Micros::from_micros(most))
+    }
+
+    /// When so much is gone under the old figures that what is left fits beside `cost`.
+    fn guess(&self, cost: u64) -> Option<Micros> {
+        let fresh = self.room.fresh(self.now);
+        let may_be_used = self.room.remaining(&fresh, self.now).checked_sub(cost)?;
+        self.held.any()?.until_used(may_be_used, self.now)
+    }
+
+    fn reset_after(&self) -> Micros {
+        self.held.any().map_or(Micros::ZERO, |own| own.reset_after(self.now))
+    }
+
+    fn admits_after(&self, wait: Micros, cost: u64) -> bool {
+        let (mut slot, at) = (self.after(wait), self.now.plus(wait));
+        Step::Decide.run(self.room, &mut slot, cost, at).0.verdict.is_allowed()
+    }
+
+    /// Its state when it comes under the figures after a wait.
+    fn after(&self, wait: Micros) -> Option<R::State> {
+        self.held.copy().state_under(self.room, self.rule, self.now.plus(wait))
+    }
+}
+
+/// A look ahead from a copy that comes under the figures of `room` with the first cost that fits.
+pub(super) struct Coming<R: Room> {
+    pub(super) held: Held,
+    pub(super) room: R,
+    pub(super) rule: Rule,
+    pub(super) now: Timestamp,
+    /// How it goes on from there, and the wait until then.
+    pub(super) then: Option<(Box<dyn Ahead>, Micros)>,
+}
+
+impl<R: Room> Ahead for Coming<R> {
+    fn admit(&mut self, cost: u64) -> Option<Foreseen> {
+        if cost == 0 {
+            return Some(Foreseen::default());
+        }
+        let Self { held, room, rule, now, then } = self;
+        let brought = Brought { held, room, rule, now: *now };
+        let (ahead, before) = then.get_or_insert_with(|| {
+            let at_once = brought.admits_after(Micros::ZERO, cost);
+            let wait = if at_once { None } else { brought.least_wait(cost) };
+            let wait = wait.unwrap_or_default();
+            (ahead(brought.room, brought.after(wait), brought.now.plus(wait)), wait)
+        });
+        let foreseen = ahead.admit(cost)?;
+        Some(Foreseen { wait: before.plus(foreseen.wait), ..foreseen })
+    }
+}
