@@ -37,6 +37,13 @@ pub(crate) struct Met<K = Fingerprint> {
     pub(crate) by: Descriptors,
 }
 
+impl<K> Met<K> {
+    /// Whether it may refuse the request, and so have it wait.
+    pub(crate) const fn can_refuse(&self) -> bool {
+        self.enforced && self.cost > 0
+    }
+}
+
 /// A policy in force, the limiters of every key, and a clock.
 ///
 /// Share it by reference (or in an `Arc`): every verb takes `&self` and is exact under any concurrency.
@@ -125,17 +132,25 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Requests of one unit that would be admitted now, one after another: what is left of the tightest
-    /// limit that the request meets; the largest number there is where it meets none.
+    /// limit that the request meets, whatever its id; the largest number there is where it meets none.
     #[must_use]
     pub fn available(&self, request: &Request<'_>) -> u64 {
-        self.peek(request).enforced().map(|one| one.decision.remaining).min().unwrap_or(u64::MAX)
+        self.peek(&request.without_id())
+            .enforced()
+            .map(|one| one.decision.remaining)
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     /// The least figure `limit` that the request meets: a limit, the capacity of a bucket, the places of
     /// a queue; the largest number there is where it meets none.
     #[must_use]
     pub fn capacity(&self, request: &Request<'_>) -> u64 {
-        self.peek(request).enforced().map(|one| one.decision.limit).min().unwrap_or(u64::MAX)
+        self.peek(&request.without_id())
+            .enforced()
+            .map(|one| one.decision.limit)
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     /// Gives the request's cost back to every limiter it meets, to no fewer than none used; the
@@ -219,7 +234,7 @@ impl<C: Clock> Gate<C> {
         match once {
             None => self.memory.step(met, clock, step),
             Some(once) => {
-                self.answers.step(once, clock, step, || self.memory.step(met, clock, step))
+                self.answers.step(once, met, clock, step, || self.memory.step(met, clock, step))
             }
         }
     }

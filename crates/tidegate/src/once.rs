@@ -4,6 +4,7 @@ mod answers;
 
 use tidegate_core::Micros;
 
+use crate::few::Few;
 use crate::gate::Met;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, RuleSpec};
@@ -20,25 +21,33 @@ pub(crate) struct Once {
 /// The request of an id that meets these limiters; `None` where none of them remembers.
 pub(crate) fn of(policy: &Policy, seed: &Seed, id: &str, met: &[Met]) -> Option<Once> {
     let time = time(policy, met)?;
-    let print = seed.of_request(id, met.iter().map(|met| (met.rule, met.print, met.cost)));
+    let places = places(met);
+    let met = places.iter().filter_map(|place| met.get(*place));
+    let print = seed.of_request(id, met.map(|met| (met.rule, met.print, met.cost)));
     Some(Once { print, time })
 }
 
+/// The places of limiters, in an order that is the same however the request's descriptors stand.
+fn places(met: &[Met]) -> Few<usize> {
+    let mut places: Few<usize> = (0..met.len()).collect();
+    places.sort_unstable_by_key(|place| met.get(*place).map(|met| (met.rule, met.print)));
+    places
+}
+
 /// How long the answer to a request that meets these limiters is remembered: for the longest `dedupe`
-/// of its rules. Those in shadow mode have a say only where no other is met. What takes nothing is not
-/// remembered.
+/// of the rules that can refuse it. Those in shadow mode have a say only where none can. What takes
+/// nothing is not remembered.
 pub(crate) fn time<K>(policy: &Policy, met: &[Met<K>]) -> Option<Micros> {
-    let takes = met.iter().any(|met| met.cost > 0);
-    let enforced = met.iter().any(|met| met.enforced);
-    let counts = |met: &&Met<K>| takes && (met.enforced || !enforced);
+    let any_can_refuse = met.iter().any(Met::can_refuse);
+    let counts = |met: &&Met<K>| met.can_refuse() || !any_can_refuse && met.cost > 0;
     met.iter().filter(counts).filter_map(|met| spec(policy, met)?.dedupe).max()
 }
 
-/// The shortest `dedupe` of the rules that are enforced; `None` where one of them has none.
+/// The shortest `dedupe` of the rules that can refuse it; `None` where one of them has none.
 #[cfg(feature = "redis")]
 pub(crate) fn least_time<K>(policy: &Policy, met: &[Met<K>]) -> Option<Micros> {
-    let enforced = met.iter().filter(|met| met.enforced);
-    let times: Option<Vec<_>> = enforced.map(|met| spec(policy, met)?.dedupe).collect();
+    let can_refuse = met.iter().filter(|met| met.can_refuse());
+    let times: Option<Vec<_>> = can_refuse.map(|met| spec(policy, met)?.dedupe).collect();
     times?.into_iter().min()
 }
 

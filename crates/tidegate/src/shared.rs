@@ -309,8 +309,8 @@ impl SharedGate {
     }
 
     pub(crate) fn answer(&self, met: &[KeyMet], done: script::Decided) -> Answer<'_> {
+        let (allowed, at, repeated) = (done.allowed, done.now, done.repeated);
         let matched = self.matched(met, done.decisions.into_iter().map(Some));
-        let (allowed, at, repeated) = (done.allowed, done.at, done.repeated);
         Answer { allowed, at, standing: Standing::Exact, repeated, matched }
     }
 

@@ -25,8 +25,7 @@ impl<C> Bans<C> {
 
     /// The ban that may refuse at this limiter.
     fn of(&self, met: &Met) -> Option<&Ban<C>> {
-        let can_refuse = met.enforced && met.cost > 0;
-        let ban = self.0.iter().find(|(rule, _)| can_refuse && *rule == met.rule);
+        let ban = self.0.iter().find(|(rule, _)| met.can_refuse() && *rule == met.rule);
         ban.map(|(_, ban)| ban)
     }
 }

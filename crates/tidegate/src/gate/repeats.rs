@@ -8,23 +8,25 @@ use crate::store::memory::Done;
 
 impl<C: Clock> Gate<C> {
     /// Remembers at most `most` answers of requests that have an id (default one million, some 200
-    /// bytes each), for the `dedupe` of their rules. Beyond that the one that would be forgotten first
-    /// is forgotten at once: its request, asked again, is decided anew.
+    /// bytes each), for the `dedupe` of their rules. None is forgotten before its time while there are no
+    /// more than that, those whose time is over and that were not let go of yet included. Beyond it one
+    /// is forgotten for each that comes: of those that share its lock, an arbitrary part of all, the one
+    /// whose time ends first. Its request, asked again, is decided anew.
     #[must_use]
-    pub fn with_max_remembered(mut self, most: usize) -> Self {
+    pub fn with_max_remembered_answers(mut self, most: usize) -> Self {
         self.answers = Answers::new(most);
         self
     }
 
     /// Answers remembered now, those that are about to be forgotten included.
     #[must_use]
-    pub fn remembered(&self) -> usize {
+    pub fn remembered_answers(&self) -> usize {
         self.answers.len()
     }
 
     /// Answers forgotten so far before their time, for want of room.
     #[must_use]
-    pub fn forgotten(&self) -> u64 {
+    pub fn forgotten_answers(&self) -> u64 {
         self.answers.forgotten()
     }
 
@@ -42,7 +44,7 @@ impl<C: Clock> Gate<C> {
         once: Option<Once>,
         clock: &impl Clock,
     ) -> Option<Done> {
-        let repeated = once.and_then(|once| self.answers.recall(once, clock));
+        let repeated = once.and_then(|once| self.answers.recall(once, met, clock));
         repeated.or_else(|| self.banned(met, clock))
     }
 }

@@ -5,20 +5,24 @@
 //! holds a limiter asks here, so locks are always taken in one order.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Timestamp;
 
-use super::Once;
+use super::{Once, places};
 use crate::clock::Clock;
+use crate::few::Few;
+use crate::gate::Met;
 use crate::key::Fingerprint;
 use crate::store::memory::{Decided, Done, Step};
 
 /// Most answers unless it is said otherwise.
 const DEFAULT_MOST: usize = 1_000_000;
-/// Locks that answers are spread over.
+/// Locks that answers are spread over, where there may be many.
 const SHARDS: usize = 64;
+/// Answers that there may be for each lock, at least.
+const LEAST_IN_SHARD: usize = 16;
 /// Answers whose time is over that are let go of for each one that is kept.
 const TIDIED: usize = 2;
 
@@ -26,8 +30,10 @@ const TIDIED: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Answers {
     shards: Box<[Mutex<Shard>]>,
-    /// Most in each shard.
+    /// Most in all shards together.
     most: usize,
+    /// How many there are, or are about to be.
+    kept: AtomicUsize,
     forgotten: AtomicU64,
 }
 
@@ -44,6 +50,7 @@ struct Kept {
     since: Timestamp,
     end: Timestamp,
     at: Timestamp,
+    /// In the order of [`places`].
     decisions: Box<[Decided]>,
 }
 
@@ -55,10 +62,11 @@ impl Default for Answers {
 
 impl Answers {
     pub(crate) fn new(most: usize) -> Self {
-        let shards = most.clamp(1, SHARDS);
+        let shards = (most / LEAST_IN_SHARD).clamp(1, SHARDS);
         Self {
             shards: (0..shards).map(|_| Mutex::default()).collect(),
-            most: most / shards,
+            most,
+            kept: AtomicUsize::new(0),
             forgotten: AtomicU64::new(0),
         }
     }
@@ -68,37 +76,81 @@ impl Answers {
     pub(crate) fn step(
         &self,
         once: Once,
+        met: &[Met],
         clock: &impl Clock,
         step: Step,
         run: impl FnOnce() -> Done,
     ) -> Done {
-        let mut shard = self.shard(once.print);
-        let now = clock.now();
-        if let Some(first) = shard.recall(once, now) {
+        let number = self.number(once);
+        let mut shard = held(&self.shards[number]);
+        if let Some(first) = shard.recall(once, met, clock.now()) {
             return first;
         }
         let done = run();
         if done.allowed && step == Step::Ask {
-            self.forgotten.fetch_add(shard.keep(once, now, &done, self.most), Relaxed);
+            self.keep(&mut shard, once, met, &done);
+            drop(shard);
+            self.make_room_beside(number, done.at);
         }
         done
     }
 
     /// What the request was answered before.
-    pub(crate) fn recall(&self, once: Once, clock: &impl Clock) -> Option<Done> {
-        self.shard(once.print).recall(once, clock.now())
+    pub(crate) fn recall(&self, once: Once, met: &[Met], clock: &impl Clock) -> Option<Done> {
+        held(&self.shards[self.number(once)]).recall(once, met, clock.now())
     }
 
+    /// At most as many as was said; for a moment more, by those who are about to forget one.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| held(shard).kept.len()).sum()
+        self.kept.load(Relaxed)
     }
 
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten.load(Relaxed)
     }
 
-    fn shard(&self, print: Fingerprint) -> MutexGuard<'_, Shard> {
-        held(&self.shards[print.words()[0] as usize % self.shards.len()])
+    fn number(&self, once: Once) -> usize {
+        once.print.words()[0] as usize % self.shards.len()
+    }
+
+    fn keep(&self, shard: &mut Shard, once: Once, met: &[Met], done: &Done) {
+        if self.most == 0 {
+            self.forgotten.fetch_add(1, Relaxed);
+            return;
+        }
+        let is_over = |end: Timestamp| end <= done.at;
+        (0..TIDIED).for_each(|_| _ = self.forget_first(shard, done.at, is_over));
+        let is_new = !shard.kept.contains_key(&once.print);
+        if is_new && self.kept.fetch_add(1, Relaxed) >= self.most {
+            self.forget_first(shard, done.at, |_| true);
+        }
+        shard.keep(once, met, done);
+    }
+
+    /// Where there are still too many, for the shard of the one that came had no other: forgets one
+    /// elsewhere. No other lock is held meanwhile.
+    fn make_room_beside(&self, number: usize, now: Timestamp) {
+        let shards = self.shards.len();
+        for other in (1..shards).map(|step| (number + step) % shards) {
+            let has_room = || self.kept.load(Relaxed) <= self.most.max(1);
+            if has_room() || self.forget_first(&mut held(&self.shards[other]), now, |_| true) {
+                return;
+            }
+        }
+    }
+
+    /// Lets go of the answer of a shard whose time ends first, if that `may_go`; tells whether there
+    /// was one.
+    fn forget_first(
+        &self,
+        shard: &mut Shard,
+        now: Timestamp,
+        may_go: impl FnOnce(Timestamp) -> bool,
+    ) -> bool {
+        let Some(end) = shard.drop_first(may_go) else { return false };
+        self.kept.fetch_sub(1, Relaxed);
+        self.forgotten.fetch_add(u64::from(end > now), Relaxed);
+        true
     }
 }
 
@@ -107,7 +159,7 @@ fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 }
 
 impl Shard {
-    fn recall(&mut self, once: Once, now: Timestamp) -> Option<Done> {
+    fn recall(&mut self, once: Once, met: &[Met], now: Timestamp) -> Option<Done> {
         let kept = self.kept.get_mut(&once.print)?;
         // A clock that stepped back makes nothing last longer than from now on.
         if kept.since.since(now) > once.time {
@@ -119,36 +171,38 @@ impl Shard {
             allowed: true,
             at: kept.at,
             repeated: true,
-            decisions: kept.decisions.iter().copied().collect(),
+            decisions: put_back(met, &kept.decisions),
         })
     }
 
-    /// Keeps an answer; tells how many others were forgotten before their time for it.
-    fn keep(&mut self, once: Once, now: Timestamp, done: &Done, most: usize) -> u64 {
-        if most == 0 {
-            return 1;
-        }
-        (0..TIDIED).for_each(|_| self.drop_first_before(now));
-        let mut forgotten = 0;
-        while self.kept.len() >= most && !self.kept.contains_key(&once.print) {
-            forgotten += u64::from(self.by_end.first().is_some_and(|(end, _)| *end > now));
-            self.drop_first_before(Timestamp::MAX);
-        }
-        let (end, decisions) = (now.plus(once.time), done.decisions.as_slice().into());
-        let kept = Kept { since: now, end, at: done.at, decisions };
+    /// Keeps an answer, for its time from the decision.
+    fn keep(&mut self, once: Once, met: &[Met], done: &Done) {
+        let (since, end) = (done.at, done.at.plus(once.time));
+        let decisions =
+            places(met).into_iter().filter_map(|place| done.decisions.get(place).copied());
+        let kept = Kept { since, end, at: done.at, decisions: decisions.collect() };
         if let Some(before) = self.kept.insert(once.print, kept) {
             self.by_end.remove(&(before.end, once.print));
         }
         self.by_end.insert((end, once.print));
-        forgotten
     }
 
-    /// Lets go of the answer whose time is over first, if it is by `now`.
-    fn drop_first_before(&mut self, now: Timestamp) {
-        if self.by_end.first().is_some_and(|(end, _)| *end <= now)
-            && let Some((_, print)) = self.by_end.pop_first()
-        {
-            self.kept.remove(&print);
+    /// Lets go of the answer whose time ends first, if that `may_go`; tells when it ends.
+    fn drop_first(&mut self, may_go: impl FnOnce(Timestamp) -> bool) -> Option<Timestamp> {
+        let (end, print) = *self.by_end.first().filter(|(end, _)| may_go(*end))?;
+        self.by_end.pop_first();
+        self.kept.remove(&print);
+        Some(end)
+    }
+}
+
+/// What is kept in the order of [`places`], in the order in which the limiters are met now.
+fn put_back(met: &[Met], kept: &[Decided]) -> Few<Decided> {
+    let mut decisions: Few<Decided> = kept.iter().copied().collect();
+    for (place, decided) in places(met).into_iter().zip(kept) {
+        if let Some(here) = decisions.get_mut(place) {
+            *here = *decided;
         }
     }
+    decisions
 }

@@ -45,6 +45,12 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The same without an id.
+    pub(crate) const fn without_id(mut self) -> Self {
+        self.id = None;
+        self
+    }
+
     /// The id it is asked under, if it has one.
     #[must_use]
     pub const fn id(&self) -> Option<&'a str> {

@@ -88,7 +88,7 @@ impl Away {
         id: Option<&str>,
     ) -> Done {
         let is_closed = |met: &KeyMet| on_store_error(policy, met) == OnStoreError::Closed;
-        let refuses = |met: &KeyMet| is_closed(met) && met.enforced && met.cost > 0;
+        let refuses = |met: &KeyMet| is_closed(met) && met.can_refuse();
         let refused = met.iter().any(refuses);
         let step = match verb {
             Verb::Ask if !refused => memory::Step::Ask,
@@ -118,7 +118,7 @@ impl Away {
     ) -> memory::Done {
         let run = || self.memory.step(local, &self.clock, step);
         match id.and_then(|id| once::of(policy, &self.seed, id, local)) {
-            Some(once) => self.answers.step(once, &self.clock, step, run),
+            Some(once) => self.answers.step(once, local, &self.clock, step, run),
             None => run(),
         }
     }

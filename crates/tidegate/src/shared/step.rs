@@ -1,9 +1,9 @@
 //! One step in the store over the limiters that a request meets, and when it is sent again.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use tidegate_core::{Micros, Timestamp};
 use tokio::time::{Instant, timeout_at};
@@ -71,12 +71,14 @@ impl Store {
         if limiters.is_empty() {
             return Ok(Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now())));
         }
-        let call = Call::new(&limiters, asked.step, asked.at);
-        let (call, twice) = match self.remembered(met, asked.id) {
-            Some((key, time)) => (call.remembering(key, time), self.is_safe_twice(met, asked)),
-            None => (call, false),
+        let Some((key, time)) = self.remembered(met, asked.id) else {
+            let call = Call::new(&limiters, asked.step, asked.at);
+            return self.decided(&limiters, call, false, deadline).await;
         };
-        self.decided(&limiters, call, twice, deadline).await
+        let (places, limiters) = by_key(limiters);
+        let call = Call::new(&limiters, asked.step, asked.at).remembering(key, time);
+        let done = self.decided(&limiters, call, self.is_safe_twice(met, asked), deadline).await?;
+        Ok(put_back(&places, done))
     }
 
     /// Decides with a limiter that no rule of the policy names.
@@ -171,6 +173,23 @@ impl Store {
     }
 }
 
+/// Limiters in the order of their keys, so that what is remembered of them is the same however the request
+/// names them; and the place where each stood.
+fn by_key(limiters: Vec<Limiter<'_>>) -> (Vec<usize>, Vec<Limiter<'_>>) {
+    let mut all: Vec<_> = limiters.into_iter().enumerate().collect();
+    all.sort_by_key(|(_, one)| one.identity().0);
+    all.into_iter().unzip()
+}
+
+/// What came of a step, with each limiter's part in the place where that stood.
+fn put_back(places: &[usize], done: Decided) -> Decided {
+    let parts = done.decisions.into_iter().zip(done.told);
+    let mut all: Vec<_> = places.iter().zip(parts).collect();
+    all.sort_by_key(|(place, _)| **place);
+    let (decisions, told) = all.into_iter().map(|(_, part)| part).unzip();
+    Decided { decisions, told, ..done }
+}
+
 /// The answer that comes first; an error only where both have failed.
 async fn either<T>(
     mut one: impl Future<Output = Result<T, StoreError>> + Unpin,
@@ -178,21 +197,9 @@ async fn either<T>(
 ) -> Result<T, StoreError> {
     let (mut one_error, mut other_error) = (None, None);
     poll_fn(|context| {
-        if one_error.is_none()
-            && let Poll::Ready(told) = std::pin::Pin::new(&mut one).poll(context)
-        {
-            match told {
-                Ok(told) => return Poll::Ready(Ok(told)),
-                Err(error) => one_error = Some(error),
-            }
-        }
-        if other_error.is_none()
-            && let Poll::Ready(told) = std::pin::Pin::new(&mut other).poll(context)
-        {
-            match told {
-                Ok(told) => return Poll::Ready(Ok(told)),
-                Err(error) => other_error = Some(error),
-            }
+        let first = heard(&mut one, &mut one_error, context);
+        if let Some(told) = first.or_else(|| heard(&mut other, &mut other_error, context)) {
+            return Poll::Ready(Ok(told));
         }
         match (&one_error, &other_error) {
             (Some(error), Some(_)) => Poll::Ready(Err(error.clone())),
@@ -200,4 +207,23 @@ async fn either<T>(
         }
     })
     .await
+}
+
+/// What one of them answered, if it did now; where it failed, how, and it is not asked any more.
+fn heard<T>(
+    one: &mut (impl Future<Output = Result<T, StoreError>> + Unpin),
+    failed: &mut Option<StoreError>,
+    context: &mut Context<'_>,
+) -> Option<T> {
+    if failed.is_some() {
+        return None;
+    }
+    match Pin::new(one).poll(context) {
+        Poll::Ready(Ok(told)) => Some(told),
+        Poll::Ready(Err(error)) => {
+            *failed = Some(error);
+            None
+        }
+        Poll::Pending => None,
+    }
 }

@@ -46,6 +46,10 @@ impl<D: AtHand> Asking<'_, '_, D> {
             self.hall.announce(&stop.line);
         }
         let seen = self.door.step(Step::Peek);
+        // The same request was answered while it stood here: it takes nothing from who stands before it.
+        if seen.repeated {
+            return Ok(self.done(seen));
+        }
         let obstacles = self.obstacles(&seen);
         if !obstacles.is_empty() || !seen.allowed {
             return Err((seen, obstacles));

@@ -87,6 +87,9 @@ pub(crate) fn step_behind<D: AtHand>(door: &D, step: Step) -> Done {
         return door.step(step);
     }
     let mut seen = door.step(Step::Peek);
+    if seen.repeated {
+        return seen;
+    }
     seen.allowed = false;
     if step != Step::Decide {
         refuse_behind(door, &hall, &mut seen);

@@ -17,14 +17,12 @@ use crate::store::memory::{Done, Step};
 /// trace; dropped while an admitted request is held, that keeps its slot.
 pub(crate) async fn wait<D: AtHand>(door: D, timer: &impl Timer) -> Done {
     if never_waits(&door) {
-        let mut done = step_behind(&door, Step::Ask);
-        hold(&door, &mut done, timer).await;
-        return done;
+        let done = step_behind(&door, Step::Ask);
+        return hold(&door, done, timer).await;
     }
     let mut turn = Turn::new(door);
-    let mut done = turn_of(&mut turn, timer).await;
-    hold(turn.door(), &mut done, timer).await;
-    done
+    let done = turn_of(&mut turn, timer).await;
+    hold(turn.door(), done, timer).await
 }
 
 /// The same, but ends when it is admitted: the work must be held for the delay that is told.
@@ -40,11 +38,13 @@ async fn turn_of<D: AtHand>(turn: &mut Turn<D>, timer: &impl Timer) -> Done {
     poll_fn(|context| alarm.drive(timer, context, |now, waker| turn.poll(now, waker))).await
 }
 
-async fn hold<D: Door>(door: &D, done: &mut Done, timer: &impl Timer) {
-    let runs_at = release(door, done);
+/// Ends when the work may run that was decided.
+pub(super) async fn hold<D: Door>(door: &D, mut done: Done, timer: &impl Timer) -> Done {
+    let runs_at = release(door, &mut done);
     while timer.now() < runs_at {
         timer.sleep_until(runs_at).await;
     }
+    done
 }
 
 /// Whether every limiter would refuse it at once, so that it need not stand in a line to be decided.
@@ -55,8 +55,13 @@ fn never_waits<D: Door>(door: &D) -> bool {
 /// What [`wait`] does, by blocking the thread.
 pub(crate) fn wait_blocking<D: AtHand>(door: D, clock: &impl Park) -> Done {
     let mut turn = Turn::new(door);
-    let mut done = block(clock, |now, waker| turn.poll(now, waker));
-    let runs_at = release(turn.door(), &mut done);
+    let done = block(clock, |now, waker| turn.poll(now, waker));
+    hold_blocking(turn.door(), done, clock)
+}
+
+/// What [`hold`] does, by blocking the thread.
+pub(super) fn hold_blocking<D: Door>(door: &D, mut done: Done, clock: &impl Park) -> Done {
+    let runs_at = release(door, &mut done);
     while clock.now() < runs_at {
         clock.park_until(runs_at);
     }

@@ -3,7 +3,7 @@
 use tidegate_core::Micros;
 
 use super::door::{AtHand, Door, Patience, Stop, step_behind};
-use super::drive::{wait, wait_blocking, wait_in_line};
+use super::drive::{hold, hold_blocking, wait, wait_blocking, wait_in_line};
 use super::lines::{LineKey, Lines};
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
@@ -69,7 +69,7 @@ impl<C: Clock> Gate<C> {
         let (met, done) = self.step(request, self.clock(), Step::Ask);
         let longest = request.longest_wait();
         let waits = |met: &Met| {
-            can_refuse(met) && !patience(self.policy(), met.rule, longest).wait.is_zero()
+            met.can_refuse() && !patience(self.policy(), met.rule, longest).wait.is_zero()
         };
         if !done.allowed && met.iter().any(waits) {
             return None;
@@ -100,6 +100,14 @@ impl<C: Clock> Gate<C> {
         let stops = stops_of(self.policy(), &met, max_wait, line_of);
         ToGate { gate: self, stops, met, once }
     }
+
+    /// The way of one who comes to wait; and what it is told, if that needs no limiter.
+    fn arrive(&self, request: &Request<'_>) -> (ToGate<'_, C>, Option<Done>) {
+        let met = self.met(request);
+        let once = self.once(request, &met);
+        let told = self.without_asking(&met, once, self.clock());
+        (self.door(met, once, request.longest_wait()), told)
+    }
 }
 
 /// The limiters that can refuse a request, which wants to wait for so long at most; `line_of` is which
@@ -110,7 +118,7 @@ pub(super) fn stops_of<K>(
     max_wait: Micros,
     line_of: impl Fn(&Met<K>) -> GateLine,
 ) -> Vec<Stop<GateLine>> {
-    let all = met.iter().enumerate().filter(|(_, met)| can_refuse(met));
+    let all = met.iter().enumerate().filter(|(_, met)| met.can_refuse());
     let stop = |(place, met): (usize, &Met<K>)| Stop {
         line: line_of(met),
         cost: met.cost,
@@ -169,11 +177,11 @@ impl<C: Timer> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
-        let met = self.met(request);
-        let once = self.once(request, &met);
-        let done = match self.without_asking(&met, once, self.clock()) {
-            Some(done) => done,
-            None => wait(self.door(met.clone(), once, request.longest_wait()), self.clock()).await,
+        let (door, told) = self.arrive(request);
+        let met = door.met.clone();
+        let done = match told {
+            Some(done) => hold(&door, done, self.clock()).await,
+            None => wait(door, self.clock()).await,
         };
         self.conclude(request, &met, done)
     }
@@ -188,14 +196,11 @@ impl<C: Timer> Gate<C> {
     }
 
     async fn wait_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        let met = self.met(request);
-        let once = self.once(request, &met);
-        let done = match self.without_asking(&met, once, self.clock()) {
+        let (door, told) = self.arrive(request);
+        let met = door.met.clone();
+        let done = match told {
             Some(done) => done,
-            None => {
-                let door = self.door(met.clone(), once, request.longest_wait());
-                wait_in_line(door, self.clock()).await
-            }
+            None => wait_in_line(door, self.clock()).await,
         };
         self.conclude(request, &met, done)
     }
@@ -204,21 +209,20 @@ impl<C: Timer> Gate<C> {
 impl<C: Park> Gate<C> {
     /// What [`Gate::acquire`] does, by blocking the thread.
     pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
-        let met = self.met(request);
-        let once = self.once(request, &met);
-        let done = match self.without_asking(&met, once, self.clock()) {
-            Some(done) => done,
-            None => {
-                wait_blocking(self.door(met.clone(), once, request.longest_wait()), self.clock())
-            }
+        let (door, told) = self.arrive(request);
+        let met = door.met.clone();
+        let done = match told {
+            Some(done) => hold_blocking(&door, done, self.clock()),
+            None => wait_blocking(door, self.clock()),
         };
         self.conclude(request, &met, done)
     }
 }
 
-/// Whether a limiter may refuse the request, and so have it wait.
-const fn can_refuse<K>(met: &Met<K>) -> bool {
-    met.enforced && met.cost > 0
+/// How long a request that meets these limiters must be held: a rule in shadow mode holds nobody.
+pub(super) fn delay_of<K>(met: &[Met<K>], done: &Done) -> Micros {
+    let decisions = met.iter().zip(&done.decisions).filter(|(met, _)| met.enforced);
+    decisions.map(|(_, decided)| decided.decision.delay()).max().unwrap_or_default()
 }
 
 pub(super) const fn line_of(met: &Met) -> GateLine {
@@ -250,8 +254,7 @@ impl<C: Clock> Door for ToGate<'_, C> {
     }
 
     fn delay(&self, done: &Done) -> Micros {
-        let decisions = self.met.iter().zip(&done.decisions).filter(|(met, _)| met.enforced);
-        decisions.map(|(_, decided)| decided.decision.delay()).max().unwrap_or_default()
+        delay_of(&self.met, done)
     }
 
     fn delay_is_waiting(&self) -> bool {

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::door::{Door, Stop, refuse_behind};
 use super::drive::Progress;
-use super::gate::{GateLine, GateLines, line_of, stops_of};
+use super::gate::{GateLine, GateLines, delay_of, line_of, stops_of};
 use super::queue::Ticket;
 use super::turn::Turn;
 use crate::answer::Answer;
@@ -57,12 +57,28 @@ impl SharedGate {
     /// rules remember stay taken, for it may be asked again.
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
         let mut answer = self.in_turn(request).await;
-        let delay = answer.delay();
-        if !delay.is_zero() {
-            sleep(Duration::from_micros(delay.as_micros())).await;
+        let left = self.left_of_delay(request, &answer).await;
+        if !left.is_zero() {
+            sleep(Duration::from_micros(left.as_micros())).await;
         }
         answer.release();
         self.conclude(request, answer)
+    }
+
+    /// How long it is until the work may run. Of a delay that was told before, under the id, some has
+    /// passed: how much, the clock tells by which it was decided.
+    async fn left_of_delay(&self, request: &Request<'_>, answer: &Answer<'_>) -> Micros {
+        let delay = answer.delay();
+        if delay.is_zero() || !answer.is_repeated() {
+            return delay;
+        }
+        let now = if answer.is_degraded() {
+            Some(self.now())
+        } else {
+            let seen = self.look(&self.met(request), &[], None).await;
+            seen.ok().map(|seen| seen.now)
+        };
+        now.map_or(delay, |now| answer.at().plus(delay).since(now).min(delay))
     }
 
     /// The same as [`SharedGate::acquire`], but resolves as soon as the request is admitted: a `delay` is
@@ -99,9 +115,11 @@ impl SharedGate {
 
     /// Whether somebody waits for a limiter that can refuse this request.
     fn is_behind(&self, met: &[KeyMet]) -> bool {
-        let can_refuse = |met: &&KeyMet| met.enforced && met.cost > 0;
         !self.lines.are_idle()
-            && met.iter().filter(can_refuse).any(|met| !self.lines.is_idle(&self.line_of(met)))
+            && met
+                .iter()
+                .filter(|met| met.can_refuse())
+                .any(|met| !self.lines.is_idle(&self.line_of(met)))
     }
 
     /// What all who wait in a line cost.
@@ -192,7 +210,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
 
     fn hear(&mut self, seen: script::Decided, looked: bool) -> Next<'g> {
         let ToStore { gate, met, .. } = *self.turn.door();
-        let (stood, at, now) = (self.turn.stands(), seen.at, gate.now());
+        let (stood, at, now) = (self.turn.stands(), seen.now, gate.now());
         if !looked {
             self.turn.door_mut().laps.clear();
         }
@@ -222,7 +240,8 @@ struct ToStore<'a, 'g> {
     told: Vec<Told>,
     /// By place, the wait that was told.
     waits: Vec<Micros>,
-    /// By place, where it was looked at for more than its own cost: how often the window of a log must pass on top of what it was looked at for.
+    /// By place, where it was looked at for more than its own cost: how often the window of a log must
+    /// pass on top of what it was looked at for.
     laps: Vec<u64>,
 }
 
@@ -274,7 +293,7 @@ impl<'a, 'g> ToStore<'a, 'g> {
 
     /// The refusal of one who does not wait, while others do; `None` where nobody does any more.
     fn refused_behind(&mut self, seen: script::Decided) -> Option<Done> {
-        let at = seen.at;
+        let at = seen.now;
         let mut done = self.see(seen, self.gate.now());
         refuse_behind(self, &self.gate.lines.enter(), &mut done).then_some(Done { at, ..done })
     }
@@ -302,7 +321,7 @@ impl Door for ToStore<'_, '_> {
     }
 
     fn delay(&self, done: &Done) -> Micros {
-        done.decisions.iter().map(|one| one.decision.delay()).max().unwrap_or_default()
+        delay_of(self.met, done)
     }
 
     fn delay_is_waiting(&self) -> bool {

@@ -238,3 +238,20 @@ fn a_ban_needs_a_rule() {
     let error = gate.with_ban("default", "usr", ban(1, &clock)).unwrap_err();
     assert!(error.to_string().contains("\"usr\"") && error.to_string().contains("\"default\""));
 }
+
+#[test]
+fn what_was_admitted_under_an_id_is_answered_so_to_who_was_banned_since() {
+    let clock = ManualClock::new();
+    let rule = RuleSpec::new("user", log(1, MINUTE)).key(["user"]).dedupe(HOUR);
+    let gate = gate(vec![rule], clock.clone());
+    let gate = gate.with_ban("default", "user", ban(1, &clock)).unwrap();
+    let under = |id, request: &Request<'_>| {
+        let answer = gate.check(&request.with_id(id).unwrap());
+        (answer.is_allowed(), answer.is_repeated(), answer.retry_after())
+    };
+    let first = ask("ada", 1, |request| under("a", request));
+    let refused = ask("ada", 1, |request| under("b", request));
+    let banned = ask("ada", 1, |request| under("b", request));
+    assert_eq!((first.0, refused.2, banned.2), (true, Some(MINUTE), Some(HOUR)));
+    assert_eq!(ask("ada", 1, |request| under("a", request)), (true, true, Some(Micros::ZERO)));
+}

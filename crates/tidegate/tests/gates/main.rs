@@ -2,6 +2,7 @@
 
 mod ban;
 mod holding;
+mod ids;
 mod observe;
 mod outcome;
 #[path = "../common/packed/mod.rs"]

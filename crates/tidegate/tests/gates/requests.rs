@@ -272,3 +272,16 @@ fn admits_is_check_without_the_figures() {
         }
     }
 }
+
+#[test]
+fn what_is_left_is_told_as_it_is_and_not_as_an_id_remembers_it() {
+    let gate = gate([RuleSpec::new("all", log(10)).dedupe(Micros::from_secs(60))]);
+    let descriptors = [Descriptor::new(&[])];
+    let plain = Request::new("default", &descriptors);
+    let first = plain.with_id("a").unwrap();
+    assert!(gate.check(&first).is_allowed());
+    assert_eq!((gate.available(&first), gate.capacity(&first)), (9, 10));
+    assert_eq!((0..20).filter(|_| gate.check(&plain).is_allowed()).count(), 9);
+    assert_eq!(gate.peek(&first).matched()[0].decision().remaining, 9, "the first answer");
+    assert_eq!(gate.available(&first), 0);
+}

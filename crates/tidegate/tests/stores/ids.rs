@@ -1,16 +1,16 @@
 //! A request asked again under its id: one table of cases for memory and for a store.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tidegate::{
-    Algorithm, Answer, Descriptor, Gate, Limit, Micros, Mode, OnStoreError, OverrideSpec, Policy,
-    Request, RuleSpec, SharedReplay, Spec, Timestamp,
+    Algorithm, Answer, Descriptor, Gate, Micros, Mode, Policy, Request, RuleSpec, SharedReplay,
+    Spec, Timestamp,
 };
 
-use crate::server::{Server, gate_over, rule, settings, until_lost};
+use crate::server::{Server, rule, settings};
 
 const DEDUPE: Micros = Micros::from_secs(10);
 /// No window of a day ends soon.
@@ -62,11 +62,14 @@ impl Both {
         if let Some(id) = &question.id {
             request = request.with_id(id).unwrap();
         }
-        let at = Timestamp::from_micros(BEGIN_US + question.at_us);
-        let here = told(&self.memory.check_at(&request, at));
-        let there = told(&self.shared.decide(&request, at).await.unwrap());
-        // Of a clock gone back the store tells the instant that counts, memory the reading.
-        assert_eq!((here.0, here.1, &here.3), (there.0, there.1, &there.3), "{question:?}");
+        self.decide(&request, question.at_us).await
+    }
+
+    async fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Told {
+        let at = Timestamp::from_micros(BEGIN_US + at_us);
+        let here = told(&self.memory.check_at(request, at));
+        let there = told(&self.shared.decide(request, at).await.unwrap());
+        assert_eq!(here, there, "{request:?} at {at_us}");
         here
     }
 }
@@ -147,6 +150,39 @@ async fn several_rules_have_one_answer_remembered_for_the_longest_time() {
 }
 
 #[tokio::test]
+async fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_figures() {
+    let server = Server::start(&[]);
+    let mut both = Both::over(&server, vec![remembering(Algorithm::TokenBucket, 10)]).await;
+    let users = [[("user", "ada")], [("user", "bob")], [("user", "eve")]];
+    let [ada, bob, eve] = [0, 1, 2].map(|user| Descriptor::new(&users[user]).cost(user as u64 + 1));
+    for (number, order) in [[ada, bob, eve], [eve, ada, bob], [bob, eve, ada]].iter().enumerate() {
+        let request = Request::new("default", order).with_id("a").unwrap();
+        let told = both.decide(&request, number as u64).await;
+        let remaining: Vec<_> = told.3.iter().map(|decision| decision.remaining).collect();
+        let expected: Vec<_> = order.iter().map(|one| 10 - one.units()).collect();
+        assert_eq!((told.1, remaining), (number > 0, expected));
+    }
+    let swapped = [ada.cost(2), bob.cost(1), eve];
+    let request = Request::new("default", &swapped).with_id("a").unwrap();
+    assert!(!both.decide(&request, 9).await.1, "other costs are another request");
+}
+
+#[tokio::test]
+async fn a_rule_that_is_met_at_no_cost_has_no_say() {
+    let server = Server::start(&[]);
+    let of = |name| RuleSpec::new(name, Spec::new(Algorithm::SlidingLog, 10, DEDUPE));
+    let rules = vec![of("free").key(["user"]).dedupe(DEDUPE), of("other").when("b", "*")];
+    let mut both = Both::over(&server, rules).await;
+    let (free, other) = ([("user", "ada")], [("b", "x")]);
+    let free = Descriptor::new(&free).cost(0);
+    let descriptors = [free, Descriptor::new(&other)];
+    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    for _ in 0..2 {
+        assert!(!both.decide(&request, 0).await.1, "the rule that can refuse does not remember");
+    }
+}
+
+#[tokio::test]
 async fn a_rule_that_is_only_tried_remembers_where_no_other_is_met() {
     let server = Server::start(&[]);
     let rules = vec![remembering(Algorithm::FixedWindow, 1).mode(Mode::Shadow)];
@@ -167,126 +203,6 @@ async fn a_clock_that_steps_back_makes_no_answer_last_longer_than_from_then_on()
     {
         assert_eq!(both.ask(&ask(at_us, "a")).await.1, repeated, "at {at_us}");
     }
-}
-
-#[tokio::test]
-async fn an_override_has_the_dedupe_of_its_rule_and_a_changed_rule_decides_anew() {
-    let server = Server::start(&[]);
-    let mut ada = OverrideSpec::new("user", "ada");
-    ada.limit = Some(Limit::Units(20));
-    let rules = vec![remembering(Algorithm::TokenBucket, 10).with_override(ada)];
-    let (gate, _) = gate_over(&server.url(), rules).await;
-    let (changed, _) =
-        gate_over(&server.url(), vec![remembering(Algorithm::TokenBucket, 30)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors).with_id("a").unwrap();
-    let remaining = |answer: &Answer<'_>| answer.matched()[0].decision().remaining;
-    assert_eq!(remaining(&gate.check(&request).await), 19);
-    assert!(gate.check(&request).await.is_repeated());
-    let anew = changed.check(&request).await;
-    assert_eq!((anew.is_repeated(), remaining(&anew)), (false, 28));
-}
-
-#[tokio::test]
-async fn a_look_tells_what_is_remembered_and_a_reset_forgets_units_only() {
-    let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![remembering(Algorithm::SlidingWindow, 2)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let plain = Request::new("default", &descriptors);
-    let request = plain.with_id("a").unwrap();
-    assert!(!gate.peek(&request).await.is_repeated());
-    let first = gate.check(&request).await;
-    let _ = gate.check(&plain).await;
-    assert!(!gate.peek(&plain).await.is_allowed());
-    let looked = gate.peek(&request).await;
-    assert!(looked.is_allowed() && looked.is_repeated());
-    assert_eq!(looked.matched()[0].decision(), first.matched()[0].decision());
-    gate.reset(&plain).await.unwrap();
-    assert!(gate.check(&request).await.is_repeated());
-    assert_eq!(gate.peek(&plain).await.matched()[0].decision().remaining, 2);
-}
-
-#[tokio::test]
-async fn what_is_remembered_expires_by_itself() {
-    let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![remembering(Algorithm::TokenBucket, 10)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors).with_id("a").unwrap();
-    let _ = gate.check(&request).await;
-    let keys: Vec<String> = server.run(&["KEYS", "tidegate:{*}[?]*"]);
-    let [key] = keys.as_slice() else { panic!("{keys:?}") };
-    let left_ms: u64 = server.run(&["PTTL", key]);
-    assert!((1..=10_001).contains(&left_ms), "{left_ms}");
-    // As if its time were over: what is then asked is decided anew.
-    server.run::<()>(&["DEL", key]);
-    assert!(!gate.check(&request).await.is_repeated());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_that_ask_at_once_under_one_id_one_takes() {
-    let server = Server::start(&[]);
-    let rules = || vec![remembering(Algorithm::SlidingLog, 100)];
-    let (one, _) = gate_over(&server.url(), rules()).await;
-    let (two, _) = gate_over(&server.url(), rules()).await;
-    let memory = Gate::new(Policy::new(rules()).unwrap());
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let plain = Request::new("default", &descriptors);
-    let mut repeated = 0;
-    for round in 0..20 {
-        let id = format!("round {round}");
-        let request = plain.with_id(&id).unwrap();
-        let (a, b, c) = tokio::join!(one.check(&request), two.check(&request), one.check(&request));
-        repeated += [a, b, c].iter().filter(|answer| answer.is_repeated()).count();
-        std::thread::scope(|scope| {
-            (0..3).for_each(|_| assert!(scope.spawn(|| memory.admits(&request)).join().is_ok()));
-            let both = [0, 1].map(|_| scope.spawn(|| memory.check(&request).is_allowed()));
-            assert!(both.into_iter().all(|one| one.join().unwrap()));
-        });
-    }
-    let remaining = |answer: Answer<'_>| answer.matched()[0].decision().remaining;
-    assert_eq!((repeated, remaining(one.peek(&plain).await)), (40, 80));
-    assert_eq!(remaining(memory.peek(&plain)), 80);
-}
-
-#[tokio::test]
-async fn memory_keeps_so_many_answers_and_says_what_it_forgot() {
-    let policy = Policy::new(vec![remembering(Algorithm::TokenBucket, 100_000)]).unwrap();
-    let gate = Gate::with_clock(policy, Timestamp::EPOCH).with_max_remembered(6_400);
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let check = |id: u64, at_us| {
-        let id = id.to_string();
-        let request = Request::new("default", &descriptors).with_id(&id).unwrap();
-        let answer = gate.check_at(&request, Timestamp::from_micros(BEGIN_US + at_us));
-        assert!(answer.is_allowed());
-        answer.is_repeated()
-    };
-    (0..20_000).for_each(|id| assert!(!check(id, id)));
-    assert!(gate.remembered() <= 6_400 && gate.forgotten() >= 13_600);
-    assert!(check(19_999, 20_000), "the last is there");
-    let forgotten = gate.forgotten();
-    (20_000..20_064).for_each(|id| assert!(!check(id, 20_000_000)));
-    assert_eq!(
-        gate.forgotten(),
-        forgotten,
-        "those whose time is over make room, and are not missed"
-    );
-}
-
-#[tokio::test]
-async fn while_the_store_is_away_a_local_rule_remembers_in_process() {
-    let mut server = Server::start(&[]);
-    let rules = vec![remembering(Algorithm::TokenBucket, 5).on_store_error(OnStoreError::Local)];
-    let (gate, events) = gate_over(&server.url(), rules).await;
-    server.kill();
-    until_lost(&gate, &events).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let plain = Request::new("default", &descriptors);
-    let request = plain.with_id("a").unwrap();
-    for repeated in [false, true, true] {
-        let answer = gate.check(&request).await;
-        assert!(answer.is_degraded() && answer.is_repeated() == repeated);
-    }
-    assert_eq!(gate.peek(&plain).await.matched()[0].decision().remaining, 4);
 }
 
 /// A trace with repeats: each question asks anew, or one of the last again.

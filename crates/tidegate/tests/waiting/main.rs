@@ -1,6 +1,7 @@
 //! Waiting its turn: order, deadlines, leaving, threads, tasks, permits.
 
 mod gate;
+mod ids;
 mod in_flight;
 mod limiter;
 #[cfg(feature = "tokio")]

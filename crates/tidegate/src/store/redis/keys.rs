@@ -46,9 +46,11 @@ pub(crate) fn key_in(prefix: &str, namespace: &str, key: &[u8]) -> Vec<u8> {
     format!("{prefix}#{namespace}:{}", shortened(escaped, "#")).into_bytes()
 }
 
-/// The key under which the answer to a request of an id is remembered: in the slot of its first limiter,
-/// `{prefix}{tag of that}?digest`. No limiter's key is like it.
+/// The key under which the answer to a request of an id is remembered: in the slot of the limiter whose
+/// key is least, `{prefix}{tag of that}?digest`, in whatever order they stand. No limiter's key is like it.
 pub(crate) fn answer_key(prefix: &str, id: &str, limiters: &[Limiter<'_>]) -> Vec<u8> {
+    let mut limiters = limiters.to_vec();
+    limiters.sort_by_key(|one| one.identity().0);
     let first = limiters.first().map_or(&[][..], |first| first.identity().0);
     let mut key = prefix.as_bytes().to_vec();
     match first.iter().position(|byte| *byte == b'{') {
@@ -59,7 +61,7 @@ pub(crate) fn answer_key(prefix: &str, id: &str, limiters: &[Limiter<'_>]) -> Ve
         // The whole key is what chooses its slot.
         None => key.extend([b"{", first, b"}"].concat()),
     }
-    let digest = request_digest(id, limiters);
+    let digest = request_digest(id, &limiters);
     key.extend(format!("?{:032x}", digest).into_bytes());
     key
 }
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_lives_in_the_slot_of_the_first_limiter_and_is_that_requests_alone() {
+    fn an_answer_lives_in_the_slot_of_the_least_key_and_is_that_requests_alone() {
         let of = |limit| Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(1));
         let rule = |limit| tidegate_core::Rule::new(of(limit)).unwrap();
         let (ten, nine) = (rule(10), rule(9));
@@ -212,6 +214,13 @@ mod tests {
         ];
         assert!(!others.contains(&plain));
         assert_eq!(plain, key("a", b"t:d:r:ada", &ten, 1));
+        let of_two = |keys: [&[u8]; 2]| {
+            let limiters = keys.into_iter().filter_map(|key| Limiter::new(key, &ten, 1));
+            String::from_utf8(answer_key("t:", "a", &limiters.collect::<Vec<_>>())).unwrap()
+        };
+        let two = of_two([b"t:d:r:bob", b"t:d:r:ada"]);
+        assert!(two.starts_with("t:{t:d:r:ada}?"), "{two}");
+        assert_eq!(two, of_two([b"t:d:r:ada", b"t:d:r:bob"]));
     }
 
     #[test]

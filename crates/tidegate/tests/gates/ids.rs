@@ -1,0 +1,81 @@
+//! Answers remembered in memory: as many as was said, and no more.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp};
+
+/// No window of a day ends soon.
+const BEGIN_US: u64 = 1_700_000_000_000_000;
+
+/// Room for all that is asked, so that only what is remembered makes a difference.
+fn gate(most: usize) -> Gate<Timestamp> {
+    let spec = Spec::new(Algorithm::TokenBucket, 100_000, Micros::from_secs(86_400));
+    let rule = RuleSpec::new("user", spec).key(["user"]).dedupe(Micros::from_secs(10));
+    let policy = Policy::new(vec![rule]).unwrap();
+    let gate = Gate::with_clock(policy, Timestamp::from_micros(BEGIN_US));
+    gate.with_max_remembered_answers(most)
+}
+
+#[test]
+fn memory_keeps_so_many_answers_and_says_what_it_forgot() {
+    let gate = gate(6_400);
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let check = |id: u64, at_us| {
+        let id = id.to_string();
+        let request = Request::new("default", &descriptors).with_id(&id).unwrap();
+        let answer = gate.check_at(&request, Timestamp::from_micros(BEGIN_US + at_us));
+        assert!(answer.is_allowed());
+        answer.is_repeated()
+    };
+    (0..6_400).for_each(|id| assert!(!check(id, id)));
+    assert_eq!((gate.remembered_answers(), gate.forgotten_answers()), (6_400, 0));
+    assert!((0..6_400).all(|id| check(id, 6_400)), "all that fit are there");
+    (6_400..20_000).for_each(|id| assert!(!check(id, id)));
+    assert_eq!((gate.remembered_answers(), gate.forgotten_answers()), (6_400, 13_600));
+    assert!(check(19_999, 20_000), "the last is there");
+    let forgotten = gate.forgotten_answers();
+    (20_000..20_064).for_each(|id| assert!(!check(id, 20_000_000)));
+    assert_eq!(
+        gate.forgotten_answers(),
+        forgotten,
+        "those whose time is over make room, and are not missed"
+    );
+}
+
+#[test]
+fn memory_keeps_as_many_answers_as_was_said_however_few() {
+    for most in [0, 1, 7, 100, 1_025] {
+        let gate = gate(most);
+        let descriptors = [Descriptor::new(&[("user", "ada")])];
+        for id in 1..=2 * most.max(1) {
+            let text = id.to_string();
+            let request = Request::new("default", &descriptors).with_id(&text).unwrap();
+            assert!(!gate.check(&request).is_repeated());
+            assert_eq!(gate.check(&request).is_repeated(), most > 0, "the last is there");
+            let asked = if most == 0 { 2 * id } else { id };
+            let forgotten = asked.saturating_sub(most) as u64;
+            let figures = (gate.remembered_answers(), gate.forgotten_answers());
+            assert_eq!(figures, (asked.min(most), forgotten), "{id} of {most}");
+        }
+    }
+}
+
+#[test]
+fn memory_keeps_no_more_answers_than_was_said_however_many_ask_at_once() {
+    let gate = &gate(64);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for number in 0..2_000 {
+                    let id = format!("{thread} {number}");
+                    let descriptors = [Descriptor::new(&[("user", "ada")])];
+                    let request = Request::new("default", &descriptors).with_id(&id).unwrap();
+                    assert!(!gate.check(&request).is_repeated());
+                    assert!(gate.remembered_answers() <= 64 + 4);
+                }
+            });
+        }
+    });
+    let (kept, forgotten) = (gate.remembered_answers() as u64, gate.forgotten_answers());
+    assert!((1..=64 + 4).contains(&kept));
+    assert_eq!(kept + forgotten, 8_000);
+}

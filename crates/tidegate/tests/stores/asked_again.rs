@@ -1,0 +1,151 @@
+//! A request asked again under its id of a gate over a store.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use tidegate::{
+    Algorithm, Answer, Descriptor, Gate, Limit, Micros, OnStoreError, OverrideSpec, Policy,
+    Request, RuleSpec, Spec,
+};
+
+use crate::server::{Server, gate_over, rule, until_lost};
+
+const DEDUPE: Micros = Micros::from_secs(10);
+
+fn remembering(algorithm: Algorithm, limit: u64) -> RuleSpec {
+    rule(algorithm, limit).dedupe(DEDUPE)
+}
+
+#[tokio::test]
+async fn an_override_has_the_dedupe_of_its_rule_and_a_changed_rule_decides_anew() {
+    let server = Server::start(&[]);
+    let mut ada = OverrideSpec::new("user", "ada");
+    ada.limit = Some(Limit::Units(20));
+    let rules = vec![remembering(Algorithm::TokenBucket, 10).with_override(ada)];
+    let (gate, _) = gate_over(&server.url(), rules).await;
+    let (changed, _) =
+        gate_over(&server.url(), vec![remembering(Algorithm::TokenBucket, 30)]).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    let remaining = |answer: &Answer<'_>| answer.matched()[0].decision().remaining;
+    assert_eq!(remaining(&gate.check(&request).await), 19);
+    assert!(gate.check(&request).await.is_repeated());
+    let anew = changed.check(&request).await;
+    assert_eq!((anew.is_repeated(), remaining(&anew)), (false, 28));
+}
+
+#[tokio::test]
+async fn a_look_tells_what_is_remembered_and_a_reset_forgets_units_only() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate_over(&server.url(), vec![remembering(Algorithm::SlidingWindow, 2)]).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let plain = Request::new("default", &descriptors);
+    let request = plain.with_id("a").unwrap();
+    assert!(!gate.peek(&request).await.is_repeated());
+    let first = gate.check(&request).await;
+    let _ = gate.check(&plain).await;
+    assert!(!gate.peek(&plain).await.is_allowed());
+    let looked = gate.peek(&request).await;
+    assert!(looked.is_allowed() && looked.is_repeated());
+    assert_eq!(looked.matched()[0].decision(), first.matched()[0].decision());
+    gate.reset(&plain).await.unwrap();
+    assert!(gate.check(&request).await.is_repeated());
+    assert_eq!(gate.peek(&plain).await.matched()[0].decision().remaining, 2);
+}
+
+#[tokio::test]
+async fn what_is_remembered_expires_by_itself() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate_over(&server.url(), vec![remembering(Algorithm::TokenBucket, 10)]).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let request = Request::new("default", &descriptors).with_id("a").unwrap();
+    let _ = gate.check(&request).await;
+    let keys: Vec<String> = server.run(&["KEYS", "tidegate:{*}[?]*"]);
+    let [key] = keys.as_slice() else { panic!("{keys:?}") };
+    let left_ms: u64 = server.run(&["PTTL", key]);
+    assert!((1..=10_001).contains(&left_ms), "{left_ms}");
+    // As if its time were over: what is then asked is decided anew.
+    server.run::<()>(&["DEL", key]);
+    assert!(!gate.check(&request).await.is_repeated());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_that_ask_at_once_under_one_id_one_takes() {
+    let server = Server::start(&[]);
+    let rules = || vec![remembering(Algorithm::SlidingLog, 100)];
+    let (one, _) = gate_over(&server.url(), rules()).await;
+    let (two, _) = gate_over(&server.url(), rules()).await;
+    let memory = Gate::new(Policy::new(rules()).unwrap());
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let plain = Request::new("default", &descriptors);
+    let mut repeated = 0;
+    for round in 0..20 {
+        let id = format!("round {round}");
+        let request = plain.with_id(&id).unwrap();
+        let (a, b, c) = tokio::join!(one.check(&request), two.check(&request), one.check(&request));
+        repeated += [a, b, c].iter().filter(|answer| answer.is_repeated()).count();
+        std::thread::scope(|scope| {
+            (0..3).for_each(|_| assert!(scope.spawn(|| memory.admits(&request)).join().is_ok()));
+            let both = [0, 1].map(|_| scope.spawn(|| memory.check(&request).is_allowed()));
+            assert!(both.into_iter().all(|one| one.join().unwrap()));
+        });
+    }
+    let remaining = |answer: Answer<'_>| answer.matched()[0].decision().remaining;
+    assert_eq!((repeated, remaining(one.peek(&plain).await)), (40, 80));
+    assert_eq!(remaining(memory.peek(&plain)), 80);
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_a_local_rule_remembers_in_process() {
+    let mut server = Server::start(&[]);
+    let rules = vec![remembering(Algorithm::TokenBucket, 5).on_store_error(OnStoreError::Local)];
+    let (gate, events) = gate_over(&server.url(), rules).await;
+    server.kill();
+    until_lost(&gate, &events).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let plain = Request::new("default", &descriptors);
+    let request = plain.with_id("a").unwrap();
+    for repeated in [false, true, true] {
+        let answer = gate.check(&request).await;
+        assert!(answer.is_degraded() && answer.is_repeated() == repeated);
+    }
+    assert_eq!(gate.peek(&plain).await.matched()[0].decision().remaining, 4);
+}
+
+#[tokio::test]
+async fn one_that_was_held_is_not_held_again_under_its_id() {
+    let server = Server::start(&[]);
+    let second = Micros::from_secs(1);
+    let rule = RuleSpec::new("q", Spec::new(Algorithm::LeakyQueue, 1, second)).dedupe(DEDUPE);
+    let (gate, _) = gate_over(&server.url(), vec![rule]).await;
+    let descriptors = [Descriptor::new(&[])];
+    let plain = Request::new("default", &descriptors);
+    let request = plain.with_id("a").unwrap();
+    assert!(gate.check(&plain).await.is_allowed());
+    let first = gate.acquire(&request).await;
+    assert!(first.is_allowed() && !first.is_repeated());
+    let told = gate.check(&request).await;
+    assert!(told.is_repeated() && !told.delay().is_zero());
+    // Held again it would not be there before this rings, which began sooner.
+    let whole = tokio::time::sleep(std::time::Duration::from_micros(told.delay().as_micros()));
+    tokio::select! {
+        biased;
+        again = gate.acquire(&request) => assert!(again.is_repeated() && again.delay().is_zero()),
+        () = whole => panic!("its slot has passed"),
+    }
+}
+
+#[tokio::test]
+async fn one_that_asks_again_is_held_until_its_slot() {
+    let server = Server::start(&[]);
+    let window = Micros::from_millis(100);
+    let rule = RuleSpec::new("q", Spec::new(Algorithm::LeakyQueue, 1, window)).dedupe(DEDUPE);
+    let (gate, _) = gate_over(&server.url(), vec![rule]).await;
+    let descriptors = [Descriptor::new(&[])];
+    let plain = Request::new("default", &descriptors);
+    let request = plain.with_id("a").unwrap();
+    assert!(gate.check(&plain).await.is_allowed());
+    let told = gate.check(&request).await;
+    let again = gate.acquire(&request).await;
+    assert!(again.is_repeated());
+    let now = gate.peek(&plain).await.at();
+    assert!(now >= told.at().plus(told.delay()), "{now:?}");
+}
