@@ -299,7 +299,7 @@ impl Done {
     /// What one slot told of the limiters at these places.
     fn note(&mut self, places: &[usize], told: &script::Decided) {
         self.allowed &= told.allowed;
-        self.at = self.at.max(told.at);
+        self.at = self.at.max(told.now);
         for (place, decision) in places.iter().zip(&told.decisions) {
             if let Some(known) = self.decisions.get_mut(*place) {
                 *known = Some(*decision);
