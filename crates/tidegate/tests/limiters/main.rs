@@ -10,6 +10,7 @@ mod late_reading;
 #[path = "../common/packed/mod.rs"]
 mod packed;
 mod planned;
+mod planned_room;
 mod races;
 mod races_by_key;
 mod reserve;

@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex};
 use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
-use tidegate::{Algorithm, Clock, Limit, Micros, OnFull, PlannedLimiter, Rule, Spec};
+use tidegate::{Algorithm, Clock, Micros, PlannedLimiter, Rule, Spec};
 
-const DAY: Micros = Micros::from_secs(86_400);
+pub(crate) const DAY: Micros = Micros::from_secs(86_400);
 const KEYS: [&str; 3] = ["ada", "bob", ""];
 const WALKS: u64 = 300;
 const STEPS: usize = 200;
 
-fn per_day(algorithm: Algorithm, limit: u64) -> Rule {
+pub(crate) fn per_day(algorithm: Algorithm, limit: u64) -> Rule {
     let mut spec = Spec::new(algorithm, limit, DAY);
     spec.capacity = (algorithm == Algorithm::LeakyQueue).then_some(limit - 1);
     Rule::new(spec).unwrap()
 }
 
-fn limiter<C: Clock>(clock: C) -> PlannedLimiter<C> {
+pub(crate) fn limiter<C: Clock>(clock: C) -> PlannedLimiter<C> {
     PlannedLimiter::with_clock(Spec::unlimited(Algorithm::TokenBucket), clock).unwrap()
 }
 
@@ -313,181 +313,4 @@ fn what_is_given_back_under_eight_plans_at_once_is_neither_lost_nor_doubled() {
         }
     });
     assert_eq!(limiter.under(&largest).peek("key", 1).remaining, 1_000);
-}
-
-#[test]
-fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
-    let (small, large) = (per_day(Algorithm::SlidingLog, 3), per_day(Algorithm::SlidingLog, 5));
-    let usual = *per_day(Algorithm::FixedWindow, 4).spec();
-    let shared = PlannedLimiter::with_clock(usual, TestClock::at(TODAY_US)).unwrap();
-    let shared = shared.with_max_keys(2, OnFull::Share);
-    assert!(!shared.under(&log(0, 1)).admits("shut", 1));
-    for key in ["ada", "bob"] {
-        assert!(shared.under(&small).admits(key, 1));
-    }
-    let admitted = |key: String| {
-        let plan = if key.len().is_multiple_of(2) { &small } else { &large };
-        shared.under(plan).admits(key, 1)
-    };
-    let keys = (0..200).map(|number| "x".repeat(number));
-    assert_eq!(keys.filter(|key| admitted(key.clone())).count(), 4, "of the usual plan");
-    assert!(!shared.under(&log(0, 1)).admits("shut", 1));
-    assert_eq!(shared.keys(), 2);
-    assert!(shared.under(&small).admits("ada", 2), "nobody who had a limiter lost it");
-
-    let refused = limiter(TestClock::at(TODAY_US)).with_max_keys(1, OnFull::Refuse);
-    assert!(refused.under(&small).admits("ada", 1) && !refused.under(&small).admits("bob", 1));
-    let told = refused.under(&small).check("bob", 1);
-    assert_eq!((told.remaining, told.retry_after()), (0, Some(DAY)));
-}
-
-#[test]
-fn a_reservation_of_the_shared_limiter_is_settled_there() {
-    let plan = per_day(Algorithm::SlidingLog, 5);
-    let limiter = PlannedLimiter::with_clock(*plan.spec(), TestClock::at(TODAY_US)).unwrap();
-    let limiter = limiter.with_max_keys(1, OnFull::Share);
-    assert!(limiter.under(&plan).admits("ada", 1));
-    let reserved = limiter.under(&plan).reserve("bob", 4).unwrap();
-    assert_eq!(limiter.under(&plan).settle("bob", reserved, 1).remaining, 4);
-    assert_eq!(limiter.under(&plan).refund("bob", 1).remaining, 4, "nobody knows who took it");
-}
-
-/// A limiter that is as good as new makes room, whatever plan it was under.
-#[test]
-fn idle_limiters_make_room_under_any_plan() {
-    let clock = TestClock::at(TODAY_US);
-    let limiter = limiter(clock.clone()).with_max_keys(10, OnFull::Refuse);
-    for round in 0..50_u64 {
-        for number in 0..10_u64 {
-            let algorithm = Algorithm::ALL[(round + number) as usize % Algorithm::ALL.len()];
-            let plan = Rule::new(Spec::new(algorithm, 5, Micros::from_secs(1))).unwrap();
-            assert!(limiter.under(&plan).admits(format!("{round} {number}"), 1), "{round}");
-        }
-        clock.pass(3_000_000);
-    }
-    assert!(limiter.keys() <= 10);
-}
-
-/// Where memory is short, a log goes on in what it has, and a plan that would need more than there is
-/// is answered as a key without room: nothing is ever admitted beyond the limit.
-#[test]
-fn a_log_without_memory_to_grow_admits_no_more_than_its_plans() {
-    let clock = TestClock::at(TODAY_US);
-    let mut usual = Spec::new(Algorithm::SlidingLog, 10_000, DAY);
-    usual.max_memory = Some(200_000);
-    let limiter = PlannedLimiter::with_clock(usual, clock.clone()).unwrap();
-    let mut larger = usual;
-    larger.limit = Limit::Units(12_000);
-    let larger = Rule::new(larger).unwrap();
-    let mut admitted = 0;
-    for number in 0..40_000_u64 {
-        clock.pass(1);
-        let key = ["ada", "bob"][(number % 2) as usize];
-        let got = if number % 3 == 0 {
-            limiter.under(&larger).admits(key, 1)
-        } else {
-            limiter.admits(key, 1)
-        };
-        admitted += u64::from(got);
-    }
-    assert!(admitted <= 3 * 12_000, "{admitted}: two keys, and the one that others share");
-    assert!(admitted > 0);
-}
-
-fn log(limit: u64, window_s: u64) -> Rule {
-    Rule::new(Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(window_s))).unwrap()
-}
-
-#[test]
-fn calls_that_are_denied_under_two_figures_do_not_starve_a_key() {
-    let clock = TestClock::at(TODAY_US);
-    let (limiter, one, other) = (limiter(clock.clone()), log(1, 1), log(1, 2));
-    assert!(limiter.under(&one).admits("key", 1));
-    clock.pass(400_000);
-    assert!(!limiter.under(&other).admits("key", 1));
-    let told = limiter.under(&other).check("key", 1);
-    assert_eq!(told.retry_after(), Some(Micros::from_micros(600_000)), "what was taken goes then");
-    clock.pass(599_999);
-    assert!(!limiter.under(&other).admits("key", 1));
-    clock.pass(1);
-    assert!(limiter.under(&other).admits("key", 1));
-}
-
-#[test]
-fn a_bucket_that_begins_empty_begins_with_a_denied_call_and_fills() {
-    let clock = TestClock::at(TODAY_US);
-    let limiter = limiter(clock.clone());
-    let mut empty = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(10));
-    empty.initial = Some(0);
-    let empty = Rule::new(empty).unwrap();
-    assert!(limiter.under(&log(1, 1)).admits("key", 1));
-    let told = limiter.under(&empty).check("key", 1);
-    clock.pass(told.retry_after().unwrap().as_micros());
-    assert!(limiter.under(&empty).admits("key", 1));
-}
-
-/// A fast caller without room would else drain what slow ones used.
-#[test]
-fn keys_without_room_share_the_usual_figures_whoever_asks_and_nothing_where_there_are_none() {
-    let clock = TestClock::at(TODAY_US);
-    let limiter = PlannedLimiter::with_clock(*log(1, 3_600).spec(), clock.clone()).unwrap();
-    let (limiter, fast) = (limiter.with_max_keys(1, OnFull::Share), log(1_000, 1));
-    assert!(limiter.admits("own", 1));
-    let mut admitted = 0;
-    for number in 0..100 {
-        admitted += u32::from(limiter.admits(format!("slow {number}"), 1));
-        admitted += u32::from(limiter.under(&fast).admits("fast", 1));
-        clock.pass(2_000_000);
-    }
-    assert_eq!(admitted, 1);
-    let unlimited = self::limiter(clock).with_max_keys(1, OnFull::Share);
-    assert!(unlimited.under(&fast).admits("own", 1) && !unlimited.under(&fast).admits("no", 1));
-}
-
-#[test]
-fn what_was_reserved_before_a_plan_became_unlimited_is_given_back() {
-    let limiter = limiter(TestClock::at(TODAY_US));
-    let (ten, all) = (log(10, 3_600), Rule::new(Spec::unlimited(Algorithm::SlidingLog)).unwrap());
-    for actual in [2, 9] {
-        let reserved = limiter.under(&ten).reserve("key", 5).unwrap();
-        let before = limiter.under(&ten).peek("key", 1).remaining;
-        let _ = limiter.under(&all).settle("key", reserved, actual);
-        let back = 5_u64.saturating_sub(actual);
-        assert_eq!(limiter.under(&ten).peek("key", 1).remaining, before + back);
-    }
-}
-
-#[test]
-fn what_is_given_back_where_no_memory_is_left_for_a_changed_plan_is_given_back() {
-    let bucket = per_day(Algorithm::TokenBucket, 10);
-    let mut small = Spec::new(Algorithm::SlidingLog, 10_000, DAY);
-    small.max_memory = Some(200_000);
-    let limiter = PlannedLimiter::with_clock(small, TestClock::at(TODAY_US)).unwrap();
-    let mut large = Spec::new(Algorithm::SlidingWindow, 1_000, DAY);
-    large.buckets = Some(1_000);
-    let large = Rule::new(large).unwrap();
-    let reserved = limiter.under(&bucket).reserve("key", 5).unwrap();
-    for number in 0..10_000_u32 {
-        limiter.under(&bucket).admits(number.to_le_bytes(), 1);
-    }
-    assert!(!limiter.under(&large).check("key", 1).is_allowed(), "there is no memory");
-    let _ = limiter.under(&large).settle("key", reserved, 0);
-    assert_eq!(limiter.under(&bucket).peek("key", 1).remaining, 10);
-}
-
-/// Whatever eight threads are denied under figures of their own, a unit comes back when it would have.
-#[test]
-fn eight_threads_that_are_denied_change_nothing() {
-    let clock = TestClock::at(TODAY_US);
-    let (limiter, usual) = (limiter(clock.clone()), log(8, 1));
-    assert!(limiter.under(&usual).admits("key", 8));
-    for _ in 0..10 {
-        clock.pass(99_999);
-        together(8, |thread, _| {
-            let plan = log(8 - thread % 2, 2 + thread);
-            assert!(!(0..100).any(|_| limiter.under(&plan).admits("key", 1)));
-        });
-    }
-    clock.pass(10);
-    assert!(limiter.under(&log(8, 60)).admits("key", 8));
 }
