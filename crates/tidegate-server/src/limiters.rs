@@ -1,14 +1,17 @@
 //! Where the limiters live: in this process, or in a store that other nodes share. One way to ask them.
 
+mod shared;
+
 use tidegate::{Answer, Gate, Policy, Request, SharedGate, StoreError, StoreEvent, StoreSettings};
 
 use crate::cli::Failure;
+pub(crate) use shared::Shared;
 
 /// All limiters of the policy in force.
 #[derive(Debug)]
 pub(crate) enum Limiters {
     Here(Box<Gate>),
-    Shared(Box<SharedGate>),
+    Shared(Box<Shared>),
 }
 
 impl Limiters {
@@ -85,9 +88,12 @@ impl Limiters {
     }
 }
 
-fn shared(policy: Policy, store: StoreSettings) -> Result<SharedGate, Failure> {
-    let told = SharedGate::new(policy, store, log);
-    told.map_err(|error| Failure::configuration(format!("tidegate: {error}")))
+fn shared(policy: Policy, store: StoreSettings) -> Result<Shared, Failure> {
+    let bounds = shared::Bounds::of(&store);
+    match SharedGate::new(policy, store, log) {
+        Ok(gate) => Ok(Shared::new(gate, bounds)),
+        Err(error) => Err(Failure::configuration(format!("tidegate: {error}"))),
+    }
 }
 
 /// One line for what became of the store, however many requests noticed.

@@ -1,6 +1,6 @@
 //! `POST /v1/check` and `POST /v1/peek`: decisions, taken or only looked at; one, or a batch of them.
 
-use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use tidegate::Answer;
 
 use super::answer;
@@ -9,6 +9,9 @@ use super::problem::Problem;
 use super::question::{Asked, Question};
 use super::{App, Request, Response};
 use crate::limiters::Limiters;
+
+/// Most questions of one batch that are put at once.
+const AT_ONCE: usize = 64;
 
 /// What is asked of the limiters.
 #[derive(Clone, Copy)]
@@ -35,9 +38,11 @@ pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Re
     match Asked::parse(&body)? {
         Asked::One(question) => answer::decided(&put(app, verb, &question).await),
         Asked::Each(questions) => {
-            // Begun in their order, so decided in it; together, so a store is not waited for once each.
-            let answers = questions.iter().map(|question| put(app, verb, question));
-            answer::each(&join_all(answers).await)
+            // Begun in their order, so decided in it; some together, so a store is not waited for once
+            // each, and not all, so that others are not kept from it.
+            let asked: Vec<_> = questions.iter().map(|question| put(app, verb, question)).collect();
+            let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+            answer::each(&answers)
         }
     }
 }

@@ -104,6 +104,26 @@ async fn two_servers_admit_the_limit_together_and_operators_reach_it_through_eit
     assert_eq!(Client::new(one.http).post("/v1/peek", ADA).await.json()["remaining"], 10);
 }
 
+/// What one client asks at once does not push its own or another's questions past the store's bound.
+#[tokio::test]
+async fn a_flood_of_questions_waits_for_the_store_and_is_decided_by_it() {
+    let store = Store::start();
+    let rules = rules("open", &store.url()) + "max_in_flight = 2\n";
+    let server = Server::with_rules(&rules);
+    let flood = format!("[{}]", vec![ADA; 300].join(","));
+    let clients = [(); 3].map(|()| Client::http2(server.http));
+    let (one, two, three) =
+        tokio::join!(clients[0].check(&flood), clients[1].check(&flood), clients[2].check(ADA),);
+    assert_eq!(three.json()["degraded"], false, "{}", three.text);
+    let answers = [one.json(), two.json()];
+    let answers: Vec<_> = answers.iter().flat_map(|all| all.as_array().unwrap()).collect();
+    assert_eq!(answers.len(), 600);
+    assert!(answers.iter().all(|answer| answer["degraded"] == false));
+    let single = usize::from(three.status == 200);
+    let allowed = answers.iter().filter(|answer| answer["allowed"] == true).count();
+    assert_eq!(allowed + single, 10);
+}
+
 #[tokio::test]
 async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
     for (choice, status) in [("open", 200), ("closed", 503), ("local", 200)] {
