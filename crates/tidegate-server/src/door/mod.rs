@@ -13,7 +13,7 @@ mod tls;
 
 pub(crate) use limits::Limits;
 pub(crate) use listen::serve;
-pub(crate) use secret::Secret;
+pub(crate) use secret::{Secret, bearer};
 pub(crate) use stream::Stream;
 pub(crate) use tls::{Tls, TlsFiles};
 
@@ -30,6 +30,11 @@ pub(crate) struct Door {
 }
 
 impl Door {
+    /// The same, where TLS agrees on one of these protocols (ALPN), the preferred first.
+    pub(crate) fn speaking(self, protocols: &[&[u8]]) -> Self {
+        Self { tls: self.tls.map(|tls| tls.speaking(protocols)), ..self }
+    }
+
     /// Whether a client has to show who it is, or that it was told.
     pub(crate) fn knows_its_clients(&self) -> bool {
         self.secret.is_some() || self.tls.as_ref().is_some_and(Tls::asks_for_certificates)

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use subtle::{Choice, ConstantTimeEq};
 
+const SCHEME: &[u8] = b"bearer ";
+
 /// Tokens, each of which opens the door. They are shown nowhere.
 #[derive(Clone)]
 pub(crate) struct Secret(Arc<[Box<[u8]>]>);
@@ -35,6 +37,13 @@ impl Secret {
     }
 }
 
+/// The token of `Bearer TOKEN` (RFC 6750), as HTTP and gRPC say it in `authorization`; the case of the
+/// scheme does not count.
+pub(crate) fn bearer(said: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = said.split_at_checked(SCHEME.len())?;
+    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
+}
+
 fn token(line: usize, text: &str) -> Result<Box<[u8]>, String> {
     if text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(text.as_bytes().into());
@@ -62,6 +71,16 @@ mod tests {
         let wrong = ["", "on", "onf", "onee", "ONE", "one\ntwo", " one"];
         assert!(!wrong.into_iter().any(|said| secret.opens(said.as_bytes())));
         assert_eq!(format!("{secret:?}"), "Secret");
+    }
+
+    #[test]
+    fn a_bearer_says_its_token_behind_the_scheme() {
+        for said in [&b"Bearer a"[..], b"bearer  a ", b"BEARER a"] {
+            assert_eq!(bearer(said), Some(&b"a"[..]));
+        }
+        for said in [&b""[..], b"Bearer", b"Basic a", b"a"] {
+            assert_eq!(bearer(said), None);
+        }
     }
 
     #[test]

@@ -17,9 +17,6 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Stream;
 
-/// What is spoken inside, the preferred first. A client that names nothing is served as well.
-const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
-
 /// Where certificates and keys are read from, all of them PEM.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsFiles {
@@ -31,7 +28,7 @@ pub(crate) struct TlsFiles {
     pub(crate) client_ca: Option<PathBuf>,
 }
 
-/// Encrypts connections; one for every door, for it says who the server is and not what it speaks.
+/// Encrypts connections; it says who the server is, and what is spoken inside if a door tells it.
 #[derive(Clone)]
 pub(crate) struct Tls {
     acceptor: TlsAcceptor,
@@ -53,9 +50,16 @@ impl Tls {
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(admission(files, provider)?)
             .with_single_cert(chain, key);
-        let mut config = config.map_err(|error| unfit(files, &error))?;
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        let config = config.map_err(|error| unfit(files, &error))?;
         Ok(Self { acceptor: Arc::new(config).into(), asks: files.client_ca.is_some() })
+    }
+
+    /// The same where these protocols are spoken inside, the preferred first. A client that names none is
+    /// served as well; one that knows only others is not. Without any no client is asked what it speaks.
+    pub(crate) fn speaking(&self, protocols: &[&[u8]]) -> Self {
+        let mut config = ServerConfig::clone(self.acceptor.config());
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Self { acceptor: Arc::new(config).into(), asks: self.asks }
     }
 
     /// Whether only clients with a certificate are let in.

@@ -13,7 +13,7 @@ pub(super) struct Limits {
     pub(super) message_bytes: usize,
     /// How long a message may take to come.
     pub(super) message: Duration,
-    /// A connection that brought no call for so long since it began is cut. One that brought some is kept:
+    /// A connection that brought no call by one who may ask for so long since it began is cut. One that brought some is kept:
     /// a proxy holds its connections, and would wait for a new one in its next call.
     pub(super) first_call: Duration,
     /// How often a silent client is asked whether it is there.

@@ -63,5 +63,6 @@ pub(crate) async fn serve(
 ) -> usize {
     let limits = Limits::default();
     let routes = Routes::new(limiters, choices, door.secret.clone(), limits);
+    let door = door.speaking(&[b"h2"]);
     door::serve(listener, door, connection::Connections::new(Arc::new(routes), limits), stop).await
 }

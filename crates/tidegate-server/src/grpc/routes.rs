@@ -11,7 +11,7 @@ use super::decide::Decider;
 use super::reply::{self, Reply};
 use super::seldom::Seldom;
 use super::{Choices, Limits, call, health, reflection};
-use crate::door::Secret;
+use crate::door::{Secret, bearer};
 use crate::limiters::Limiters;
 
 /// The service, as health and reflection name it.
@@ -19,11 +19,10 @@ pub(super) const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-const BEARER: &[u8] = b"bearer ";
-
 /// All that is answered.
 pub(super) struct Routes {
     decider: Decider,
+    health: Seldom,
     others: Vec<Seldom>,
     secret: Option<Secret>,
     limits: Limits,
@@ -36,17 +35,29 @@ impl Routes {
         secret: Option<Secret>,
         limits: Limits,
     ) -> Self {
-        let mut others = vec![Seldom::new(health::server(Arc::clone(&limiters), limits.probe))];
-        others.extend(reflection::servers());
-        Self { decider: Decider { limiters, choices }, others, secret, limits }
+        let health = Seldom::new(health::server(Arc::clone(&limiters), limits.probe));
+        let decider = Decider { limiters, choices };
+        Self { decider, health, others: reflection::servers(), secret, limits }
     }
 
-    /// Answers whatever comes.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
+    /// Answers whatever comes; `let_in` is told of a call by one who may ask. Health is told to
+    /// everybody: who looks whether a server lives, often has no token to show.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        let_in: impl FnOnce(),
+    ) -> Response<Reply> {
         if !call::is_grpc(request.method(), request.headers()) {
             return reply::not_grpc();
         }
-        if let Some(status) = self.stranger(request.headers()) {
+        let stranger = self.stranger(request.headers());
+        if stranger.is_none() {
+            let_in();
+        }
+        if self.health.has(request.uri().path()) {
+            return self.health.answer(request).await;
+        }
+        if let Some(status) = stranger {
             return reply::failed(status);
         }
         let path = request.uri().path();
@@ -67,12 +78,9 @@ impl Routes {
     fn stranger(&self, headers: &HeaderMap) -> Option<Status> {
         let secret = self.secret.as_ref()?;
         let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
-        let said = said.and_then(|said| said.split_at_checked(BEARER.len()));
-        let opens = |(scheme, token): (&[u8], &[u8])| {
-            scheme.eq_ignore_ascii_case(BEARER) && secret.opens(token.trim_ascii())
-        };
         let expected =
             "expected the metadata `authorization: Bearer TOKEN` with a token of this server";
-        (!said.is_some_and(opens)).then(|| Status::unauthenticated(expected))
+        let opens = said.and_then(bearer).is_some_and(|token| secret.opens(token));
+        (!opens).then(|| Status::unauthenticated(expected))
     }
 }

@@ -4,16 +4,15 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
 use super::problem::{Kind, Problem};
-use crate::door::Secret;
+use crate::door::{Secret, bearer};
 
-const SCHEME: &[u8] = b"bearer ";
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
 
 /// Lets a request through that knows the secret, where there is one.
 pub(super) fn check(secret: Option<&Secret>, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(secret) = secret else { return Ok(()) };
     let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    let why = match (said, said.and_then(token)) {
+    let why = match (said, said.and_then(bearer)) {
         (None, _) => "the header field `authorization` is missing",
         (_, Some(token)) if secret.opens(token) => return Ok(()),
         (_, Some(_)) => "the token is not known here",
@@ -22,12 +21,6 @@ pub(super) fn check(secret: Option<&Secret>, headers: &HeaderMap) -> Result<(), 
     let detail =
         format!("{why}: expected `authorization: Bearer TOKEN`, with a token of the server");
     Err(Problem::new(Kind::Unauthorized, detail).with(WWW_AUTHENTICATE, CHALLENGE))
-}
-
-/// What stands behind the scheme, whose case does not count.
-fn token(said: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = said.split_at_checked(SCHEME.len())?;
-    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
 }
 
 #[cfg(test)]

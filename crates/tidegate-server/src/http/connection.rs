@@ -5,6 +5,7 @@ use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 
+use hyper::StatusCode;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -118,9 +119,14 @@ fn noting(
     service_fn(move |request: Request| {
         let under_way = uses.begin();
         let answer = site.clone().answer(request);
+        let uses = Arc::clone(&uses);
         async move {
             let _under_way = under_way;
-            Ok(answer.await)
+            let answer = answer.await;
+            if answer.status() != StatusCode::UNAUTHORIZED {
+                uses.note();
+            }
+            Ok(answer)
         }
     })
 }
@@ -222,6 +228,26 @@ mod tests {
             stream.read_exact(&mut payload).await.unwrap();
         }
         assert!(kinds.contains(&GO_AWAY), "{kinds:?}");
+    }
+
+    #[tokio::test]
+    async fn requests_that_are_not_let_in_do_not_keep_a_connection() {
+        let refuses = testing::site(async |_| {
+            let mut response = Response::default();
+            *response.status_mut() = StatusCode::UNAUTHORIZED;
+            response
+        });
+        let limits = Limits { idle: SHORT, ..Limits::default() };
+        let server = testing::serve(refuses, limits).await;
+        let mut stream = server.connect().await;
+        let mut came = [0; 1024];
+        // Until it is closed, which it would never be if a refusal were a use.
+        while stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok() {
+            if !stream.read(&mut came).await.is_ok_and(|bytes| bytes > 0) {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]

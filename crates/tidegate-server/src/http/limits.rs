@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(crate) struct Limits {
     /// How long the head of a request may take; an HTTP/1.1 connection between requests as well.
     pub(crate) head: Duration,
-    /// A connection that brought no request for so long is asked to leave, and after as long again cut.
+    /// A connection that brought no request that was let in for so long is asked to leave, and after as long again cut.
     pub(crate) idle: Duration,
     /// How long a client that says no more, and may be gone, is waited with for its answers.
     pub(crate) half_closed: Duration,

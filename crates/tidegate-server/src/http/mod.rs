@@ -8,6 +8,7 @@ mod admin;
 mod answer;
 mod authorize;
 mod body;
+mod browser;
 mod check;
 mod connection;
 mod head;
@@ -77,6 +78,7 @@ impl Service {
     }
 
     async fn serve(&self, listener: TcpListener, door: Door, site: impl Site, stop: Stop) -> usize {
+        let door = door.speaking(&[b"h2", b"http/1.1"]);
         door::serve(listener, door, Http { site, limits: self.0.limits }, stop).await
     }
 }

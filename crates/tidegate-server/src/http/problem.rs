@@ -17,6 +17,7 @@ pub(super) enum Kind {
     BodyTooLarge,
     BodyTimeout,
     Unauthorized,
+    Forbidden,
     NotFound,
     MethodNotAllowed,
     Internal,
@@ -65,6 +66,11 @@ impl Kind {
                 StatusCode::UNAUTHORIZED,
                 "urn:problem-type:tidegate:unauthorized",
                 "The request does not show that it may ask",
+            ),
+            Self::Forbidden => (
+                StatusCode::FORBIDDEN,
+                "urn:problem-type:tidegate:forbidden",
+                "A web page may not ask this",
             ),
             Self::NotFound => (
                 StatusCode::NOT_FOUND,

@@ -11,7 +11,7 @@ use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 use super::check::Verb;
 use super::connection::Site;
 use super::problem::{Kind, Problem};
-use super::{App, Request, Response, admin, authorize, body, check, head, health, rules};
+use super::{App, Request, Response, admin, authorize, body, browser, check, head, health, rules};
 use crate::door::Secret;
 
 const CHECK: &str = "/v1/check";
@@ -44,6 +44,7 @@ impl Public {
             return health::health(app).await;
         }
         authorize::check(secret.as_ref(), request.headers())?;
+        browser::check_origin(secret.as_ref(), &request)?;
         match path {
             CHECK => check::decide(app, Verb::Check, post(request)?).await,
             PEEK => check::decide(app, Verb::Peek, post(request)?).await,
@@ -68,6 +69,8 @@ impl Admin {
             return health::health(app).await;
         }
         authorize::check(secret.as_ref(), request.headers())?;
+        browser::check_origin(secret.as_ref(), &request)?;
+        browser::check_host(secret.as_ref(), &request)?;
         body::check_declared(&request)?;
         match path {
             RESET => admin::reset(app, post(request)?).await,

@@ -7,7 +7,7 @@ use std::task::Waker;
 /// The requests of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Uses {
-    /// A request came since the last look.
+    /// A request was let in since the last look.
     came: AtomicBool,
     /// Requests whose answers are not there yet: a rule may let them wait.
     under_way: AtomicUsize,
@@ -16,7 +16,7 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    /// Whether a request came since this was asked before, or is under way still.
+    /// Whether a request was let in since this was asked before, or is under way still.
     pub(super) fn any_since_last_look(&self) -> bool {
         self.came.swap(false, Ordering::Relaxed) || self.any_under_way()
     }
@@ -26,6 +26,11 @@ impl Uses {
         self.under_way.load(Ordering::Acquire) > 0
     }
 
+    /// Notes that a request was let in: only then is the connection of use.
+    pub(super) fn note(&self) {
+        self.came.store(true, Ordering::Relaxed);
+    }
+
     /// Wakes `waker` when no request is under way any more.
     pub(super) fn wake_when_none(&self, waker: &Waker) {
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
@@ -33,7 +38,6 @@ impl Uses {
 
     /// Counts a request until the answer is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
-        self.came.store(true, Ordering::Relaxed);
         self.under_way.fetch_add(1, Ordering::AcqRel);
         UnderWay(Arc::clone(self))
     }

@@ -4,6 +4,7 @@
 mod admin;
 mod bad_requests;
 mod batches;
+mod browser;
 mod certificates;
 mod checks;
 mod client;

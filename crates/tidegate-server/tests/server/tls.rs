@@ -104,8 +104,25 @@ async fn the_version_of_http_is_agreed_on_with_the_encryption() {
         let stream = connect(&files, server.http, protocol, None).await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(protocol.as_bytes()));
     }
-    let stranger = connect(&files, server.http, "smtp", None).await;
-    assert!(stranger.is_err(), "nothing is spoken that both know");
+    for (at, unknown) in [(server.http, "smtp"), (server.grpc, "http/1.1"), (server.grpc, "redis")]
+    {
+        let stranger = connect(&files, at, unknown, None).await;
+        assert!(stranger.is_err(), "nothing is spoken that both know");
+    }
+    let stream = connect(&files, server.grpc, "h2", None).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+}
+
+#[tokio::test]
+async fn a_redis_client_is_served_whatever_protocol_it_offers() {
+    let files = Certificates::new();
+    let server = server(&files, &[]);
+    let mut stream = connect(&files, server.resp, "redis", None).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), None);
+    stream.write_all(b"PING\r\n").await.unwrap();
+    let mut pong = [0; 7];
+    stream.read_exact(&mut pong).await.unwrap();
+    assert_eq!(&pong, b"+PONG\r\n");
 }
 
 #[tokio::test]

@@ -63,6 +63,10 @@ async fn a_token_opens_the_door_where_one_is_asked_for() {
         assert_eq!(ask(wrong).await, Err(Failure::Unauthenticated), "{wrong:?}");
     }
     assert_eq!(ask(Some("Bearer sesame")).await, Ok(()));
+    // Who looks whether it lives has no token to show.
+    let mut health = HealthClient::new(channel(&server).await);
+    let told = health.check(HealthCheckRequest::default()).await.unwrap().into_inner();
+    assert_eq!(told.status, 1);
 }
 
 #[tokio::test]

@@ -1,0 +1,100 @@
+//! Requests that a web page has a browser make, with the reach of whoever looks at the page.
+//!
+//! A browser sends for a page what the page itself could not: to this machine, to a private network. Where
+//! clients show a token a page knows none. Elsewhere two things give it away: `Origin`, which a browser adds
+//! and a page can not change; and, for a page whose own name was made to lead here (DNS rebinding), that
+//! name as the host.
+
+use std::net::IpAddr;
+
+use hyper::header::{HOST, HeaderValue, ORIGIN};
+
+use super::Request;
+use super::problem::{Kind, Problem};
+use crate::door::Secret;
+
+/// Refuses what comes from a page of another origin.
+pub(super) fn check_origin(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {
+    let foreign = |origin: &&HeaderValue| !is_own(origin.as_bytes(), host(request));
+    match request.headers().get_all(ORIGIN).iter().find(foreign) {
+        Some(origin) if secret.is_none() => {
+            let origin = String::from_utf8_lossy(origin.as_bytes());
+            let detail = format!(
+                "a web page of {origin:?} asks: expected no header field `origin`, or the origin of this \
+                 listener; a server with a token (--token-file) does not mind"
+            );
+            Err(Problem::new(Kind::Forbidden, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a host that is a name, for any page can have a name that leads here.
+pub(super) fn check_host(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {
+    match host(request).filter(|host| secret.is_none() && !is_address(host)) {
+        None => Ok(()),
+        Some(host) => {
+            let detail = format!(
+                "the host is {host:?}: expected an IP address or localhost where no token is asked for; \
+                 ask at the address, or give the listener a token (--admin-token-file)"
+            );
+            Err(Problem::new(Kind::Forbidden, detail))
+        }
+    }
+}
+
+/// Whom the request is for: a name or an address, perhaps with a port.
+fn host(request: &Request) -> Option<&str> {
+    let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
+    // A name that is no text is no name of this machine.
+    let field = || Some(request.headers().get(HOST)?.to_str().unwrap_or("?"));
+    authority.or_else(field)
+}
+
+/// Whether an origin (`scheme://host:port`) is at this host.
+fn is_own(origin: &[u8], host: Option<&str>) -> bool {
+    let origin = std::str::from_utf8(origin).ok().and_then(|origin| origin.split_once("://"));
+    origin.zip(host).is_some_and(|((_, theirs), host)| theirs.eq_ignore_ascii_case(host))
+}
+
+fn is_address(host: &str) -> bool {
+    let name = without_port(host);
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    bare.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_and_localhost_are_no_names_of_a_page() {
+        for host in
+            ["127.0.0.1", "10.0.0.7:9090", "[::1]:9090", "[::1]", "localhost:1", "LOCALHOST"]
+        {
+            assert!(is_address(host), "{host}");
+        }
+        for host in ["evil.example:9090", "localhost.evil.example", "1.2.3.4.evil.example", "", "?"]
+        {
+            assert!(!is_address(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_own_at_the_same_host_and_port() {
+        assert!(is_own(b"http://127.0.0.1:9090", Some("127.0.0.1:9090")));
+        for foreign in
+            ["null", "http://127.0.0.1:8000", "http://evil.example", "127.0.0.1:9090", ""]
+        {
+            assert!(!is_own(foreign.as_bytes(), Some("127.0.0.1:9090")), "{foreign}");
+        }
+        assert!(!is_own(b"http://a", None) && !is_own(b"\xff://a", Some("a")));
+    }
+}
