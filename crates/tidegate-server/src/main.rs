@@ -4,6 +4,7 @@ mod banner;
 mod cli;
 mod door;
 mod grpc;
+mod handles;
 mod http;
 mod limiters;
 mod logging;

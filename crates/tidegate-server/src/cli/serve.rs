@@ -19,7 +19,7 @@ use crate::http::{self, Limits};
 use crate::limiters::Limiters;
 use crate::logging::{self, Format, Level};
 use crate::stop::Stop;
-use crate::{grpc, policy, resp, stdout};
+use crate::{grpc, handles, policy, resp, stdout};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -122,6 +122,7 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     check_apart(args)?;
     let doors = args.guard.doors()?;
     let stop = Stop::on_signals()?;
+    handles::raise(connections(&doors));
     let (public, public_at) = bind(args.http, "--http").await?;
     let (grpc, grpc_at) = bind(args.grpc, "--grpc").await?;
     let (resp, resp_at) = bind(args.resp, "--resp").await?;
@@ -157,6 +158,11 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     );
     tracing::info!(connections_cut = public + grpc + resp + admin, "stopped");
     Ok(())
+}
+
+/// Most that all four doors hold open together.
+fn connections(doors: &guard::Doors) -> u64 {
+    3 * u64::from(doors.public.limits.connections) + u64::from(doors.admin.limits.connections)
 }
 
 /// Takes an address; answers the real one too, for port 0 is any free port.

@@ -6,13 +6,30 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Door, Handler, Limits, Stream, Tls};
 use crate::stop::Stop;
 
 /// What is left to the system to recover when it can not accept, for example for want of file handles.
 const BREATH: Duration = Duration::from_millis(100);
+
+/// Tries that fail no further apart than this are one outage, and told once.
+const OUTAGE: Duration = Duration::from_secs(60);
+
+/// Whether connections can be accepted, as the log knows it.
+#[derive(Default)]
+struct Outage {
+    failed: Option<Instant>,
+}
+
+impl Outage {
+    /// Notes that a try failed; whether that is new.
+    fn is_new(&mut self, now: Instant) -> bool {
+        let before = self.failed.replace(now);
+        before.is_none_or(|before| now.duration_since(before) > OUTAGE)
+    }
+}
 
 /// Serves `handler` until `stop`; answers how many connections were cut because they did not end in time.
 pub(crate) async fn serve(
@@ -22,11 +39,12 @@ pub(crate) async fn serve(
     mut stop: Stop,
 ) -> usize {
     let places = Arc::new(Semaphore::new(door.limits.connections as usize));
+    let mut outage = Outage::default();
     loop {
         let (stream, place) = tokio::select! {
             biased;
             () = stop.draining() => break,
-            next = next(&listener, &places) => next,
+            next = next(&listener, &places, &mut outage) => next,
         };
         let served = one(stream, door.clone(), handler.clone(), stop.clone());
         tokio::spawn(async move {
@@ -43,6 +61,7 @@ pub(crate) async fn serve(
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
+    outage: &mut Outage,
 ) -> (TcpStream, OwnedSemaphorePermit) {
     loop {
         let Ok(place) = Arc::clone(places).acquire_owned().await else {
@@ -53,7 +72,9 @@ async fn next(
             Ok((stream, _)) => return (stream, place),
             Err(error) if only_theirs(&error) => tracing::debug!(%error, "a connection went away"),
             Err(error) => {
-                tracing::warn!(%error, "can not accept a connection");
+                if outage.is_new(Instant::now()) {
+                    tracing::warn!(%error, "can not accept connections; goes on trying");
+                }
                 sleep(BREATH).await;
             }
         }
@@ -177,10 +198,20 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
         let _clients = (TcpStream::connect(at).await, TcpStream::connect(at).await);
-        let (_stream, place) = next(&listener, &places).await;
-        assert!(is_pending(next(&listener, &places)).await);
+        let outage = &mut Outage::default();
+        let (_stream, place) = next(&listener, &places, outage).await;
+        assert!(is_pending(next(&listener, &places, outage)).await);
         drop(place);
-        drop(next(&listener, &places).await);
+        drop(next(&listener, &places, outage).await);
+    }
+
+    #[test]
+    fn tries_that_fail_one_soon_after_the_other_are_one_outage() {
+        let (mut outage, began) = (Outage::default(), Instant::now());
+        assert!(outage.is_new(began));
+        assert!(!outage.is_new(began + BREATH));
+        assert!(!outage.is_new(began + BREATH + OUTAGE));
+        assert!(outage.is_new(began + BREATH + 3 * OUTAGE));
     }
 
     /// Whether a future is not ready when it is polled once, after everything else had its turn.
