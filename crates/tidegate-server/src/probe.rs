@@ -1,25 +1,30 @@
 //! Whether a decision can really be taken: what every door asks before it says that all is well.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate::{Descriptor, Request};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::limiters::Limiters;
 use crate::sample::Sample;
 
-/// Looks at a limiter now and then, one look at a time: looks that hang do not pile up.
+/// What a look found; nothing while it is under way.
+type Found = Option<bool>;
+
+/// Looks at a limiter now and then, one look at a time, for all who ask meanwhile: looks that hang do not
+/// pile up, and nobody stands in a line behind those who ask often.
 pub(crate) struct Probe {
     sample: Sample,
-    turn: Arc<Semaphore>,
+    /// The last look, which may be under way.
+    look: Mutex<watch::Receiver<Found>>,
 }
 
 impl Probe {
     /// Looks at what `sample` meets.
     pub(crate) fn new(sample: Sample) -> Self {
-        Self { sample, turn: Arc::new(Semaphore::new(1)) }
+        Self { sample, look: Mutex::new(watch::channel(Some(false)).1) }
     }
 
     /// Whether the limiters answer, and as they must: a cost of 0 is always allowed.
@@ -27,24 +32,36 @@ impl Probe {
     /// The look goes through the locks of a real decision, on a thread that may wait for them, and
     /// leaves no trace: it begins no limiter and takes nothing.
     pub(crate) async fn is_answered(&self, limiters: Arc<Limiters>) -> bool {
-        let Ok(turn) = Arc::clone(&self.turn).acquire_owned().await else {
-            return false;
-        };
-        let sample = self.sample.clone();
-        let runtime = Handle::current();
-        let looked = spawn_blocking(move || {
-            let allowed = runtime.block_on(look(&limiters, &sample));
-            drop(turn);
-            allowed
-        });
-        looked.await.unwrap_or(false)
+        let mut found = self.under_way(limiters);
+        // The look ends without a word only by a panic.
+        found.wait_for(Option::is_some).await.is_ok_and(|found| *found == Some(true))
+    }
+
+    /// The look that is under way, else one that begins now.
+    fn under_way(&self, limiters: Arc<Limiters>) -> watch::Receiver<Found> {
+        let mut last = self.look.lock().unwrap_or_else(PoisonError::into_inner);
+        let goes_on = last.has_changed().is_ok() && last.borrow().is_none();
+        if !goes_on {
+            *last = begin(limiters, self.sample.clone());
+        }
+        last.clone()
     }
 
     /// Held for as long as no look is to end.
     #[cfg(test)]
-    pub(crate) async fn hang(&self) -> tokio::sync::OwnedSemaphorePermit {
-        Arc::clone(&self.turn).acquire_owned().await.unwrap()
+    pub(crate) fn hang(&self) -> watch::Sender<Found> {
+        let (hangs, look) = watch::channel(None);
+        *self.look.lock().unwrap() = look;
+        hangs
     }
+}
+
+/// Begins a look.
+fn begin(limiters: Arc<Limiters>, sample: Sample) -> watch::Receiver<Found> {
+    let (tell, found) = watch::channel(None);
+    let runtime = Handle::current();
+    spawn_blocking(move || tell.send_replace(Some(runtime.block_on(look(&limiters, &sample)))));
+    found
 }
 
 async fn look(limiters: &Limiters, sample: &Sample) -> bool {

@@ -126,7 +126,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_whose_decisions_hang_does_not_say_serving() {
         let asks = asks(Duration::from_millis(30));
-        let _hanging = asks.probe.hang().await;
+        let _hanging = asks.probe.hang();
         let answer = asks.check(about(SERVICE)).await.unwrap().into_inner();
         assert_eq!(answer.status(), ServingStatus::NotServing);
         let mut watched = asks.watch(about("")).await.unwrap().into_inner();

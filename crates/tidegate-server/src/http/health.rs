@@ -53,8 +53,19 @@ mod tests {
     #[tokio::test]
     async fn a_server_whose_decisions_hang_does_not_say_ok() {
         let app = app(Duration::from_millis(30));
-        let _hanging = app.probe.hang().await;
+        let _hanging = app.probe.hang();
         let problem = health(&app).await.unwrap_err();
         assert_eq!(problem, Problem::new(Kind::Unavailable, "a decision did not come in time"));
+    }
+
+    #[tokio::test]
+    async fn all_who_ask_meanwhile_are_told_what_one_look_found() {
+        let app = app(Duration::from_secs(60));
+        let hanging = app.probe.hang();
+        let ends = async move { hanging.send_replace(Some(false)) };
+        let (one, other, _) = tokio::join!(health(&app), health(&app), ends);
+        let found = Problem::new(Kind::Unavailable, "a cost of 0 was not allowed");
+        assert_eq!((one.unwrap_err(), other.unwrap_err()), (found.clone(), found));
+        assert!(health(&app).await.is_ok(), "the next one looks anew");
     }
 }
