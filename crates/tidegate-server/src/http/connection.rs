@@ -11,6 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::time::{Instant, interval_at};
 
+use super::unread::{Places, Unread, is_large};
 use super::uses::Uses;
 use super::withhold::Withholding;
 use super::{Limits, Request, Response, head, refused};
@@ -24,7 +25,7 @@ pub(super) trait Site: Clone + Send + Sync + 'static {
 }
 
 /// Most requests that one HTTP/2 connection may have under way.
-const STREAMS: u32 = 256;
+const STREAMS: u32 = 100;
 /// Most bytes of an HTTP/2 head: what lies between this and [`head::MOST_BYTES`] is told what was wrong.
 const HEAD_BYTES: u32 = 256 << 10;
 /// Most bytes of an HTTP/1.1 connection that wait in memory, so of the head of a request.
@@ -112,21 +113,25 @@ fn noting(
     site: impl Site,
 ) -> impl Service<
     Request,
-    Response = Response,
+    Response = hyper::Response<Unread>,
     Error = Infallible,
-    Future: Future<Output = Result<Response, Infallible>> + Send + 'static,
+    Future: Future<Output = Result<hyper::Response<Unread>, Infallible>> + Send + 'static,
 > {
+    let places = Places::new();
     service_fn(move |request: Request| {
-        let under_way = uses.begin();
-        let answer = site.clone().answer(request);
+        let large = is_large(&request);
+        // One that waits for others to be read is of no use before its turn comes.
+        let under_way = (!large).then(|| uses.begin());
+        let (places, site) = (places.clone(), site.clone());
         let uses = Arc::clone(&uses);
         async move {
-            let _under_way = under_way;
-            let answer = answer.await;
+            let place = places.place(large).await;
+            let _under_way = under_way.unwrap_or_else(|| uses.begin());
+            let answer = site.answer(request).await;
             if answer.status() != StatusCode::UNAUTHORIZED {
                 uses.note();
             }
-            Ok(answer)
+            Ok(Unread::of(answer, place))
         }
     })
 }

@@ -23,6 +23,7 @@ mod routes;
 mod rules;
 #[cfg(test)]
 mod testing;
+mod unread;
 mod uses;
 mod withhold;
 
