@@ -20,6 +20,12 @@ pub(crate) struct Banner<'a> {
     pub(crate) admin: SocketAddr,
     /// How clients get in.
     pub(crate) door: &'a Door,
+    /// Where the token is written, if it is in a file.
+    pub(crate) token_file: Option<&'a Path>,
+    /// The certificate of the server.
+    pub(crate) certificate: Option<&'a Path>,
+    /// Whether CL.THROTTLE is answered.
+    pub(crate) throttles: bool,
     pub(crate) config: Option<&'a Path>,
     pub(crate) policy: &'a Policy,
 }
@@ -36,7 +42,8 @@ impl fmt::Display for Banner<'_> {
         let scheme = self.scheme();
         writeln!(f, "  http   {scheme}://{}  POST /v1/check /v1/peek, GET /healthz", self.public)?;
         let resp = if self.door.tls.is_some() { "rediss" } else { "redis" };
-        writeln!(f, "  resp   {resp}://{}  TG.CHECK TG.PEEK CL.THROTTLE", self.resp)?;
+        let throttle = if self.throttles { " CL.THROTTLE" } else { "" };
+        writeln!(f, "  resp   {resp}://{}  TG.CHECK TG.PEEK{throttle}", self.resp)?;
         writeln!(
             f,
             "  grpc   {scheme}://{}  Envoy's rate limit service, health, reflection",
@@ -58,15 +65,29 @@ impl Banner<'_> {
     }
 
     /// A line for a shell that asks the server for a decision; the token is left to the shell.
+    /// The server's own certificate is trusted, for its authority need not be known here.
     fn curl(&self, sample: &Sample) -> String {
         let (scheme, at, body) = (self.scheme(), reachable(self.public), quoted(&sample.body()));
-        let token = match self.door.secret {
-            Some(_) => " -H \"authorization: Bearer $TIDEGATE_TOKEN\"",
-            None => "",
-        };
+        let (trust, token) = (self.trust(), self.token());
         format!(
-            "curl -i {scheme}://{at}/v1/check{token} -H 'content-type: application/json' -d {body}"
+            "curl -i {scheme}://{at}/v1/check{trust}{token} -H 'content-type: application/json' -d {body}"
         )
+    }
+
+    fn trust(&self) -> String {
+        let trust = |file: &Path| format!(" --cacert {}", quoted(&file.display().to_string()));
+        self.certificate.map(trust).unwrap_or_default()
+    }
+
+    fn token(&self) -> String {
+        match (&self.door.secret, self.token_file) {
+            (None, _) => String::new(),
+            (Some(_), None) => " -H \"authorization: Bearer $TIDEGATE_TOKEN\"".to_owned(),
+            (Some(_), Some(file)) => {
+                let file = quoted(&file.display().to_string());
+                format!(" -H \"authorization: Bearer $(head -1 {file})\"")
+            }
+        }
     }
 }
 

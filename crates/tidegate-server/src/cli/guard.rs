@@ -4,9 +4,12 @@
 //! can read.
 
 use std::env::{self, VarError};
+use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::Failure;
 use crate::door::{Door, Secret, Tls, TlsFiles};
@@ -20,24 +23,33 @@ const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
 #[group(skip)]
 pub(super) struct Args {
     /// Encrypt every door: the server's certificate and those behind it, PEM
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", value_parser = file("TIDEGATE_TLS_CERT"), requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
     /// The private key of that certificate, PEM
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", value_parser = file("TIDEGATE_TLS_KEY"), requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
     /// Let in only clients with a certificate of these authorities, PEM
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENT_CA", value_parser = file("TIDEGATE_TLS_CLIENT_CA"), requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
 
     /// Answer only who knows a token of this file, one a line; or TIDEGATE_TOKEN, the token itself
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE", value_parser = file("TIDEGATE_TOKEN_FILE"))]
     token_file: Option<PathBuf>,
 
     /// The same for the admin door, else the tokens of the others open it; or TIDEGATE_ADMIN_TOKEN
-    #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE", value_parser = file("TIDEGATE_ADMIN_TOKEN_FILE"))]
     admin_token_file: Option<PathBuf>,
+}
+
+/// The path of a file; a variable that is set to nothing is a mistake worth its name.
+fn file(variable: &'static str) -> impl TypedValueParser<Value = PathBuf> {
+    let given = move |path: OsString| match path.is_empty() {
+        false => Ok(PathBuf::from(path)),
+        true => Err(format!("expected the path of a file; unset {variable} if none is meant")),
+    };
+    OsStringValueParser::new().try_map(given)
 }
 
 /// A door for clients, of which each protocol takes a copy, and one for operators.
@@ -57,6 +69,16 @@ impl Args {
         let admin = secret_of_admin(self)?.or_else(|| secret.clone());
         let door = |secret| Door { tls: tls.clone(), secret, ..Door::default() };
         Ok(Doors { public: door(secret), admin: door(admin) })
+    }
+
+    /// Where the tokens of clients are written, if in a file.
+    pub(super) fn token_file(&self) -> Option<&Path> {
+        self.token_file.as_deref()
+    }
+
+    /// Where the server's certificate is.
+    pub(super) fn certificate(&self) -> Option<&Path> {
+        self.tls_cert.as_deref()
     }
 
     fn tls(&self) -> Result<Option<Tls>, Failure> {
@@ -103,11 +125,11 @@ fn mistake(said: String) -> Failure {
 
 /// Says so when whoever reaches a door for clients is answered, and that may be many.
 pub(super) fn warn_if_open(option: &str, at: SocketAddr, door: &Door) {
-    if !at.ip().is_loopback() && door.tls.is_none() && door.secret.is_none() {
+    if !at.ip().is_loopback() && !door.knows_its_clients() {
         tracing::warn!(
             %at,
-            "{option} is not on loopback and has neither TLS nor a token: whoever reaches it can spend \
-             anybody's limit; see --tls-cert and --token-file"
+            "{option} is not on loopback and asks for neither a token nor a certificate: whoever reaches it \
+             can spend anybody's limit; see --token-file and --tls-client-ca"
         );
     }
 }

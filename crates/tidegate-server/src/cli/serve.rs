@@ -136,6 +136,9 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
         resp: resp_at,
         admin: admin_at,
         door: &doors.public,
+        token_file: args.guard.token_file(),
+        certificate: args.guard.certificate(),
+        throttles: !args.no_cl_throttle,
         config: args.config.as_deref(),
         policy,
     };
@@ -192,9 +195,19 @@ fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
         ErrorKind::PermissionDenied => format!(
             "; low ports are for the privileged: choose another address with {option}, such as \
              {option} {}",
-            SocketAddr::new(ip, 8080)
+            SocketAddr::new(ip, usual_port(option))
         ),
         _ => String::new(),
+    }
+}
+
+/// The port of a door where none is asked for.
+fn usual_port(option: &str) -> u16 {
+    match option {
+        "--grpc" => 8081,
+        "--resp" => 6380,
+        "--admin" => 9090,
+        _ => 8080,
     }
 }
 
@@ -235,7 +248,7 @@ mod tests {
         for (kind, example) in [
             (ErrorKind::AddrInUse, "such as --admin [::1]:0"),
             (ErrorKind::AddrNotAvailable, "such as --admin 127.0.0.1:80"),
-            (ErrorKind::PermissionDenied, "such as --admin [::1]:8080"),
+            (ErrorKind::PermissionDenied, "such as --admin [::1]:9090"),
         ] {
             let said = hint(kind, at, "--admin");
             assert!(said.contains("choose another"), "{said}");

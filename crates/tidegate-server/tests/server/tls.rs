@@ -2,6 +2,7 @@
 //! are wrong.
 
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -84,6 +85,8 @@ async fn both_doors_answer_inside_tls_and_nothing_outside() {
     let files = Certificates::new();
     let server = server(&files, &[]);
     assert!(server.curl().starts_with("curl -i https://"), "{}", server.curl());
+    let pasted = Command::new("sh").args(["-c", server.curl()]).output().unwrap();
+    assert!(String::from_utf8_lossy(&pasted.stdout).contains(" 200"), "{pasted:?}");
     let health = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
     for at in [server.http, server.admin] {
         let came = exchange(connect(&files, at, "http/1.1", None).await.unwrap(), health).await;

@@ -17,7 +17,7 @@ async fn only_who_knows_a_token_is_answered_and_everybody_sees_that_it_lives() {
     let files = Certificates::new();
     let tokens = files.with("tokens", "first-token\nsecond-token\n");
     let server = Server::with_arguments(&["--token-file", &tokens]);
-    assert!(server.curl().contains("authorization: Bearer $TIDEGATE_TOKEN"), "{}", server.curl());
+    assert!(server.curl().contains("authorization: Bearer $(head -1 "), "{}", server.curl());
     assert!(!server.printed.contains("first-token"));
     for (at, path) in [(server.http, "/v1/check"), (server.admin, "/v1/reset")] {
         let client = Client::new(at);
@@ -78,4 +78,13 @@ fn tokens_that_can_not_be_used_are_told_without_showing_them() {
         assert!(said.starts_with("tidegate: ") && said.contains(expected), "{said}");
         assert!(!said.contains("phrase"), "{said}");
     }
+}
+
+#[test]
+fn a_variable_that_is_set_to_nothing_is_named() {
+    let mut command = Command::new(BINARY);
+    let output = command.arg("serve").env("TIDEGATE_TLS_CERT", "").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("unset TIDEGATE_TLS_CERT"), "{said}");
 }
