@@ -51,8 +51,22 @@ impl Output {
             if self.bytes.capacity() > 2 * FREE {
                 self.bytes = Vec::new();
             }
+        } else if self.written >= self.unwritten().len() {
+            self.close_up();
         }
         self.count();
+    }
+
+    /// Drops what is written. A reader that never quite catches up costs no more than what it leaves: at
+    /// least as many bytes were written since the last time as are moved now.
+    #[cold]
+    fn close_up(&mut self) {
+        self.bytes.drain(..self.written);
+        self.written = 0;
+        let needed = self.bytes.len().max(FREE);
+        if self.bytes.capacity() > 4 * needed {
+            self.bytes.shrink_to(2 * needed);
+        }
     }
 
     /// Tells the others how much waits here.
@@ -99,5 +113,33 @@ mod tests {
         assert_eq!(other.most(), FREE);
         drop(one);
         assert_eq!((other.most(), shared.unread.load(Relaxed)), (4 * FREE, 0));
+    }
+
+    #[test]
+    fn one_that_never_quite_catches_up_makes_nobody_keep_what_it_has_read() {
+        let shared = testing::shared_with(Limits::default());
+        let mut output = Output::new(shared);
+        let (mut sent, mut read) = (0_u32, Vec::new());
+        let mut add = |output: &mut Output, numbers: u32| {
+            output.bytes.extend((sent..sent + numbers).flat_map(u32::to_le_bytes));
+            sent += numbers;
+        };
+        add(&mut output, 4 * FREE as u32);
+        for _ in 0..2_000 {
+            let written = 1_001.min(output.unwritten().len() - 1);
+            read.extend_from_slice(&output.unwritten()[..written]);
+            output.wrote(written);
+            add(&mut output, 250);
+            assert!(output.bytes.capacity() <= 40 * FREE && !output.is_empty());
+        }
+        while output.unwritten().len() > 1 {
+            let written = 1_000.min(output.unwritten().len() - 1);
+            read.extend_from_slice(&output.unwritten()[..written]);
+            output.wrote(written);
+        }
+        assert!(output.bytes.capacity() <= 4 * FREE, "{}", output.bytes.capacity());
+        let numbers =
+            read.chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap()));
+        assert!(numbers.eq(0..sent - 1));
     }
 }
