@@ -89,10 +89,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers what has come, command by command, until something has to happen first.
     fn answer_all(&mut self) -> Next {
-        let most = self.wire.output.most();
         let mut later = Vec::new();
         let next = loop {
-            if self.wire.output.has(most) {
+            if self.wire.output.has(self.wire.output.most()) {
                 break Next::Write;
             }
             match self.answer_one(&mut later) {
@@ -120,6 +119,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Answers one command; `None` where there is no whole one.
     fn answer_one(&mut self, later: &mut Vec<Later>) -> Option<Outcome> {
         let Self { wire, parser, session, commands } = self;
+        let bounds = session.bounds();
+        (parser.bounds, wire.input.bounds, wire.output.bounds) = (bounds, bounds, bounds);
         let out = &mut wire.output.bytes;
         let bytes = match parser.parse(wire.input.unread()) {
             Ok(bytes) => bytes?,

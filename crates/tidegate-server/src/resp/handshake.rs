@@ -1,20 +1,23 @@
 //! What clients say before they ask: HELLO, AUTH, CLIENT, SELECT and RESET.
 
 use super::args::{Args, integer};
+use super::limits::WRONG_TOKENS;
 use super::reply::{Proto, Reply};
-use super::session::{Session, wrong_number};
+use super::session::{Outcome, Session, wrong_number};
 
 const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const NONE_NEEDED: &str = "ERR AUTH <password> called without any password configured for the \
+                           default user. Are you sure your configuration is correct?";
 /// The only user there is, by the name that Redis gives it.
 const USER: &[u8] = b"default";
 
 /// `HELLO [2|3 [AUTH user token] [SETNAME name]]`; nothing of it is done where any of it is wrong.
-pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match Greeting::read(session, args) {
-        Err(told) => reply.error(&told),
+        Err(told) => return refuse(session, &told, reply),
         Ok(greeting) => {
             session.proto = greeting.proto;
-            session.is_known |= greeting.is_known;
+            admitted(session, greeting.is_known);
             if let Some(name) = greeting.name {
                 session.name = name.to_vec();
             }
@@ -22,11 +25,13 @@ pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_
             introduce(session, reply);
         }
     }
+    Outcome::Answered
 }
 
 /// A HELLO, understood.
 struct Greeting<'a> {
     proto: Proto,
+    /// Whether a right token was given.
     is_known: bool,
     name: Option<&'a [u8]>,
 }
@@ -37,12 +42,12 @@ impl<'a> Greeting<'a> {
             None => session.proto,
             Some(word) => proto(word)?,
         };
-        let mut greeting = Self { proto, is_known: session.is_known, name: None };
+        let mut greeting = Self { proto, is_known: false, name: None };
         let mut rest = args.skip(2);
         while let Some(option) = rest.get(0) {
             rest = greeting.option(session, option, rest)?;
         }
-        match greeting.is_known {
+        match greeting.is_known || session.is_known {
             true => Ok(greeting),
             false => Err("NOAUTH HELLO must be called with the client already authenticated, \
                           otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
@@ -101,25 +106,37 @@ fn introduce(session: &Session, reply: &mut Reply<'_>) {
 }
 
 /// `AUTH [user] token`.
-pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let (user, token) = match args.len() {
         2 => (USER, args.word(1)),
         3 => (args.word(1), args.word(2)),
-        _ => return reply.error("ERR syntax error"),
+        _ => return refuse(session, "ERR syntax error", reply),
     };
     if session.shared.secret.is_none() && args.len() == 2 {
-        return reply.error(
-            "ERR AUTH <password> called without any password configured for the default user. Are you \
-             sure your configuration is correct?",
-        );
+        return refuse(session, NONE_NEEDED, reply);
     }
     match admit(session, user, token) {
         Ok(()) => {
-            session.is_known = true;
+            admitted(session, true);
             reply.ok();
+            Outcome::Answered
         }
-        Err(told) => reply.error(&told),
+        Err(told) => refuse(session, &told, reply),
     }
+}
+
+/// From here on it may ask, if a right token was given.
+const fn admitted(session: &mut Session, is: bool) {
+    if is {
+        (session.is_known, session.wrong_tokens) = (true, 0);
+    }
+}
+
+/// Nobody may try tokens without end on one connection.
+fn refuse(session: &mut Session, told: &str, reply: &mut Reply<'_>) -> Outcome {
+    reply.error(told);
+    session.wrong_tokens += u32::from(told == WRONG);
+    if session.wrong_tokens < WRONG_TOKENS { Outcome::Answered } else { Outcome::Ends }
 }
 
 /// Where no secret is asked for, any token is right, as in Redis.

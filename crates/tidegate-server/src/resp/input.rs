@@ -1,18 +1,16 @@
 //! What a connection has sent and is not understood yet.
 
-use super::limits::{COMMAND_BYTES, WORD_BYTES};
+use super::limits::{Bounds, KNOWN};
 
-/// Bytes that a connection begins with.
-const FIRST: usize = 4 << 10;
 /// Bytes that are read at once from a connection that sends much.
 const LARGE: usize = 64 << 10;
-/// Bytes at most: a command that is one word too long is seen to be so.
-const MOST: usize = COMMAND_BYTES + 2 * WORD_BYTES;
 
 /// A buffer that is filled at its end and emptied at its beginning.
 #[derive(Debug)]
 pub(super) struct Input {
     bytes: Vec<u8>,
+    /// How much may be here.
+    pub(super) bounds: &'static Bounds,
     start: usize,
     end: usize,
     /// Whether the last read left no room, so that there is more where it came from.
@@ -21,7 +19,7 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn new() -> Self {
-        Self { bytes: vec![0; FIRST], start: 0, end: 0, was_filled: false }
+        Self { bytes: Vec::new(), bounds: &KNOWN, start: 0, end: 0, was_filled: false }
     }
 
     /// What is not understood yet.
@@ -45,7 +43,9 @@ impl Input {
             (self.start, self.end) = (0, self.end - self.start);
         }
         if wants_more || self.end == self.bytes.len() {
-            let larger = (2 * self.bytes.len()).min(MOST);
+            let larger = (2 * self.bytes.len()).max(self.bounds.first_bytes);
+            // One that became a stranger again may have more than it is given.
+            let larger = larger.min(self.bounds.input_bytes).max(self.bytes.len());
             self.bytes.resize(larger, 0);
         }
         self.bytes.get_mut(self.end..).unwrap_or_default()
@@ -59,8 +59,8 @@ impl Input {
 
     /// Gives memory back that a connection at rest does not need.
     pub(super) fn rest(&mut self) {
-        if self.start == self.end && self.bytes.len() > FIRST {
-            *self = Self::new();
+        if self.start == self.end && self.bytes.len() > self.bounds.first_bytes {
+            *self = Self { bounds: self.bounds, ..Self::new() };
         }
     }
 }
@@ -68,6 +68,7 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resp::limits::STRANGER;
 
     fn fill(input: &mut Input, bytes: &[u8]) -> usize {
         let room = input.room();
@@ -95,13 +96,28 @@ mod tests {
 
     #[test]
     fn it_grows_to_its_bound_and_shrinks_at_rest() {
+        for bounds in [&KNOWN, &STRANGER] {
+            let (mut input, most) = (Input { bounds, ..Input::new() }, bounds.input_bytes);
+            assert_eq!(input.room().len(), bounds.first_bytes);
+            while fill(&mut input, &[1; 10_000]) > 0 {}
+            assert_eq!((input.unread().len(), input.bytes.len()), (most, most));
+            input.rest();
+            assert_eq!(input.bytes.len(), most, "it is not at rest");
+            input.consume(most);
+            input.rest();
+            assert_eq!((input.bytes.len(), input.room().len()), (0, bounds.first_bytes));
+        }
+    }
+
+    #[test]
+    fn one_that_becomes_a_stranger_loses_nothing() {
         let mut input = Input::new();
-        while fill(&mut input, &[1; 10_000]) > 0 {}
-        assert_eq!((input.unread().len(), input.bytes.len()), (MOST, MOST));
-        input.rest();
-        assert_eq!(input.bytes.len(), MOST, "it is not at rest");
-        input.consume(MOST);
-        input.rest();
-        assert_eq!(input.bytes.len(), FIRST);
+        while input.unread().len() < 100_000 {
+            fill(&mut input, &[7; 10_000]);
+        }
+        let came = input.unread().len();
+        input.bounds = &STRANGER;
+        while fill(&mut input, &[7; 10_000]) > 0 {}
+        assert!(input.unread().len() >= came && input.unread().iter().all(|byte| *byte == 7));
     }
 }

@@ -13,6 +13,53 @@ pub(super) const INLINE_BYTES: usize = 64 << 10;
 /// Commands of one connection that wait for the shared store at once.
 pub(super) const AT_ONCE: usize = 64;
 
+/// Wrong tokens on one connection before it ends.
+pub(super) const WRONG_TOKENS: u32 = 10;
+
+/// How much a client may send before it is understood, and leave unread.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    /// Words of a command.
+    pub(super) words: usize,
+    /// Bytes of a word.
+    pub(super) word_bytes: usize,
+    /// Bytes of a command.
+    pub(super) command_bytes: usize,
+    /// Bytes of an inline command.
+    pub(super) inline_bytes: usize,
+    /// Bytes of input that are kept at once: more than any command has.
+    pub(super) input_bytes: usize,
+    /// Bytes of input that a connection begins with.
+    pub(super) first_bytes: usize,
+    /// Bytes of replies that may be left unread, whatever else is allowed.
+    pub(super) unread_bytes: usize,
+}
+
+/// Those of a client that may ask.
+pub(super) static KNOWN: Bounds = Bounds {
+    words: WORDS,
+    word_bytes: WORD_BYTES,
+    command_bytes: COMMAND_BYTES,
+    inline_bytes: INLINE_BYTES,
+    // A command that is one word too long is seen to be so.
+    input_bytes: COMMAND_BYTES + 2 * WORD_BYTES,
+    first_bytes: 4 << 10,
+    unread_bytes: usize::MAX,
+};
+
+/// Those of one that has not said who it is where it must: Redis' own, so that strangers cost little.
+pub(super) static STRANGER: Bounds = Bounds {
+    words: 10,
+    word_bytes: STRANGER_BYTES,
+    command_bytes: STRANGER_BYTES,
+    inline_bytes: STRANGER_BYTES,
+    input_bytes: STRANGER_BYTES + 64,
+    first_bytes: 512,
+    unread_bytes: STRANGER_BYTES,
+};
+
+const STRANGER_BYTES: usize = 16 << 10;
+
 /// The bounds of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {

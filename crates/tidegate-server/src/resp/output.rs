@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::limits::FREE;
+use super::limits::{Bounds, FREE, KNOWN};
 use super::shared::Shared;
 
 /// Replies of one connection.
@@ -12,13 +12,14 @@ pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     written: usize,
     shared: Arc<Shared>,
+    pub(super) bounds: &'static Bounds,
     /// Bytes beyond the free ones, as they are counted among those of all connections.
     counted: usize,
 }
 
 impl Output {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { bytes: Vec::new(), written: 0, shared, counted: 0 }
+        Self { bytes: Vec::new(), written: 0, shared, bounds: &KNOWN, counted: 0 }
     }
 
     pub(super) fn unwritten(&self) -> &[u8] {
@@ -33,7 +34,9 @@ impl Output {
     pub(super) fn most(&self) -> usize {
         let limits = self.shared.limits;
         let others = self.shared.unread.load(Relaxed).saturating_sub(self.counted);
-        if others >= limits.unread_of_all { FREE.min(limits.unread) } else { limits.unread }
+        let most =
+            if others >= limits.unread_of_all { FREE.min(limits.unread) } else { limits.unread };
+        most.min(self.bounds.unread_bytes)
     }
 
     /// Whether so many wait.

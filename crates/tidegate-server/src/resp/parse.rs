@@ -5,7 +5,7 @@
 
 use super::args::{Args, Span};
 use super::inline;
-use super::limits::{COMMAND_BYTES, INLINE_BYTES, WORD_BYTES, WORDS};
+use super::limits::{Bounds, COMMAND_BYTES, KNOWN, WORD_BYTES, WORDS};
 
 /// Why nothing behind it can be understood: told, and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,10 +14,14 @@ pub(super) enum Mistake {
     WordLength,
     WordCountTooLong,
     WordLengthTooLong,
-    NoWord { came: u8 },
+    NoWord {
+        came: u8,
+    },
     WordNotEnded,
     TooLong,
     InlineTooLong,
+    /// More than one may send who has not said who it is.
+    Stranger(&'static str),
     Quotes,
     Http,
 }
@@ -34,6 +38,7 @@ impl Mistake {
             Self::WordNotEnded => "expected CR LF behind a bulk string".to_owned(),
             Self::TooLong => format!("too big command: expected at most {COMMAND_BYTES} bytes"),
             Self::InlineTooLong => "too big inline request".to_owned(),
+            Self::Stranger(what) => format!("unauthenticated {what} length"),
             Self::Quotes => "unbalanced quotes in request".to_owned(),
             Self::Http => "this is HTTP, and RESP is spoken here".to_owned(),
         };
@@ -59,6 +64,8 @@ pub(super) struct Parser {
     stage: Stage,
     /// Bytes of the command that are understood.
     at: usize,
+    /// How much one command may be.
+    pub(super) bounds: &'static Bounds,
     spans: Vec<Span>,
     /// The words of an inline command, out of their quotes.
     unquoted: Vec<u8>,
@@ -66,7 +73,8 @@ pub(super) struct Parser {
 
 impl Parser {
     pub(super) fn new() -> Self {
-        Self { stage: Stage::Start, at: 0, spans: Vec::with_capacity(16), unquoted: Vec::new() }
+        let (spans, unquoted) = (Vec::with_capacity(16), Vec::new());
+        Self { stage: Stage::Start, at: 0, bounds: &KNOWN, spans, unquoted }
     }
 
     /// Looks for the end of the command that begins with `bytes`: how many bytes it has, or `None` where
@@ -112,21 +120,25 @@ impl Parser {
         };
         // Fewer than none are none, as in Redis.
         let left = usize::try_from(count).unwrap_or(0);
-        if left > WORDS {
-            return Err(Mistake::WordCount);
-        }
+        self.counts(left)?;
         (self.stage, self.at) = (Stage::Words { left }, at);
         Ok(true)
+    }
+
+    /// So many words are not too many.
+    fn counts(&self, words: usize) -> Result<(), Mistake> {
+        match words {
+            _ if words <= self.bounds.words => Ok(()),
+            _ if words <= WORDS => Err(Mistake::Stranger("multibulk")),
+            _ => Err(Mistake::WordCount),
+        }
     }
 
     /// Goes on with the words; tells whether all are there.
     fn words(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
         let Stage::Words { mut left } = self.stage else { return Ok(false) };
         while left > 0 {
-            let Some((word, at)) = word(bytes, self.at)? else { break };
-            if at > COMMAND_BYTES {
-                return Err(Mistake::TooLong);
-            }
+            let Some((word, at)) = word(bytes, self.at, self.bounds)? else { break };
             self.spans.push(word);
             (self.at, left) = (at, left - 1);
         }
@@ -139,17 +151,19 @@ impl Parser {
         let rest = bytes.get(self.at..).unwrap_or_default();
         let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
             self.at = bytes.len();
-            return if self.at > INLINE_BYTES { Err(Mistake::InlineTooLong) } else { Ok(false) };
+            return if self.at > self.bounds.inline_bytes {
+                Err(Mistake::InlineTooLong)
+            } else {
+                Ok(false)
+            };
         };
         let line = bytes.get(..self.at + end).unwrap_or_default();
-        if line.len() > INLINE_BYTES {
+        if line.len() > self.bounds.inline_bytes {
             return Err(Mistake::InlineTooLong);
         }
         self.at += end + 1;
         inline::split(line, &mut self.unquoted, &mut self.spans).ok_or(Mistake::Quotes)?;
-        if self.spans.len() > WORDS {
-            return Err(Mistake::WordCount);
-        }
+        self.counts(self.spans.len())?;
         // What a browser can be made to send: no limit of a stranger is to be spent by it.
         let name = self.args(bytes).word(0);
         let is_http = name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:");
@@ -159,7 +173,7 @@ impl Parser {
 
 /// The word whose length begins at `from`, and where the next one begins.
 #[inline]
-fn word(bytes: &[u8], from: usize) -> Result<Option<(Span, usize)>, Mistake> {
+fn word(bytes: &[u8], from: usize, bounds: &Bounds) -> Result<Option<(Span, usize)>, Mistake> {
     match bytes.get(from) {
         None => return Ok(None),
         Some(b'$') => {}
@@ -175,6 +189,14 @@ fn word(bytes: &[u8], from: usize) -> Result<Option<(Span, usize)>, Mistake> {
         return Err(Mistake::WordLength);
     }
     let end = start + count;
+    // Before it has come: what is refused anyhow takes no room.
+    if count > bounds.word_bytes || end + 2 > bounds.command_bytes {
+        return Err(if bounds.words < WORDS {
+            Mistake::Stranger("bulk")
+        } else {
+            Mistake::TooLong
+        });
+    }
     match bytes.get(end..end + 2) {
         None => Ok(None),
         Some(b"\r\n") => Ok(Some((Span::of(start..end), end + 2))),
@@ -208,6 +230,7 @@ fn length(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resp::limits::{INLINE_BYTES, STRANGER};
 
     /// The commands of some bytes, which may come in two parts.
     fn commands(parts: [&[u8]; 2]) -> Result<Vec<Vec<Vec<u8>>>, Mistake> {
@@ -265,5 +288,24 @@ mod tests {
         assert_eq!(commands([&three, b""]).unwrap().len(), 1);
         let five = [b"*5\r\n".as_slice(), &word, &word, &word, &word, &word].concat();
         assert_eq!(commands([&five, b""]), Err(Mistake::TooLong));
+    }
+
+    #[test]
+    fn a_stranger_may_send_what_it_needs_to_say_who_it_is() {
+        let long = [b"*2\r\n$16000\r\n".as_slice(), &[b'a'; 16_000], b"\r\n"].concat();
+        let inline = [b'a'; (16 << 10) + 1];
+        for (sent, mistake) in [
+            (&b"*10\r\n$16000\r\n"[..], None),
+            (b"*11\r\n", Some(Mistake::Stranger("multibulk"))),
+            (b"*1025\r\n", Some(Mistake::WordCount)),
+            (b"1 2 3 4 5 6 7 8 9 10 11\n", Some(Mistake::Stranger("multibulk"))),
+            (b"*1\r\n$16385\r\n", Some(Mistake::Stranger("bulk"))),
+            (&[&long[..], b"$400\r\n"].concat(), Some(Mistake::Stranger("bulk"))),
+            (&inline, Some(Mistake::InlineTooLong)),
+        ] {
+            let mut parser = Parser::new();
+            parser.bounds = &STRANGER;
+            assert_eq!(parser.parse(sent).err(), mistake, "{}", sent.escape_ascii());
+        }
     }
 }

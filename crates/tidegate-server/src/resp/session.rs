@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::args::Args;
+use super::limits::{Bounds, KNOWN, STRANGER};
 use super::reply::{Proto, Reply};
 use super::shared::Shared;
 use super::table::{self, Command, Verb};
@@ -27,6 +28,8 @@ pub(super) struct Session {
     pub(super) proto: Proto,
     /// Whether it may ask.
     pub(super) is_known: bool,
+    /// Wrong tokens since a right one.
+    pub(super) wrong_tokens: u32,
     pub(super) number: u64,
     pub(super) name: Vec<u8>,
     pub(super) plans: Plans,
@@ -36,7 +39,7 @@ impl Session {
     pub(super) fn begin(shared: Arc<Shared>) -> Self {
         let (number, is_known) = (shared.begin(), shared.secret.is_none());
         let (proto, name, plans) = (Proto::default(), Vec::new(), Plans::default());
-        Self { shared, proto, is_known, number, name, plans }
+        Self { shared, proto, is_known, wrong_tokens: 0, number, name, plans }
     }
 
     /// Answers one command behind what is written already.
@@ -65,8 +68,8 @@ impl Session {
             Verb::Peek => return check::answer(self, check::Kind::Peek, args, reply),
             Verb::Ping => ping(args, reply),
             Verb::Echo => reply.bulk(args.word(1)),
-            Verb::Hello => handshake::hello(self, args, reply),
-            Verb::Auth => handshake::auth(self, args, reply),
+            Verb::Hello => return handshake::hello(self, args, reply),
+            Verb::Auth => return handshake::auth(self, args, reply),
             Verb::Client => handshake::client(self, args, reply),
             Verb::Select => handshake::select(args, reply),
             Verb::Reset => handshake::reset(self, reply),
@@ -78,6 +81,11 @@ impl Session {
             }
         }
         Outcome::Answered
+    }
+
+    /// How much it may send and leave unread.
+    pub(super) const fn bounds(&self) -> &'static Bounds {
+        if self.is_known { &KNOWN } else { &STRANGER }
     }
 
     /// Strangers are told nothing of what there is.

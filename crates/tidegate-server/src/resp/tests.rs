@@ -143,6 +143,37 @@ async fn a_secret_is_asked_for_before_anything_is_told() {
 }
 
 #[tokio::test]
+async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
+    let ask = async |sent: String| {
+        let secret = Secret::parse("right").unwrap();
+        let came = exchange(shared(Limits::default(), Some(secret), true), sent.as_bytes()).await;
+        let came = String::from_utf8(came).unwrap();
+        (came.matches("-WRONGPASS").count(), came.ends_with("+PONG\r\n"))
+    };
+    let (wrong, right) = ("AUTH a\r\n".repeat(9), "AUTH right\r\n");
+    let hello = "HELLO 3 AUTH default a\r\n";
+    assert_eq!(ask(wrong.clone() + right + &wrong + "PING\r\n").await, (18, true));
+    assert_eq!(ask(wrong.clone() + hello + right + "PING\r\n").await, (10, false));
+    assert_eq!(ask(wrong + hello + hello + hello).await, (10, false));
+}
+
+#[tokio::test]
+async fn a_stranger_may_say_little_until_it_has_said_who_it_is() {
+    let ask = async |sent: String| {
+        let secret = Secret::parse("right").unwrap();
+        let came = exchange(shared(Limits::default(), Some(secret), true), sent.as_bytes()).await;
+        String::from_utf8(came).unwrap()
+    };
+    let long = command(&["ECHO", &"x".repeat(20_000)]);
+    let told = ask(long.clone()).await;
+    assert_eq!(told, "-ERR Protocol error: unauthenticated bulk length\r\n");
+    let told = ask("PING\r\n*11\r\n".to_owned()).await;
+    assert!(told.ends_with("-ERR Protocol error: unauthenticated multibulk length\r\n"), "{told}");
+    let told = ask(format!("AUTH right\r\n{long}")).await;
+    assert!(told.starts_with("+OK\r\n$20000\r\nxxx"));
+}
+
+#[tokio::test]
 async fn a_call_of_redis_cell_is_answered_as_redis_cell_does() {
     let throttle = |words: &str| format!("CL.THROTTLE {words}\r\n");
     let came = told(&throttle("user123 15 30 60")).await;
