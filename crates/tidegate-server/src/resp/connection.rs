@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::later::{self, Later};
-use super::limits::AT_ONCE;
+use super::limits::{AT_ONCE, TURN_BYTES, TURN_COMMANDS};
 use super::parse::Parser;
 use super::patience::{Patience, Seen};
 use super::reply::Reply;
@@ -36,6 +37,8 @@ where
 /// What is to be done once all that could be answered is.
 enum Next {
     Read,
+    /// More may be there, but it is the turn of others.
+    Yield,
     /// Too much is unread: no more is answered before some of it is written.
     Write,
     Wait(Vec<Later>),
@@ -70,6 +73,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.wait(later).await?;
                     continue;
                 }
+                Next::Yield => {
+                    self.wire.write_some().await?;
+                    yield_now().await;
+                    continue;
+                }
                 Next::End => return self.end().await,
                 Next::Read if drains || self.wire.has_ended() => {
                     return self.wire.flush(stalled).await;
@@ -89,10 +97,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers what has come, command by command, until something has to happen first.
     fn answer_all(&mut self) -> Next {
+        let (commands, bytes) = (self.commands, self.wire.output.bytes.len());
         let mut later = Vec::new();
         let next = loop {
             if self.wire.output.has(self.wire.output.most()) {
                 break Next::Write;
+            }
+            if self.commands - commands >= TURN_COMMANDS
+                || self.wire.output.bytes.len() - bytes >= TURN_BYTES
+            {
+                break Next::Yield;
             }
             match self.answer_one(&mut later) {
                 None => break Next::Read,
@@ -191,5 +205,50 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.wire.flush(limits.stalled).await?;
         let _ = timeout(limits.half_closed, self.wire.discard()).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::{Limits, testing};
+
+    /// Commands and bytes of replies in each turn, until all of the input is answered.
+    fn turns(sent: &[u8]) -> Vec<(u64, usize)> {
+        let (_client, server) = tokio::io::duplex(1);
+        let mut connection = Connection::new(server, testing::shared_with(Limits::default()));
+        let mut turns = Vec::new();
+        let mut rest = sent;
+        loop {
+            let room = connection.wire.input.room();
+            let taken = room.len().min(rest.len());
+            room[..taken].copy_from_slice(&rest[..taken]);
+            connection.wire.input.filled(taken);
+            rest = &rest[taken..];
+            if rest.is_empty() {
+                break;
+            }
+        }
+        loop {
+            let before = (connection.commands, connection.wire.output.bytes.len());
+            let next = connection.answer_all();
+            let after = (connection.commands, connection.wire.output.bytes.len());
+            turns.push((after.0 - before.0, after.1 - before.1));
+            match next {
+                Next::Yield => {}
+                Next::Read => return turns,
+                _ => unreachable!("all is answered in turns"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_deep_pipeline_gives_others_a_turn() {
+        let pings = turns(&b"PING\r\n".repeat(2_500));
+        assert_eq!(pings, [(1_000, 7_000), (1_000, 7_000), (500, 3_500)]);
+        let docs = turns(&b"COMMAND DOCS\r\n".repeat(100));
+        let answered: u64 = docs.iter().map(|(commands, _)| commands).sum();
+        assert!(docs.len() > 2 && answered == 100, "{docs:?}");
+        assert!(docs.iter().all(|(_, bytes)| *bytes < TURN_BYTES + (16 << 10)), "{docs:?}");
     }
 }

@@ -13,6 +13,11 @@ pub(super) const INLINE_BYTES: usize = 64 << 10;
 /// Commands of one connection that wait for the shared store at once.
 pub(super) const AT_ONCE: usize = 64;
 
+/// Commands of one connection that are answered before others have a turn.
+pub(super) const TURN_COMMANDS: u64 = 1_000;
+/// Bytes of replies after which others have a turn.
+pub(super) const TURN_BYTES: usize = 64 << 10;
+
 /// Wrong tokens on one connection before it ends.
 pub(super) const WRONG_TOKENS: u32 = 10;
 

@@ -1,5 +1,6 @@
 //! Both directions of a connection at once: nobody who writes much and reads late stops itself.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -49,6 +50,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             // The client is behind with its reading, or will send no more.
             _ => Poll::Pending,
         }
+    }
+
+    /// Writes what can be written at once.
+    pub(super) async fn write_some(&mut self) -> io::Result<()> {
+        poll_fn(|cx| match self.poll_write(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
+        })
+        .await
     }
 
     fn is_full(&self) -> bool {
