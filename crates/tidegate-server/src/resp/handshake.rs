@@ -1,6 +1,7 @@
 //! What clients say before they ask: HELLO, AUTH, CLIENT, SELECT and RESET.
 
 use super::args::{Args, integer};
+use super::inform::help;
 use super::limits::WRONG_TOKENS;
 use super::reply::{Proto, Reply};
 use super::session::{Outcome, Session, wrong_number};
@@ -145,9 +146,10 @@ fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<(), String> {
     if opens && user == USER { Ok(()) } else { Err(WRONG.to_owned()) }
 }
 
-/// `CLIENT ID|GETNAME|SETNAME name|SETINFO name value`.
+/// `CLIENT ID|GETNAME|SETNAME name|SETINFO name value|HELP`.
 pub(super) fn client(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) {
-    const ASKED: [(&str, usize); 4] = [("id", 2), ("getname", 2), ("setname", 3), ("setinfo", 4)];
+    const ASKED: [(&str, usize); 5] =
+        [("id", 2), ("getname", 2), ("setname", 3), ("setinfo", 4), ("help", 2)];
     let word = args.word(1);
     let asked = ASKED.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word));
     match asked {
@@ -155,6 +157,7 @@ pub(super) fn client(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'
         Some((name, words)) if *words != args.len() => {
             wrong_number(&format!("client|{name}"), reply);
         }
+        Some(("help", _)) => help("CLIENT", &HELP, reply),
         Some(("id", _)) => reply.integer(session.number),
         Some(("getname", _)) if session.name.is_empty() => reply.null(),
         Some(("getname", _)) => reply.bulk(&session.name),
@@ -162,6 +165,15 @@ pub(super) fn client(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'
         Some(_) => set_info(args, reply),
     }
 }
+
+const HELP: [&str; 6] = [
+    "ID|GETNAME",
+    "    The number or the name of this connection.",
+    "SETNAME name",
+    "    Names this connection.",
+    "SETINFO LIB-NAME|LIB-VER value",
+    "    Says which library the client is; nobody looks at it.",
+];
 
 fn set_name(session: &mut Session, word: &[u8], reply: &mut Reply<'_>) {
     match name(word) {

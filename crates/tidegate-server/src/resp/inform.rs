@@ -7,39 +7,67 @@ use super::handshake::unknown;
 use super::reply::Reply;
 use super::session::wrong_number;
 use super::shared::Shared;
-use super::table::{self, COMMANDS, Command};
+use super::table::{Argument, COMMANDS, Command, Verb};
 
 /// Clients look here for what they may use. What is answered is what Redis 7.0 answers to it.
 const LIKE_REDIS: &str = "7.0.0";
 
-/// `COMMAND [COUNT|LIST|INFO [name ...]|DOCS [name ...]]`.
-pub(super) fn command(args: &Args<'_>, reply: &mut Reply<'_>) {
+/// `COMMAND [COUNT|LIST|INFO [name ...]|DOCS [name ...]|HELP]`.
+pub(super) fn command(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_>) {
     let named = args.skip(2);
-    match args.get(1).map(<[u8]>::to_ascii_lowercase).as_deref() {
-        None => all(reply),
-        Some(b"count") if named.len() == 0 => reply.integer(COMMANDS.len()),
-        Some(b"count") => wrong_number("command|count", reply),
-        Some(b"list") if named.len() == 0 => {
-            reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| reply.text(command.name));
-        }
-        Some(b"list") => wrong_number("command|list", reply),
-        Some(b"info") if named.len() == 0 => all(reply),
-        Some(b"info") => some(&named, reply),
-        Some(b"docs") => docs(&named, reply),
-        Some(_) => unknown("COMMAND", args.word(1), reply),
+    let asked = args.get(1).map(<[u8]>::to_ascii_lowercase);
+    match (asked.as_deref(), named.len()) {
+        (None, _) | (Some(b"info"), 0) => all(shared, reply),
+        (Some(b"info"), _) => some(shared, &named, reply),
+        (Some(b"docs"), _) => docs(shared, &named, reply),
+        (Some(b"count"), 0) => reply.integer(listed(shared).count()),
+        (Some(b"count"), _) => wrong_number("command|count", reply),
+        (Some(b"list"), 0) => list(shared, reply),
+        (Some(b"list"), _) => wrong_number("command|list", reply),
+        (Some(b"help"), 0) => help("COMMAND", &HELP, reply),
+        (Some(b"help"), _) => wrong_number("command|help", reply),
+        (Some(_), _) => unknown("COMMAND", args.word(1), reply),
     }
 }
 
-fn all(reply: &mut Reply<'_>) {
-    reply.array(COMMANDS.len());
-    COMMANDS.iter().for_each(|command| info_of(command, reply));
+const HELP: [&str; 6] = [
+    "(no subcommand)",
+    "    All that is known of all commands.",
+    "COUNT|LIST|INFO [name ...]",
+    "    How many commands there are, their names, or all that is known of some.",
+    "DOCS [name ...]",
+    "    What commands are for, and what they take.",
+];
+
+/// What the words behind a command are for, in the form of Redis.
+pub(super) fn help(command: &'static str, lines: &[&'static str], reply: &mut Reply<'_>) {
+    reply.array(lines.len() + 2);
+    reply.simple(command);
+    lines.iter().for_each(|line| reply.simple(line));
+    reply.simple("HELP");
 }
 
-fn some(named: &Args<'_>, reply: &mut Reply<'_>) {
+/// Those that are answered here.
+fn listed(shared: &Shared) -> impl Iterator<Item = &'static Command> {
+    let throttles = shared.throttle.is_some();
+    COMMANDS.iter().filter(move |command| throttles || command.verb != Verb::Throttle)
+}
+
+fn list(shared: &Shared, reply: &mut Reply<'_>) {
+    reply.array(listed(shared).count());
+    listed(shared).for_each(|command| reply.text(command.name));
+}
+
+fn all(shared: &Shared, reply: &mut Reply<'_>) {
+    reply.array(listed(shared).count());
+    listed(shared).for_each(|command| info_of(command, reply));
+}
+
+fn some(shared: &Shared, named: &Args<'_>, reply: &mut Reply<'_>) {
     reply.array(named.len());
     for name in named.iter() {
-        match table::find(name) {
+        let is = |command: &&Command| command.name.as_bytes().eq_ignore_ascii_case(name);
+        match listed(shared).find(is) {
             Some(command) => info_of(command, reply),
             None => reply.null(),
         }
@@ -63,13 +91,13 @@ fn info_of(command: &Command, reply: &mut Reply<'_>) {
     reply.array(0); // subcommands
 }
 
-fn docs(named: &Args<'_>, reply: &mut Reply<'_>) {
+fn docs(shared: &Shared, named: &Args<'_>, reply: &mut Reply<'_>) {
     let asked = |command: &&Command| {
         named.len() == 0
             || named.iter().any(|name| command.name.as_bytes().eq_ignore_ascii_case(name))
     };
-    reply.map(COMMANDS.iter().filter(asked).count());
-    for command in COMMANDS.iter().filter(asked) {
+    reply.map(listed(shared).filter(asked).count());
+    for command in listed(shared).filter(asked) {
         reply.text(command.name);
         reply.map(4);
         let takes = format!("{} {}", command.name.to_uppercase(), command.takes);
@@ -81,7 +109,33 @@ fn docs(named: &Args<'_>, reply: &mut Reply<'_>) {
             reply.text(value);
         }
         reply.text("arguments");
-        reply.array(0);
+        reply.array(command.arguments().len());
+        command.arguments().iter().for_each(|argument| tell(argument, reply));
+    }
+}
+
+/// One argument, in the form of Redis.
+fn tell(argument: &Argument, reply: &mut Reply<'_>) {
+    let Argument { name, kind, token, flags, parts } = argument;
+    let further = usize::from(token.is_some())
+        + usize::from(!flags.is_empty())
+        + usize::from(!parts.is_empty());
+    reply.map(2 + further);
+    for (what, value) in [("name", Some(*name)), ("type", Some(*kind)), ("token", *token)] {
+        if let Some(value) = value {
+            reply.text(what);
+            reply.text(value);
+        }
+    }
+    if !flags.is_empty() {
+        reply.text("flags");
+        reply.set(flags.len());
+        flags.iter().for_each(|flag| reply.simple(flag));
+    }
+    if !parts.is_empty() {
+        reply.text("arguments");
+        reply.array(parts.len());
+        parts.iter().for_each(|part| tell(part, reply));
     }
 }
 
@@ -94,9 +148,10 @@ pub(super) fn info(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_>) {
             "Server",
             format!(
                 "redis_version:{LIKE_REDIS}\r\nredis_mode:standalone\r\ntidegate_version:{}\r\n\
-                 process_id:{}\r\n",
+                 process_id:{}\r\nuptime_in_seconds:{}\r\n",
                 env!("CARGO_PKG_VERSION"),
-                std::process::id()
+                std::process::id(),
+                shared.since.elapsed().as_secs()
             ),
         ),
         ("Clients", format!("connected_clients:{open}\r\n")),

@@ -73,7 +73,7 @@ impl Session {
             Verb::Client => handshake::client(self, args, reply),
             Verb::Select => handshake::select(args, reply),
             Verb::Reset => handshake::reset(self, reply),
-            Verb::Command => inform::command(args, reply),
+            Verb::Command => inform::command(&self.shared, args, reply),
             Verb::Info => inform::info(&self.shared, args, reply),
             Verb::Quit => {
                 reply.ok();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use tidegate::RuleErrors;
+use tokio::time::Instant;
 
 use super::Limits;
 use super::throttle::Throttle;
@@ -18,6 +19,8 @@ pub(super) struct Shared {
     pub(super) throttle: Option<Throttle>,
     pub(super) secret: Option<Secret>,
     pub(super) limits: Limits,
+    /// When it began.
+    pub(super) since: Instant,
     /// Connections so far.
     begun: AtomicU64,
     /// Connections that are open.
@@ -38,6 +41,7 @@ impl Shared {
             limiters,
             secret,
             limits,
+            since: Instant::now(),
             begun: AtomicU64::new(0),
             open: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),

@@ -18,6 +18,52 @@ pub(super) enum Verb {
     Info,
 }
 
+/// What stands behind the name of a command, as clients that complete what is typed want to know it.
+#[derive(Debug)]
+pub(super) struct Argument {
+    pub(super) name: &'static str,
+    /// In the words of Redis: key, string, integer or block.
+    pub(super) kind: &'static str,
+    /// The word that stands before it.
+    pub(super) token: Option<&'static str>,
+    pub(super) flags: &'static [&'static str],
+    /// What a block is made of.
+    pub(super) parts: &'static [Argument],
+}
+
+const fn argument(name: &'static str, kind: &'static str) -> Argument {
+    Argument { name, kind, token: None, flags: &[], parts: &[] }
+}
+
+impl Argument {
+    const fn optional(self) -> Self {
+        Self { flags: &["optional"], ..self }
+    }
+
+    const fn behind(self, token: &'static str) -> Self {
+        Self { token: Some(token), ..self }
+    }
+}
+
+static OF_THROTTLE: [Argument; 5] = [
+    argument("key", "key"),
+    argument("max_burst", "integer"),
+    argument("count", "integer"),
+    argument("period", "integer"),
+    argument("quantity", "integer").optional(),
+];
+
+static OF_CHECK: [Argument; 4] = [
+    argument("domain", "string"),
+    argument("n", "integer").behind("COST").optional(),
+    argument("id", "string").behind("ID").optional(),
+    Argument {
+        flags: &["optional", "multiple"],
+        parts: &[argument("name", "string"), argument("value", "string")],
+        ..argument("entry", "block")
+    },
+];
+
 /// A command.
 #[derive(Debug)]
 pub(super) struct Command {
@@ -62,6 +108,15 @@ impl Command {
         Self { is_open: true, ..self }
     }
 
+    /// What it takes, of those commands that no client knows by itself.
+    pub(super) const fn arguments(&self) -> &'static [Argument] {
+        match self.verb {
+            Verb::Throttle => &OF_THROTTLE,
+            Verb::Check | Verb::Peek => &OF_CHECK,
+            _ => &[],
+        }
+    }
+
     /// Whether so many words, its name included, can be right.
     pub(super) const fn takes_words(&self, words: usize) -> bool {
         let words = words as i64;
@@ -88,14 +143,14 @@ pub(super) const COMMANDS: [Command; 13] = [
     command(Verb::Auth, "auth", -2, "[user] token")
         .of("connection", "Says that a client may ask")
         .open(),
-    command(Verb::Client, "client", -2, "ID|GETNAME|SETNAME name|SETINFO name value")
+    command(Verb::Client, "client", -2, "ID|GETNAME|SETNAME name|SETINFO name value|HELP")
         .of("connection", "Tells and names this connection"),
     command(Verb::Select, "select", 2, "0").of("connection", "There is one database, 0"),
     command(Verb::Reset, "reset", 1, "")
         .of("connection", "Makes the connection as it was when it began")
         .open(),
     command(Verb::Quit, "quit", -1, "").of("connection", "Ends the connection").open(),
-    command(Verb::Command, "command", -1, "[COUNT|LIST|INFO [name ...]|DOCS [name ...]]")
+    command(Verb::Command, "command", -1, "[COUNT|LIST|INFO [name ...]|DOCS [name ...]|HELP]")
         .of("server", "Tells of these commands"),
     command(Verb::Info, "info", -1, "[section ...]").of("server", "Tells of the server"),
 ];

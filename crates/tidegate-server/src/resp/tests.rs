@@ -215,6 +215,10 @@ async fn mistakes_of_a_call_are_told_in_the_words_of_redis_cell() {
 #[tokio::test]
 async fn calls_that_carry_their_limit_can_be_switched_off() {
     let off = shared(Limits::default(), None, false);
+    let listed = exchange(off.clone(), b"COMMAND LIST\r\nCOMMAND INFO cl.throttle\r\n").await;
+    let listed = String::from_utf8(listed).unwrap();
+    assert!(listed.starts_with("*12\r\n") && listed.ends_with("*1\r\n$-1\r\n"), "{listed}");
+    assert!(!listed.contains("throttle"));
     let came = exchange(off, b"CL.THROTTLE k 1 1 1\r\n").await;
     assert!(came.starts_with(b"-Cell error: Store error: CL.THROTTLE is switched off here"));
 }
@@ -237,6 +241,20 @@ async fn the_commands_explain_themselves() {
     assert!(some.starts_with("*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n") && some.ends_with("$-1\r\n"));
     let docs = told("COMMAND DOCS cl.throttle\r\n").await;
     assert!(docs.starts_with("*2\r\n$11\r\ncl.throttle\r\n*8\r\n$7\r\nsummary\r\n"), "{docs}");
+    let throttle =
+        "$3\r\nkey\r\n$4\r\ntype\r\n$3\r\nkey\r\n*4\r\n$4\r\nname\r\n$9\r\nmax_burst\r\n";
+    assert!(docs.contains(throttle), "{docs}");
+    let docs = told(&(command(&["HELLO", "3"]) + "COMMAND DOCS tg.check\r\n")).await;
+    let cost = "$1\r\nn\r\n$4\r\ntype\r\n$7\r\ninteger\r\n$5\r\ntoken\r\n$4\r\nCOST\r\n\
+                $5\r\nflags\r\n~1\r\n+optional\r\n";
+    let entry = "$5\r\nflags\r\n~2\r\n+optional\r\n+multiple\r\n$9\r\narguments\r\n*2\r\n%2\r\n";
+    assert!(docs.contains(cost) && docs.contains(entry), "{docs}");
+    for name in ["CLIENT", "COMMAND"] {
+        let help = told(&format!("{name} HELP\r\n")).await;
+        assert!(help.starts_with(&format!("*8\r\n+{name}\r\n")) && help.lines().count() == 9);
+    }
+    let info = told("INFO server\r\n").await;
+    assert!(info.contains("uptime_in_seconds:"), "{info}");
     let info = told("INFO clients\r\n").await;
     assert!(info.contains("# Clients\r\nconnected_clients:1\r\n"), "{info}");
     assert!(told("INFO\r\n").await.contains("redis_version:"));
