@@ -1,8 +1,10 @@
-//! HTTP/1.1 and HTTP/2 on one port, and one limit for both.
+//! HTTP/1.1 and HTTP/2 on one port, Envoy's service and Redis clients beside it, and one limit for all.
 
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use hyper::Method;
 
 use crate::client::Client;
+use crate::grpc::{self, descriptor, request};
 use crate::process::Server;
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
@@ -43,4 +45,72 @@ async fn a_head_too_large_is_told_so_over_http_2_too() {
     let refused = client.send(Method::POST, "/v1/check", Some(&long), body).await;
     assert!(refused.problem(431).contains("expected at most 65536"), "{}", refused.text);
     assert_eq!(client.get("/healthz").await.status, 200, "the connection goes on");
+}
+
+const ONE_RULE: &str = r#"
+[[rule]]
+name = "per-user"
+domain = "edge"
+key = ["user"]
+algorithm = "fixed_window"
+limit = 3
+window = "365d"
+"#;
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Http,
+    Grpc,
+    Resp,
+}
+
+impl Way {
+    const ALL: [Self; 3] = [Self::Http, Self::Grpc, Self::Resp];
+
+    /// Whether one request of a user is admitted.
+    async fn admits(self, server: &Server, user: &str) -> bool {
+        match self {
+            Self::Http => {
+                let body = format!(r#"{{"domain": "edge", "descriptor": {{"user": "{user}"}}}}"#);
+                Client::new(server.http).check(&body).await.json()["allowed"].as_bool().unwrap()
+            }
+            Self::Grpc => {
+                let asked = request(vec![descriptor(&[("user", user)])]);
+                let answer = grpc::client(server).await.should_rate_limit(asked).await.unwrap();
+                match answer.get_ref().overall_code() {
+                    Code::Ok => true,
+                    Code::OverLimit => false,
+                    Code::Unknown => panic!("no code"),
+                }
+            }
+            Self::Resp => {
+                let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
+                let mut check = redis::cmd("TG.CHECK");
+                check.arg(&["edge", "user", user]);
+                let told: Vec<redis::Value> =
+                    check.query(&mut client.get_connection().unwrap()).unwrap();
+                told[1] == redis::Value::Int(1)
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_spent_one_way_is_refused_every_way() {
+    let server = Server::with_rules(ONE_RULE);
+    for spent in Way::ALL {
+        let user = format!("{spent:?}");
+        for _ in 0..3 {
+            assert!(spent.admits(&server, &user).await, "{user}");
+        }
+        for refused in Way::ALL {
+            assert!(!refused.admits(&server, &user).await, "spent by {user}, asked by {refused:?}");
+        }
+    }
+    for one in Way::ALL {
+        assert!(one.admits(&server, "mixed").await, "{one:?}");
+    }
+    for refused in Way::ALL {
+        assert!(!refused.admits(&server, "mixed").await, "{refused:?}");
+    }
 }
