@@ -205,7 +205,6 @@ fn a_replay_in_the_store_decides_as_one_in_process() {
 
 #[test]
 fn a_replay_that_is_stopped_leaves_nothing_in_the_store() {
-    let store = Store::start();
     let folder = TempDir::new().unwrap();
     let (config, trace) = (folder.path().join("rules.toml"), folder.path().join("trace.ndjson"));
     std::fs::write(&config, RULE).unwrap();
@@ -213,6 +212,7 @@ fn a_replay_that_is_stopped_leaves_nothing_in_the_store() {
         |at: u64| format!("{{\"at_us\": {at}, \"descriptor\": {{\"user\": \"u{}\"}}}}\n", at % 700);
     std::fs::write(&trace, (0..400_000).map(line).collect::<String>()).unwrap();
     for signal in ["INT", "TERM"] {
+        let store = Store::start();
         let mut command = Command::new(BINARY);
         command.arg("replay").arg("--config").arg(&config).arg("--trace").arg(&trace);
         let command = command.args(["--store", &store.url()]).stdout(Stdio::null());
