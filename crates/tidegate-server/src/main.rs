@@ -13,6 +13,8 @@ mod policy;
 mod probe;
 mod resp;
 mod sample;
+#[cfg(test)]
+mod seeds;
 mod stdout;
 mod stop;
 mod words;

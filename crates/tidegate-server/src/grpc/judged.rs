@@ -46,27 +46,15 @@ fn judge_descriptor(sent: &RateLimitDescriptor, cost: u64, asked: &Descriptor<'_
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-
-    const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/rls");
+    use crate::seeds;
 
     #[test]
     fn every_seed_and_what_lies_close_to_it_is_judged() {
-        let (mut judged, mut understood) = (0, 0);
-        for seed in fs::read_dir(SEEDS).unwrap() {
-            let seed = fs::read(seed.unwrap().path()).unwrap();
-            judge(&seed);
-            understood += usize::from(RateLimitRequest::decode(&seed[..]).is_ok());
-            for place in 0..seed.len() {
-                judge(&seed[..place]);
-                for other in [0, 1, 8, 0x0a, 0x12, 0x18, 0x20, 0x7f, 0x80, 0xff] {
-                    let mut near = seed.clone();
-                    near[place] = other;
-                    judge(&near);
-                    judged += 1;
-                }
-            }
-        }
+        let seeds = seeds::of("rls");
+        let others = [0, 1, 8, 0x0a, 0x12, 0x18, 0x20, 0x7f, 0x80, 0xff];
+        let judged = seeds::judge_near(&seeds, &others, judge);
+        let understood = seeds.iter().filter(|seed| RateLimitRequest::decode(&seed[..]).is_ok());
+        let understood = understood.count();
         assert!(judged > 2000 && understood == 6, "{judged}, {understood} seeds");
     }
 }

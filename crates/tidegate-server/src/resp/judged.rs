@@ -102,26 +102,11 @@ fn judge_told(told: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-
-    const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/resp");
+    use crate::seeds;
 
     #[test]
     fn every_seed_and_what_lies_close_to_it_is_judged() {
-        let mut judged = 0;
-        for seed in fs::read_dir(SEEDS).unwrap() {
-            let seed = fs::read(seed.unwrap().path()).unwrap();
-            judge(&seed);
-            for place in 0..seed.len() {
-                judge(&seed[..place]);
-                for other in [b'*', b'$', b'\r', b'\n', b'"', b'\'', b'-', b'9', b' ', 0, 0xff] {
-                    let mut near = seed.clone();
-                    near[place] = other;
-                    judge(&near);
-                    judged += 1;
-                }
-            }
-        }
+        let judged = seeds::judge_near(&seeds::of("resp"), b"*$\r\n\"'-9 \0\xff", judge);
         assert!(judged > 3000, "{judged}");
     }
 }
