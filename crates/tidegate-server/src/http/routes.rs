@@ -40,11 +40,9 @@ impl Public {
         let Self(app, secret) = self;
         let path = request.uri().path();
         if path == HEALTH {
-            get(&request)?;
-            return health::health(app).await;
+            return health_of(app, &request).await;
         }
-        authorize::check(secret.as_ref(), request.headers())?;
-        browser::check_origin(secret.as_ref(), &request)?;
+        check_who(secret.as_ref(), &request)?;
         match path {
             CHECK => check::decide(app, Verb::Check, post(request)?).await,
             PEEK => check::decide(app, Verb::Peek, post(request)?).await,
@@ -65,11 +63,9 @@ impl Admin {
         let Self(app, secret) = self;
         let path = request.uri().path();
         if path == HEALTH {
-            get(&request)?;
-            return health::health(app).await;
+            return health_of(app, &request).await;
         }
-        authorize::check(secret.as_ref(), request.headers())?;
-        browser::check_origin(secret.as_ref(), &request)?;
+        check_who(secret.as_ref(), &request)?;
         browser::check_host(secret.as_ref(), &request)?;
         body::check_declared(&request)?;
         match path {
@@ -80,6 +76,18 @@ impl Admin {
             _ => Err(nothing(path, &[RESET, REFUND, RULES, HEALTH])),
         }
     }
+}
+
+/// Told to everyone who asks.
+async fn health_of(app: &App, request: &Request) -> Result<Response, Problem> {
+    get(request)?;
+    health::health(app).await
+}
+
+/// Lets in who has a token, where one is asked for, and nobody on behalf of a foreign web page.
+fn check_who(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {
+    authorize::check(secret, request.headers())?;
+    browser::check_origin(secret, request)
 }
 
 /// What every request of either listener gets: a problem for a large head or a panic, and a log line.
