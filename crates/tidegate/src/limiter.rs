@@ -16,6 +16,7 @@ use crate::store::memory::{Ahead, Cell, Done, Later, One, Step, cell_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
 pub use ban::Ban;
 pub use keyed::KeyedLimiter;
+pub(crate) use planned::Plan;
 pub use planned::{PlannedLimiter, Under};
 pub use reservation::Reservation;
 

@@ -13,8 +13,11 @@ use crate::store::OnFull;
 use crate::store::memory::{Asked, One, PlannedTable, Step};
 use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
 
-/// Tells the plan of a key; `None` for one that has none of its own.
-type Plans = dyn Fn(&[u8]) -> Option<Arc<Rule>> + Send + Sync;
+/// Tells the plan of a key.
+type Plans = dyn Fn(&[u8]) -> Plan + Send + Sync;
+
+/// The plan of a key; `None` for one that has none of its own.
+pub(crate) type Plan = Option<Arc<Rule>>;
 
 /// A limiter for each key, in bounded memory, whose figures are not one rule for all but looked up for
 /// each call: the plan that a caller has booked, or figures that a call brings along.
@@ -110,11 +113,10 @@ impl<C: Clock> PlannedLimiter<C> {
         Self { table: PlannedTable::new(&caps, self.usual.clone()), ..self }
     }
 
-    /// Looks up the plan of a key with `plans` in each call: once, or a few times where somebody waits for
-    /// the key or the call may wait, and then again whenever its turn may have come. `None` is the usual
-    /// plan.
+    /// Looks up the plan of a key with `plans` in each call: once, and for one that waits again whenever its
+    /// turn may have come. `None` is the usual plan.
     ///
-    /// It is to be quick, and must not ask this limiter: where somebody waits, it runs while all lines
+    /// It is to be quick, and must not ask this limiter: for a call that may wait, it runs while all lines
     /// are held.
     #[must_use]
     pub fn with_plans(
@@ -198,10 +200,17 @@ impl<C: Clock> PlannedLimiter<C> {
 
     /// A verb under the plan of the key.
     pub(crate) fn by_plan<T>(&self, key: &[u8], verb: impl FnOnce(Under<'_, C>, &[u8]) -> T) -> T {
-        match self.plans.as_ref().and_then(|plans| plans(key)) {
-            Some(rule) => verb(Under { all: self, rule: &rule, brought: false }, key),
-            None => verb(Under { all: self, rule: &self.usual, brought: false }, key),
-        }
+        verb(self.under_plan(&self.plan(key)), key)
+    }
+
+    /// The plan of the key, looked up.
+    pub(crate) fn plan(&self, key: &[u8]) -> Plan {
+        self.plans.as_ref().and_then(|plans| plans(key))
+    }
+
+    /// The limiters of keys of this plan.
+    pub(crate) fn under_plan<'a>(&'a self, plan: &'a Plan) -> Under<'a, C> {
+        Under { all: self, rule: plan.as_deref().unwrap_or(&self.usual), brought: false }
     }
 }
 

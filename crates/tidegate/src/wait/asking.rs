@@ -45,6 +45,7 @@ impl<D: AtHand> Asking<'_, '_, D> {
         for stop in self.door.stops() {
             self.hall.announce(&stop.line);
         }
+        self.door.renew();
         let seen = self.door.step(Step::Peek);
         // The same request was answered while it stood here: it takes nothing from who stands before it.
         if seen.repeated {

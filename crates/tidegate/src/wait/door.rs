@@ -45,6 +45,9 @@ pub(crate) trait Door {
 
     /// Whether the time for which it is held is part of how long it may wait.
     fn delay_is_waiting(&self) -> bool;
+
+    /// It asks anew, having announced itself: what was looked up when it asked before may have changed.
+    fn renew(&self) {}
 }
 
 /// A door to limiters that answer at once, so that all lines can be held meanwhile.
@@ -123,6 +126,9 @@ pub(crate) trait Source {
 
     /// A look ahead; `None` where it is unlimited.
     fn ahead(&self) -> Option<Box<dyn Ahead>>;
+
+    /// See [`Door::renew`].
+    fn renew(&self) {}
 }
 
 /// The door to one limiter.
@@ -196,6 +202,10 @@ impl<K: LineKey, S: Source> Door for Single<'_, K, S> {
 
     fn delay_is_waiting(&self) -> bool {
         true
+    }
+
+    fn renew(&self) {
+        self.source.renew();
     }
 }
 

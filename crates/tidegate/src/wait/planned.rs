@@ -1,5 +1,7 @@
 //! Waiting for the limiter of a key under its plan, or under figures that a call brings along.
 
+use std::sync::{Mutex, PoisonError};
+
 use tidegate_core::{Decision, Micros};
 
 #[cfg(feature = "tower")]
@@ -8,7 +10,7 @@ use super::door::{Patience, Single, Source, step_behind};
 use super::drive::{wait, wait_blocking};
 use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
-use crate::limiter::{PlannedLimiter, Under, decision_of, unlimited_at};
+use crate::limiter::{Plan, PlannedLimiter, Under, decision_of, unlimited_at};
 use crate::store::memory::{Ahead, Done, One, Step};
 
 impl<C: Clock> PlannedLimiter<C> {
@@ -43,13 +45,14 @@ impl<C: Clock> PlannedLimiter<C> {
         Single::new(&self.lines, print, source, cost, patience)
     }
 
-    fn door_by_plan(
-        &self,
+    fn door_by_plan<'a>(
+        &'a self,
+        plan: &'a LookedUp,
         key: &[u8],
         cost: u64,
         wait: Micros,
-    ) -> Single<'_, Fingerprint, ByPlan<'_, C>> {
-        let source = ByPlan { all: self, key: key.into() };
+    ) -> Single<'a, Fingerprint, ByPlan<'a, C>> {
+        let source = ByPlan { all: self, key: key.into(), plan };
         self.door(self.seed.of_bytes(key), source, cost, wait)
     }
 }
@@ -59,17 +62,33 @@ impl<C: Timer> PlannedLimiter<C> {
     /// run: what [`Limiter::acquire`](crate::Limiter::acquire) does, with a line for each key. Its plan is
     /// looked up again whenever its turn may have come; see [`PlannedLimiter::plan_changed`].
     pub async fn acquire(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
-        let door = self.door_by_plan(key.as_ref(), cost, max_wait);
+        let plan = LookedUp::default();
+        let door = self.door_by_plan(&plan, key.as_ref(), cost, max_wait);
         // Not kept while it waits: the future is `Send` whatever the key is.
         drop(key);
         decision_of(&wait(door, &self.clock).await)
+    }
+
+    /// The same with all that came of it, and the plan under which it did.
+    #[cfg(feature = "tower")]
+    pub(crate) async fn acquire_done(
+        &self,
+        key: &[u8],
+        cost: u64,
+        max_wait: Micros,
+    ) -> (Done, Plan) {
+        let plan = LookedUp::default();
+        let door = self.door_by_plan(&plan, key, cost, max_wait);
+        let done = wait(door, &self.clock).await;
+        (done, plan.of(self, key))
     }
 }
 
 impl<C: Park> PlannedLimiter<C> {
     /// What [`PlannedLimiter::acquire`] does, by blocking the thread.
     pub fn acquire_blocking(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
-        let door = self.door_by_plan(key.as_ref(), cost, max_wait);
+        let plan = LookedUp::default();
+        let door = self.door_by_plan(&plan, key.as_ref(), cost, max_wait);
         decision_of(&wait_blocking(door, &self.clock))
     }
 }
@@ -146,20 +165,51 @@ impl<C: Clock> Source for OfKey<'_, C> {
     }
 }
 
-/// The limiter of one key under the plan it has whenever it is asked.
+/// The limiter of one key under the plan it has whenever its turn may have come.
 struct ByPlan<'a, C> {
     all: &'a PlannedLimiter<C>,
     key: Box<[u8]>,
+    plan: &'a LookedUp,
 }
 
 impl<C: Clock> Source for ByPlan<'_, C> {
     fn one(&self, cost: u64, step: Step) -> One {
-        self.all.by_plan(&self.key, |under, key| {
-            OfKey { print: under.print(key), under }.one(cost, step)
-        })
+        let plan = self.plan.of(self.all, &self.key);
+        let under = self.all.under_plan(&plan);
+        OfKey { print: under.print(&self.key), under }.one(cost, step)
     }
 
     fn ahead(&self) -> Option<Box<dyn Ahead>> {
-        self.all.by_plan(&self.key, |under, key| under.look_ahead(under.print(key)))
+        let plan = self.plan.of(self.all, &self.key);
+        let under = self.all.under_plan(&plan);
+        under.look_ahead(under.print(&self.key))
+    }
+
+    fn renew(&self) {
+        self.plan.set(None);
+    }
+}
+
+/// The plan of one who may wait, looked up once for each time it asks.
+#[derive(Default)]
+struct LookedUp(Mutex<Option<Plan>>);
+
+impl LookedUp {
+    /// The plan; looked up if it was not since it was renewed.
+    fn of<C: Clock>(&self, all: &PlannedLimiter<C>, key: &[u8]) -> Plan {
+        if let Some(plan) = self.get() {
+            return plan;
+        }
+        let plan = all.plan(key);
+        self.set(Some(plan.clone()));
+        plan
+    }
+
+    fn get(&self) -> Option<Plan> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, plan: Option<Plan>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 }

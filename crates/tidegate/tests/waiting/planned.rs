@@ -79,6 +79,33 @@ fn who_waits_while_the_plan_becomes_too_small_is_refused() {
 }
 
 #[test]
+fn a_plan_is_looked_up_once_for_each_time_it_is_asked_for() {
+    let clock = ManualClock::new();
+    let looks = Arc::new(AtomicU64::new(0));
+    let (counted, three) = (Arc::clone(&looks), plan(3));
+    let limiter = PlannedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
+    let limiter = limiter.with_plans(move |_| {
+        counted.fetch_add(1, SeqCst);
+        Some(Arc::clone(&three))
+    });
+    let mut seen = Vec::new();
+    let mut look = || seen.push(looks.swap(0, SeqCst));
+    assert!(limiter.admits("key", 1));
+    look();
+    let mut tasks = vec![Task::begun(limiter.acquire("key", 2, ms(100)), &clock)];
+    look();
+    assert!(tasks[0].is_over(), "it need not wait");
+    tasks.push(Task::begun(limiter.acquire("key", 3, ms(100)), &clock));
+    look();
+    assert!(!limiter.check("key", 1).is_allowed(), "behind the one who waits");
+    look();
+    run(&mut tasks, &clock);
+    look();
+    assert_eq!((tasks[1].is_over(), tasks[1].polls), (true, 2));
+    assert_eq!(seen, [1, 1, 1, 1, 1]);
+}
+
+#[test]
 fn figures_of_a_call_hold_for_as_long_as_it_waits() {
     let clock = ManualClock::new();
     let limiter = PlannedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
