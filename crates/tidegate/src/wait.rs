@@ -28,6 +28,8 @@ mod wish;
 
 pub use concurrency::{Concurrency, KeyedConcurrency};
 pub(crate) use drive::unparks_this_thread;
+#[cfg(feature = "tower")]
+pub(crate) use drive::wait_until;
 pub(crate) use gate::GateLines;
 pub(crate) use lines::Lines;
 pub use permits::Permit;

@@ -1,6 +1,6 @@
-//! The ways to the gate: to be decided at once, or to wait as the rules say.
+//! The ways to the gate: to be decided at once, or to wait as the rules say. What is admitted is held
+//! for its delay either way.
 
-use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::entries::Question;
 use super::fields::Fields;
 use super::refusal::Refusal;
 use crate::answer::Answer;
-use crate::clock::{Clock, Timer};
+use crate::clock::Timer;
 use crate::gate::Gate;
 use crate::request::Request;
-use crate::wait::Permit;
+use crate::wait::{Permit, wait_until};
 
 /// An answer that outlives the gate.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub(super) type Asked = Later<Ruling>;
 
 /// A gate, whatever clock it goes by.
 pub(super) trait Door: Send + Sync {
-    /// Decides, and takes when all rules admit.
+    /// Decides, and takes when all rules admit; ends when the request may run, or is refused.
     fn ask(self: Arc<Self>, question: Question) -> Asked;
 
     /// Gives back what an admitted question took.
@@ -81,79 +81,67 @@ pub(super) trait Door: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Ends after `wait`; at once where this door can not wait.
+    /// Ends after `wait`.
     fn pause(self: Arc<Self>, wait: Micros) -> Later<()>;
 }
 
-/// Decides at once, whatever the rules say of waiting.
-pub(super) struct Prompt<C>(pub(super) Arc<Gate<C>>);
-
-impl<C: Clock + 'static> Door for Prompt<C> {
-    fn ask(self: Arc<Self>, question: Question) -> Asked {
-        // Not before it is polled: a request that is dropped before costs nothing.
-        let ruling = async move { question.ask(|request| Ruling::from(&self.0.check(request))) };
-        Box::pin(ruling)
-    }
-
-    fn refund(&self, question: &Question) {
-        refund(&self.0, question);
-    }
-
-    fn release(&self, question: &Question, took: &Took) -> Fields {
-        question.ask(|request| charging::release(&self.0, request, took))
-    }
-
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn pause(self: Arc<Self>, _: Micros) -> Later<()> {
-        Box::pin(ready(()))
-    }
+/// The way to a gate.
+pub(super) struct ToGate<C> {
+    gate: Arc<Gate<C>>,
+    /// Whether a request may stand in line, where its rules say so.
+    waits: bool,
 }
 
-/// Lets a request wait as long as the rules allow, in its place in the line.
-pub(super) struct Patient<C>(pub(super) Arc<Gate<C>>);
-
-impl<C: Timer + 'static> Door for Patient<C> {
-    fn ask(self: Arc<Self>, question: Question) -> Asked {
-        Box::pin(async move { self.acquire(&question).await })
+impl<C: Timer + 'static> ToGate<C> {
+    /// Decides at once, whatever the rules say of waiting.
+    pub(super) const fn prompt(gate: Arc<Gate<C>>) -> Self {
+        Self { gate, waits: false }
     }
 
-    fn refund(&self, question: &Question) {
-        refund(&self.0, question);
+    /// Lets a request wait as long as the rules allow, in its place in the line.
+    pub(super) const fn patient(gate: Arc<Gate<C>>) -> Self {
+        Self { gate, waits: true }
     }
 
-    fn release(&self, question: &Question, took: &Took) -> Fields {
-        question.ask(|request| charging::release(&self.0, request, took))
+    async fn check(&self, question: &Question) -> Ruling {
+        let (ruling, runs_at) = question.ask(|request| {
+            let answer = self.gate.check(request);
+            (Ruling::from(&answer), answer.at().plus(answer.delay()))
+        });
+        wait_until(self.gate.clock(), runs_at).await;
+        ruling
     }
 
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {
-        Box::pin(async move { self.wait_out(wait).await })
-    }
-}
-
-impl<C: Timer + 'static> Patient<C> {
     async fn acquire(&self, question: &Question) -> Ruling {
         let pairs = question.pairs();
         let descriptors = question.descriptors(&pairs);
         let request = Request::new(question.domain(), &descriptors);
-        Ruling::from(&self.0.acquire(&request).await)
-    }
-
-    /// A timer may end early: the clock has the last word.
-    async fn wait_out(&self, wait: Micros) {
-        let until = self.0.now().plus(wait);
-        while self.0.now() < until {
-            self.0.clock().sleep_until(until).await;
-        }
+        Ruling::from(&self.gate.acquire(&request).await)
     }
 }
 
-fn refund<C: Clock>(gate: &Gate<C>, question: &Question) {
-    let _stands = question.ask(|request| gate.refund(request).at());
+impl<C: Timer + 'static> Door for ToGate<C> {
+    fn ask(self: Arc<Self>, question: Question) -> Asked {
+        // Not before it is polled: a request that is dropped before costs nothing.
+        Box::pin(async move {
+            if self.waits { self.acquire(&question).await } else { self.check(&question).await }
+        })
+    }
+
+    fn refund(&self, question: &Question) {
+        let _stands = question.ask(|request| self.gate.refund(request).at());
+    }
+
+    fn release(&self, question: &Question, took: &Took) -> Fields {
+        question.ask(|request| charging::release(&self.gate, request, took))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.gate.now()
+    }
+
+    fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {
+        let until = self.gate.now().plus(wait);
+        Box::pin(async move { wait_until(self.gate.clock(), until).await })
+    }
 }

@@ -16,7 +16,8 @@ use super::plan::Passage;
 pin_project! {
     /// The response to a request that met the gate: that of the service, or a refusal.
     ///
-    /// Dropped while the request waits, it leaves the line; nothing is taken.
+    /// Dropped while the request waits, it leaves the line; nothing is taken. Dropped while an admitted
+    /// request is held for its delay, that keeps its slot.
     pub struct ResponseFuture<S, B>
     where
         S: Service<Request<B>>,

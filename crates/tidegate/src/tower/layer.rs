@@ -7,18 +7,16 @@ use http::Response;
 use http::request::Parts;
 use tower_layer::Layer;
 
-use super::door::{Door, Patient, Prompt};
+use super::door::{Door, ToGate};
 use super::entries::Entries;
 use super::held::Recorder;
 use super::in_flight::InFlight;
 use super::pacing::Pacing;
 use super::plan::Plan;
-use super::planned::Planned;
 use super::refusal::Refusal;
 use super::service::RateLimit;
 use crate::clock::{Clock, Timer};
 use crate::gate::Gate;
-use crate::limiter::PlannedLimiter;
 use crate::stats::Statistics;
 
 /// A layer that asks a [`Gate`] about every request before the service sees it.
@@ -43,65 +41,42 @@ pub struct RateLimitLayer {
 }
 
 impl RateLimitLayer {
-    /// Refuses at once what does not fit.
+    /// Refuses at once what does not fit, also by rules with `on_excess = { wait = … }`.
     ///
-    /// The `delay` that a shaping rule (`leaky_queue`) tells is not waited for: such rules, and those
-    /// with `on_excess = { wait = … }`, need [`RateLimitLayer::waiting`].
+    /// What a shaping rule (`leaky_queue`) admits is held for its `delay` before the service is called,
+    /// so that requests reach it W/N apart. One whose client goes away while it is held keeps its slot:
+    /// a delay once told to those behind stays.
+    ///
+    /// The clock must be a [`Timer`], as for all layers; the system's is one inside a tokio runtime.
+    /// Where nothing is shaped and nothing waits, no timer is ever set, and any runtime will do.
     #[must_use]
-    pub fn new<C: Clock + 'static>(gate: Arc<Gate<C>>) -> Self {
-        Self::with(Arc::new(Prompt(gate)), Entries::of_a_server())
+    pub fn new<C: Timer + 'static>(gate: Arc<Gate<C>>) -> Self {
+        Self::with(Arc::new(ToGate::prompt(gate)), Entries::of_a_server())
     }
 
-    /// Lets requests wait as the rules say, in the order in which they came. One whose client goes
-    /// away while it waits leaves the line, and takes nothing. By the system's clock this needs the
-    /// feature `tokio`.
+    /// Lets requests wait as the rules say, in the order in which they came, and holds what a shaping
+    /// rule admits as [`RateLimitLayer::new`] does. One whose client goes away while it waits leaves the
+    /// line, and takes nothing.
     #[must_use]
     pub fn waiting<C: Timer + 'static>(gate: Arc<Gate<C>>) -> Self {
-        Self::with(Arc::new(Patient(gate)), Entries::of_a_server())
+        Self::with(Arc::new(ToGate::patient(gate)), Entries::of_a_server())
     }
 
     /// For a client: keeps its requests to someone else's limits, waiting as the rules say, and leaves
-    /// a host alone for as long as its 429 or 503 asks for by `Retry-After`.
+    /// a host alone for as long as its 429 or 503 asks for by `Retry-After` (see [`Pacing`]).
     ///
     /// A request that may not be sent is answered by a 429 of its own, with the [`Refusal`] among its
     /// extensions: nothing was sent then. No request is sent twice. Responses are left as they are.
     #[must_use]
     pub fn outgoing<C: Timer + 'static>(gate: Arc<Gate<C>>, pacing: Pacing) -> Self {
-        let mut layer = Self::with(Arc::new(Patient(gate)), Entries::of_a_client());
+        let mut layer = Self::with(Arc::new(ToGate::patient(gate)), Entries::of_a_client());
         let plan = layer.plan_mut();
         plan.pacing = Some(pacing);
         plan.tells = false;
         layer
     }
 
-    /// Holds each caller to a plan of their own, in place of the rules of a gate; refuses at once what
-    /// does not fit. The `delay` that a shaping plan (`leaky_queue`) tells is not waited for.
-    ///
-    /// The key whose plan is looked up is the value of the first of the entries of `who`, at the cost it
-    /// tells; a request without a value is not limited. A [`descriptor`](Self::descriptor) would take the
-    /// place of `who`; others are not asked about. The plan is told as a rule of the name `plan`. Limits
-    /// for all belong in the layer of a gate behind this one, which does not give back here what it
-    /// refuses.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tidegate::tower::{Entries, RateLimitLayer, header};
-    /// use tidegate::{Algorithm, Micros, PlannedLimiter, Rule, Spec};
-    ///
-    /// let per_minute = |limit| Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(60));
-    /// let paid = Arc::new(Rule::new(per_minute(6_000))?);
-    /// let limiter = PlannedLimiter::new(per_minute(60))?
-    ///     .with_plans(move |key| key.starts_with(b"paid-").then(|| paid.clone()));
-    /// let who = Entries::new().entry("api-key", header("x-api-key")?);
-    /// let layer = RateLimitLayer::planned(Arc::new(limiter), who);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn planned<C: Clock + 'static>(limiter: Arc<PlannedLimiter<C>>, who: Entries) -> Self {
-        Self::with(Arc::new(Planned(limiter)), who)
-    }
-
-    fn with(door: Arc<dyn Door>, entries: Entries) -> Self {
+    pub(super) fn with(door: Arc<dyn Door>, entries: Entries) -> Self {
         Self { plan: Arc::new(Plan::new(door, entries)) }
     }
 

@@ -1,37 +1,126 @@
 //! The way to limiters by plan: each caller is held to the figures of their own plan.
 
-use std::future::ready;
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::{Micros, Rule, Timestamp};
 
 use super::charging::Took;
 use super::door::{Asked, Door, Later, Ruling};
-use super::entries::Question;
+use super::entries::{Entries, Question};
 use super::fields::Fields;
+use super::layer::RateLimitLayer;
 use crate::answer::{Answer, Descriptors, Matched, Standing};
-use crate::clock::Clock;
-use crate::limiter::{PlannedLimiter, Under};
+use crate::clock::{Clock, Timer};
+use crate::limiter::PlannedLimiter;
 use crate::request::Request;
 use crate::rules::PolicyRule;
 use crate::store::memory::{Done, Step};
+use crate::wait::wait_until;
 
 /// What the figures are told under.
 const NAME: &str = "plan";
 
-/// Decides at once, by the plan of whom the request comes from.
-pub(super) struct Planned<C>(pub(super) Arc<PlannedLimiter<C>>);
+impl RateLimitLayer {
+    /// Holds each caller to a plan of their own, in place of the rules of a gate; refuses at once what
+    /// does not fit.
+    ///
+    /// The key whose plan is looked up is the value of the first of the entries of `who`, at the cost it
+    /// tells; a request without a value is not limited. A [`descriptor`](Self::descriptor) would take the
+    /// place of `who`; others are not asked about. The plan is told as a rule of the name `plan`. Limits
+    /// for all belong in the layer of a gate behind this one, which does not give back here what it
+    /// refuses. What a shaping plan (`leaky_queue`) admits is held for its `delay`, as by
+    /// [`RateLimitLayer::new`].
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidegate::tower::{Entries, RateLimitLayer, header};
+    /// use tidegate::{Algorithm, Micros, PlannedLimiter, Rule, Spec};
+    ///
+    /// let per_minute = |limit| Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(60));
+    /// let paid = Arc::new(Rule::new(per_minute(6_000))?);
+    /// let limiter = PlannedLimiter::new(per_minute(60))?
+    ///     .with_plans(move |key| key.starts_with(b"paid-").then(|| paid.clone()));
+    /// let who = Entries::new().entry("api-key", header("x-api-key")?);
+    /// let layer = RateLimitLayer::planned(Arc::new(limiter), who);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn planned<C: Timer + 'static>(limiter: Arc<PlannedLimiter<C>>, who: Entries) -> Self {
+        Self::with(Arc::new(Planned { limiter, most_wait: None }), who)
+    }
+
+    /// The same, but lets a request wait for up to `most_wait`, in its place in the line of its key: what
+    /// [`PlannedLimiter::acquire`] does. The time for which a shaping plan holds it is part of that. What
+    /// can not run by then is refused at once, and so is who comes when the line is full
+    /// ([`PlannedLimiter::with_max_waiters`]). One whose client goes away while it waits leaves the line,
+    /// and takes nothing.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidegate::tower::{ClientIp, Entries, RateLimitLayer};
+    /// use tidegate::{Algorithm, Micros, PlannedLimiter, Spec};
+    ///
+    /// let usual = Spec::new(Algorithm::LeakyQueue, 10, Micros::from_secs(1));
+    /// let limiter = Arc::new(PlannedLimiter::new(usual)?.with_max_waiters(100));
+    /// let who = Entries::new().entry("ip", ClientIp::peer());
+    /// let layer = RateLimitLayer::planned_waiting(limiter, who, Micros::from_secs(5));
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    #[must_use]
+    pub fn planned_waiting<C: Timer + 'static>(
+        limiter: Arc<PlannedLimiter<C>>,
+        who: Entries,
+        most_wait: Micros,
+    ) -> Self {
+        Self::with(Arc::new(Planned { limiter, most_wait: Some(most_wait) }), who)
+    }
+}
+
+/// Decides by the plan of whom the request comes from.
+struct Planned<C> {
+    limiter: Arc<PlannedLimiter<C>>,
+    /// How long it may wait; `None` where it is decided at once.
+    most_wait: Option<Micros>,
+}
 
 impl<C: Clock> Planned<C> {
     /// One step with the limiter of whoever asks, at the cost of the request; `told` is handed the answer.
     fn step<T>(&self, request: &Request<'_>, step: Step, told: impl FnOnce(&Answer<'_>) -> T) -> T {
-        let Some((key, cost)) = who(request) else { return told(&nothing(self.0.clock.now())) };
+        let Some((key, cost)) = who(request) else { return told(&nothing(self.now())) };
         // Of no cost where it is looked at afterwards, when nobody asks whether it might come again.
         let cost = if step == Step::Peek { 0 } else { cost };
-        self.0.by_plan(key.as_bytes(), |under, key| {
+        self.limiter.by_plan(key.as_bytes(), |under, key| {
             let done = under.done(under.print(key), cost, step);
-            told_by(&under, cost, &done, told)
+            told_by(under.rule, cost, &done, told)
         })
+    }
+
+    fn now(&self) -> Timestamp {
+        self.limiter.clock.now()
+    }
+}
+
+impl<C: Timer> Planned<C> {
+    async fn check(&self, question: &Question) -> Ruling {
+        let (ruling, runs_at) = question.ask(|request| {
+            let told =
+                |answer: &Answer<'_>| (Ruling::from(answer), answer.at().plus(answer.delay()));
+            self.step(request, Step::Ask, told)
+        });
+        wait_until(&self.limiter.clock, runs_at).await;
+        ruling
+    }
+
+    async fn acquire(&self, question: &Question, most_wait: Micros) -> Ruling {
+        let pairs = question.pairs();
+        let descriptors = question.descriptors(&pairs);
+        let request = Request::new(question.domain(), &descriptors);
+        let Some((key, cost)) = who(&request) else {
+            return Ruling::from(&nothing(self.now()));
+        };
+        let (done, plan) = self.limiter.acquire_done(key.as_bytes(), cost, most_wait).await;
+        let rule = self.limiter.under_plan(&plan).rule;
+        told_by(rule, cost, &done, |answer| Ruling::from(answer))
     }
 }
 
@@ -43,14 +132,9 @@ fn who<'a>(request: &Request<'a>) -> Option<(&'a str, u64)> {
 }
 
 /// Hands `told` the answer of a rule that says what the plan says.
-fn told_by<C, T>(
-    under: &Under<'_, C>,
-    cost: u64,
-    done: &Done,
-    told: impl FnOnce(&Answer<'_>) -> T,
-) -> T {
-    let rule = PolicyRule::of_figures(NAME, under.rule);
-    let limited = done.decisions.first().filter(|_| !under.rule.is_unlimited());
+fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>) -> T) -> T {
+    let limited = done.decisions.first().filter(|_| !rule.is_unlimited());
+    let rule = PolicyRule::of_figures(NAME, rule);
     let matched = limited.map(|decided| Matched {
         rule: &rule,
         variant: 0,
@@ -71,11 +155,14 @@ fn nothing(at: Timestamp) -> Answer<'static> {
     Answer { allowed: true, at, standing, repeated: false, matched }
 }
 
-impl<C: Clock + 'static> Door for Planned<C> {
+impl<C: Timer + 'static> Door for Planned<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
         // Not before it is polled: a request that is dropped before costs nothing.
         Box::pin(async move {
-            question.ask(|request| self.step(request, Step::Ask, |answer| Ruling::from(answer)))
+            match self.most_wait {
+                None => self.check(&question).await,
+                Some(most_wait) => self.acquire(&question, most_wait).await,
+            }
         })
     }
 
@@ -93,10 +180,11 @@ impl<C: Clock + 'static> Door for Planned<C> {
     }
 
     fn now(&self) -> Timestamp {
-        self.0.clock.now()
+        Self::now(self)
     }
 
-    fn pause(self: Arc<Self>, _: Micros) -> Later<()> {
-        Box::pin(ready(()))
+    fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {
+        let until = Self::now(&self).plus(wait);
+        Box::pin(async move { wait_until(&self.limiter.clock, until).await })
     }
 }

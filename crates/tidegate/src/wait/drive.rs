@@ -41,10 +41,15 @@ async fn turn_of<D: AtHand>(turn: &mut Turn<D>, timer: &impl Timer) -> Done {
 /// Ends when the work may run that was decided.
 pub(super) async fn hold<D: Door>(door: &D, mut done: Done, timer: &impl Timer) -> Done {
     let runs_at = release(door, &mut done);
-    while timer.now() < runs_at {
-        timer.sleep_until(runs_at).await;
-    }
+    wait_until(timer, runs_at).await;
     done
+}
+
+/// Ends when the clock reads `at`: a timer may end a little early.
+pub(crate) async fn wait_until(timer: &impl Timer, at: Timestamp) {
+    while timer.now() < at {
+        timer.sleep_until(at).await;
+    }
 }
 
 /// Whether every limiter would refuse it at once, so that it need not stand in a line to be decided.

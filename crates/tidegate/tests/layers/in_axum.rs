@@ -8,7 +8,7 @@ use crate::common::{Connection, admitted_by, gate, rule};
 use axum::Router;
 use axum::routing::get;
 use tidegate::tower::{ClientIp, Entries, RateLimitLayer, matched_path};
-use tidegate::{Gate, Timestamp};
+use tidegate::{Gate, ManualClock};
 use tokio::net::TcpListener;
 
 async fn serve(app: Router) -> SocketAddr {
@@ -19,7 +19,7 @@ async fn serve(app: Router) -> SocketAddr {
     address
 }
 
-fn hello(gate: &Arc<Gate<Timestamp>>) -> Router {
+fn hello(gate: &Arc<Gate<ManualClock>>) -> Router {
     let hello = Router::new().route("/", get(async || "hello"));
     hello.layer(RateLimitLayer::new(gate.clone()))
 }

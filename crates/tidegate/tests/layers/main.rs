@@ -2,6 +2,7 @@
 #![cfg(feature = "tower")]
 
 mod common;
+mod holding;
 #[cfg(feature = "axum")]
 mod in_axum;
 mod in_hyper;

@@ -7,7 +7,7 @@ use crate::common::{gate, poll_once, rule};
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use tidegate::tower::RateLimitLayer;
-use tidegate::{Descriptor, Gate, Mode, Timestamp};
+use tidegate::{Descriptor, Gate, ManualClock, Mode};
 use tower::{Layer, ServiceExt, service_fn};
 
 /// Answers the status that the path names; `/error` fails, `/never` does not answer.
@@ -26,11 +26,11 @@ fn get(path: &str) -> Request<Body> {
     Request::get(path).body(Body::empty()).unwrap()
 }
 
-fn failed_logins(gate: Arc<Gate<Timestamp>>) -> RateLimitLayer {
+fn failed_logins(gate: Arc<Gate<ManualClock>>) -> RateLimitLayer {
     RateLimitLayer::new(gate).charge_when(|response| response.status == StatusCode::UNAUTHORIZED)
 }
 
-fn left(gate: &Gate<Timestamp>) -> Vec<u64> {
+fn left(gate: &Gate<ManualClock>) -> Vec<u64> {
     let answer = gate.peek(&tidegate::Request::new("default", &[Descriptor::new(&[])]));
     answer.matched().iter().map(|matched| matched.decision().remaining).collect()
 }

@@ -2,17 +2,21 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use crate::common::NOW;
+use crate::common::poll_once;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use tidegate::tower::{Entries, RateLimitLayer, Refusal, header};
-use tidegate::{Algorithm, Micros, PlannedLimiter, Rule, Spec, Timestamp};
+use tidegate::{Algorithm, ManualClock, Micros, PlannedLimiter, Rule, Spec};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 /// So many a minute; twice as much for whoever has paid, and no limit for `root`.
-fn limiter(limit: u64) -> Arc<PlannedLimiter<Timestamp>> {
+fn limiter(limit: u64) -> Arc<PlannedLimiter<ManualClock>> {
+    limiter_by(&ManualClock::new(), limit)
+}
+
+fn limiter_by(clock: &ManualClock, limit: u64) -> Arc<PlannedLimiter<ManualClock>> {
     let spec = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(60));
     let paid = Arc::new(Rule::new(spec(2 * limit)).unwrap());
     let all = Arc::new(Rule::new(Spec::unlimited(Algorithm::SlidingLog)).unwrap());
@@ -20,13 +24,20 @@ fn limiter(limit: u64) -> Arc<PlannedLimiter<Timestamp>> {
         b"root" => Some(Arc::clone(&all)),
         key => key.starts_with(b"paid").then(|| Arc::clone(&paid)),
     };
-    let limiter = PlannedLimiter::with_clock(spec(limit), NOW).unwrap();
+    let limiter = PlannedLimiter::with_clock(spec(limit), clock.clone()).unwrap();
     Arc::new(limiter.with_plans(plan_of))
 }
 
-fn layer(limiter: &Arc<PlannedLimiter<Timestamp>>) -> RateLimitLayer {
-    let who = Entries::new().entry("user", header("x-user").unwrap());
-    RateLimitLayer::planned(limiter.clone(), who)
+fn layer(limiter: &Arc<PlannedLimiter<ManualClock>>) -> RateLimitLayer {
+    RateLimitLayer::planned(limiter.clone(), user())
+}
+
+fn waiting(limiter: &Arc<PlannedLimiter<ManualClock>>, secs: u64) -> RateLimitLayer {
+    RateLimitLayer::planned_waiting(limiter.clone(), user(), Micros::from_secs(secs))
+}
+
+fn user() -> Entries {
+    Entries::new().entry("user", header("x-user").unwrap())
 }
 
 async fn ask<S, B>(service: &S, user: Option<&str>) -> Response<B>
@@ -93,4 +104,68 @@ async fn what_does_not_count_is_given_back_once() {
         assert_eq!(answer.headers()["x-ratelimit-remaining"], "3");
     }
     assert_eq!(limiter.available("ann"), 3);
+}
+
+#[test]
+fn who_waits_under_a_plan_goes_in_turn_and_holds_up_nobody_else() {
+    let clock = ManualClock::new();
+    let limiter = limiter_by(&clock, 1);
+    let service = waiting(&limiter, 90).layer(service_fn(hello));
+    let begin = |user| {
+        let mut asked = Box::pin(ask(&service, user));
+        let now = poll_once(&mut asked).map(|answer| answer.status().as_u16());
+        (asked, now)
+    };
+    assert_eq!(begin(Some("ann")).1, Some(200));
+    let (mut second, now) = begin(Some("ann"));
+    assert_eq!((now, limiter.waiting("ann")), (None, 1));
+    assert_eq!(begin(Some("ann")).1, Some(429), "its turn would come in two minutes");
+    let others = [Some("bob"), Some("paid eve"), Some("root"), Some("root"), None, None];
+    assert_eq!(others.map(|user| begin(user).1), [Some(200); 6]);
+    clock.advance(Micros::from_secs(60));
+    assert_eq!(poll_once(&mut second).unwrap().status(), 200);
+    assert_eq!((limiter.waiting("ann"), limiter.available("ann")), (0, 0));
+}
+
+#[test]
+fn a_refusal_behind_those_who_wait_tells_when_its_turn_would_come() {
+    let limiter = limiter(1);
+    let service = waiting(&limiter, 90).layer(service_fn(hello));
+    let mut asked: Vec<_> = (0..3).map(|_| Box::pin(ask(&service, Some("ann")))).collect();
+    let done: Vec<_> = asked.iter_mut().filter_map(poll_once).collect();
+    assert_eq!(done.len(), 2);
+    assert_eq!(done[1].headers()["retry-after"], "120");
+    assert_eq!(done[1].extensions().get::<Refusal>().unwrap().rules(), ["plan"]);
+}
+
+#[test]
+fn who_goes_away_while_it_waits_under_a_plan_takes_nothing() {
+    let clock = ManualClock::new();
+    let limiter = limiter_by(&clock, 1);
+    let service = waiting(&limiter, 90).layer(service_fn(hello));
+    let mut asked: Vec<_> = (0..2).map(|_| Box::pin(ask(&service, Some("ann")))).collect();
+    assert_eq!(asked.iter_mut().filter_map(poll_once).count(), 1);
+    drop(asked);
+    assert_eq!(limiter.waiting("ann"), 0);
+    clock.advance(Micros::from_secs(60));
+    assert_eq!(limiter.available("ann"), 1);
+}
+
+#[test]
+fn the_figures_told_to_one_who_waited_are_those_of_the_plan_that_let_it_through() {
+    let spec = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(60));
+    let rule = |limit| Arc::new(Rule::new(spec(limit)).unwrap());
+    let booked = Arc::new(Mutex::new(rule(1)));
+    let plan = booked.clone();
+    let limiter = PlannedLimiter::with_clock(spec(1), ManualClock::new()).unwrap();
+    let limiter = Arc::new(limiter.with_plans(move |_| Some(plan.lock().unwrap().clone())));
+    let service = waiting(&limiter, 90).layer(service_fn(hello));
+    let mut asked: Vec<_> = (0..2).map(|_| Box::pin(ask(&service, Some("ann")))).collect();
+    assert_eq!(asked.iter_mut().filter_map(poll_once).count(), 1);
+    *booked.lock().unwrap() = rule(5);
+    limiter.plan_changed("ann");
+    let answer = poll_once(&mut asked[1]).unwrap();
+    assert_eq!(answer.headers()["x-ratelimit-limit"], "5");
+    assert_eq!(answer.headers()["x-ratelimit-remaining"], "3");
+    assert_eq!(answer.headers()["ratelimit-policy"], "\"plan\";q=5;w=60");
 }

@@ -14,11 +14,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tidegate::{Algorithm, Gate, Micros, Policy, RuleSpec, Spec, Timestamp};
+use tidegate::{Algorithm, Gate, ManualClock, Micros, Policy, RuleSpec, Spec};
 use tokio::net::TcpStream;
-
-/// 2026-01-01 00:00:00 UTC.
-pub(crate) const NOW: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
 /// `limit` a minute, for each value of `key`.
 pub(crate) fn rule(name: &str, limit: u64, key: &[&str]) -> RuleSpec {
@@ -27,8 +24,8 @@ pub(crate) fn rule(name: &str, limit: u64, key: &[&str]) -> RuleSpec {
 }
 
 /// A gate for which no time passes.
-pub(crate) fn gate(rules: Vec<RuleSpec>) -> Arc<Gate<Timestamp>> {
-    Arc::new(Gate::with_clock(Policy::new(rules).unwrap(), NOW))
+pub(crate) fn gate(rules: Vec<RuleSpec>) -> Arc<Gate<ManualClock>> {
+    Arc::new(Gate::with_clock(Policy::new(rules).unwrap(), ManualClock::new()))
 }
 
 /// A connection of its own, over which one request follows the other.
