@@ -1,7 +1,10 @@
-//! A refusal as gRPC tells it: a response of trailers only, `RESOURCE_EXHAUSTED` with `RetryInfo`.
+//! A refusal as gRPC tells it: a response of trailers only, `RESOURCE_EXHAUSTED` with `RetryInfo`. What is
+//! written here is read here too, of the answers to a client's calls.
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::{NO_PAD, STANDARD_NO_PAD};
+use base64::engine::{DecodePaddingMode, GeneralPurpose};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -17,6 +20,10 @@ const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 const RESOURCE_EXHAUSTED: i32 = 8;
+
+/// Of binary fields: some pad what they write, others do not.
+const BINARY: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, NO_PAD.with_decode_padding_mode(DecodePaddingMode::Indifferent));
 
 /// What a `grpc-message` may not have in it as it is.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
@@ -46,6 +53,11 @@ impl RetryInfo {
         let info = Self { retry_delay: Some(duration(wait)) };
         Any { type_url: Self::TYPE.to_owned(), value: info.encode_to_vec() }
     }
+
+    fn unpacked(detail: &Any) -> Option<Self> {
+        let packed = (detail.type_url == Self::TYPE).then_some(&*detail.value)?;
+        Self::decode(packed).ok()
+    }
 }
 
 /// The media type of a gRPC request (gRPC-Web too), if it is one.
@@ -73,6 +85,20 @@ pub(super) fn response(refusal: &Refusal, content_type: HeaderValue) -> Response
     response
 }
 
+/// Whether an answer of trailers only is that of a call that may be tried again: `RESOURCE_EXHAUSTED` or
+/// `UNAVAILABLE`.
+pub(super) fn asks_to_come_later(headers: &HeaderMap) -> bool {
+    headers.get(STATUS).is_some_and(|code| [&b"8"[..], b"14"].contains(&code.as_bytes()))
+}
+
+/// The wait that its `RetryInfo` tells, if it has one that can be read.
+pub(super) fn retry_delay(headers: &HeaderMap) -> Option<Micros> {
+    let details = BINARY.decode(headers.get(DETAILS)?).ok()?;
+    let status = Status::decode(&*details).ok()?;
+    let delay = status.details.iter().find_map(RetryInfo::unpacked)?.retry_delay?;
+    micros(delay)
+}
+
 fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
     if let Ok(value) = HeaderValue::try_from(text) {
         headers.insert(name, value);
@@ -92,6 +118,13 @@ fn duration(wait: Micros) -> Duration {
         seconds: i64::try_from(us / US_PER_S).unwrap_or(i64::MAX),
         nanos: i32::try_from(us % US_PER_S * NANOS_PER_US).unwrap_or_default(),
     }
+}
+
+/// A duration that is not negative, rounded up.
+fn micros(duration: Duration) -> Option<Micros> {
+    let secs = Micros::from_secs(u64::try_from(duration.seconds).ok()?);
+    let nanos = u64::try_from(duration.nanos).ok()?;
+    Some(Micros::from_micros(secs.as_micros().saturating_add(nanos.div_ceil(1_000))))
 }
 
 #[cfg(test)]
@@ -131,6 +164,45 @@ mod tests {
         let info = RetryInfo::decode(&*status.details[0].value).unwrap();
         assert_eq!(info.retry_delay, Some(Duration { seconds: 2, nanos: 500_001_000 }));
         assert!(response.body().is_empty());
+    }
+
+    #[test]
+    fn what_is_told_is_read_again_padded_or_not() {
+        for us in [0, 1, 2_500_001, 86_400_000_000] {
+            let wait = Micros::from_micros(us);
+            let refusal = Refusal::for_now(Reason::Limit, wait);
+            let mut told = response(&refusal, HeaderValue::from_static("application/grpc"));
+            assert!(asks_to_come_later(told.headers()));
+            assert_eq!(retry_delay(told.headers()), Some(wait));
+            let bytes = STANDARD_NO_PAD.decode(&told.headers()[DETAILS]).unwrap();
+            let padded = base64::engine::general_purpose::STANDARD.encode(bytes);
+            insert_text(told.headers_mut(), DETAILS, padded);
+            assert_eq!(retry_delay(told.headers()), Some(wait));
+        }
+    }
+
+    #[test]
+    fn other_calls_and_what_can_not_be_read_tell_no_wait() {
+        let mut headers = HeaderMap::new();
+        assert!(!asks_to_come_later(&headers));
+        for (code, asks) in [("0", false), ("5", false), ("8", true), ("14", true)] {
+            headers.insert(STATUS, HeaderValue::from_static(code));
+            assert_eq!(asks_to_come_later(&headers), asks, "{code}");
+        }
+        let backward = RetryInfo { retry_delay: Some(Duration { seconds: -1, nanos: 0 }) };
+        let other =
+            Any { type_url: "other".to_owned(), value: RetryInfo::packed(Micros::ZERO).value };
+        let value = backward.encode_to_vec();
+        let backward = Any { type_url: RetryInfo::TYPE.to_owned(), value };
+        for detail in [other, backward] {
+            let status = Status { code: 8, message: String::new(), details: vec![detail] };
+            insert_text(&mut headers, DETAILS, STANDARD_NO_PAD.encode(status.encode_to_vec()));
+            assert_eq!(retry_delay(&headers), None);
+        }
+        for text in ["", "?", "CAgSA", "/////w=="] {
+            headers.insert(DETAILS, HeaderValue::from_static(text));
+            assert_eq!(retry_delay(&headers), None, "{text:?}");
+        }
     }
 
     #[test]

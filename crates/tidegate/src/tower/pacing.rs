@@ -24,8 +24,9 @@ const MOST_WAIT: Micros = Micros::from_secs(30);
 /// How an outgoing layer leaves alone who asks for it.
 ///
 /// A 429 or 503 with `Retry-After` (seconds, or a date, which is held against the answer's own `Date`)
-/// holds all later requests to the same host until then. At most 10,000 hosts have a hold of their own;
-/// a hold for which there is no room is one of all hosts.
+/// holds all later requests to the same host until then. So does a gRPC call that is answered at once by
+/// `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with `RetryInfo` or `Retry-After`. At most 10,000 hosts have a
+/// hold of their own; a hold for which there is no room is one of all hosts.
 ///
 /// ```
 /// use tidegate::Micros;

@@ -1,4 +1,4 @@
-//! What an answer asks of its caller: `Retry-After`, in seconds or as a date.
+//! What an answer asks of its caller: `Retry-After`, in seconds or as a date, or gRPC's `RetryInfo`.
 
 use std::time::UNIX_EPOCH;
 
@@ -6,13 +6,19 @@ use http::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use http::{Response, StatusCode};
 use tidegate_core::{Micros, Timestamp};
 
-/// How long a 429 or 503 asks to be left alone from `now` on; `None` for other responses, and where
-/// it does not say, or not so that it can be read.
+use super::grpc;
+
+/// How long a 429 or 503 asks to be left alone from `now` on, or a call that gRPC answers alike; `None`
+/// for other responses, and where it does not say, or not so that it can be read.
 pub(super) fn asked<B>(response: &Response<B>, now: Timestamp) -> Option<Micros> {
     const ASKING: [StatusCode; 2] =
         [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+    let headers = response.headers();
+    if grpc::asks_to_come_later(headers) {
+        return grpc::retry_delay(headers).or_else(|| wait(headers, now));
+    }
     let asks = ASKING.contains(&response.status());
-    wait(response.headers(), now).filter(|_| asks)
+    wait(headers, now).filter(|_| asks)
 }
 
 fn wait(headers: &HeaderMap, now: Timestamp) -> Option<Micros> {
@@ -65,6 +71,14 @@ mod tests {
             ("date", "Sun, 06 Nov 1994 07:00:00 GMT"),
         ];
         assert_eq!(of(429, &fields), Some(5));
+    }
+
+    #[test]
+    fn a_call_that_grpc_refuses_asks_by_the_field_where_it_has_no_retry_info() {
+        assert_eq!(of(200, &[("grpc-status", "8"), ("retry-after", "3")]), Some(3));
+        assert_eq!(of(200, &[("grpc-status", "14"), ("retry-after", "4")]), Some(4));
+        assert_eq!(of(200, &[("grpc-status", "8")]), None);
+        assert_eq!(of(200, &[("grpc-status", "0"), ("retry-after", "3")]), None);
     }
 
     #[test]

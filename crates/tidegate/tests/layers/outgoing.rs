@@ -180,6 +180,35 @@ fn holds_may_be_of_something_else_than_the_host() {
     assert!(ask("b").is_some());
 }
 
+/// A server behind the layer, called by a client behind it.
+#[test]
+fn a_grpc_server_that_refuses_is_left_alone_for_its_retry_info() {
+    let clock = ManualClock::new();
+    let served = Counted::default();
+    let counted = served.clone();
+    let server = service_fn(move |_: Request<Body>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok::<_, Infallible>(Response::new(Body::empty())) }
+    });
+    let server = RateLimitLayer::new(gate(vec![rule("all", 1, &[])], &clock)).layer(server);
+    let client = RateLimitLayer::outgoing(gate(vec![], &clock), Pacing::new()).layer(server);
+    let call = || {
+        let mut request = to("one.example");
+        request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+        Box::pin(client.clone().oneshot(request))
+    };
+    let status = |answer: &Response<_>| answer.headers().get("grpc-status").cloned();
+    assert_eq!(status(&poll_once(&mut call()).unwrap().unwrap()), None);
+    let refused = poll_once(&mut call()).unwrap().unwrap();
+    assert_eq!(status(&refused).unwrap(), "8");
+    assert_eq!(refused.extensions().get::<Refusal>().unwrap().reason(), Reason::Limit);
+    let held = poll_once(&mut call()).unwrap().unwrap();
+    assert_eq!(held.extensions().get::<Refusal>().unwrap().reason(), Reason::Held);
+    clock.advance(Micros::from_secs(60));
+    assert_eq!(status(&poll_once(&mut call()).unwrap().unwrap()), None);
+    assert_eq!(served.load(Ordering::Relaxed), 2);
+}
+
 /// Two clones of a real client; the limit is that of the host, and nothing beyond it is sent.
 #[tokio::test]
 async fn clones_of_a_real_client_share_the_pace_exactly() {
