@@ -27,6 +27,30 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
 /// assert!(per_user.admits("bob", 1));
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// ```
+///
+/// It tells its decisions to who asks, and to nobody else. Where others are to be told of them, or who is
+/// refused too often is to be shut out, let a gate of one rule take its place: the same limiter, with an
+/// [`Observer`](crate::Observer) and a [`Ban`](crate::Ban). (A `Ban` can also be asked beside a limiter,
+/// by hand.)
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidegate::{Algorithm, Ban, Gate, Micros, Policy, RuleSpec, Spec};
+/// use tidegate::{Answer, Descriptor, Request};
+///
+/// let (minute, hour) = (Micros::from_secs(60), Micros::from_secs(3_600));
+/// let per_user = RuleSpec::new("per-user", Spec::new(Algorithm::FixedWindow, 1, hour)).key(["user"]);
+/// let log = |_: &Request<'_>, answer: &Answer<'_>| println!("{:?}", answer.retry_after());
+/// let gate = Gate::new(Policy::new(vec![per_user])?)
+///     .with_observer(Arc::new(log))
+///     .with_ban("default", "per-user", Ban::new(10, minute, hour)?)?;
+///
+/// let entries = [("user", "alice")];
+/// let alice = [Descriptor::new(&entries)];
+/// assert!(gate.check(&Request::new("default", &alice)).is_allowed());
+/// assert!(!gate.check(&Request::new("default", &alice)).is_allowed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct KeyedLimiter<C = SystemClock> {
     /// `None` when built unlimited.
