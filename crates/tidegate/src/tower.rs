@@ -4,8 +4,9 @@
 //! [`RateLimitLayer::new`] refuses what does not fit, [`RateLimitLayer::waiting`] lets it wait as the
 //! rules say, [`RateLimitLayer::outgoing`] paces a client to someone else's limit;
 //! [`RateLimitLayer::planned`] and [`RateLimitLayer::planned_waiting`] go by each caller's plan. All of
-//! them hold what a `leaky_queue` admits until its slot. What is asked about is a list of [`Entries`], each read by an extractor ([`Extract`]); without any, `ip`, `method` and
-//! `path` of the request, as an access log tells them, so that the same rules serve and replay.
+//! them hold what a `leaky_queue` admits until its slot. What is asked about is a list of [`Entries`],
+//! each read by an extractor ([`Extract`]); without any, `ip`, `method` and `path` of the request, as an
+//! access log tells them, so that the same rules serve and replay.
 //!
 //! A refusal is `429 Too Many Requests` (422 where the cost can never fit) as
 //! `application/problem+json`, or what [`RateLimitLayer::on_refused`] makes of it; a gRPC call is told
