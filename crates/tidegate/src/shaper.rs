@@ -102,6 +102,32 @@ impl<T, C: Clock> Shaper<T, C> {
         self.shared.change(|queue, now| queue.push(now, item, cost))
     }
 
+    /// Puts another pace and another bound in force from now on: items in line keep their order, and
+    /// leave in the slots of the new pace, without a credit: see [`ShapingQueue::amend`]. Whoever waits for
+    /// an item that is due sooner by it is woken.
+    ///
+    /// ```
+    /// use tidegate::{Algorithm, ManualClock, Micros, Shaper, Spec};
+    ///
+    /// let per_second = |limit| Spec::new(Algorithm::LeakyQueue, limit, Micros::from_secs(1));
+    /// let clock = ManualClock::new();
+    /// let mails = Shaper::with_clock(per_second(1), clock.clone())?;
+    /// for mail in ["at once", "a second later"] {
+    ///     mails.push(mail)?;
+    /// }
+    /// assert_eq!(mails.next_blocking(), Some("at once"));
+    /// mails.amend(per_second(1_000))?;
+    /// clock.advance(Micros::from_millis(1));
+    /// assert_eq!(mails.next_blocking(), Some("a second later"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Shaper::new`]; the pace stays as it was.
+    pub fn amend(&self, spec: Spec) -> Result<(), ShaperError> {
+        self.shared.change(|queue, now| queue.amend(now, spec))
+    }
+
     /// Takes the first item if it is due; never waits.
     #[must_use = "an item that is due has left the line"]
     pub fn try_next(&self) -> Next<T> {

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use tidegate_core::{
-    Algorithm, LeakyQueue, Limit, Micros, Room, Rule, RuleErrors, Spec, Timestamp, Verdict,
+    Algorithm, Held, LeakyQueue, Limit, MAX_WINDOW, Micros, Room, Rule, RuleErrors, Spec,
+    Timestamp, Verdict,
 };
 
 /// Which items are admitted, and when they leave.
@@ -11,14 +12,10 @@ use tidegate_core::{
 pub(super) struct Pace {
     limit: u64,
     window: Micros,
-    /// `None` for a limit of 0.
-    slots: Option<Slots>,
-}
-
-#[derive(Clone, Debug)]
-struct Slots {
     room: LeakyQueue,
     state: <LeakyQueue as Room>::State,
+    /// When it was last changed; a clock is behind this where no unit was taken since.
+    since: Timestamp,
 }
 
 impl Pace {
@@ -27,54 +24,62 @@ impl Pace {
             return Err(ShaperError::NotAQueue(spec.algorithm));
         }
         Rule::new(spec)?;
-        match (spec.limit, spec.window) {
-            (Limit::Unlimited, _) => Err(ShaperError::Unlimited),
-            (Limit::Units(limit @ 1..), Some(window)) => {
-                let room = LeakyQueue::build(&spec, limit, window)?;
-                let slots = Slots { state: room.fresh(Timestamp::EPOCH), room };
-                Ok(Self { limit, window, slots: Some(slots) })
-            }
-            (Limit::Units(_), _) => Ok(Self { limit: 0, window: Micros::ZERO, slots: None }),
-        }
+        let Limit::Units(limit) = spec.limit else { return Err(ShaperError::Unlimited) };
+        // Only a limit of 0 has none, and no window passes there.
+        let window = spec.window.unwrap_or(MAX_WINDOW);
+        let room = LeakyQueue::build(&spec, limit, window)?;
+        let state = room.fresh(Timestamp::EPOCH);
+        Ok(Self { limit, window, room, state, since: Timestamp::EPOCH })
+    }
+
+    /// The same units under the figures of `other`, which drain at its rate from now on. Time has
+    /// passed ([`Pace::advance`]), and `at` is the instant that counts.
+    pub(super) fn amend(&mut self, other: Self, at: Timestamp) {
+        let mut slot = Some(self.state);
+        Held::new(&other.room, &mut slot, 0).amend(at, &self.room);
+        let state = slot.unwrap_or(other.state);
+        *self = Self { state, since: at, ..other };
     }
 
     /// The instant that counts for a clock that reads `now`, and how far the slots were moved back
     /// with it.
     pub(super) fn advance(&mut self, now: Timestamp) -> (Timestamp, Micros) {
-        let Some(Slots { room, state }) = &mut self.slots else { return (now, Micros::ZERO) };
-        let last = room.last(state);
-        let at = room.advance(state, now);
-        (at, last.since(at))
+        let last = self.room.last(&self.state);
+        let at = self.room.advance(&mut self.state, now);
+        if last > Timestamp::EPOCH || self.since.since(now) <= self.window {
+            return (at, last.since(at));
+        }
+        let back = self.since.since(now);
+        self.since = now;
+        (at, back)
     }
 
     pub(super) fn decide(&self, at: Timestamp, cost: u64) -> Verdict {
-        match &self.slots {
-            _ if cost == 0 => Verdict::Allow,
-            Some(Slots { room, state }) => room.decide(state, at, cost),
-            None => Verdict::Never,
-        }
+        if cost == 0 { Verdict::Allow } else { self.room.decide(&self.state, at, cost) }
     }
 
     /// Least wait until a cost that was denied fits.
     pub(super) fn retry_after(&self, at: Timestamp, cost: u64) -> Micros {
-        let Some(Slots { room, state }) = &self.slots else { return Micros::MAX };
-        room.retry_after(state, at, cost)
+        self.room.retry_after(&self.state, at, cost)
     }
 
     /// Takes the slots of a cost that was admitted; answers the wait for the first of them.
     pub(super) fn take(&mut self, at: Timestamp, cost: u64) -> Micros {
-        match &mut self.slots {
-            Some(Slots { room, state }) if cost > 0 => {
-                room.take(state, at, cost);
-                room.delay(state, at, cost)
-            }
-            _ => Micros::ZERO,
+        if cost == 0 {
+            return Micros::ZERO;
         }
+        self.room.take(&mut self.state, at, cost);
+        self.wait_before(at, cost)
+    }
+
+    /// The wait until all has left but for the last `units` that were taken.
+    pub(super) fn wait_before(&self, at: Timestamp, units: u64) -> Micros {
+        self.room.delay(&self.state, at, units)
     }
 
     /// Most units held at once, due or not: as many again as fit in line may be overdue.
     pub(super) fn most_held(&self) -> u64 {
-        self.slots.as_ref().map_or(1, |slots| 2 * slots.room.limit())
+        (2 * self.room.limit()).max(1)
     }
 
     /// `cost` * W/N, rounded up.

@@ -12,8 +12,9 @@ use super::refused::{Refusal, Refused};
 ///
 /// An item of cost c pushed at t has its slot at `max(t, next_free)`, and `next_free` moves on by
 /// c * W/N: to the microsecond what a `leaky_queue` limiter decides, which is the same code. A slot
-/// is never moved once it was told, so who takes items late finds several due at once, still in
-/// order; [`ShapingQueue::strict`] keeps them apart at the price of that promise.
+/// is never moved once it was told, but by a change of the pace ([`ShapingQueue::amend`]), so who takes
+/// items late finds several due at once, still in order; [`ShapingQueue::strict`] keeps them apart at
+/// the price of that promise.
 ///
 /// - An item of cost 0 takes no slot: it is due at once, ahead of those that wait for theirs.
 /// - With a limit of 0 every cost of 1 or more is refused for ever.
@@ -42,8 +43,8 @@ pub struct ShapingQueue<T> {
     line: VecDeque<Place<T>>,
     /// The weights of all that are in line.
     held: u64,
-    /// Nothing leaves before: the epoch unless the spacing is strict.
-    not_before: Timestamp,
+    /// When the last one left, and what it cost, where the spacing is strict.
+    left: Option<(Timestamp, u64)>,
     strict: bool,
     closed: bool,
 }
@@ -53,7 +54,8 @@ pub struct ShapingQueue<T> {
 pub struct Departure<T> {
     /// What was pushed.
     pub item: T,
-    /// The instant it was told to leave at: that of its push and the `delay` answered to it.
+    /// The instant it was told to leave at: that of its push and the `delay` answered to it, unless the
+    /// pace was changed since.
     pub slot: Timestamp,
 }
 
@@ -87,7 +89,7 @@ impl<T> ShapingQueue<T> {
             pace: Pace::new(spec)?,
             line: VecDeque::new(),
             held: 0,
-            not_before: Timestamp::EPOCH,
+            left: None,
             strict: false,
             closed: false,
         })
@@ -133,6 +135,52 @@ impl<T> ShapingQueue<T> {
         }
     }
 
+    /// Puts another pace and another bound in force at `now`. What is in line keeps its order and is lost
+    /// in no case, also where it is more than fits in line by now; its slots are those of the new pace.
+    ///
+    /// What was used stays used, as for a `leaky_queue` limiter: the units in line go on leaving at the new
+    /// rate from this instant on, with what is left of the unit that is leaving just now; where the window
+    /// changes, that one counts as a whole one again. So a faster pace has items leave sooner, a slower one
+    /// later, and going there and back gives nothing. What is due already stays due. At a limit of 0
+    /// nothing leaves but what is due, until another change: the first slot is then the last instant there
+    /// is. Under [strict](Self::strict) spacing, what left before keeps the next item off for as long as
+    /// the new pace says.
+    ///
+    /// ```
+    /// use tidegate::{Algorithm, Micros, Next, ShapingQueue, Spec, Timestamp};
+    ///
+    /// let per_second = |limit| Spec::new(Algorithm::LeakyQueue, limit, Micros::from_secs(1));
+    /// let mut mails = ShapingQueue::new(per_second(5))?;
+    /// let now = Timestamp::from_micros(1_000_000);
+    /// for mail in ["at once", "after 200 ms"] {
+    ///     assert!(mails.push(now, mail, 1).is_ok());
+    /// }
+    /// assert!(matches!(mails.poll(now), Next::Item(_)));
+    /// // Half of the slot has passed; the other half takes half as long.
+    /// mails.amend(now.plus(Micros::from_millis(100)), per_second(10))?;
+    /// assert_eq!(mails.poll(now), Next::At(now.plus(Micros::from_millis(150))));
+    /// # Ok::<(), tidegate::ShaperError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ShapingQueue::new`]; the pace stays as it was.
+    pub fn amend(&mut self, now: Timestamp, spec: Spec) -> Result<(), ShaperError> {
+        let pace = Pace::new(spec)?;
+        let at = self.advance(now);
+        self.pace.amend(pace, at);
+        let mut behind = 0_u64;
+        for Place { departure, cost } in self.line.iter_mut().rev() {
+            // The first that is due: so are all before it.
+            if departure.slot <= at {
+                break;
+            }
+            behind = behind.saturating_add(*cost);
+            let slot = at.plus(self.pace.wait_before(at, behind));
+            departure.slot = slot.min(Timestamp::MAX);
+        }
+        Ok(())
+    }
+
     /// Refuses all items from now on. What is in line leaves in its slots; then the queue has ended.
     pub fn close(&mut self) {
         self.closed = true;
@@ -165,7 +213,12 @@ impl<T> ShapingQueue<T> {
 
     /// When the first item may leave.
     pub(super) fn due(&self) -> Option<Timestamp> {
-        self.line.front().map(|first| first.departure.slot.max(self.not_before))
+        self.line.front().map(|first| first.departure.slot.max(self.not_before()))
+    }
+
+    /// Nothing leaves before.
+    fn not_before(&self) -> Timestamp {
+        self.left.map_or(Timestamp::EPOCH, |(at, cost)| at.plus(self.pace.spacing(cost)))
     }
 
     /// A wait is counted on the clock that was read: where that is `behind` the instant that counts, what
@@ -198,9 +251,7 @@ impl<T> ShapingQueue<T> {
     fn leave(&mut self, at: Timestamp) -> Next<T> {
         let Some(Place { departure, cost }) = self.line.pop_front() else { return Next::Empty };
         self.held -= weight(cost);
-        if self.strict {
-            self.not_before = at.plus(self.pace.spacing(cost));
-        }
+        self.left = self.strict.then_some((at, cost));
         Next::Item(departure)
     }
 
@@ -208,7 +259,7 @@ impl<T> ShapingQueue<T> {
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         let (at, back) = self.pace.advance(now);
         if !back.is_zero() {
-            self.not_before = self.not_before.minus(back);
+            self.left = self.left.map(|(at, cost)| (at.minus(back), cost));
             for place in &mut self.line {
                 place.departure.slot = place.departure.slot.minus(back);
             }

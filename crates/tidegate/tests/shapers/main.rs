@@ -1,5 +1,6 @@
 //! Shapers: the queue, who receives, workers, tokio, walks beside a model.
 
+mod amend;
 #[cfg(feature = "tokio")]
 mod on_tokio;
 mod queue;
