@@ -1,10 +1,11 @@
 //! What the gate answers: the decision of every rule that matched, and the one that is reported.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 #[cfg(feature = "redis")]
 use tidegate_core::Outcome;
-use tidegate_core::{Decision, Micros, Timestamp};
+use tidegate_core::{Decision, Micros, Rule, Timestamp};
 
 use crate::few::Few;
 use crate::rules::{Mode, PolicyRule};
@@ -32,10 +33,12 @@ impl Descriptors {
 }
 
 /// One rule's part in an answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Matched<'g> {
     pub(crate) rule: &'g PolicyRule,
     pub(crate) variant: usize,
+    /// The figures that decided, where they are not those of the rule.
+    pub(crate) figures: Option<Arc<Rule>>,
     pub(crate) cost: u64,
     pub(crate) by: Descriptors,
     pub(crate) decision: Decision,
@@ -45,7 +48,7 @@ pub struct Matched<'g> {
 }
 
 impl<'g> Matched<'g> {
-    /// The rule.
+    /// The rule, as the policy was loaded: which figures decided is told by [`Matched::figures`].
     #[must_use]
     pub const fn rule(&self) -> &'g PolicyRule {
         self.rule
@@ -55,6 +58,13 @@ impl<'g> Matched<'g> {
     #[must_use]
     pub const fn variant(&self) -> usize {
         self.variant
+    }
+
+    /// The figures that decided: those of the rule for the key ([`PolicyRule::variant`]), or what they
+    /// were changed to since ([`Gate::amend`](crate::Gate::amend)).
+    #[must_use]
+    pub fn figures(&self) -> &Rule {
+        self.figures.as_deref().unwrap_or_else(|| self.rule.variant(self.variant))
     }
 
     /// Units the request asked of its limiter: the costs of all descriptors that meet it.

@@ -1,12 +1,13 @@
 //! The one door to every decision: which limiters a request meets, one atomic step over them, an answer.
 
+mod amend;
 mod bans;
 mod hold;
 mod repeats;
 
 use std::sync::Arc;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Rule, Timestamp};
 
 use crate::answer::{Answer, Descriptors, Matched, Standing};
 use crate::clock::{Clock, SystemClock};
@@ -15,11 +16,10 @@ use crate::key::{Fingerprint, Seed};
 use crate::observe::{Observer, Observers};
 use crate::once::{Answers, Once};
 use crate::request::{Descriptor, Request};
-use crate::rules::{Mode, Policy, PolicyRule};
+use crate::rules::{Amended, Mode, Policy, PolicyRule};
 use crate::store::memory::{Ahead, Decided, Done, MemoryStore, Step};
 use crate::wait::GateLines;
 use bans::Bans;
-pub use bans::NoSuchRule;
 pub use hold::Charge;
 
 /// A limiter that a request meets.
@@ -29,6 +29,8 @@ pub(crate) struct Met<K = Fingerprint> {
     pub(crate) rule: usize,
     /// Which of the rule's figures hold for the key.
     pub(crate) variant: usize,
+    /// The figures it is asked under, where they are not those of the variant and a store is told them.
+    pub(crate) figures: Option<Arc<Rule>>,
     /// What it is known by.
     pub(crate) print: K,
     pub(crate) cost: u64,
@@ -39,8 +41,20 @@ pub(crate) struct Met<K = Fingerprint> {
 
 impl<K> Met<K> {
     /// Whether it may refuse the request, and so have it wait.
-    pub(crate) const fn can_refuse(&self) -> bool {
-        self.enforced && self.cost > 0
+    pub(crate) fn can_refuse(&self) -> bool {
+        self.enforced && self.cost > 0 && !self.is_unlimited()
+    }
+
+    /// Whether its figures, since changed, admit everything.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.figures.as_ref().is_some_and(|figures| figures.is_unlimited())
+    }
+
+    /// The figures it is asked under.
+    #[cfg(feature = "redis")]
+    pub(crate) fn rule<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
+        let own = || Some(policy.rules().get(self.rule)?.variant(self.variant));
+        self.figures.as_deref().or_else(own)
     }
 }
 
@@ -51,6 +65,8 @@ impl<K> Met<K> {
 pub struct Gate<C = SystemClock> {
     policy: Policy,
     memory: MemoryStore,
+    /// What became of its rules since.
+    amended: Amended,
     seed: Seed,
     clock: C,
     /// Who waits.
@@ -77,6 +93,7 @@ impl<C: Clock> Gate<C> {
         Self {
             policy,
             memory,
+            amended: Amended::default(),
             seed: Seed::random(),
             clock,
             lines: GateLines::new(),
@@ -100,7 +117,8 @@ impl<C: Clock> Gate<C> {
         self
     }
 
-    /// The policy in force.
+    /// The policy as it was loaded. Figures that were changed since are told by [`Gate::in_force`], and by
+    /// each answer.
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
@@ -177,9 +195,10 @@ impl<C: Clock> Gate<C> {
     fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> Vec<(Met, u64)> {
         let costing_actual: Vec<_> =
             request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
+        let met = self.met(request);
         let actual = self.met(&Request::new(request.domain(), &costing_actual));
-        let actual = actual.into_iter().map(|met| met.cost);
-        self.met(request).into_iter().zip(actual).collect()
+        let with_actual = |met: Met| actual_of(&met, &actual).map(|actual| (met, actual));
+        met.into_iter().filter_map(with_actual).collect()
     }
 
     /// Settles with each of these limiters what it is to be settled with, in one atomic step.
@@ -196,7 +215,7 @@ impl<C: Clock> Gate<C> {
         self.lift_bans(&met);
         self.memory.forget(&met, self.clock.now());
         self.stir(&met);
-        met.len()
+        met.iter().filter(|met| self.is_limited(met)).count()
     }
 
     /// Limiters in existence, over all rules.
@@ -234,7 +253,9 @@ impl<C: Clock> Gate<C> {
         match once {
             None => self.memory.step(met, clock, step),
             Some(once) => {
-                self.answers.step(once, met, clock, step, || self.memory.step(met, clock, step))
+                let is_still = |met: &Met, decided: &Decided| self.is_still(met, decided);
+                let run = || self.memory.step(met, clock, step);
+                self.answers.step(once, met, clock, step, is_still, run)
             }
         }
     }
@@ -263,9 +284,9 @@ impl<C: Clock> Gate<C> {
 
     /// What came of a step, as an answer.
     pub(crate) fn answer(&self, met: &[Met], done: Done) -> Answer<'_> {
-        let decided = met.iter().zip(&done.decisions);
-        let matched = decided.filter_map(|(met, decided)| self.matched(met, *decided)).collect();
-        let Done { allowed, at, repeated, .. } = done;
+        let Done { allowed, at, repeated, decisions } = done;
+        let decided = met.iter().zip(decisions).filter(|(_, decided)| !decided.unlimited);
+        let matched = decided.filter_map(|(met, decided)| self.matched(met, decided)).collect();
         Answer { allowed, at, standing: Standing::Exact, repeated, matched }
     }
 
@@ -274,6 +295,7 @@ impl<C: Clock> Gate<C> {
         Some(Matched {
             rule,
             variant: met.variant,
+            figures: decided.figures,
             cost: met.cost,
             by: met.by,
             decision: decided.decision,
@@ -284,16 +306,30 @@ impl<C: Clock> Gate<C> {
 
     /// The limiters a request meets, in the order of the rules, each once.
     pub(crate) fn met(&self, request: &Request<'_>) -> Few<Met> {
-        meet(&self.policy, request, |rule, descriptor| self.seed.of_parts(rule.key(descriptor)))
+        let known_by = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
+            self.seed.of_parts(rule.key(descriptor))
+        };
+        meet(&self.policy, request, known_by, |number, variant, figures| {
+            let limits = !figures.is_unlimited() || self.memory.was_changed(number, variant);
+            limits.then_some(None)
+        })
     }
 }
 
+/// What a limiter is to be settled with, by the same limiter where it is to cost that.
+pub(crate) fn actual_of<K: PartialEq>(met: &Met<K>, actual: &[Met<K>]) -> Option<u64> {
+    let same = |other: &&Met<K>| other.rule == met.rule && other.print == met.print;
+    actual.iter().find(same).map(|other| other.cost)
+}
+
 /// The limiters a request meets, in the order of the rules, each once, by what `known_by` tells of each:
-/// the same limiter met twice sums its costs.
+/// the same limiter met twice sums its costs. `in_force` is told the number of a rule, that of a variant,
+/// and its figures, and answers the figures to be used in their place, if any; or that it does not limit.
 pub(crate) fn meet<K: PartialEq>(
     policy: &Policy,
     request: &Request<'_>,
     known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
+    in_force: impl Fn(usize, usize, &Rule) -> Option<Option<Arc<Rule>>>,
 ) -> Few<Met<K>> {
     let mut all: Few<Met<K>> = Few::new();
     for (place, descriptor) in request.descriptors().iter().enumerate() {
@@ -302,9 +338,7 @@ pub(crate) fn meet<K: PartialEq>(
                 continue;
             }
             let variant = rule.variant_for(descriptor);
-            if rule.variant(variant).is_unlimited() {
-                continue;
-            }
+            let Some(figures) = in_force(number, variant, rule.variant(variant)) else { continue };
             let print = known_by(rule, descriptor);
             match all.iter_mut().find(|met| met.rule == number && met.print == print) {
                 Some(met) => {
@@ -314,6 +348,7 @@ pub(crate) fn meet<K: PartialEq>(
                 None => all.push(Met {
                     rule: number,
                     variant,
+                    figures,
                     print,
                     cost: descriptor.units(),
                     enforced: rule.mode() == Mode::Enforce,

@@ -62,15 +62,15 @@ pub use answer::{Answer, Matched};
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
-pub use gate::{Charge, Gate, NoSuchRule};
+pub use gate::{Charge, Gate};
 pub use limiter::{Ban, KeyedLimiter, Limiter, PlannedLimiter, Reservation, Under};
 pub use observe::{Observer, RuleStatistics};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
 pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError};
 pub use rules::{
-    Mode, OnExcess, OnStoreError, OverrideSpec, Place, Policy, PolicyError, PolicyErrors,
-    PolicyRule, Problem, RuleSpec,
+    AmendError, Mode, NoSuchRule, OnExcess, OnStoreError, OverrideSpec, Place, Policy, PolicyError,
+    PolicyErrors, PolicyRule, Problem, RuleSpec,
 };
 #[cfg(feature = "stream")]
 pub use shaper::ShaperStream;

@@ -157,7 +157,7 @@ pub(crate) fn decision_of(done: &Done) -> Decision {
 }
 
 /// What an unlimited limiter answers.
-pub(crate) const fn unlimited_at(at: Timestamp) -> One {
+pub(crate) fn unlimited_at(at: Timestamp) -> One {
     One { decision: Some(UNLIMITED), ..One::unlimited(at) }
 }
 

@@ -18,9 +18,16 @@ pub(crate) struct Once {
     time: Micros,
 }
 
-/// The request of an id that meets these limiters; `None` where none of them remembers.
-pub(crate) fn of(policy: &Policy, seed: &Seed, id: &str, met: &[Met]) -> Option<Once> {
-    let time = time(policy, met)?;
+/// The request of an id that meets these limiters, of which some are `limited` now; `None` where none of
+/// those remembers.
+pub(crate) fn of(
+    policy: &Policy,
+    seed: &Seed,
+    id: &str,
+    met: &[Met],
+    limited: &[Met],
+) -> Option<Once> {
+    let time = time(policy, limited)?;
     let places = places(met);
     let met = places.iter().filter_map(|place| met.get(*place));
     let print = seed.of_request(id, met.map(|met| (met.rule, met.print, met.cost)));

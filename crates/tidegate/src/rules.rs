@@ -1,5 +1,6 @@
 //! Rules: which limiters a request meets.
 
+mod amended;
 mod check;
 mod error;
 mod policy;
@@ -7,6 +8,8 @@ mod rule;
 mod spec;
 mod stored;
 
+pub use amended::{AmendError, NoSuchRule};
+pub(crate) use amended::{Amended, override_figures, own_figures, refused};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use policy::Policy;
 pub use rule::PolicyRule;

@@ -1,6 +1,7 @@
 //! A gate whose limiters live in a shared store: many nodes, one limit.
 
 mod across;
+mod amend;
 mod away;
 mod error;
 mod replay;
@@ -16,10 +17,10 @@ use tidegate_core::{Decision, Timestamp};
 
 use crate::answer::{Answer, Matched, Standing};
 use crate::few::Few;
-use crate::gate::{Met, meet};
+use crate::gate::{Met, actual_of, meet};
 use crate::observe::{Observer, Observers};
-use crate::request::Request;
-use crate::rules::Policy;
+use crate::request::{Descriptor, Request};
+use crate::rules::{Amended, Policy, PolicyRule};
 use crate::store::memory::Done;
 use crate::store::redis::script::{self, Call, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent, key_of};
@@ -65,6 +66,8 @@ pub(crate) type KeyMet = Met<Vec<u8>>;
 #[derive(Debug)]
 pub struct SharedGate {
     store: Store,
+    /// What became of its rules since.
+    amended: Amended,
     away: Away,
     /// Who waits in this process.
     pub(crate) lines: GateLines,
@@ -95,6 +98,7 @@ impl SharedGate {
         let client = Client::begin(settings, Box::new(observer));
         Ok(Self {
             store: Store { policy: Arc::new(policy), client, clock: away.clock() },
+            amended: Amended::default(),
             away,
             lines: GateLines::new(),
             observers: Observers::default(),
@@ -110,7 +114,8 @@ impl SharedGate {
         self
     }
 
-    /// The policy in force.
+    /// The policy as it was loaded. Figures that were changed since are told by [`SharedGate::in_force`],
+    /// and by each answer.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.store.policy
@@ -184,9 +189,10 @@ impl SharedGate {
     ) -> Result<Answer<'_>, StoreError> {
         let costing_actual: Vec<_> =
             request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
-        let actual = self.met(&Request::new(request.domain(), &costing_actual));
-        let actual: Vec<_> = actual.iter().map(|met| met.cost).collect();
         let met = self.met(request);
+        let costing = self.met(&Request::new(request.domain(), &costing_actual));
+        let actual = |met: &KeyMet| actual_of(met, &costing).unwrap_or(met.cost);
+        let actual: Vec<_> = met.iter().map(actual).collect();
         let answer = self.step(&met, Asked::settle(&actual)).await?;
         self.stir(&met);
         Ok(answer)
@@ -217,7 +223,13 @@ impl SharedGate {
 
     pub(crate) fn met(&self, request: &Request<'_>) -> Few<KeyMet> {
         let prefix = &self.settings().key_prefix;
-        meet(self.policy(), request, |rule, descriptor| key_of(prefix, rule, descriptor))
+        let known_by =
+            |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
+        meet(self.policy(), request, known_by, |number, variant, own| {
+            let figures = self.amended.figures(number, variant);
+            let limits = !figures.as_deref().unwrap_or(own).is_unlimited();
+            limits.then_some(figures)
+        })
     }
 
     /// The same limiter as it is known in this process.
@@ -351,11 +363,12 @@ impl SharedGate {
         decisions: impl Iterator<Item = Option<Decision>>,
     ) -> Few<Matched<'_>> {
         let told = met.iter().zip(decisions).filter_map(|(met, decision)| {
-            let rule = self.policy().rules().get(met.rule)?;
+            let rule = self.policy().rules().get(met.rule).filter(|_| !met.is_unlimited())?;
             let (variant, cost, by) = (met.variant, met.cost, met.by);
             Some(Matched {
                 rule,
                 variant,
+                figures: met.figures.clone(),
                 cost,
                 by,
                 decision: decision?,

@@ -65,7 +65,7 @@ fn unlimited() -> Told {
 
 /// What the limiter holds, in the time in which it is filled: so what is told as left is never more.
 fn rate(matched: &Matched<'_>) -> Rate {
-    let spec = matched.rule().variant(matched.variant()).spec();
+    let spec = matched.figures().spec();
     let holds = matched.decision().limit;
     let (Limit::Units(limit), Some(window)) = (spec.limit, spec.window) else {
         return Rate::none(holds);

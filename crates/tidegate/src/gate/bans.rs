@@ -1,12 +1,11 @@
 //! Bans at a gate: a key that a rule has refused too often is denied before any limiter is asked.
 
-use std::fmt;
-
 use tidegate_core::{Micros, Outcome, Timestamp};
 
 use super::{Gate, Met};
 use crate::clock::Clock;
 use crate::limiter::Ban;
+use crate::rules::NoSuchRule;
 use crate::store::memory::{Decided, Done, Step};
 
 /// The bans of a gate, each with the number of its rule.
@@ -69,10 +68,7 @@ impl<C: Clock> Gate<C> {
     /// # Errors
     /// The policy has no such rule.
     pub fn with_ban(mut self, domain: &str, rule: &str, ban: Ban<C>) -> Result<Self, NoSuchRule> {
-        let named = self.policy.in_domain(domain).find(|(_, other)| other.name() == rule);
-        let Some((number, _)) = named else {
-            return Err(NoSuchRule { domain: domain.to_owned(), rule: rule.to_owned() });
-        };
+        let (number, _) = self.policy.named(domain, rule)?;
         self.bans.0.retain(|(other, _)| *other != number);
         self.bans.0.push((number, ban));
         Ok(self)
@@ -91,11 +87,15 @@ impl<C: Clock> Gate<C> {
             return None;
         }
         let mut done = self.memory.step(met, &now, Step::Peek);
-        done.allowed = false;
-        for (decided, left) in done.decisions.iter_mut().zip(left) {
+        // One whose rule was changed to be unlimited refuses nobody.
+        let banned = done.decisions.iter_mut().zip(left).filter(|(decided, _)| !decided.unlimited);
+        let mut is_denied = false;
+        for (decided, left) in banned {
+            is_denied |= left.is_some();
             deny(decided, left);
         }
-        Some(done)
+        done.allowed = false;
+        is_denied.then_some(done)
     }
 
     /// Counts the refusals of rules that ban.
@@ -130,23 +130,3 @@ fn deny(decided: &mut Decided, left: Option<Micros>) {
         decision.remaining = 0;
     }
 }
-
-/// A rule was named that the policy does not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoSuchRule {
-    domain: String,
-    rule: String,
-}
-
-impl fmt::Display for NoSuchRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { domain, rule } = self;
-        write!(
-            f,
-            "no rule {rule:?} in domain {domain:?}: expected the domain and the name of a rule of the \
-             policy"
-        )
-    }
-}
-
-impl std::error::Error for NoSuchRule {}

@@ -1,6 +1,6 @@
 //! Charging by outcome: a cost that is taken first, and given back if the work turns out to be free.
 
-use super::Gate;
+use super::{Gate, Met};
 use crate::answer::{Answer, Matched};
 use crate::clock::{Clock, Park, SystemClock, Timer};
 use crate::request::Request;
@@ -133,9 +133,16 @@ impl<'a, C: Clock> Charge<'a, C> {
             return;
         }
         let met = self.gate.met_to_settle(&self.request, actual);
-        let both = met.into_iter().zip(self.answer.matched());
-        let taken = both.filter(|((met, actual), matched)| can_settle(matched, met.cost, *actual));
-        let (met, actual): (Vec<_>, Vec<_>) = taken.map(|(met, _)| met).unzip();
+        let matched = |met: &Met| {
+            // A rule that was unlimited then, or is by now, has taken nothing or has nothing to give.
+            let all = self.answer.matched().iter();
+            let rule = self.gate.policy().rules().get(met.rule)?;
+            all.into_iter().find(|one| one.by == met.by && std::ptr::eq(one.rule, rule))
+        };
+        let taken = met.into_iter().filter(|(met, actual)| {
+            matched(met).is_some_and(|matched| can_settle(matched, met.cost, *actual))
+        });
+        let (met, actual): (Vec<_>, Vec<_>) = taken.unzip();
         self.gate.settle_met(&met, &actual);
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{Gate, Met};
 use crate::clock::Clock;
+use crate::few::Few;
 use crate::once::{self, Answers, Once};
 use crate::request::Request;
-use crate::store::memory::Done;
+use crate::store::memory::{Decided, Done};
 
 impl<C: Clock> Gate<C> {
     /// Remembers at most `most` answers of requests that have an id (default one million, some 200
@@ -33,7 +34,11 @@ impl<C: Clock> Gate<C> {
     /// How the request is known if it is asked again.
     #[inline]
     pub(crate) fn once(&self, request: &Request<'_>, met: &[Met]) -> Option<Once> {
-        once::of(&self.policy, &self.seed, request.id()?, met)
+        let id = request.id()?;
+        // A rule that was changed to be unlimited has no say in how long it is remembered.
+        let limited = |met: &&Met| !self.amended.any() || self.is_limited(met);
+        let limited: Few<Met> = met.iter().filter(limited).cloned().collect();
+        once::of(&self.policy, &self.seed, id, met, &limited)
     }
 
     /// What needs no limiter: the answer that the request got before, or a ban.
@@ -44,7 +49,8 @@ impl<C: Clock> Gate<C> {
         once: Option<Once>,
         clock: &impl Clock,
     ) -> Option<Done> {
-        let repeated = once.and_then(|once| self.answers.recall(once, met, clock));
+        let is_still = |met: &Met, decided: &Decided| self.is_still(met, decided);
+        let repeated = once.and_then(|once| self.answers.recall(once, met, clock, is_still));
         repeated.or_else(|| self.banned(met, clock))
     }
 }

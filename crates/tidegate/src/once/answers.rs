@@ -54,6 +54,16 @@ struct Kept {
     decisions: Box<[Decided]>,
 }
 
+impl Kept {
+    /// Whether all limiters are still under the figures that decided.
+    fn is_still(&self, met: &[Met], is_still: impl Fn(&Met, &Decided) -> bool) -> bool {
+        let same = |(place, decided): (usize, &Decided)| {
+            met.get(place).is_some_and(|met| is_still(met, decided))
+        };
+        self.decisions.len() == met.len() && places(met).into_iter().zip(&self.decisions).all(same)
+    }
+}
+
 impl Default for Answers {
     fn default() -> Self {
         Self::new(DEFAULT_MOST)
@@ -72,18 +82,20 @@ impl Answers {
     }
 
     /// What the request was answered before; else what comes of `run`, its step, which is kept if it
-    /// took something.
+    /// took something. `is_still` tells whether a limiter is still under the figures that decided: one
+    /// whose rule was changed decides anew.
     pub(crate) fn step(
         &self,
         once: Once,
         met: &[Met],
         clock: &impl Clock,
         step: Step,
+        is_still: impl Fn(&Met, &Decided) -> bool,
         run: impl FnOnce() -> Done,
     ) -> Done {
         let number = self.number(once);
         let mut shard = held(&self.shards[number]);
-        if let Some(first) = shard.recall(once, met, clock.now()) {
+        if let Some(first) = shard.recall(once, met, clock.now(), is_still) {
             return first;
         }
         let done = run();
@@ -96,8 +108,14 @@ impl Answers {
     }
 
     /// What the request was answered before.
-    pub(crate) fn recall(&self, once: Once, met: &[Met], clock: &impl Clock) -> Option<Done> {
-        held(&self.shards[self.number(once)]).recall(once, met, clock.now())
+    pub(crate) fn recall(
+        &self,
+        once: Once,
+        met: &[Met],
+        clock: &impl Clock,
+        is_still: impl Fn(&Met, &Decided) -> bool,
+    ) -> Option<Done> {
+        held(&self.shards[self.number(once)]).recall(once, met, clock.now(), is_still)
     }
 
     /// At most as many as was said; for a moment more, by those who are about to forget one.
@@ -159,8 +177,17 @@ fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 }
 
 impl Shard {
-    fn recall(&mut self, once: Once, met: &[Met], now: Timestamp) -> Option<Done> {
+    fn recall(
+        &mut self,
+        once: Once,
+        met: &[Met],
+        now: Timestamp,
+        is_still: impl Fn(&Met, &Decided) -> bool,
+    ) -> Option<Done> {
         let kept = self.kept.get_mut(&once.print)?;
+        if !kept.is_still(met, is_still) {
+            return None;
+        }
         // A clock that stepped back makes nothing last longer than from now on.
         if kept.since.since(now) > once.time {
             self.by_end.remove(&(kept.end, once.print));
@@ -179,7 +206,7 @@ impl Shard {
     fn keep(&mut self, once: Once, met: &[Met], done: &Done) {
         let (since, end) = (done.at, done.at.plus(once.time));
         let decisions =
-            places(met).into_iter().filter_map(|place| done.decisions.get(place).copied());
+            places(met).into_iter().filter_map(|place| done.decisions.get(place).cloned());
         let kept = Kept { since, end, at: done.at, decisions: decisions.collect() };
         if let Some(before) = self.kept.insert(once.print, kept) {
             self.by_end.remove(&(before.end, once.print));
@@ -198,10 +225,10 @@ impl Shard {
 
 /// What is kept in the order of [`places`], in the order in which the limiters are met now.
 fn put_back(met: &[Met], kept: &[Decided]) -> Few<Decided> {
-    let mut decisions: Few<Decided> = kept.iter().copied().collect();
+    let mut decisions: Few<Decided> = kept.iter().cloned().collect();
     for (place, decided) in places(met).into_iter().zip(kept) {
         if let Some(here) = decisions.get_mut(place) {
-            *here = *decided;
+            here.clone_from(decided);
         }
     }
     decisions

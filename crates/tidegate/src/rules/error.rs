@@ -219,6 +219,12 @@ impl PolicyErrors {
     pub fn iter(&self) -> impl Iterator<Item = &PolicyError> {
         self.0.iter()
     }
+
+    /// The same, told of the rule with this number.
+    pub(crate) fn of_rule(mut self, number: usize) -> Self {
+        self.0.iter_mut().for_each(|error| error.rule = number);
+        self
+    }
 }
 
 impl fmt::Display for PolicyErrors {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
+use super::amended::NoSuchRule;
 use super::check::check;
 use super::error::PolicyErrors;
 use super::rule::PolicyRule;
@@ -64,6 +65,28 @@ impl Policy {
     #[must_use]
     pub fn rules(&self) -> &[PolicyRule] {
         &self.rules
+    }
+
+    /// The rule of this name, and its number.
+    pub(crate) fn named(
+        &self,
+        domain: &str,
+        name: &str,
+    ) -> Result<(usize, &PolicyRule), NoSuchRule> {
+        let none = || NoSuchRule { domain: domain.to_owned(), rule: name.to_owned() };
+        self.in_domain(domain).find(|(_, rule)| rule.name() == name).ok_or_else(none)
+    }
+
+    /// The same policy with other figures in some of its rules, by their numbers.
+    #[cfg(feature = "redis")]
+    pub(crate) fn with_rules(&self, rules: impl Iterator<Item = (usize, PolicyRule)>) -> Self {
+        let mut all = self.clone();
+        for (number, rule) in rules {
+            if let Some(known) = all.rules.get_mut(number) {
+                *known = rule;
+            }
+        }
+        all
     }
 
     /// The rules of a domain with their numbers, in the order they were written.

@@ -147,12 +147,12 @@ impl Store {
 
     fn when(&self, met: &[KeyMet], places: &[usize]) -> When {
         let here = || places.iter().filter_map(|place| met.get(*place));
-        let rule = |one: &KeyMet| Some(self.policy.rules().get(one.rule)?.variant(one.variant));
         let is_queue = |rule: &Rule| rule.spec().algorithm == Algorithm::LeakyQueue;
-        let smallest = here().filter(|one| one.enforced).filter_map(rule).map(Rate::of).min();
-        match smallest {
+        let rules = || here().map(|one| (one, one.rule(&self.policy)));
+        let smallest = rules().filter(|(one, _)| one.enforced).filter_map(|(_, rule)| rule);
+        match smallest.map(Rate::of).min() {
             None => When::Shadow,
-            Some(_) if here().filter_map(rule).any(is_queue) => When::Queue,
+            Some(_) if rules().filter_map(|(_, rule)| rule).any(is_queue) => When::Queue,
             Some(rate) => When::ByRate(rate),
         }
     }

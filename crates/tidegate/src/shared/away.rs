@@ -4,12 +4,12 @@ use tidegate_core::{Decision, Micros, Outcome, Room, Rule, Timestamp, Visitor};
 
 use super::{KeyMet, SharedGateError, share};
 use crate::answer::Standing;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, Reading, SystemClock};
 use crate::gate::Met;
 use crate::key::Seed;
 use crate::once::{self, Answers};
-use crate::rules::{OnStoreError, Policy};
-use crate::store::memory::{self, MemoryStore};
+use crate::rules::{AmendError, OnStoreError, Policy, PolicyRule, refused};
+use crate::store::memory::{self, Decided, MemoryStore};
 
 /// When one who is refused because the store is away is told to come back.
 const COME_BACK: Micros = Micros::from_secs(1);
@@ -19,6 +19,8 @@ const COME_BACK: Micros = Micros::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Away {
     memory: MemoryStore,
+    /// This node's part of the policy as it was loaded.
+    part: Policy,
     /// What requests were answered by it that may be asked again.
     answers: Answers,
     seed: Seed,
@@ -51,8 +53,25 @@ impl Done {
 impl Away {
     pub(super) fn new(policy: &Policy, nodes: u64) -> Result<Self, SharedGateError> {
         let clock = SystemClock::new();
-        let memory = MemoryStore::new(&share::of(policy, nodes)?, &clock);
-        Ok(Self { memory, answers: Answers::default(), seed: Seed::random(), clock })
+        let part = share::of(policy, nodes)?;
+        let memory = MemoryStore::new(&part, &clock);
+        Ok(Self { memory, part, answers: Answers::default(), seed: Seed::random(), clock })
+    }
+
+    /// Puts this node's part of the figures of `rule` in force in place of those of the rule with this
+    /// number.
+    ///
+    /// # Errors
+    /// There is less than one unit for each node, or no memory for the limiters there are.
+    pub(super) fn amend(
+        &self,
+        number: usize,
+        rule: &PolicyRule,
+        nodes: u64,
+    ) -> Result<(), AmendError> {
+        let part = share::of_rule(number, rule, nodes)?;
+        let told = self.memory.amend(number, &part, Reading::of(&self.clock));
+        told.map_err(|errors| refused(number, rule, &errors))
     }
 
     pub(super) fn clock(&self) -> SystemClock {
@@ -99,6 +118,7 @@ impl Away {
         let mut decisions: Vec<_> =
             met.iter().map(|met| is_closed(met).then(|| closed(policy, met)).flatten()).collect();
         for (place, decided) in places.into_iter().zip(done.decisions) {
+            // What it tells where it was changed to be unlimited is not looked at.
             if let Some(decision) = decisions.get_mut(place) {
                 *decision = Some(decided.decision);
             }
@@ -117,8 +137,10 @@ impl Away {
         id: Option<&str>,
     ) -> memory::Done {
         let run = || self.memory.step(local, &self.clock, step);
-        match id.and_then(|id| once::of(policy, &self.seed, id, local)) {
-            Some(once) => self.answers.step(once, local, &self.clock, step, run),
+        let is_still =
+            |met: &Met, decided: &Decided| self.memory.is_still(&self.part, met, decided);
+        match id.and_then(|id| once::of(policy, &self.seed, id, local, local)) {
+            Some(once) => self.answers.step(once, local, &self.clock, step, is_still, run),
             None => run(),
         }
     }
@@ -126,7 +148,8 @@ impl Away {
     /// A limiter as it is known in process.
     pub(super) fn met(&self, met: &KeyMet) -> Met {
         let KeyMet { rule, variant, cost, enforced, by, .. } = *met;
-        Met { rule, variant, print: self.seed.of_bytes(&met.print), cost, enforced, by }
+        let (print, figures) = (self.seed.of_bytes(&met.print), None);
+        Met { rule, variant, figures, print, cost, enforced, by }
     }
 
     /// The limiters that are decided in process, each with its place in the request.
@@ -147,7 +170,7 @@ fn on_store_error(policy: &Policy, met: &KeyMet) -> OnStoreError {
 
 /// What a closed rule tells: no, and to come back soon; what it still holds is not known.
 fn closed(policy: &Policy, met: &KeyMet) -> Option<Decision> {
-    let limit = limit_of(policy.rules().get(met.rule)?.variant(met.variant))?;
+    let limit = limit_of(met.rule(policy)?)?;
     let (outcome, reset_after) = match met.cost {
         0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
         _ => (Outcome::Deny { retry_after: COME_BACK }, COME_BACK),

@@ -3,7 +3,7 @@
 use tidegate_core::{Algorithm, Limit, Spec};
 
 use super::SharedGateError;
-use crate::rules::{OnStoreError, Policy, PolicyRule, RuleSpec};
+use crate::rules::{AmendError, OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec};
 
 /// The rules that are decided in process while the store is away, each with one node's part of its
 /// limit, rounded down so that all nodes together never admit more; the others limit nothing here.
@@ -15,6 +15,22 @@ pub(super) fn of(policy: &Policy, nodes: u64) -> Result<Policy, SharedGateError>
         Some(most) => parts.with_max_keys(most),
         None => parts,
     })
+}
+
+/// The same for one rule that was changed, with its number.
+pub(super) fn of_rule(
+    number: usize,
+    rule: &PolicyRule,
+    nodes: u64,
+) -> Result<PolicyRule, AmendError> {
+    let part = rule_of(rule, nodes).map_err(|error| match error {
+        SharedGateError::NoShare { rule, units, nodes } => {
+            AmendError::NoShare { rule, units, nodes }
+        }
+        SharedGateError::Policy(errors) => AmendError::Rule(errors),
+        SharedGateError::Settings(_) => AmendError::Rule(PolicyErrors(Vec::new())),
+    })?;
+    PolicyRule::checked(number, part)
 }
 
 fn rule_of(rule: &PolicyRule, nodes: u64) -> Result<RuleSpec, SharedGateError> {

@@ -5,11 +5,12 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidegate_core::{Micros, Timestamp};
+use tidegate_core::{Micros, Timestamp, Told, Verdict};
 use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
 use crate::clock::{Clock, SystemClock};
+use crate::limiter::UNLIMITED;
 use crate::once;
 use crate::rules::Policy;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Step};
@@ -18,6 +19,7 @@ use crate::store::redis::{Client, StoreError, answer_key};
 /// The store, and the policy whose limiters live in it.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
+    /// As it was loaded.
     pub(super) policy: Arc<Policy>,
     pub(super) client: Client,
     pub(super) clock: SystemClock,
@@ -69,16 +71,18 @@ impl Store {
     ) -> Result<Decided, StoreError> {
         let limiters = self.limiters(met, asked.actual, asked.costs);
         if limiters.is_empty() {
-            return Ok(Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now())));
+            let done = Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now()));
+            return Ok(with_unlimited(met, done));
         }
         let Some((key, time)) = self.remembered(met, asked.id) else {
             let call = Call::new(&limiters, asked.step, asked.at);
-            return self.decided(&limiters, call, false, deadline).await;
+            let done = self.decided(&limiters, call, false, deadline).await?;
+            return Ok(with_unlimited(met, done));
         };
         let (places, limiters) = by_key(limiters);
         let call = Call::new(&limiters, asked.step, asked.at).remembering(key, time);
         let done = self.decided(&limiters, call, self.is_safe_twice(met, asked), deadline).await?;
-        Ok(put_back(&places, done))
+        Ok(with_unlimited(met, put_back(&places, done)))
     }
 
     /// Decides with a limiter that no rule of the policy names.
@@ -142,7 +146,7 @@ impl Store {
         costs: &[u64],
     ) -> Vec<Limiter<'m>> {
         let limiters = met.iter().enumerate().filter_map(|(place, met)| {
-            let rule = self.policy.rules().get(met.rule)?.variant(met.variant);
+            let rule = met.rule(&self.policy)?;
             let cost = costs.get(place).copied().unwrap_or(met.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
             let limiter = Limiter::new(&met.print, rule, cost)?.turned_out(actual);
@@ -188,6 +192,24 @@ fn put_back(places: &[usize], done: Decided) -> Decided {
     all.sort_by_key(|(place, _)| **place);
     let (decisions, told) = all.into_iter().map(|(_, part)| part).unzip();
     Decided { decisions, told, ..done }
+}
+
+/// The same with a part for each limiter whose rule was changed to be unlimited: the store is not asked
+/// about it.
+fn with_unlimited(met: &[KeyMet], mut done: Decided) -> Decided {
+    let nothing = || Told {
+        now: done.now,
+        at: done.at,
+        verdict: Verdict::Allow,
+        taken: false,
+        words: Vec::new(),
+    };
+    let (nothing, unlimited) = (nothing(), met.iter().enumerate());
+    for (place, _) in unlimited.filter(|(_, met)| met.is_unlimited()) {
+        done.decisions.insert(place.min(done.decisions.len()), UNLIMITED);
+        done.told.insert(place.min(done.told.len()), nothing.clone());
+    }
+    done
 }
 
 /// The answer that comes first; an error only where both have failed.

@@ -7,6 +7,7 @@
 //! come between what is decided and what is taken.
 
 mod ahead;
+mod amend;
 mod budget;
 mod build;
 mod cell;
@@ -25,15 +26,17 @@ mod whole;
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Rule, RuleErrors, Timestamp, decide_all, look_at_all};
+use tidegate_core::{Decision, Rule, Timestamp, decide_all, look_at_all};
 
 use crate::clock::{Clock, Reading};
 use crate::few::Few;
 use crate::gate::Met;
+use crate::limiter::UNLIMITED;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
 #[cfg(feature = "redis")]
 pub(crate) use ahead::ahead_of_told;
 pub(crate) use ahead::{Ahead, Foreseen};
+use amend::Changes;
 use budget::Budget;
 use build::Build;
 pub(crate) use cell::{Cell, cell_of};
@@ -42,23 +45,37 @@ pub(crate) use planned::{Asked, PlannedTable};
 use sync::{AtomicUsize, Ordering::Relaxed};
 pub use table::OnFull;
 pub(crate) use table::Step;
-use table::{Grip, Holding, Part};
+use table::{Grip, Hold, Holding, Part};
 pub(crate) use table::{One, Table};
 
 /// What one limiter of a step answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Decided {
     pub(crate) decision: Decision,
     pub(crate) overloaded: bool,
     /// It was not the key's own limiter that answered.
     pub(crate) elsewhere: bool,
+    /// The figures that decided, where the rule was changed: else those it was loaded with.
+    pub(crate) figures: Option<Arc<Rule>>,
+    /// The rule was changed to be unlimited: it has nothing to tell.
+    pub(crate) unlimited: bool,
 }
 
 impl Decided {
+    /// What a limiter with the figures of its policy decided.
+    pub(crate) const fn of(decision: Decision, overloaded: bool, elsewhere: bool) -> Self {
+        Self { decision, overloaded, elsewhere, figures: None, unlimited: false }
+    }
+
+    /// What a rule has to tell that was changed to be unlimited.
+    pub(crate) fn unlimited(figures: Option<Arc<Rule>>) -> Self {
+        Self { figures, unlimited: true, ..Self::of(UNLIMITED, false, false) }
+    }
+
     /// What one limiter by itself answered; `None` where no figures were asked for.
-    pub(crate) fn by(one: &One) -> Option<Self> {
-        let One { overloaded, elsewhere, .. } = *one;
-        one.decision.map(|decision| Self { decision, overloaded, elsewhere })
+    pub(crate) fn by(one: One) -> Option<Self> {
+        let One { overloaded, elsewhere, figures, .. } = one;
+        one.decision.map(|decision| Self { figures, ..Self::of(decision, overloaded, elsewhere) })
     }
 }
 
@@ -76,8 +93,14 @@ pub(crate) struct Done {
 /// All limiters of a policy.
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
-    /// By rule, then by variant; none where the rule is off or unlimited.
+    /// By rule, then by variant; none where the rule is unlimited.
     tables: Vec<Vec<Option<Box<dyn Table>>>>,
+    /// By rule: what decides once it was changed.
+    changes: Vec<Changes>,
+    /// What counts the limiters of all rules, if they share a cap.
+    shared: Option<Arc<Budget>>,
+    /// What packed times count from; `None` where the clock may step back.
+    base: Option<Timestamp>,
     /// The table that is tidied next when room is short.
     hand: AtomicUsize,
 }
@@ -85,8 +108,10 @@ pub(crate) struct MemoryStore {
 impl MemoryStore {
     pub(crate) fn new(policy: &Policy, clock: &dyn Clock) -> Self {
         let shared = policy.max_keys().map(|most| Arc::new(Budget::new(most.get())));
-        let tables = policy.rules().iter().map(|rule| tables_of(rule, shared.as_ref(), clock));
-        Self { tables: tables.collect(), hand: AtomicUsize::new(0) }
+        let base = clock.never_steps_back().then(|| clock.now());
+        let rules = policy.rules().iter().map(|rule| tables_of(rule, shared.as_ref(), base));
+        let (tables, changes) = rules.unzip();
+        Self { tables, changes, shared, base, hand: AtomicUsize::new(0) }
     }
 
     /// Runs one step over all limiters of `met`, which names none twice.
@@ -109,58 +134,45 @@ impl MemoryStore {
     }
 
     fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
-        let Some(table) = self.table(met) else {
-            return Done { allowed: true, at: clock.now(), repeated: false, decisions: Few::new() };
-        };
+        let Some(table) = self.table(met) else { return self.step_with_later(met, clock, step) };
         let one = table.one(met.print, met.cost, step, Reading::of(clock));
         self.tidy_if(one.overloaded, one.at);
-        let decided = Decided::by(&one);
-        Done {
-            allowed: one.verdict.is_allowed() || !met.enforced,
-            at: one.at,
-            repeated: false,
-            decisions: decided.into_iter().collect(),
-        }
+        done_by(met, one, step)
     }
 
     /// One step of one kind, `step`, over limiters by their places in `met`.
     fn step_with_all(&self, met: &[Met], clock: &impl Clock, step: impl Fn(usize) -> Step) -> Done {
         let early = clock.now();
-        let by_table = self.by_table(met, &step).into_iter();
-        let mut holds: Vec<_> = by_table.map(|(table, parts)| table.hold(&parts, early)).collect();
-        let at = clock.now();
-        let mut holdings: Vec<Holding<'_>> =
-            holds.iter_mut().flat_map(|hold| hold.held()).collect();
-        holdings.sort_unstable_by_key(|holding| holding.place);
-        let (places, mut held): (Vec<_>, Vec<_>) =
-            holdings.into_iter().map(|holding| (holding.place, holding.verbs)).unzip();
-        let allowed = match step(0) {
-            Step::Decide | Step::Ask => decide_all(&mut held, at),
-            Step::Peek => look_at_all(&mut held, at),
-            Step::Refund => {
-                look_at_all(&mut held, at);
-                held.iter_mut().for_each(|one| one.give_back());
-                look_at_all(&mut held, at)
-            }
-            Step::Settle { .. } => {
-                settle_all(&mut held, &places, met, at, &step);
-                look_at_all(&mut held, at)
-            }
+        let by_table = by_table(met, &step);
+        let (done, short) = match self.hold_all(&by_table, early) {
+            Some(holds) => run(holds, met, clock, &step),
+            None => self.with_changed(&by_table, early, |holds, changed| {
+                let (done, short) = run(holds, met, clock, &step);
+                (changed.told(done, met.len(), step(0)), short)
+            }),
         };
-        let short = held.iter().any(|one| one.is_overloaded());
-        let told = if step(0).wants_figures() { held.as_slice() } else { &[] };
-        let decided = told.iter().map(|one| Decided {
-            decision: one.report(),
-            overloaded: one.is_overloaded(),
-            elsewhere: one.is_elsewhere(),
-        });
-        let decisions = decided.collect();
-        drop(held);
-        // The last first: a table that grows as it is let go of waits for one of its chains, which may
-        // be held by somebody who waits for a later table.
-        holds.into_iter().rev().for_each(|hold| hold.release(at));
-        self.tidy_if(short, at);
-        Done { allowed, at, repeated: false, decisions }
+        self.tidy_if(short, done.at);
+        done
+    }
+
+    /// Holds all limiters, table by table in their one order; `None`, and nothing is held, where a rule
+    /// was changed.
+    fn hold_all(
+        &self,
+        by_table: &[OfTable<'_>],
+        now: Timestamp,
+    ) -> Option<Vec<Box<dyn Hold + '_>>> {
+        let mut holds = Vec::with_capacity(by_table.len());
+        for (met, parts) in by_table {
+            match self.table(met).and_then(|table| table.hold(parts, now)) {
+                Some(hold) => holds.push(hold),
+                None => {
+                    let_go(holds, now);
+                    return None;
+                }
+            }
+        }
+        Some(holds)
     }
 
     /// When there was no room: looks for some in one table after another, for tables share caps, and
@@ -169,58 +181,108 @@ impl MemoryStore {
         if !short {
             return;
         }
-        let tables = || self.tables.iter().flatten().flatten();
-        let next = self.hand.fetch_add(1, Relaxed).checked_rem(tables().count());
-        if let Some(table) = next.and_then(|next| tables().nth(next)) {
-            table.tidy(now);
+        let count = self.tables.iter().flatten().count();
+        if let Some(next) = self.hand.fetch_add(1, Relaxed).checked_rem(count) {
+            self.tidy_one(next, now);
         }
     }
 
     /// A look ahead on a limiter; `None` where there is none.
     pub(crate) fn ahead(&self, met: &Met, clock: &impl Clock) -> Option<Box<dyn Ahead>> {
-        Some(self.table(met)?.ahead(met.print, Reading::of(clock)))
+        match self.table(met) {
+            Some(table) => Some(table.ahead(met.print, Reading::of(clock))),
+            None => self.later(met).map(|later| later.ahead(met.print, Reading::of(clock))),
+        }
     }
 
     /// Makes every limiter of `met` as good as new, all at once.
     pub(crate) fn forget(&self, met: &[Met], now: Timestamp) {
-        let by_table = self.by_table(met, |_| Step::Refund).into_iter();
-        let holds: Vec<_> = by_table.map(|(table, parts)| table.hold(&parts, now)).collect();
-        holds.into_iter().rev().for_each(|hold| hold.forget());
-    }
-
-    /// Limiters in existence, over all rules.
-    pub(crate) fn keys(&self) -> usize {
-        // The variants of a rule share one count.
-        self.tables
-            .iter()
-            .filter_map(|variants| variants.iter().flatten().next())
-            .map(|t| t.keys())
-            .sum()
-    }
-
-    /// The parts of each table that is met, in the one order in which tables are held.
-    fn by_table(&self, met: &[Met], step: impl Fn(usize) -> Step) -> Vec<(&dyn Table, Vec<Part>)> {
-        let mut order: Vec<_> = met.iter().enumerate().collect();
-        order.sort_by_key(|(_, met)| (met.rule, met.variant));
-        let of_one_table =
-            order.chunk_by(|a, b| (a.1.rule, a.1.variant) == (b.1.rule, b.1.variant));
-        let with_table = of_one_table.filter_map(|of_one| {
-            let table = self.table(of_one.first()?.1)?;
-            let part = |(place, met): &(usize, &Met)| Part {
-                place: *place,
-                print: met.print,
-                cost: met.cost,
-                step: step(*place),
-                enforced: met.enforced,
-            };
-            Some((table, of_one.iter().map(part).collect()))
-        });
-        with_table.collect()
+        fn forget<'h>(holds: Vec<Box<dyn Hold + 'h>>) {
+            holds.into_iter().rev().for_each(|hold| hold.forget());
+        }
+        let by_table = by_table(met, &|_| Step::Refund);
+        match self.hold_all(&by_table, now) {
+            Some(holds) => forget(holds),
+            None => self.with_changed(&by_table, now, |holds, _| forget(holds)),
+        }
     }
 
     fn table(&self, met: &Met) -> Option<&dyn Table> {
         self.tables.get(met.rule)?.get(met.variant)?.as_deref()
     }
+}
+
+/// The parts of a step in one table, and the first limiter of them.
+type OfTable<'m> = (&'m Met, Vec<Part>);
+
+/// The parts of each table that is met, in the one order in which tables are held.
+fn by_table<'m>(met: &'m [Met], step: &impl Fn(usize) -> Step) -> Vec<OfTable<'m>> {
+    let mut order: Vec<_> = met.iter().enumerate().collect();
+    order.sort_by_key(|(_, met)| (met.rule, met.variant));
+    let of_one_table = order.chunk_by(|a, b| (a.1.rule, a.1.variant) == (b.1.rule, b.1.variant));
+    let with_parts = of_one_table.filter_map(|of_one| {
+        let part = |(place, met): &(usize, &Met)| Part {
+            place: *place,
+            print: met.print,
+            cost: met.cost,
+            step: step(*place),
+            enforced: met.enforced,
+        };
+        Some((of_one.first()?.1, of_one.iter().map(part).collect()))
+    });
+    with_parts.collect()
+}
+
+/// What came of a step over one limiter.
+fn done_by(met: &Met, one: One, step: Step) -> Done {
+    let (allowed, at) = (one.verdict.is_allowed() || !met.enforced, one.at);
+    let decided = match one.decision {
+        None if step.wants_figures() => Some(Decided::unlimited(one.figures)),
+        _ => Decided::by(one),
+    };
+    Done { allowed, at, repeated: false, decisions: decided.into_iter().collect() }
+}
+
+/// Runs a step over limiters that are held, and lets go of them; tells also whether one had no room.
+fn run<'h>(
+    mut holds: Vec<Box<dyn Hold + 'h>>,
+    met: &[Met],
+    clock: &impl Clock,
+    step: &impl Fn(usize) -> Step,
+) -> (Done, bool) {
+    let at = clock.now();
+    let mut holdings: Vec<Holding<'_>> = holds.iter_mut().flat_map(|hold| hold.held()).collect();
+    holdings.sort_unstable_by_key(|holding| holding.place);
+    let (places, mut held): (Vec<_>, Vec<_>) =
+        holdings.into_iter().map(|holding| (holding.place, holding.verbs)).unzip();
+    let allowed = match step(0) {
+        Step::Decide | Step::Ask => decide_all(&mut held, at),
+        Step::Peek => look_at_all(&mut held, at),
+        Step::Refund => {
+            look_at_all(&mut held, at);
+            held.iter_mut().for_each(|one| one.give_back());
+            look_at_all(&mut held, at)
+        }
+        Step::Settle { .. } => {
+            settle_all(&mut held, &places, met, at, step);
+            look_at_all(&mut held, at)
+        }
+    };
+    let short = held.iter().any(|one| one.is_overloaded());
+    let told = if step(0).wants_figures() { held.as_slice() } else { &[] };
+    let decided =
+        told.iter().map(|one| Decided::of(one.report(), one.is_overloaded(), one.is_elsewhere()));
+    let decisions = decided.collect();
+    drop(held);
+    let_go(holds, at);
+    (Done { allowed, at, repeated: false, decisions }, short)
+}
+
+/// Stores what was done with limiters that are held, if anything was.
+fn let_go(holds: Vec<Box<dyn Hold + '_>>, at: Timestamp) {
+    // The last first: a table that grows as it is let go of waits for one of its chains, which may
+    // be held by somebody who waits for a later table.
+    holds.into_iter().rev().for_each(|hold| hold.release(at));
 }
 
 /// Settles with each limiter what its place in the request says.
@@ -242,13 +304,16 @@ fn settle_all<'a>(
 fn tables_of(
     rule: &PolicyRule,
     shared: Option<&Arc<Budget>>,
-    clock: &dyn Clock,
-) -> Vec<Option<Box<dyn Table>>> {
+    base: Option<Timestamp>,
+) -> (Vec<Option<Box<dyn Table>>>, Changes) {
     let budget = budget_of(rule.spec(), shared.cloned());
-    let base = clock.never_steps_back().then(|| clock.now());
-    let build =
-        || Build { base, budget: &budget, on_full: rule.spec().on_full, later: Later::none_yet() };
-    (0..rule.variants()).map(|number| rule.variant(number).visit(build())).collect()
+    let laters: Vec<_> = (0..rule.variants()).map(|_| Later::none_yet()).collect();
+    let table = |(number, later): (usize, &Arc<Later<dyn Table>>)| {
+        let (on_full, later) = (rule.spec().on_full, Arc::clone(later));
+        rule.variant(number).visit(Build { base, budget: &budget, on_full, later })
+    };
+    let tables = laters.iter().enumerate().map(table).collect();
+    (tables, Changes::none_yet(laters, budget))
 }
 
 /// The table of a rule that is alone; `later` decides once it is closed.
@@ -260,29 +325,6 @@ pub(crate) fn table_of(
 ) -> Option<Box<dyn Table>> {
     let budget = budget_of(spec, None);
     rule.visit(Build { base, budget: &budget, on_full: spec.on_full, later })
-}
-
-impl Later<dyn Table> {
-    /// Puts `rule` in force in place of that of `first`, or of what followed it.
-    ///
-    /// # Errors
-    /// The limiters there are would not fit in the memory that `spec` allows: the old rule stays.
-    pub(crate) fn amend(
-        &self,
-        first: Option<&(dyn Table + 'static)>,
-        rule: &Rule,
-        spec: &RuleSpec,
-        base: Option<Timestamp>,
-        reading: Reading<'_>,
-    ) -> Result<(), RuleErrors> {
-        let budget = budget_of(spec, None);
-        let later = Self::none_yet();
-        let build = Build { base, budget: &budget, on_full: spec.on_full, later };
-        self.change(first, |last| match last {
-            Some(table) => table.close(rule, &build, reading),
-            None => (rule.visit(build), Ok(())),
-        })
-    }
 }
 
 fn budget_of(spec: &RuleSpec, shared: Option<Arc<Budget>>) -> Arc<Budget> {

@@ -138,6 +138,7 @@ fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>
     let matched = limited.map(|decided| Matched {
         rule: &rule,
         variant: 0,
+        figures: None,
         cost,
         by: Descriptors::one(0),
         decision: decided.decision,

@@ -109,7 +109,8 @@ impl<D: Door> Asking<'_, '_, D> {
     }
 
     fn obstacle(&self, number: usize, stop: &Stop<D::Line>, seen: &Done) -> Option<Obstacle> {
-        let decision = seen.decisions.get(stop.place)?.decision;
+        let decided = seen.decisions.get(stop.place).filter(|decided| !decided.unlimited)?;
+        let decision = decided.decision;
         let is_behind = self.hall.has_before(&stop.line, self.place.ticket);
         if !is_behind && decision.is_allowed() {
             return None;

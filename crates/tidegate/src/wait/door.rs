@@ -93,9 +93,9 @@ pub(crate) fn step_behind<D: AtHand>(door: &D, step: Step) -> Done {
     if seen.repeated {
         return seen;
     }
-    seen.allowed = false;
-    if step != Step::Decide {
-        refuse_behind(door, &hall, &mut seen);
+    // Those who wait for a rule that was changed to be unlimited are about to leave.
+    if !refuse_behind(door, &hall, &mut seen) {
+        return door.step(step);
     }
     seen
 }
@@ -104,7 +104,12 @@ pub(crate) fn step_behind<D: AtHand>(door: &D, step: Step) -> Done {
 /// come; whether there is any such limiter.
 pub(super) fn refuse_behind<D: Door>(door: &D, hall: &Hall<'_, D::Line>, seen: &mut Done) -> bool {
     let mut is_behind = false;
-    for stop in door.stops().iter().filter(|stop| hall.len(&stop.line) > 0) {
+    let limits = |stop: &Stop<D::Line>| {
+        seen.decisions.get(stop.place).is_none_or(|decided| !decided.unlimited)
+    };
+    let lines: Vec<_> =
+        door.stops().iter().filter(|stop| hall.len(&stop.line) > 0 && limits(stop)).collect();
+    for stop in lines {
         (is_behind, seen.allowed) = (true, false);
         let before =
             hall.line(&stop.line).into_iter().flat_map(|line| line.costs_before(Ticket::MAX));
@@ -212,7 +217,8 @@ impl<K: LineKey, S: Source> Door for Single<'_, K, S> {
 impl<K: LineKey, S: Source> AtHand for Single<'_, K, S> {
     fn step(&self, step: Step) -> Done {
         let one = self.source.one(self.cost, step);
-        let decisions = Decided::by(&one).into_iter().collect();
-        Done { allowed: one.verdict.is_allowed(), at: one.at, repeated: false, decisions }
+        let (allowed, at) = (one.verdict.is_allowed(), one.at);
+        let decisions = Decided::by(one).into_iter().collect();
+        Done { allowed, at, repeated: false, decisions }
     }
 }

@@ -23,6 +23,13 @@ pub(crate) struct GateLine {
     print: Fingerprint,
 }
 
+impl GateLine {
+    /// Whether it stands before a limiter of the rule with this number.
+    pub(crate) const fn is_of(&self, rule: usize) -> bool {
+        self.rule == rule
+    }
+}
+
 impl LineKey for GateLine {
     const COUNTS: usize = 256;
 

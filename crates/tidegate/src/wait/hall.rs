@@ -112,9 +112,12 @@ impl<'l, K: LineKey> Hall<'l, K> {
         self.touched.push(key.clone());
     }
 
-    /// The same for all lines.
-    pub(super) fn stir_all(&mut self) {
-        let keys = self.all.as_ref().map(|all| all.queues.keys().cloned().collect::<Vec<_>>());
+    /// The same for the lines that `are_meant`.
+    pub(super) fn stir_those(&mut self, are_meant: impl Fn(&K) -> bool) {
+        let meant = |all: &MutexGuard<'l, All<K>>| -> Vec<K> {
+            all.queues.keys().filter(|key| are_meant(key)).cloned().collect()
+        };
+        let keys = self.all.as_ref().map(meant);
         keys.unwrap_or_default().iter().for_each(|key| self.stir(key));
     }
 

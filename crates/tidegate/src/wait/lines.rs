@@ -90,9 +90,14 @@ impl<K: LineKey> Lines<K> {
 
     /// Wakes the heads of all lines.
     pub(crate) fn stir_all(&self) {
+        self.stir_those(|_| true);
+    }
+
+    /// Wakes the heads of the lines that `are_meant`.
+    pub(crate) fn stir_those(&self, are_meant: impl Fn(&K) -> bool) {
         fence(SeqCst);
         if !self.are_idle() {
-            self.enter().stir_all();
+            self.enter().stir_those(are_meant);
         }
     }
 

@@ -20,6 +20,7 @@ use super::gate::{GateLine, GateLines, delay_of, line_of, stops_of};
 use super::queue::Ticket;
 use super::turn::Turn;
 use crate::answer::Answer;
+use crate::few::Few;
 use crate::request::Request;
 use crate::shared::{KeyMet, SharedGate};
 use crate::store::memory::{Ahead, Decided, Done, Foreseen, ahead_of_told};
@@ -90,9 +91,9 @@ impl SharedGate {
 
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let (met, id) = (self.met(request), request.id());
-        let door = ToStore::new(self, &met, request.longest_wait());
+        let door = ToStore::new(self, met, request.longest_wait());
         if door.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
-            return self.at_once(&met, id).await;
+            return self.at_once(&door.met, id).await;
         }
         InTurn::new(door, id).until_decided().await
     }
@@ -100,7 +101,7 @@ impl SharedGate {
     /// A decision for one who does not wait: refused behind those who do, for they came sooner.
     pub(crate) async fn at_once(&self, met: &[KeyMet], id: Option<&str>) -> Answer<'_> {
         if self.is_behind(met) {
-            let mut door = ToStore::new(self, met, Micros::ZERO);
+            let mut door = ToStore::new(self, met.into(), Micros::ZERO);
             let seen = self.look(met, &door.look(|stop| self.cost_of(&stop.line)), id).await;
             let Ok(seen) = seen else { return self.without_store(met, id) };
             if seen.repeated {
@@ -143,7 +144,7 @@ impl SharedGate {
 
 /// A request on its way through the lines.
 struct InTurn<'a, 'g> {
-    turn: Turn<ToStore<'a, 'g>>,
+    turn: Turn<ToStore<'g>>,
     id: Option<&'a str>,
     bell: Arc<Bell>,
     waker: Waker,
@@ -160,17 +161,20 @@ enum Next<'g> {
 }
 
 impl<'a, 'g> InTurn<'a, 'g> {
-    fn new(door: ToStore<'a, 'g>, id: Option<&'a str>) -> Self {
+    fn new(door: ToStore<'g>, id: Option<&'a str>) -> Self {
         let bell = Arc::new(Bell(Notify::new()));
         let (waker, hurries) = (Waker::from(Arc::clone(&bell)), door.stops.len());
         Self { turn: Turn::new(door), id, bell, waker, hurries }
     }
 
     async fn until_decided(mut self) -> Answer<'g> {
-        let ToStore { gate, met, .. } = *self.turn.door();
+        let gate = self.turn.door().gate;
         loop {
             let is_behind = self.turn.is_behind(gate.now());
+            self.turn.door_mut().follow_changes();
+            let met = &self.turn.door().met;
             let seen = if is_behind { self.look().await } else { gate.take(met, self.id).await };
+            let met = &self.turn.door().met;
             let next = match seen {
                 Err(_) => Next::Done(gate.without_store(met, self.id)),
                 Ok(seen) if seen.repeated || seen.allowed && !is_behind => {
@@ -205,11 +209,11 @@ impl<'a, 'g> InTurn<'a, 'g> {
         let looked = door.look(|stop| {
             before.iter().find(|(place, _)| *place == stop.place).map_or(0, |(_, cost)| *cost)
         });
-        door.gate.look(door.met, &looked, self.id).await
+        door.gate.look(&door.met, &looked, self.id).await
     }
 
     fn hear(&mut self, seen: script::Decided, looked: bool) -> Next<'g> {
-        let ToStore { gate, met, .. } = *self.turn.door();
+        let gate = self.turn.door().gate;
         let (stood, at, now) = (self.turn.stands(), seen.now, gate.now());
         if !looked {
             self.turn.door_mut().laps.clear();
@@ -217,7 +221,9 @@ impl<'a, 'g> InTurn<'a, 'g> {
         let done = self.turn.door_mut().see(seen, now);
         match self.turn.hear(done, looked, now, &self.waker) {
             None => Next::Ask,
-            Some(Progress::Done(done)) => Next::Done(gate.refused(met, Done { at, ..done })),
+            Some(Progress::Done(done)) => {
+                Next::Done(gate.refused(&self.turn.door().met, Done { at, ..done }))
+            }
             Some(Progress::AskAgainAt(_)) if self.stands_anew(stood, looked) => Next::Ask,
             Some(Progress::AskAgainAt(then)) => {
                 Next::Sleep(Duration::from_micros(then.since(now).as_micros()))
@@ -233,9 +239,9 @@ impl<'a, 'g> InTurn<'a, 'g> {
 }
 
 /// The limiters in a store that one request meets, and what was last seen of them.
-struct ToStore<'a, 'g> {
+struct ToStore<'g> {
     gate: &'g SharedGate,
-    met: &'a [KeyMet],
+    met: Few<KeyMet>,
     stops: Vec<Stop<GateLine>>,
     told: Vec<Told>,
     /// By place, the wait that was told.
@@ -245,10 +251,15 @@ struct ToStore<'a, 'g> {
     laps: Vec<u64>,
 }
 
-impl<'a, 'g> ToStore<'a, 'g> {
-    fn new(gate: &'g SharedGate, met: &'a [KeyMet], max_wait: Micros) -> Self {
-        let stops = stops_of(gate.policy(), met, max_wait, |met| gate.line_of(met));
+impl<'g> ToStore<'g> {
+    fn new(gate: &'g SharedGate, met: Few<KeyMet>, max_wait: Micros) -> Self {
+        let stops = stops_of(gate.policy(), &met, max_wait, |met| gate.line_of(met));
         Self { gate, met, stops, told: Vec::new(), waits: Vec::new(), laps: Vec::new() }
+    }
+
+    /// Goes on under the figures that are in force now: rules may have been changed while it waited.
+    fn follow_changes(&mut self) {
+        self.gate.follow_changes(&mut self.met);
     }
 
     /// What each limiter is to be looked at for, behind those who cost `before`: for its own cost. A log
@@ -277,17 +288,20 @@ impl<'a, 'g> ToStore<'a, 'g> {
         }
     }
 
-    fn rule(&self, place: usize) -> Option<&'g Rule> {
+    fn rule(&self, place: usize) -> Option<&Rule> {
         let met = self.met.get(place)?;
-        Some(self.gate.policy().rules().get(met.rule)?.variant(met.variant))
+        met.rule(self.gate.policy())
     }
 
     /// What was seen, at the time of this process.
     fn see(&mut self, seen: script::Decided, now: Timestamp) -> Done {
         let waits = seen.decisions.iter().map(|one| one.retry_after().unwrap_or_default());
         (self.waits, self.told) = (waits.collect(), seen.told);
-        let decided = |decision| Decided { decision, overloaded: false, elsewhere: false };
-        let decisions = seen.decisions.into_iter().map(decided).collect();
+        let decided = |(decision, met): (_, &KeyMet)| Decided {
+            unlimited: met.is_unlimited(),
+            ..Decided::of(decision, false, false)
+        };
+        let decisions = seen.decisions.into_iter().zip(&self.met).map(decided).collect();
         Done { allowed: seen.allowed, at: now, repeated: seen.repeated, decisions }
     }
 
@@ -299,7 +313,7 @@ impl<'a, 'g> ToStore<'a, 'g> {
     }
 }
 
-impl Door for ToStore<'_, '_> {
+impl Door for ToStore<'_> {
     type Line = GateLine;
 
     fn lines(&self) -> &GateLines {
@@ -321,7 +335,7 @@ impl Door for ToStore<'_, '_> {
     }
 
     fn delay(&self, done: &Done) -> Micros {
-        delay_of(self.met, done)
+        delay_of(&self.met, done)
     }
 
     fn delay_is_waiting(&self) -> bool {

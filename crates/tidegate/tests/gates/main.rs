@@ -1,5 +1,7 @@
 //! Gates in memory: which rules a request meets, several at once, reports, bans, outcomes.
 
+mod amend;
+mod amend_walk;
 mod ban;
 mod holding;
 mod ids;

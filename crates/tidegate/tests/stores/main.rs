@@ -2,6 +2,7 @@
 #![cfg(all(feature = "redis", not(loom)))]
 
 mod across;
+mod amend;
 mod asked_again;
 mod away;
 #[cfg(target_os = "linux")]

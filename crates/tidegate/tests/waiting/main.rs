@@ -1,5 +1,6 @@
 //! Waiting its turn: order, deadlines, leaving, threads, tasks, permits.
 
+mod amend;
 mod gate;
 mod ids;
 mod in_flight;

@@ -11,7 +11,7 @@ const KEPT_FOR_GROWTH: usize = 8;
 
 /// Limiters in existence, and the most there may be.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     keys: AtomicUsize,
     most_keys: usize,
     /// Bytes of whole states; packed ones are bounded by their number.
@@ -51,9 +51,21 @@ impl Budget {
         self
     }
 
-    /// One with the same caps, alone, and nothing counted yet.
+    /// One with the same caps, in place of this one, and nothing counted yet.
     pub(super) fn anew(&self) -> Self {
-        Self::new(self.most_keys).most_bytes(self.bytes_cap())
+        Self::part_of(self.whole.clone(), self.most_keys).most_bytes(self.bytes_cap())
+    }
+
+    /// Counts limiters that were counted by the budget in whose place this one is: not once more among
+    /// those of all rules.
+    pub(super) fn take_over(&self, keys: usize) {
+        self.keys.fetch_add(keys, Relaxed);
+    }
+
+    /// Ends in favour of one that took `taken_over` of its limiters: the others are counted by nobody.
+    pub(super) fn end(&self, taken_over: usize) {
+        let gone = self.keys().saturating_sub(taken_over);
+        self.whole.iter().for_each(|whole| whole.release(gone));
     }
 
     /// Lets a cap that is less than one limiter needs count as that much.

@@ -9,10 +9,12 @@
 
 use std::sync::{Arc, PoisonError};
 
+use tidegate_core::Rule;
+
 use super::sync::{
     AtomicU32,
     Ordering::{Acquire, Release},
-    RwLock,
+    RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
 /// The cell or the table that is in force after a change.
@@ -20,14 +22,23 @@ use super::sync::{
 pub(crate) struct Later<T: ?Sized> {
     /// Whether there was a change (1).
     begun: AtomicU32,
+    current: RwLock<Current<T>>,
+}
+
+/// What a change has put in force.
+#[derive(Debug)]
+pub(super) struct Current<T: ?Sized> {
     /// `None` when unlimited.
-    current: RwLock<Option<Box<T>>>,
+    pub(super) limiters: Option<Box<T>>,
+    /// The figures, where answers are to tell them.
+    pub(super) rule: Option<Arc<Rule>>,
 }
 
 impl<T: ?Sized> Later<T> {
     /// For a limiter that was not changed yet.
     pub(crate) fn none_yet() -> Arc<Self> {
-        Arc::new(Self { begun: AtomicU32::new(0), current: RwLock::new(None) })
+        let current = RwLock::new(Current { limiters: None, rule: None });
+        Arc::new(Self { begun: AtomicU32::new(0), current })
     }
 
     /// Whether there was a change. One that is under way counts only where something was closed: who
@@ -40,7 +51,28 @@ impl<T: ?Sized> Later<T> {
     /// Asks what is in force, `None` when unlimited; waits for a change that is under way.
     #[cold]
     pub(super) fn with<O>(&self, ask: impl FnOnce(Option<&T>) -> O) -> O {
-        ask(self.current.read().unwrap_or_else(PoisonError::into_inner).as_deref())
+        ask(self.read().limiters.as_deref())
+    }
+
+    /// What is in force, held so that it is not changed meanwhile; waits for a change that is under way.
+    #[cold]
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Current<T>> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, unless it would have to wait.
+    pub(super) fn try_read(&self) -> Option<RwLockReadGuard<'_, Current<T>>> {
+        self.current.try_read().ok()
+    }
+
+    /// The same to be changed: nobody is in it meanwhile, and who meets what was closed waits.
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Current<T>> {
+        self.current.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that there was a change; by who still has the guard of [`Later::write`].
+    pub(super) fn begin(&self) {
+        self.begun.store(1, Release);
     }
 
     /// Puts in force what `next` makes of what was in force until now: of `first` before the first
@@ -50,11 +82,11 @@ impl<T: ?Sized> Later<T> {
         first: Option<&T>,
         next: impl FnOnce(Option<&T>) -> (Option<Box<T>>, O),
     ) -> O {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let last = if self.has_begun() { current.as_deref() } else { first };
+        let mut current = self.write();
+        let last = if self.has_begun() { current.limiters.as_deref() } else { first };
         let (next, told) = next(last);
-        *current = next;
-        self.begun.store(1, Release);
+        current.limiters = next;
+        self.begin();
         told
     }
 
@@ -62,10 +94,10 @@ impl<T: ?Sized> Later<T> {
     /// followed that already.
     #[cold]
     pub(super) fn follow(&self, next: impl FnOnce() -> Box<T>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.write();
         if !self.has_begun() {
-            *current = Some(next());
-            self.begun.store(1, Release);
+            current.limiters = Some(next());
+            self.begin();
         }
     }
 }

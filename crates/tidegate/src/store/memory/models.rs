@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a model fails by panicking")]
 
 mod cells;
+mod changed;
 mod several;
 mod tables;
 

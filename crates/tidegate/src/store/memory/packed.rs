@@ -12,16 +12,16 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate_core::{Room, Rule, Timestamp};
+use tidegate_core::{Room, Timestamp};
 
 use super::ahead::{Ahead, ahead};
 use super::budget::{Budget, Need};
-use super::build::{Build, Inherited, stays_whole};
-use super::estate::Estate;
+use super::build::{Inherited, stays_whole};
+use super::estate::{Estate, Legacy};
 use super::later::Later;
 use super::shared::Shared;
 use super::sync::{AtomicU32, Ordering::Relaxed};
-use super::table::{Followed, Hold, OnFull, One, Part, Step, Table};
+use super::table::{Hold, OnFull, One, Part, Step, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use aside::{ASIDE, Aside};
@@ -73,10 +73,10 @@ impl<R: Room> Packed<R> {
     /// Begins with limiters that were another table's.
     pub(super) fn inherit(&self, from: Inherited<R>, now: Timestamp) {
         self.shared.inherit(&self.room, &self.budget, from.shared);
+        self.budget.take_over(from.limiters.len());
         for (print, state) in from.limiters {
-            let Some(chain) = self.chains.lock(print).filter(|_| self.budget.claim()) else {
-                continue;
-            };
+            // None is closed that nobody has seen yet.
+            let Some(chain) = self.chains.lock(print) else { continue };
             let word = match stays_whole(&self.room, self.base, &state, now) {
                 true => self.pack(&state),
                 false => {
@@ -302,7 +302,7 @@ impl<R: Room> Table for Packed<R> {
         one.unwrap_or_else(|| self.later.shared(cost, step, reading))
     }
 
-    fn hold(&self, parts: &[Part], now: Timestamp) -> Box<dyn Hold + '_> {
+    fn hold(&self, parts: &[Part], now: Timestamp) -> Option<Box<dyn Hold + '_>> {
         self.hold_chains(parts, now)
     }
 
@@ -334,15 +334,13 @@ impl<R: Room> Table for Packed<R> {
         ahead(&self.room, state, reading.early())
     }
 
-    fn close(&self, rule: &Rule, build: &Build<'_>, reading: Reading<'_>) -> Followed {
+    fn close(&self) -> Box<dyn Legacy + '_> {
         let words = self.chains.close().into_iter();
-        let estate = Estate {
+        Box::new(Estate {
             room: &self.room,
             limiters: words.map(|(print, word)| (print, self.unpack(print, word))).collect(),
             shared: self.shared.close(),
-            now: reading.anew(),
             budget: &self.budget,
-        };
-        estate.pass_on(rule, build)
+        })
     }
 }

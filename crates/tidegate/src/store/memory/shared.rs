@@ -121,7 +121,13 @@ impl Refusal {
 
     pub(super) fn one(self, step: Step, at: Timestamp) -> One {
         let decision = step.wants_figures().then_some(self.decision);
-        One { verdict: self.verdict(), at, decision, overloaded: true, elsewhere: true }
+        One {
+            verdict: self.verdict(),
+            decision,
+            overloaded: true,
+            elsewhere: true,
+            ..One::unlimited(at)
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a table of limiters does, whatever its algorithm and however it keeps their states.
 
 use std::fmt;
+use std::sync::Arc;
 
-use tidegate_core::{Decision, Held, Room, Rule, RuleErrors, Timestamp, Verbs, Verdict};
+use tidegate_core::{Decision, Held, Room, Rule, Timestamp, Verbs, Verdict};
 
 use super::ahead::{Ahead, ahead_of_none};
-use super::build::Build;
+use super::estate::Legacy;
 use super::later::Later;
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
@@ -121,7 +122,8 @@ impl Step {
             }
         };
         let decision = self.wants_figures().then(|| held.report());
-        (One { verdict, at: now, decision, overloaded: false, elsewhere: false }, changed)
+        let (overloaded, elsewhere, figures) = (false, false, None);
+        (One { verdict, at: now, decision, overloaded, elsewhere, figures }, changed)
     }
 }
 
@@ -137,7 +139,7 @@ pub(crate) struct Part {
 }
 
 /// What one limiter answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct One {
     pub(crate) verdict: Verdict,
     pub(crate) at: Timestamp,
@@ -148,13 +150,15 @@ pub(crate) struct One {
     pub(crate) overloaded: bool,
     /// It was not the key's own limiter that answered.
     pub(crate) elsewhere: bool,
+    /// The figures that decided, where the rule of a gate was changed.
+    pub(crate) figures: Option<Arc<Rule>>,
 }
 
 impl One {
     /// The answer of a rule that admits everything.
     pub(crate) const fn unlimited(at: Timestamp) -> Self {
         let (verdict, decision) = (Verdict::Allow, None);
-        Self { verdict, at, decision, overloaded: false, elsewhere: false }
+        Self { verdict, at, decision, overloaded: false, elsewhere: false, figures: None }
     }
 }
 
@@ -173,9 +177,9 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// One step with the limiter that keys without room share, for who knows to have been there.
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
 
-    /// Holds several limiters, none named twice, until the answer is dropped or released.
-    /// `now` is a time at or before that of the step.
-    fn hold(&self, parts: &[Part], now: Timestamp) -> Box<dyn Hold + '_>;
+    /// Holds several limiters, none named twice, until the answer is dropped or released; `None`, and
+    /// nothing is held, where a part of it is closed. `now` is a time at or before that of the step.
+    fn hold(&self, parts: &[Part], now: Timestamp) -> Option<Box<dyn Hold + '_>>;
 
     /// Reads a little of the memory that a limiter lives in, so that it is on its way; what is read
     /// means nothing.
@@ -194,13 +198,9 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead>;
 
     /// Closes it for good, one part after another; whoever meets a closed part waits for what follows.
-    /// That is a table of `rule` in which what was used stays used (`None` where it is unlimited), or,
-    /// where the limiters there are would not fit in its memory, one of the old rule, and the mistake.
-    fn close(&self, rule: &Rule, build: &Build<'_>, reading: Reading<'_>) -> Followed;
+    /// Answers its limiters.
+    fn close(&self) -> Box<dyn Legacy + '_>;
 }
-
-/// What follows a closed table.
-pub(crate) type Followed = (Option<Box<dyn Table>>, Result<(), RuleErrors>);
 
 impl Later<dyn Table> {
     /// [`Table::admits`] of the table in force.
@@ -218,10 +218,12 @@ impl Later<dyn Table> {
         step: Step,
         reading: Reading<'_>,
     ) -> One {
-        self.with(|table| match table {
+        let current = self.read();
+        let one = match &current.limiters {
             Some(table) => table.one(print, cost, step, reading),
             None => One::unlimited(reading.early()),
-        })
+        };
+        One { figures: current.rule.clone(), ..one }
     }
 
     /// [`Table::shared`] of the table in force.
@@ -240,6 +242,13 @@ impl Later<dyn Table> {
     /// [`Table::forget`] of the table in force.
     pub(crate) fn forget(&self, print: Fingerprint) {
         self.with(|table| table.iter().for_each(|table| table.forget(print)));
+    }
+
+    /// [`Table::tidy`] of the table in force.
+    pub(super) fn tidy(&self, now: Timestamp) {
+        let current = self.try_read();
+        let table = current.as_ref().and_then(|current| current.limiters.as_ref());
+        table.iter().for_each(|table| table.tidy(now));
     }
 
     /// [`Table::keys`] of the table in force.

@@ -11,16 +11,16 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Room, Rule, Timestamp};
+use tidegate_core::{Room, Timestamp};
 
 use super::ahead::{Ahead, ahead};
 use super::budget::{self, Budget, Need};
-use super::build::{Build, Inherited};
-use super::estate::Estate;
+use super::build::Inherited;
+use super::estate::{Estate, Legacy};
 use super::later::Later;
 use super::shared::Shared;
 use super::sync::{AtomicUsize, Ordering::Relaxed};
-use super::table::{Followed, Hold, OnFull, One, Part, Step, Table};
+use super::table::{Hold, OnFull, One, Part, Step, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 pub(super) use shard::Spread;
@@ -87,11 +87,10 @@ impl<R: Room> Whole<R> {
     /// Begins with limiters that were another table's, for which there is room.
     pub(super) fn inherit(&self, from: Inherited<R>) {
         self.shared.inherit(&self.room, &self.budget, from.shared);
+        self.budget.take_over(from.limiters.len());
         for (print, state) in from.limiters {
-            if self.budget.claim() {
-                let mut shard = self.lock(Self::shard_of(print));
-                shard.insert(print, state, &self.room, &self.budget, 0);
-            }
+            let mut shard = self.lock(Self::shard_of(print));
+            shard.insert(print, state, &self.room, &self.budget, 0);
         }
     }
 
@@ -289,7 +288,7 @@ impl<R: Room> Table for Whole<R> {
         one.unwrap_or_else(|| self.later.shared(cost, step, reading))
     }
 
-    fn hold(&self, parts: &[Part], now: Timestamp) -> Box<dyn Hold + '_> {
+    fn hold(&self, parts: &[Part], now: Timestamp) -> Option<Box<dyn Hold + '_>> {
         self.hold_shards(parts, now)
     }
 
@@ -336,15 +335,13 @@ impl<R: Room> Table for Whole<R> {
         ahead(&self.room, slot, reading.anew())
     }
 
-    fn close(&self, rule: &Rule, build: &Build<'_>, reading: Reading<'_>) -> Followed {
+    fn close(&self) -> Box<dyn Legacy + '_> {
         let shards = (0..SHARDS).map(|number| self.lock(number).close());
-        let estate = Estate {
+        Box::new(Estate {
             room: &self.room,
             limiters: shards.flatten().collect(),
             shared: self.shared.close(),
-            now: reading.anew(),
             budget: &self.budget,
-        };
-        estate.pass_on(rule, build)
+        })
     }
 }

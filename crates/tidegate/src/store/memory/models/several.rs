@@ -11,7 +11,7 @@ use crate::store::memory::{MemoryStore, Step};
 use tidegate_core::Timestamp;
 
 /// The clock of the threads: packed states, no time passes.
-struct Still(Timestamp);
+pub(super) struct Still(pub(super) Timestamp);
 
 impl Clock for Still {
     fn now(&self) -> Timestamp {
@@ -24,7 +24,7 @@ impl Clock for Still {
 }
 
 /// A store with one rule of each limit.
-fn store(limits: &[u64]) -> Arc<MemoryStore> {
+pub(super) fn store(limits: &[u64]) -> Arc<MemoryStore> {
     let rule = |(number, limit): (usize, &u64)| {
         RuleSpec::new(format!("rule-{number}"), spec(*limit)).key(["user"])
     };
@@ -34,10 +34,11 @@ fn store(limits: &[u64]) -> Arc<MemoryStore> {
 }
 
 /// A request of one unit from each of these limiters, by rule and key, in this order.
-fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
+pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
     let met = |(rule, key): &(usize, u32)| Met {
         rule: *rule,
         variant: 0,
+        figures: None,
         print: print(*key),
         cost: 1,
         enforced: true,
@@ -49,7 +50,7 @@ fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
 type Limiters = &'static [(usize, u32)];
 
 /// The requests at once; which of them were admitted.
-fn at_once(store: &Arc<MemoryStore>, requests: &[Limiters]) -> Vec<bool> {
+pub(super) fn at_once(store: &Arc<MemoryStore>, requests: &[Limiters]) -> Vec<bool> {
     let ask = |limiters: &Limiters| {
         let (store, met) = (Arc::clone(store), request(limiters));
         Box::new(move || store.step(&met, &Still(NOW), Step::Ask).allowed)
@@ -58,7 +59,7 @@ fn at_once(store: &Arc<MemoryStore>, requests: &[Limiters]) -> Vec<bool> {
     together(requests.iter().map(ask).collect())
 }
 
-fn left(store: &MemoryStore, rule: usize, key: u32) -> u64 {
+pub(super) fn left(store: &MemoryStore, rule: usize, key: u32) -> u64 {
     let done = store.step(&request(&[(rule, key)]), &Still(NOW), Step::Peek);
     done.decisions.first().expect("a peek has figures").decision.remaining
 }

@@ -19,28 +19,28 @@ struct HeldChains<'a, R: Room> {
 
 impl<R: Room> Packed<R> {
     /// Locks the chains of all parts, and takes their limiters in hand.
-    pub(super) fn hold_chains(&self, parts: &[Part], now: Timestamp) -> Box<dyn Hold + '_> {
-        let chains = self.lock_all(parts);
+    pub(super) fn hold_chains(&self, parts: &[Part], now: Timestamp) -> Option<Box<dyn Hold + '_>> {
+        let chains = self.lock_all(parts)?;
         let in_hand = |part: &Part| self.take_in_hand(&chains, *part, now);
         let hands = parts.iter().map(in_hand).collect();
         let hands = Hands::new(hands, &self.shared, &self.budget);
-        Box::new(HeldChains { table: self, chains, hands })
+        Some(Box::new(HeldChains { table: self, chains, hands }))
     }
 
-    /// Locks the chains of all parts, in the order of their numbers.
-    fn lock_all(&self, parts: &[Part]) -> Vec<Chain<'_>> {
+    /// Locks the chains of all parts, in the order of their numbers; `None` where one is closed.
+    fn lock_all(&self, parts: &[Part]) -> Option<Vec<Chain<'_>>> {
         loop {
             let mut numbers: Vec<_> =
                 parts.iter().map(|part| self.chains.number_of(part.print)).collect();
             numbers.sort_unstable();
             numbers.dedup();
-            let chains =
-                numbers.iter().filter_map(|number| self.chains.lock_number(*number)).collect();
+            let locked = numbers.iter().map(|number| self.chains.lock_number(*number));
+            let chains: Vec<_> = locked.collect::<Option<_>>()?;
             // A chain may have been split before its lock was had; none can be from now on.
             let holds =
                 |part: &Part| numbers.binary_search(&self.chains.number_of(part.print)).is_ok();
             if parts.iter().all(holds) {
-                return chains;
+                return Some(chains);
             }
         }
     }

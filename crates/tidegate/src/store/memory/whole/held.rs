@@ -21,17 +21,21 @@ struct HeldShards<'a, R: Room> {
 }
 
 impl<R: Room> Whole<R> {
-    /// Locks the shards of all parts, in the order of their numbers, and takes their limiters in hand.
-    pub(super) fn hold_shards(&self, parts: &[Part], now: Timestamp) -> Box<dyn Hold + '_> {
+    /// Locks the shards of all parts, in the order of their numbers, and takes their limiters in hand;
+    /// `None` where one is closed.
+    pub(super) fn hold_shards(&self, parts: &[Part], now: Timestamp) -> Option<Box<dyn Hold + '_>> {
         let mut numbers: Vec<_> = parts.iter().map(|part| Self::shard_of(part.print)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let mut shards: Vec<_> =
-            numbers.iter().map(|number| (*number, self.lock(*number))).collect();
+        let locked = numbers.iter().map(|number| {
+            let shard = self.lock(*number);
+            (!shard.is_closed()).then_some((*number, shard))
+        });
+        let mut shards: Vec<_> = locked.collect::<Option<_>>()?;
         let in_hand = |part: &Part| self.take_in_hand(&mut shards, *part, now);
         let hands = parts.iter().map(in_hand).collect();
         let hands = Hands::new(hands, &self.shared, &self.budget);
-        Box::new(HeldShards { table: self, shards, hands })
+        Some(Box::new(HeldShards { table: self, shards, hands }))
     }
 
     fn take_in_hand(&self, shards: &mut [Locked<'_, R>], part: Part, now: Timestamp) -> Hand<R> {

@@ -1,0 +1,219 @@
+//! The rules of a policy whose figures were changed while it is in force.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tidegate_core::{Rule, RuleErrors, Spec};
+
+use super::check::check;
+use super::error::{Place, PolicyError, PolicyErrors, Problem};
+use super::policy::Policy;
+use super::rule::PolicyRule;
+use super::spec::{OverrideSpec, RuleSpec};
+
+/// The rules that were changed, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Amended {
+    /// Held by who changes a rule.
+    changing: Mutex<()>,
+    /// Whether there is any.
+    any: AtomicBool,
+    rules: RwLock<HashMap<usize, Changed>>,
+}
+
+#[derive(Debug)]
+struct Changed {
+    rule: PolicyRule,
+    /// By variant.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "sent to a store"))]
+    figures: Vec<Arc<Rule>>,
+}
+
+impl Amended {
+    /// Changes the words of the named rule of `policy` as `words` says, and has them put in force by
+    /// `put`, which is told the number of the rule; one change at a time.
+    ///
+    /// # Errors
+    /// There is no such rule or override, the words are wrong, or `put` refuses them: the old ones stay.
+    pub(crate) fn change(
+        &self,
+        policy: &Policy,
+        (domain, name): (&str, &str),
+        words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
+        put: impl FnOnce(usize, &PolicyRule) -> Result<(), AmendError>,
+    ) -> Result<usize, AmendError> {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, mut spec) = self.in_force(policy, domain, name)?;
+        words(&mut spec)?;
+        let rule = PolicyRule::checked(number, spec)?;
+        put(number, &rule)?;
+        let figures = (0..rule.variants()).map(|number| Arc::new(rule.variant(number).clone()));
+        let changed = Changed { figures: figures.collect(), rule };
+        self.rules.write().unwrap_or_else(PoisonError::into_inner).insert(number, changed);
+        self.any.store(true, Release);
+        Ok(number)
+    }
+
+    /// The number of the named rule, and its words as they are in force.
+    pub(crate) fn in_force(
+        &self,
+        policy: &Policy,
+        domain: &str,
+        name: &str,
+    ) -> Result<(usize, RuleSpec), NoSuchRule> {
+        let (number, rule) = policy.named(domain, name)?;
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let rule = rules.get(&number).map_or(rule, |changed| &changed.rule);
+        Ok((number, rule.spec().clone()))
+    }
+
+    /// Whether any rule was changed.
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Acquire)
+    }
+
+    /// The figures of a variant of a rule, where that was changed.
+    #[cfg(feature = "redis")]
+    pub(crate) fn figures(&self, rule: usize, variant: usize) -> Option<Arc<Rule>> {
+        if !self.any() {
+            return None;
+        }
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        rules.get(&rule)?.figures.get(variant).cloned()
+    }
+
+    /// The policy as it is in force.
+    #[cfg(feature = "redis")]
+    pub(crate) fn policy(&self, policy: &Policy) -> Policy {
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let changed = rules.iter().map(|(number, changed)| (*number, changed.rule.clone()));
+        policy.with_rules(changed)
+    }
+}
+
+/// Puts other figures in place of those that a rule has for all keys without an override.
+pub(crate) fn own_figures(spec: Spec) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
+    move |words| {
+        words.spec = spec;
+        Ok(())
+    }
+}
+
+/// Puts an override in place of the one with the same entries.
+pub(crate) fn override_figures(
+    other: OverrideSpec,
+) -> impl FnOnce(&mut RuleSpec) -> Result<(), AmendError> {
+    move |words| {
+        let same = |known: &&mut OverrideSpec| {
+            known.entries.len() == other.entries.len()
+                && known.entries.iter().all(|entry| other.entries.contains(entry))
+        };
+        match words.overrides.iter_mut().find(same) {
+            Some(known) => {
+                *known = OverrideSpec { entries: known.entries.clone(), ..other };
+                Ok(())
+            }
+            None => {
+                let rule = words.name.clone();
+                Err(AmendError::NoSuchOverride { rule, entries: other.entries })
+            }
+        }
+    }
+}
+
+impl PolicyRule {
+    /// The rule with this number by itself, or all that is wrong with its words.
+    pub(crate) fn checked(number: usize, spec: RuleSpec) -> Result<Self, AmendError> {
+        let rules = check(vec![spec]).map_err(|errors| AmendError::Rule(errors.of_rule(number)))?;
+        // As many as there were.
+        rules.into_iter().next().ok_or(AmendError::Rule(PolicyErrors(Vec::new())))
+    }
+}
+
+/// What a limiter's figures were refused for, told of a rule of a policy.
+pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> AmendError {
+    let error = |error: &tidegate_core::RuleError| PolicyError {
+        rule: number,
+        name: rule.name().to_owned(),
+        place: Place::Rule,
+        problem: Problem::Figure(error.clone()),
+    };
+    AmendError::Rule(PolicyErrors(errors.iter().map(error).collect()))
+}
+
+/// A rule was named that the policy does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoSuchRule {
+    pub(super) domain: String,
+    pub(super) rule: String,
+}
+
+impl fmt::Display for NoSuchRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { domain, rule } = self;
+        write!(
+            f,
+            "no rule {rule:?} in domain {domain:?}: expected the domain and the name of a rule of the \
+             policy"
+        )
+    }
+}
+
+impl std::error::Error for NoSuchRule {}
+
+/// Why the figures of a rule were not changed; those in force stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AmendError {
+    /// There is no rule of this name.
+    NoSuchRule(NoSuchRule),
+    /// The rule has no override of just these entries.
+    NoSuchOverride {
+        /// The rule's name.
+        rule: String,
+        /// The entries that were named.
+        entries: Vec<(String, String)>,
+    },
+    /// All that is wrong with the figures: in themselves, in an override's, for the memory that the
+    /// limiters there are would take, or for the store that they are in.
+    Rule(PolicyErrors),
+    /// Shared among nodes while the store is away, it is less than one unit for each.
+    NoShare {
+        /// The rule's name.
+        rule: String,
+        /// Its limit or capacity.
+        units: u64,
+        /// The nodes.
+        nodes: u64,
+    },
+}
+
+impl From<NoSuchRule> for AmendError {
+    fn from(error: NoSuchRule) -> Self {
+        Self::NoSuchRule(error)
+    }
+}
+
+impl fmt::Display for AmendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchRule(error) => error.fmt(f),
+            Self::NoSuchOverride { rule, entries } => {
+                write!(
+                    f,
+                    "no override of rule {rule:?} is for {entries:?}: expected the entries of one"
+                )
+            }
+            Self::Rule(errors) => errors.fmt(f),
+            Self::NoShare { rule, units, nodes } => write!(
+                f,
+                "rule `{rule}`: {units} units among {nodes} nodes is less than one each: expected more, \
+                 fewer `nodes`, or another `on_store_error` than \"local\""
+            ),
+        }
+    }
+}
+
+impl std::error::Error for AmendError {}

@@ -1,0 +1,82 @@
+//! Changing the figures of a gate's rules while it decides in a store.
+
+use tidegate_core::Spec;
+
+use super::{KeyMet, SharedGate};
+use crate::rules::{AmendError, NoSuchRule, OverrideSpec, PolicyRule, RuleSpec};
+use crate::rules::{override_figures, own_figures};
+
+impl SharedGate {
+    /// Puts other figures in force for the named rule: what [`Gate::amend`](crate::Gate::amend) does, for
+    /// the limiters in the store.
+    ///
+    /// A limiter in the store follows when it is next asked, in the same step: what was used stays used. So
+    /// this takes no time, and asks nothing of the store. It changes what this node asks: change the rule
+    /// on all nodes, for while they differ, each limiter follows whichever node asks it. That gives nobody
+    /// anything, but where the figures differ in more than their limit, units count as taken anew each
+    /// time. Requests that were sent before are decided by the figures of then; whoever waits goes on under
+    /// those of now. What decides while the store is away
+    /// ([`OnStoreError::Local`](crate::OnStoreError::Local)) is changed as well.
+    ///
+    /// ```no_run
+    /// use tidegate::{Algorithm, Micros, SharedGate, Spec};
+    ///
+    /// # fn example(gate: &SharedGate) -> Result<(), tidegate::AmendError> {
+    /// let half = Spec::new(Algorithm::TokenBucket, 50, Micros::from_secs(1));
+    /// gate.amend("default", "per-user", half)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The policy has no such rule, the figures are wrong, can not be kept in this store, or not with a
+    /// part of the limit in this process; the old ones stay in force.
+    pub fn amend(&self, domain: &str, rule: &str, spec: Spec) -> Result<(), AmendError> {
+        self.amend_by((domain, rule), own_figures(spec))
+    }
+
+    /// Puts other figures in force for the keys of one override: what
+    /// [`Gate::amend_override`](crate::Gate::amend_override) does.
+    ///
+    /// # Errors
+    /// As [`SharedGate::amend`], and where the rule has no such override.
+    pub fn amend_override(
+        &self,
+        domain: &str,
+        rule: &str,
+        other: OverrideSpec,
+    ) -> Result<(), AmendError> {
+        self.amend_by((domain, rule), override_figures(other))
+    }
+
+    /// The words of the named rule as they are in force on this node.
+    ///
+    /// # Errors
+    /// The policy has no such rule.
+    pub fn in_force(&self, domain: &str, rule: &str) -> Result<RuleSpec, NoSuchRule> {
+        self.amended.in_force(self.policy(), domain, rule).map(|(_, spec)| spec)
+    }
+
+    fn amend_by(
+        &self,
+        named: (&str, &str),
+        words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
+    ) -> Result<(), AmendError> {
+        let put = |number: usize, rule: &PolicyRule| {
+            let others = self.amended.policy(self.policy());
+            let all = others.with_rules([(number, rule.clone())].into_iter());
+            all.fits(self.settings()).map_err(AmendError::Rule)?;
+            self.away.amend(number, rule, self.settings().nodes)
+        };
+        let number = self.amended.change(self.policy(), named, words, put)?;
+        self.lines.stir_those(|line| line.is_of(number));
+        Ok(())
+    }
+
+    /// Puts limiters that were met under the figures that are in force now. One that is unlimited by now
+    /// keeps its place.
+    pub(crate) fn follow_changes(&self, met: &mut [KeyMet]) {
+        for met in met {
+            met.figures = self.amended.figures(met.rule, met.variant);
+        }
+    }
+}

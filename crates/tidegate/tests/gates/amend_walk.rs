@@ -1,0 +1,321 @@
+//! Rules that change while a gate decides, on random walks beside naive models that are changed alike.
+//!
+//! Two or three rules of every algorithm, some unlimited for a while, some with an override. Limiters are
+//! packed where the clock never steps back, else whole. `TIDEGATE_LONG=1` walks twenty times as many.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use crate::packed::{TestClock, long, spec_of, told};
+use testkit::model::{self, Expected, Model};
+use testkit::traffic::{self, Rng};
+use tidegate::{
+    Algorithm, Answer, Clock, Descriptor, Gate, Limit, Micros, Mode, OverrideSpec, Policy, Request,
+    Rule, RuleSpec, Spec, Timestamp,
+};
+
+const USERS: [&str; 3] = ["ada", "bob", "vip"];
+
+/// A clock that may step back.
+#[derive(Clone)]
+struct Stepping(Arc<AtomicU64>);
+
+impl Clock for Stepping {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(SeqCst))
+    }
+}
+
+/// One rule as the models know it; figures are `None` where they are unlimited.
+struct Known {
+    has_key: bool,
+    mode: Mode,
+    own: Option<model::Policy>,
+    /// Those of `vip`, if it has any.
+    vip: Option<Option<model::Policy>>,
+    limiters: HashMap<&'static str, Model>,
+}
+
+impl Known {
+    fn figures(&self, user: &str) -> Option<&model::Policy> {
+        let vip = self.vip.as_ref().filter(|_| user == "vip" && self.has_key);
+        vip.unwrap_or(&self.own).as_ref()
+    }
+
+    fn key(&self, user: &'static str) -> &'static str {
+        if self.has_key { user } else { "" }
+    }
+
+    /// The limiter of a user, if the rule limits it.
+    fn limiter(&mut self, user: &'static str) -> Option<&mut Model> {
+        let figures = self.figures(user)?.clone();
+        Some(self.limiters.entry(self.key(user)).or_insert_with(|| Model::new(figures)))
+    }
+
+    /// Limiters are under the figures that are known from now on.
+    fn follow(&mut self, at_us: u64) {
+        for (user, mut limiter) in std::mem::take(&mut self.limiters) {
+            if let Some(figures) = self.figures(user).cloned() {
+                if limiter.policy() != &figures {
+                    limiter.amend(at_us, figures);
+                }
+                self.limiters.insert(user, limiter);
+            }
+        }
+    }
+}
+
+/// Other figures; now and then none.
+fn figures(rng: &mut Rng) -> Option<model::Policy> {
+    let algorithm = rng.pick(model::Algorithm::ALL);
+    // Of one under which nothing is used nobody knows whether it has begun: it may have been dropped.
+    let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
+    (!rng.chance(10)).then_some(policy)
+}
+
+/// Both buckets are one algorithm in two vocabularies: a level is kept as it is between them, which the
+/// models, to whom they are two, would round up to whole units.
+fn in_one_vocabulary(old: Option<&model::Policy>, mut next: model::Policy) -> model::Policy {
+    let buckets = [model::Algorithm::TokenBucket, model::Algorithm::LeakyBucket];
+    let is_bucket = |policy: &&model::Policy| buckets.contains(&policy.algorithm);
+    if let Some(old) = old.filter(is_bucket).filter(|_| is_bucket(&&next)) {
+        next.algorithm = old.algorithm;
+    }
+    next
+}
+
+/// The same with another limit, which does not fit its window now and then.
+fn nearby(rng: &mut Rng, policy: &model::Policy) -> model::Policy {
+    let limit = if rng.chance(10) { 0 } else { rng.skewed(2 * policy.limit.max(1)) };
+    model::Policy { limit, ..policy.clone() }
+}
+
+fn spec(figures: Option<&model::Policy>) -> Spec {
+    figures.map_or(Spec::unlimited(Algorithm::TokenBucket), spec_of)
+}
+
+fn vip(figures: Option<&model::Policy>) -> OverrideSpec {
+    let mut other = OverrideSpec::new("user", "vip");
+    other.limit = Some(figures.map_or(Limit::Unlimited, |figures| Limit::Units(figures.limit)));
+    other
+}
+
+fn known(rng: &mut Rng) -> (Known, RuleSpec, usize) {
+    let (has_key, number) = (rng.chance(70), rng.below(1_000) as usize);
+    let mode = rng.pick([Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Shadow]);
+    let own = figures(rng);
+    let mut rule = RuleSpec::new("unnamed", spec(own.as_ref())).mode(mode);
+    rule.key = if has_key { vec!["user".to_owned()] } else { Vec::new() };
+    let mut of_vip = None;
+    if let Some(own) = own.as_ref().filter(|_| has_key && rng.chance(40)) {
+        let other = nearby(rng, own);
+        if Rule::new(spec_of(&other)).is_ok() {
+            rule = rule.with_override(vip(Some(&other)));
+            of_vip = Some(Some(other));
+        }
+    }
+    (Known { has_key, mode, own, vip: of_vip, limiters: HashMap::new() }, rule, number)
+}
+
+struct Walk<C> {
+    rng: Rng,
+    gate: Gate<C>,
+    known: Vec<Known>,
+    at_us: u64,
+}
+
+impl<C: Clock> Walk<C> {
+    fn new(mut rng: Rng, clock: C) -> Self {
+        let count = rng.between(1, 3);
+        let (mut all, mut rules) = (Vec::new(), Vec::new());
+        for number in 0..count {
+            let (known, mut rule, _) = known(&mut rng);
+            rule.name = number.to_string();
+            all.push(known);
+            rules.push(rule);
+        }
+        let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock);
+        Self { rng, gate, known: all, at_us: 0 }
+    }
+
+    fn ask<T>(&self, user: &str, cost: u64, ask: impl FnOnce(&Gate<C>, &Request<'_>) -> T) -> T {
+        let entries = [("user", user)];
+        let descriptors = [Descriptor::new(&entries).cost(cost)];
+        ask(&self.gate, &Request::new("default", &descriptors))
+    }
+
+    /// Whether the request goes on, and what each rule that limits it says.
+    fn said(&mut self, user: &'static str, cost: u64, takes: bool) -> (bool, Vec<Expected>) {
+        let at_us = self.at_us;
+        let mut allowed = true;
+        for known in &mut self.known {
+            let enforced = known.mode == Mode::Enforce;
+            if let Some(model) = known.limiter(user) {
+                if takes {
+                    model.step(at_us, 0); // it begins here, whatever the outcome
+                }
+                allowed &= model.peek(at_us, cost).allowed || !enforced;
+            }
+        }
+        let figures = |known: &mut Known| {
+            let model = known.limiter(user)?;
+            let charged = takes && allowed;
+            Some(if charged { model.step(at_us, cost) } else { model.peek(at_us, cost) })
+        };
+        (allowed, self.known.iter_mut().filter_map(figures).collect())
+    }
+
+    fn compare(&mut self, user: &'static str, cost: u64, takes: bool) {
+        let (allowed, said) = self.said(user, cost, takes);
+        let answer = |answer: Answer<'_>| {
+            let matched = answer.matched().iter();
+            let each = matched.map(|one| (told(one.decision()), *one.figures().spec()));
+            (answer.is_allowed(), each.collect::<Vec<_>>())
+        };
+        let (goes_on, each) = self.ask(user, cost, |gate, request| {
+            answer(if takes { gate.check(request) } else { gate.peek(request) })
+        });
+        assert_eq!(each.iter().map(|(told, _)| *told).collect::<Vec<_>>(), said);
+        assert_eq!(goes_on, allowed);
+        let in_force = self.known.iter().filter_map(|known| known.figures(user).map(spec_of));
+        assert_eq!(
+            each.iter().map(|(_, spec)| (spec.limit, spec.window)).collect::<Vec<_>>(),
+            in_force.map(|spec| (spec.limit, spec.window)).collect::<Vec<_>>(),
+            "the answer tells the figures that decided"
+        );
+    }
+
+    fn give_back(&mut self, user: &'static str, cost: u64) {
+        let at_us = self.at_us;
+        let models = |known: &mut Known| known.limiter(user).map(|model| model.refund(at_us, cost));
+        self.known.iter_mut().for_each(|known| _ = models(known));
+        let _ = self.ask(user, cost, |gate, request| gate.refund(request).is_allowed());
+    }
+
+    fn settle(&mut self, user: &'static str, cost: u64, actual: u64) {
+        let at_us = self.at_us;
+        for known in &mut self.known {
+            if let Some(model) = known.limiter(user) {
+                model.settle(at_us, cost, actual);
+            }
+        }
+        let _ = self.ask(user, cost, |gate, request| gate.settle(request, actual).is_allowed());
+    }
+
+    fn amend(&mut self) {
+        let number = self.rng.below(self.known.len() as u64) as usize;
+        let name = number.to_string();
+        let known = &mut self.known[number];
+        let of_vip = known.vip.is_some() && self.rng.chance(40);
+        let next = match &known.own {
+            Some(own) if of_vip || self.rng.chance(50) => Some(nearby(&mut self.rng, own)),
+            own => figures(&mut self.rng).map(|next| in_one_vocabulary(own.as_ref(), next)),
+        };
+        if of_vip {
+            let next = next.filter(|_| known.own.is_some() && !self.rng.chance(10));
+            let is_sound = next.as_ref().is_none_or(|next| Rule::new(spec_of(next)).is_ok());
+            let told = self.gate.amend_override("default", &name, vip(next.as_ref()));
+            assert_eq!(told.is_ok(), is_sound, "{told:?}");
+            known.vip = if is_sound { Some(next) } else { known.vip.take() };
+        } else {
+            // An override keeps its limit, under the other figures of the rule.
+            let of_vip = known.vip.as_ref().map(|vip| {
+                let limit = vip.as_ref()?.limit;
+                next.as_ref().map(|next| model::Policy { limit, ..next.clone() })
+            });
+            let all = [next.as_ref(), of_vip.as_ref().and_then(Option::as_ref)];
+            let is_sound = all.into_iter().flatten().all(|one| Rule::new(spec_of(one)).is_ok());
+            // A limit needs a window, which an unlimited rule does not have.
+            let is_sound = is_sound && !(next.is_none() && matches!(known.vip, Some(Some(_))));
+            let told = self.gate.amend("default", &name, spec(next.as_ref()));
+            assert_eq!(told.is_ok(), is_sound, "{told:?}");
+            if is_sound {
+                (known.own, known.vip) = (next, of_vip);
+            }
+        }
+        self.known[number].follow(self.at_us);
+    }
+
+    fn step(&mut self, cost: u64) {
+        let user = self.rng.pick(USERS);
+        let what = self.rng.below(20);
+        match what {
+            0..3 => self.amend(),
+            3 => self.give_back(user, cost),
+            4 => {
+                let actual = self.rng.skewed(2 * cost + 2) - 1;
+                self.settle(user, cost, actual);
+            }
+            5 => {
+                self.ask(user, cost, |gate, request| gate.reset(request));
+                self.known.iter_mut().for_each(|known| _ = known.limiters.remove(known.key(user)));
+            }
+            6..9 => self.compare(user, cost, false),
+            _ => self.compare(user, cost, true),
+        }
+    }
+}
+
+fn walks() -> u64 {
+    if long() { 6_000 } else { 300 }
+}
+
+#[test]
+fn changed_rules_decide_as_models_that_are_changed() {
+    for seed in 0..walks() {
+        let mut rng = Rng::new(seed);
+        let algorithm = rng.pick(model::Algorithm::ALL);
+        let policy = traffic::policy(&mut rng, algorithm);
+        let trace = traffic::trace(&mut rng, &policy, 120);
+        let clock = TestClock::at(trace[0].0);
+        let mut walk = Walk::new(rng, clock.clone());
+        let begin_us = trace[0].0;
+        for (at_us, cost) in trace {
+            // Packed times are told for nine years.
+            if at_us > begin_us + 8 * 366 * 86_400_000_000 {
+                break;
+            }
+            clock.set(at_us);
+            walk.at_us = clock.now_us();
+            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| walk.step(cost)));
+            assert!(failed.is_ok(), "seed {seed}, at {at_us}");
+        }
+    }
+}
+
+#[test]
+fn changed_rules_of_whole_states_decide_as_models_that_are_changed() {
+    for seed in 0..walks() {
+        let mut rng = Rng::new(seed);
+        let algorithm = rng.pick(model::Algorithm::ALL);
+        let policy = traffic::policy(&mut rng, algorithm);
+        let trace = traffic::trace(&mut rng, &policy, 120);
+        let clock = Stepping(Arc::new(AtomicU64::new(trace[0].0)));
+        let mut walk = Walk::new(rng, clock.clone());
+        for (at_us, cost) in trace {
+            clock.0.store(at_us, SeqCst);
+            walk.at_us = at_us;
+            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| walk.step(cost)));
+            assert!(failed.is_ok(), "seed {seed}, at {at_us}");
+        }
+    }
+}
+
+/// Times that requests bring along: a change has its time as well.
+#[test]
+fn a_change_in_a_recorded_trace_comes_at_its_own_time() {
+    let at = |second: u64| Timestamp::from_micros(1_700_000_000_000_000 + second * 1_000_000);
+    let per_hour = |limit| Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(3_600));
+    let policy = Policy::new(vec![RuleSpec::new("all", per_hour(60))]).unwrap();
+    let gate = Gate::with_clock(policy, Timestamp::EPOCH);
+    let descriptors = [Descriptor::new(&[]).cost(60)];
+    let request = Request::new("default", &descriptors);
+    assert!(gate.check_at(&request, at(0)).is_allowed());
+    // Ten flowed in at one a minute; from then on one a second does.
+    gate.amend_at("default", "all", per_hour(3_600), at(600)).unwrap();
+    let answer = gate.check_at(&request, at(600));
+    assert!(answer.is_allowed(), "3,600 - 60 + 10 are there");
+    assert_eq!(answer.matched()[0].decision().remaining, 3_490);
+}

@@ -1,0 +1,233 @@
+//! Rules of a gate over a store that are changed while it decides.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use crate::server::{Server, check, gate_over, gate_with, rule, settings, until_lost};
+use tidegate::{
+    Algorithm, AmendError, Descriptor, Limit, Micros, OnExcess, OnStoreError, OverrideSpec,
+    Problem, Request, RuleSpec, SharedGate, Spec,
+};
+use tokio::task::yield_now;
+
+const DAY: Micros = Micros::from_secs(86_400);
+
+fn per_day(algorithm: Algorithm, limit: u64) -> Spec {
+    rule(algorithm, limit).spec
+}
+
+fn named(name: &str, mut rule: RuleSpec) -> RuleSpec {
+    name.clone_into(&mut rule.name);
+    rule
+}
+
+/// What is left of each rule that limits the user, by the figures that the answer tells.
+async fn left(gate: &SharedGate, user: &str) -> Vec<(Limit, u64)> {
+    let entries = [("user", user)];
+    let descriptors = [Descriptor::new(&entries)];
+    let answer = gate.peek(&Request::new("default", &descriptors)).await;
+    assert!(!answer.is_degraded());
+    let matched = answer.matched().iter();
+    matched.map(|one| (one.figures().spec().limit, one.decision().remaining)).collect()
+}
+
+async fn admits(gate: &SharedGate, user: &str, cost: u64) -> bool {
+    let answer = check(gate, user, cost).await;
+    assert!(!answer.is_degraded());
+    answer.is_allowed()
+}
+
+#[tokio::test]
+async fn what_was_used_stays_used_under_every_other_algorithm() {
+    let server = Server::start(&[]);
+    for from in Algorithm::ALL.iter().copied().filter(|from| *from != Algorithm::LeakyQueue) {
+        for to in [Algorithm::SlidingLog, Algorithm::TokenBucket, Algorithm::FixedWindow] {
+            let name = format!("{}-{}", from.name(), to.name());
+            let rules = vec![
+                RuleSpec::new(format!("{name}-all"), per_day(from, 1_000)),
+                named(&name, rule(from, 100)),
+            ];
+            let (gate, _) = gate_over(&server.url(), rules).await;
+            assert!(admits(&gate, "ada", 60).await && admits(&gate, "bob", 30).await);
+            gate.amend("default", &name, per_day(to, 120)).unwrap();
+            let left = async |user| left(&gate, user).await[1];
+            assert_eq!(left("ada").await, (Limit::Units(120), 60), "{from} to {to}");
+            assert!(!admits(&gate, "ada", 61).await && admits(&gate, "ada", 50).await);
+            gate.amend("default", &name, per_day(to, 20)).unwrap();
+            assert_eq!(left("ada").await, (Limit::Units(20), 0), "{from} to {to}: debt");
+            gate.amend("default", &name, per_day(to, 120)).unwrap();
+            assert_eq!(left("ada").await, (Limit::Units(120), 10), "{from} to {to}: no credit");
+            assert_eq!(left("bob").await, (Limit::Units(120), 90), "{from} to {to}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unlimited_rule_asks_nobody_and_one_that_was_is_asked() {
+    let server = Server::start(&[]);
+    let rules = vec![
+        RuleSpec::new("all", Spec::unlimited(Algorithm::TokenBucket)),
+        rule(Algorithm::SlidingLog, 10),
+    ];
+    let name = rules[1].name.clone();
+    let (gate, _) = gate_over(&server.url(), rules).await;
+    let gate = Arc::new(gate);
+    assert!(admits(&gate, "ada", 6).await);
+    gate.amend("default", &name, Spec::unlimited(Algorithm::SlidingLog)).unwrap();
+    assert!(admits(&gate, "ada", 1_000).await);
+    assert_eq!(left(&gate, "ada").await, []);
+    gate.amend("default", "all", per_day(Algorithm::FixedWindow, 5)).unwrap();
+    assert!(admits(&gate, "ada", 2).await);
+    assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 3)]);
+    gate.amend("default", &name, per_day(Algorithm::SlidingLog, 10)).unwrap();
+    // The store keeps what was used before for as long as it counts: never a reset.
+    assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 3), (Limit::Units(10), 4)]);
+    let descriptors = [Descriptor::new(&[("user", "ada")]).cost(3)];
+    let request = Request::new("default", &descriptors);
+    assert!(gate.check(&request).await.is_allowed());
+    let _ = gate.settle(&request, 1).await.unwrap();
+    assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 2), (Limit::Units(10), 3)]);
+}
+
+#[tokio::test]
+async fn an_override_is_changed_by_its_entries() {
+    let server = Server::start(&[]);
+    let mut vip = OverrideSpec::new("user", "vip");
+    vip.limit = Some(Limit::Units(50));
+    let own = rule(Algorithm::TokenBucket, 10).with_override(vip.clone());
+    let name = own.name.clone();
+    let (gate, _) = gate_over(&server.url(), vec![own]).await;
+    assert!(admits(&gate, "vip", 30).await);
+    vip.limit = Some(Limit::Units(40));
+    gate.amend_override("default", &name, vip.clone()).unwrap();
+    assert_eq!(left(&gate, "vip").await, [(Limit::Units(40), 10)]);
+    assert_eq!(left(&gate, "ada").await, [(Limit::Units(10), 10)]);
+    assert_eq!(gate.in_force("default", &name).unwrap().overrides, [vip]);
+}
+
+#[tokio::test]
+async fn what_can_not_be_kept_or_shared_is_refused_and_changes_nothing() {
+    let server = Server::start(&[]);
+    let local = rule(Algorithm::TokenBucket, 100).on_store_error(OnStoreError::Local);
+    let name = local.name.clone();
+    let mut settings = settings(&server.url());
+    settings.nodes = 10;
+    let (gate, _) = gate_with(settings, vec![local]).await;
+    let mut log = Spec::new(Algorithm::SlidingLog, 60_000_000, Micros::from_secs(60));
+    log.max_memory = Some(1 << 40);
+    let Err(AmendError::Rule(told)) = gate.amend("default", &name, log) else { panic!("it fits") };
+    let problem = told.iter().next().unwrap().problem.clone();
+    assert!(matches!(problem, Problem::TooLargeForStore { .. }), "{problem}");
+    let told = gate.amend("default", &name, per_day(Algorithm::TokenBucket, 9));
+    assert!(matches!(told, Err(AmendError::NoShare { units: 9, nodes: 10, .. })), "{told:?}");
+    let told = gate.amend("default", "none", per_day(Algorithm::TokenBucket, 9));
+    assert!(matches!(told, Err(AmendError::NoSuchRule(_))), "{told:?}");
+    assert_eq!(left(&gate, "ada").await, [(Limit::Units(100), 100)]);
+}
+
+#[tokio::test]
+async fn what_decides_while_the_store_is_away_is_changed_as_well() {
+    let mut server = Server::start(&[]);
+    let local = rule(Algorithm::TokenBucket, 100).on_store_error(OnStoreError::Local);
+    let closed = RuleSpec::new("closed", per_day(Algorithm::TokenBucket, 100)).in_domain("closed");
+    let name = local.name.clone();
+    let rules = vec![local, closed.on_store_error(OnStoreError::Closed)];
+    let mut settings = settings(&server.url());
+    settings.nodes = 10;
+    let (gate, events) = gate_with(settings, rules).await;
+    assert!(admits(&gate, "ada", 4).await);
+    gate.amend("default", &name, per_day(Algorithm::TokenBucket, 200)).unwrap();
+    gate.amend("closed", "closed", Spec::unlimited(Algorithm::TokenBucket)).unwrap();
+    server.kill();
+    until_lost(&gate, &events).await;
+    let answer = check(&gate, "ada", 1).await;
+    assert!(answer.is_degraded());
+    let one = &answer.matched()[0];
+    // A part of 20, of which four are known to be used.
+    assert_eq!((one.decision().limit, one.decision().remaining), (20, 15));
+    let descriptors = [Descriptor::new(&[])];
+    let answer = gate.check(&Request::new("closed", &descriptors)).await;
+    assert!(answer.is_allowed(), "an unlimited rule refuses nobody, whatever the store does");
+}
+
+async fn waiter(gate: &Arc<SharedGate>, cost: u64) -> tokio::task::JoinHandle<(bool, u64)> {
+    let waiting = |gate: &SharedGate| {
+        let descriptors = [Descriptor::new(&[("user", "ada")])];
+        gate.waiting(&Request::new("default", &descriptors))
+    };
+    let (own, before) = (Arc::clone(gate), waiting(gate));
+    let task = tokio::spawn(async move {
+        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
+        let answer = own.acquire(&Request::new("default", &descriptors)).await;
+        (answer.is_allowed(), answer.matched().len() as u64)
+    });
+    while waiting(gate) == before {
+        assert!(!task.is_finished(), "it does not wait");
+        yield_now().await;
+    }
+    task
+}
+
+#[tokio::test]
+async fn who_waits_goes_on_under_the_figures_of_now() {
+    let server = Server::start(&[]);
+    let wait = OnExcess::Wait { wait: Micros::from_secs(9 * 86_400), max_waiters: 9 };
+    for algorithm in [Algorithm::SlidingLog, Algorithm::TokenBucket, Algorithm::FixedWindow] {
+        let own = named(&format!("wait-{}", algorithm.name()), rule(algorithm, 10));
+        let own = own.on_excess(wait);
+        let name = own.name.clone();
+        let (gate, _) = gate_over(&server.url(), vec![own]).await;
+        let gate = Arc::new(gate);
+        assert!(admits(&gate, "ada", 10).await);
+        let (one, two) = (waiter(&gate, 4).await, waiter(&gate, 5).await);
+        gate.amend("default", &name, per_day(algorithm, 20)).unwrap();
+        assert_eq!((one.await.unwrap(), two.await.unwrap()), ((true, 1), (true, 1)));
+        assert_eq!(left(&gate, "ada").await, [(Limit::Units(20), 1)], "{algorithm}");
+        let (one, two) = (waiter(&gate, 4).await, waiter(&gate, 5).await);
+        gate.amend("default", &name, Spec::unlimited(algorithm)).unwrap();
+        assert_eq!((one.await.unwrap(), two.await.unwrap()), ((true, 0), (true, 0)));
+        gate.amend("default", &name, per_day(algorithm, 20)).unwrap();
+        assert_eq!(
+            left(&gate, "ada").await,
+            [(Limit::Units(20), 1)],
+            "{algorithm}: none was taken"
+        );
+    }
+}
+
+/// Many who ask while the rule moves: no more is admitted than the largest limit, and none is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_that_moves_while_many_ask_admits_no_more_than_its_largest_limit() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate_over(&server.url(), vec![rule(Algorithm::SlidingLog, 50)]).await;
+    let (gate, name) = (Arc::new(gate), rule(Algorithm::SlidingLog, 50).name);
+    let mut asked = tokio::task::JoinSet::new();
+    for _ in 0..400 {
+        let gate = Arc::clone(&gate);
+        asked.spawn(async move { u64::from(admits(&gate, "ada", 1).await) });
+    }
+    for turn in 0..200 {
+        let limit = [120, 30, 0, 70][turn % 4];
+        gate.amend("default", &name, per_day(Algorithm::SlidingLog, limit)).unwrap();
+        yield_now().await;
+    }
+    let admitted: u64 = asked.join_all().await.into_iter().sum();
+    gate.amend("default", &name, per_day(Algorithm::SlidingLog, 120)).unwrap();
+    assert!(admitted <= 120, "{admitted}");
+    assert_eq!(left(&gate, "ada").await, [(Limit::Units(120), 120 - admitted)]);
+}
+
+#[tokio::test]
+async fn an_id_is_answered_the_same_only_under_the_figures_of_then() {
+    let server = Server::start(&[]);
+    let own = rule(Algorithm::SlidingLog, 10).dedupe(DAY);
+    let name = own.name.clone();
+    let (gate, _) = gate_over(&server.url(), vec![own]).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let request = Request::new("default", &descriptors).with_id("an id").unwrap();
+    let repeated = async || gate.check(&request).await.is_repeated();
+    assert_eq!([repeated().await, repeated().await], [false, true]);
+    gate.amend("default", &name, per_day(Algorithm::SlidingLog, 20)).unwrap();
+    assert_eq!([repeated().await, repeated().await], [false, true]);
+    assert_eq!(left(&gate, "ada").await, [(Limit::Units(20), 18)]);
+}
