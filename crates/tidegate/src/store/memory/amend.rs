@@ -221,10 +221,11 @@ impl MemoryStore {
     }
 }
 
+/// A reader's lock on what follows a table.
+type Reader<'a> = RwLockReadGuard<'a, Current<dyn Table>>;
+
 /// What is in force for each table of a step; of the rules that were changed, held.
-pub(super) struct InForce<'a>(
-    Vec<(&'a OfTable<'a>, Option<RwLockReadGuard<'a, Current<dyn Table>>>)>,
-);
+pub(super) struct InForce<'a>(Vec<(&'a OfTable<'a>, Option<Reader<'a>>)>);
 
 impl InForce<'_> {
     /// The same answer, in which each limiter tells the figures that decided, and those that are unlimited
