@@ -72,7 +72,7 @@ fn a_debt_that_ends_gives_its_memory_back() {
                     step: Step::Refund,
                     enforced: true,
                 };
-                table.hold(&[part], at).forget();
+                table.hold(&[part], at).unwrap().forget();
             }
             3 => {
                 at = at.plus(HOUR);
