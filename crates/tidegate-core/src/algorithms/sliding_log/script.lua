@@ -3,25 +3,36 @@
 -- Few entries lie one behind the other; many lie in a ring of `slots`, of which only the entry that is
 -- added and the header are written.
 --
--- `v` is the beginning of what is stored, and all of it where entries are few.
+-- `v` is the beginning of what is stored: the header at least. Each byte that is read costs the store time,
+-- and so does each text that is made, each number that is written out, and each step of this script.
 
 -- @rule
 local head, cost, W, N, tick, most = unpack('<c22ddddd', arg)
 
+-- @fetch
+-- The header; and all entries where there can never be more than fit into `near`.
+local v = call('GETRANGE', key, '0', most < 16 and '225' or '65')
+if v == '' then v = false end
+
 -- @load
-local base, last, newest, first, entries, slots, forgotten, held = now, 0, 0, 0, 0, 0, 0, 0
-if v then
-  base, last, newest, first, entries, slots, forgotten, held = unpack('<dddI4I4I4I4I4', v, 23)
-end
+local base, last, newest, first, entries, slots, forgotten, held =
+  unpack('<dddI4I4I4I4I4', v or rep('\0', 66), 23)
+if not v then base = now end
 -- The text to be written: everything behind the header, or a part of the ring and its first slot.
 local whole, part, part_slot
 -- When what is stored expires.
 if held > 0 then expires = base + newest end
--- Some of what is stored, and where it begins: the entries that are looked at first are there.
-local near, near_from = v, 0
+-- Some of what is stored, and where it begins: the entries that are looked at first are there. And when the
+-- oldest leaves, with the total through it.
+local near, near_from, oldest, oldest_total = v, 0
 if slots > 0 then
   near_from = 66 + 10 * first
   near = call('GETRANGE', key, digits('%d', near_from), digits('%d', near_from + 39))
+elseif entries > 0 and #v < 66 + 10 * entries then
+  near, near_from = call('GETRANGE', key, '66', '225'), 66
+end
+if entries > 0 then
+  oldest, oldest_total = unpack('<I6I4', near, 67 + 10 * first - near_from)
 end
 -- What an entry says: when it leaves since the base, and the units held through it. Functions name
 -- everything they use, for what they would close over costs time at every call.
@@ -57,10 +68,11 @@ base = base - (last - now)
 -- What has left: looked for from the oldest on in steps that double, then by halves. For figures; a
 -- verdict does without.
 local since_base, left_units, left_entries = at - base, 0, 0
-if full and entries > 0 then
+if full and entries > 0 and oldest <= since_base then
   if newest <= since_base then
     left_units, left_entries = held, entries
   else
+    left_units, left_entries = (oldest_total - forgotten) % 4294967296, 1
     local high, step = entries - 1, 1
     while left_entries < high do
       local probe = left_entries + step - 1
@@ -87,24 +99,29 @@ elseif full then
   if held - left_units + cost > N then verdict = 1 end
 elseif held + cost > N then
   -- Admitted when the unit that must make room has left; then all of its entry has.
-  local index, over = 0, held + cost - N
+  local over, leaves, through = held + cost - N, oldest
   if over > 1 then
-    index = find(look, call, digits, unpack, key, near, near_from, first, slots, forgotten, entries,
-      over)
-  end
-  local leaves, through =
-    look(call, digits, unpack, key, near, near_from, first + index, slots, forgotten)
-  if leaves > since_base then
-    verdict = 1
+    left_entries = find(look, call, digits, unpack, key, near, near_from, first, slots, forgotten,
+      entries, over)
+    leaves, through = look(call, digits, unpack, key, near, near_from, first + left_entries, slots,
+      forgotten)
   else
-    left_entries, left_units = index + 1, through
+    through = (oldest_total - forgotten) % 4294967296
+  end
+  if leaves > since_base then
+    verdict, left_entries = 1, 0
+  else
+    left_entries, left_units = left_entries + 1, through
   end
 end
 
 -- @take
 if not full and left_entries < entries then
-  local leaves, through =
-    look(call, digits, unpack, key, near, near_from, first + left_entries, slots, forgotten)
+  local leaves, through = oldest, (oldest_total - forgotten) % 4294967296
+  if left_entries > 0 then
+    leaves, through =
+      look(call, digits, unpack, key, near, near_from, first + left_entries, slots, forgotten)
+  end
   if leaves <= since_base then left_entries, left_units = left_entries + 1, through end
 end
 local kept, leaves = entries - left_entries, at + tick - 1 - at % tick + W
@@ -131,7 +148,8 @@ if few or slots == 0 or older >= slots or newest >= 281474976710656 then
   whole = ''
   local slot, count = first + left_entries, older
   if slots == 0 and v then
-    whole = sub(v, 67 + 10 * slot, 66 + 10 * (slot + count))
+    local from = 67 + 10 * slot - near_from
+    whole = sub(near, from, from + 10 * count - 1)
     count = 0
   end
   while count > 0 do
@@ -202,7 +220,8 @@ if back > 0 then
   end
   local moved_up = table.concat(moves)
   if slots == 0 then
-    whole = moved_up .. sub(v, 67 + 10 * (first + index), 66 + 10 * (first + entries))
+    local from = 67 + 10 * (first + index) - near_from
+    whole = moved_up .. sub(near, from, from + 10 * (entries - index) - 1)
     first = 0
   else
     first = (first + index - kept) % slots

@@ -208,10 +208,12 @@ impl Maker {
             Step::Decide | Step::Ask => "moved",
             Step::Peek | Step::Settle | Step::Undo => "(moved and v)",
         };
+        let tells_all = self.id.step != Step::Decide && room.part("tell").is_empty();
+        let unchanged = if tells_all { "else\n  value = sub(v, 23)\n" } else { "" };
         let tell = if self.id.step == Step::Decide { "told = ''\n" } else { room.tell() };
         format!(
             "{change}local value, gone, told\n\
-             if takes or moved or not v then\n{}else\n  value = sub(v, 23)\nend\n\
+             if takes or moved or not v then\n{}{unchanged}end\n\
              if takes or {moved} then\n{}end\n{tell}",
             room.part("keep"),
             self.keep(room),
