@@ -1,7 +1,7 @@
 //! What is asked of the store: each algorithm, and the log at several lengths.
 
 use std::time::Duration;
-use tidegate::{Algorithm, Micros, Rule, Spec};
+use tidegate::{Algorithm, Layout, Micros, Rule, Spec};
 
 /// How deep a pipeline is.
 pub const DEPTHS: [usize; 2] = [1, 16];
@@ -78,14 +78,15 @@ impl Case {
         }
     }
 
-    /// The rule with this window.
+    /// The rule with this window; a log is kept in this layout.
     ///
     /// # Errors
     /// When no rule can be so.
-    pub fn rule(&self, window: Duration) -> Result<Rule, String> {
+    pub fn rule(&self, window: Duration, layout: Layout) -> Result<Rule, String> {
         let window = Micros::from_micros(u64::try_from(window.as_micros()).unwrap_or(u64::MAX));
-        let rule = Rule::new(Spec::new(self.algorithm, self.limit, window));
-        rule.map_err(|errors| format!("{}: {errors}", self.name()))
+        let mut spec = Spec::new(self.algorithm, self.limit, window);
+        spec.layout = Some(layout).filter(|_| self.algorithm == Algorithm::SlidingLog);
+        Rule::new(spec).map_err(|errors| format!("{}: {errors}", self.name()))
     }
 
     /// Units in a limiter whose memory is told: as many as a log may hold.
@@ -117,6 +118,6 @@ mod tests {
         let case = all().into_iter().find(|case| case.name() == "sliding_log N=1000 p1").unwrap();
         let window = case.window(32_000.0);
         assert_eq!(window, Duration::from_millis(400));
-        assert!(case.rule(window).is_ok());
+        assert!(case.rule(window, Layout::String).is_ok());
     }
 }

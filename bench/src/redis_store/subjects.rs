@@ -4,7 +4,7 @@ use super::cases::{Case, State};
 use crate::resp::{self, Connection};
 use std::time::Duration;
 use tidegate::script::{Answer, Call, Limiter, Reply, Step};
-use tidegate::{Algorithm, Rule};
+use tidegate::{Algorithm, Layout, Rule};
 
 /// Counts and says when to forget, which is the least that a limiter can do. Decides nothing.
 const INCRBY_PEXPIRE: &str = "\
@@ -30,6 +30,8 @@ pub enum Subject {
     Tidegate,
     /// The verdict alone, by the script that the engine sends where nobody asks for more.
     TidegateVerdict,
+    /// Verdict and figures of a log that is kept in a sorted set (`layout = "sorted_set"`).
+    TidegateSortedSet,
     /// `INCR`, without any script.
     Incr,
     /// A script of `INCRBY` and `PEXPIRE`.
@@ -45,6 +47,7 @@ impl Subject {
             Algorithm::SlidingLog => &[
                 Self::Tidegate,
                 Self::TidegateVerdict,
+                Self::TidegateSortedSet,
                 Self::Incr,
                 Self::IncrbyPexpire,
                 Self::SortedSet,
@@ -66,6 +69,7 @@ impl Subject {
         match self {
             Self::Tidegate => "tidegate",
             Self::TidegateVerdict => "tidegate, verdict",
+            Self::TidegateSortedSet => "tidegate, sorted_set",
             Self::Incr => "floor INCR",
             Self::IncrbyPexpire => "floor INCRBY+PEXPIRE",
             Self::SortedSet => "floor sorted-set log",
@@ -74,7 +78,7 @@ impl Subject {
 
     /// Whether the engine's own script answers.
     pub const fn is_ours(self) -> bool {
-        matches!(self, Self::Tidegate | Self::TidegateVerdict)
+        matches!(self, Self::Tidegate | Self::TidegateVerdict | Self::TidegateSortedSet)
     }
 
     /// Whether it depends on the limit: the other floors only count.
@@ -94,9 +98,11 @@ impl Subject {
 
     fn admits(self, reply: &Reply) -> bool {
         match (self, reply) {
-            (Self::Tidegate, Reply::Bytes(_)) => true,
-            (Self::Tidegate, Reply::Array(parts)) => parts.first() == Some(&Reply::Int(0)),
-            (Self::Tidegate, _) => false,
+            (Self::Tidegate | Self::TidegateSortedSet, reply) => match reply {
+                Reply::Bytes(_) => true,
+                Reply::Array(parts) => parts.first() == Some(&Reply::Int(0)),
+                _ => false,
+            },
             (Self::TidegateVerdict, reply) => matches!(reply, Reply::Int(0..)),
             (_, reply) => *reply != Reply::Int(0),
         }
@@ -126,9 +132,13 @@ impl Subject {
             Self::Incr => return Ok(resp::command(&[b"INCR", key.as_bytes()])),
             Self::IncrbyPexpire => (INCRBY_PEXPIRE, vec!["1", &millis]),
             Self::SortedSet => (SORTED_SET, vec![limit.as_str(), &micros, &millis]),
-            Self::Tidegate => return tidegate(key, &case.rule(window)?, Step::Ask, server),
-            Self::TidegateVerdict => {
-                return tidegate(key, &case.rule(window)?, Step::Decide, server);
+            Self::Tidegate | Self::TidegateVerdict | Self::TidegateSortedSet => {
+                let (step, layout) = match self {
+                    Self::TidegateVerdict => (Step::Decide, Layout::String),
+                    Self::TidegateSortedSet => (Step::Ask, Layout::SortedSet),
+                    _ => (Step::Ask, Layout::String),
+                };
+                return tidegate(key, &case.rule(window, layout)?, step, server);
             }
         };
         let sha1 = load(script, server)?;
