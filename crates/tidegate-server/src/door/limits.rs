@@ -9,6 +9,8 @@ pub(crate) struct Limits {
     pub(crate) connections: u32,
     /// How long a client may take to agree on encryption.
     pub(crate) handshake: Duration,
+    /// How long a client may leave what it is told where it is, and read none of it.
+    pub(crate) stalled: Duration,
     /// How long requests under way have once the process is asked to stop.
     pub(crate) drain: Duration,
 }
@@ -18,6 +20,7 @@ impl Default for Limits {
         Self {
             connections: 10_000,
             handshake: Duration::from_secs(10),
+            stalled: Duration::from_secs(30),
             drain: Duration::from_secs(8),
         }
     }

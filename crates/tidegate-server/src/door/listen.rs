@@ -8,6 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::socket::Socket;
 use super::{Door, Handler, Limits, Stream, Tls};
 use crate::stop::Stop;
 
@@ -91,6 +92,7 @@ fn only_theirs(error: &io::Error) -> bool {
 async fn one(stream: TcpStream, door: Door, handler: impl Handler, stop: Stop) {
     // Without this a small answer may wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
+    let stream = Socket::new(stream, door.limits.stalled);
     let stream = match door.tls {
         None => Some(Stream::Plain(stream)),
         Some(tls) => encrypted(stream, &tls, door.limits, stop.clone()).await,
@@ -102,7 +104,7 @@ async fn one(stream: TcpStream, door: Door, handler: impl Handler, stop: Stop) {
 
 /// The stream once both sides agree; nothing when they do not in time, or the process drains before: no
 /// request is under way yet.
-async fn encrypted(stream: TcpStream, tls: &Tls, limits: Limits, mut stop: Stop) -> Option<Stream> {
+async fn encrypted(stream: Socket, tls: &Tls, limits: Limits, mut stop: Stop) -> Option<Stream> {
     let agreed = tokio::select! {
         agreed = timeout(limits.handshake, tls.accept(stream)) => agreed,
         () = stop.draining() => return None,
@@ -145,6 +147,8 @@ mod tests {
         }
     }
 
+    const SHORT: Duration = Duration::from_millis(30);
+
     async fn door(limits: Limits) -> (SocketAddr, Trigger, JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
@@ -163,11 +167,34 @@ mod tests {
 
     #[tokio::test]
     async fn what_does_not_end_in_time_is_cut_and_counted() {
-        let limits = Limits { drain: Duration::from_millis(30), ..Limits::default() };
+        let limits = Limits { drain: SHORT, ..Limits::default() };
         let (at, stop, done) = door(limits).await;
         let _stays = served(at).await;
         stop.drain();
         assert_eq!(done.await.unwrap(), 1);
+    }
+
+    /// Tells its client more than any system keeps for it.
+    #[derive(Clone)]
+    struct Talks;
+
+    impl Handler for Talks {
+        async fn serve(self, mut stream: Stream, _: Stop) {
+            while stream.write_all(&[0; 64 << 10]).await.is_ok() {}
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_reads_does_not_keep_its_place() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let (_stop, stopping) = Stop::by_hand();
+        let limits = Limits { connections: 1, stalled: SHORT, ..Limits::default() };
+        let door = Door { limits, ..Door::default() };
+        tokio::spawn(serve(listener, door, Talks, stopping));
+        let _reads_nothing = TcpStream::connect(at).await.unwrap();
+        let mut next = TcpStream::connect(at).await.unwrap();
+        assert_eq!(next.read_u8().await.unwrap(), 0, "it has the place now");
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@
 mod limits;
 mod listen;
 mod secret;
+mod socket;
 mod stream;
 mod tls;
 

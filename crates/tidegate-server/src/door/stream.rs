@@ -5,14 +5,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
+
+use super::socket::Socket;
 
 /// Clear text, or TLS of which nothing more is seen.
 #[derive(Debug)]
 pub(crate) enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Plain(Socket),
+    Tls(Box<TlsStream<Socket>>),
 }
 
 /// Hands a call on to whichever it is.

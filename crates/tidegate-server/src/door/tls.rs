@@ -12,10 +12,10 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::Stream;
+use super::socket::Socket;
 
 /// Where certificates and keys are read from, all of them PEM.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Tls {
     }
 
     /// Agrees with a client. It takes as long as the client does: bound it.
-    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
+    pub(crate) async fn accept(&self, stream: Socket) -> io::Result<Stream> {
         Ok(Stream::Tls(Box::new(self.acceptor.accept(stream).await?)))
     }
 }

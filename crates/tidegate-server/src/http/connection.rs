@@ -236,6 +236,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
+        let limits = Limits { idle: SHORT, ..Limits::default() };
+        let site = testing::site(async |_| Response::new("a word".into()));
+        let server = testing::serve(site, limits).await;
+        let mut client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        client.initial_stream_window_size(0);
+        let stream = TokioIo::new(server.connect().await);
+        let (mut send, connection) = client.handshake(stream).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let asked = hyper::Request::get("http://a/").body(String::new()).unwrap();
+        let answer = send.send_request(asked).await.unwrap();
+        let _ = connection.await.unwrap();
+        assert!(send.is_closed(), "by the server");
+        assert!(http_body_util::BodyExt::collect(answer.into_body()).await.is_err());
+    }
+
+    #[tokio::test]
     async fn requests_that_are_not_let_in_do_not_keep_a_connection() {
         let refuses = testing::site(async |_| {
             let mut response = Response::default();
