@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::time::sleep;
+use tokio::time::{Instant, interval_at};
 
 use super::Limits;
 use super::inline::Inline;
@@ -53,8 +53,9 @@ impl Handler for Connections {
             }
         });
         let mut connection = pin!(self.builder().serve_connection(TokioIo::new(stream), service));
-        let mut first = pin!(sleep(self.limits.first_call));
-        let (mut draining, mut looked) = (false, false);
+        let first = Instant::now() + self.limits.first_call;
+        let mut look = interval_at(first, self.limits.idle);
+        let (mut draining, mut has_called, mut warned) = (false, false, false);
         let ended = loop {
             tokio::select! {
                 ended = connection.as_mut() => break ended,
@@ -62,10 +63,15 @@ impl Handler for Connections {
                     draining = true;
                     connection.as_mut().graceful_shutdown();
                 }
-                () = first.as_mut(), if !looked => {
-                    looked = true;
-                    if !called.load(Ordering::Relaxed) {
+                _ = look.tick() => {
+                    let idle = !called.swap(false, Ordering::Relaxed);
+                    if idle && (warned || !has_called) {
                         return;
+                    }
+                    has_called = true;
+                    if idle {
+                        warned = true;
+                        connection.as_mut().graceful_shutdown();
                     }
                 }
             }
@@ -83,35 +89,70 @@ mod tests {
     use crate::door::{self, Door, Secret};
     use crate::grpc::Choices;
     use crate::limiters::Limiters;
-    use http_body_util::Empty;
+    use http_body_util::{BodyExt, Full};
     use hyper::body::Bytes;
-    use hyper::client::conn::http2::handshake;
+    use hyper::client::conn::http2::{Builder as Client, SendRequest};
     use hyper_util::rt::TokioExecutor;
     use std::time::Duration;
     use tidegate::Policy;
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinHandle;
 
     #[tokio::test]
     async fn a_stranger_s_calls_do_not_keep_its_connection() {
         let limits = Limits { first_call: Duration::from_millis(100), ..Limits::default() };
+        let mut called = called(limits, Secret::parse("sesame").ok()).await;
+        let told = called.send.send_request(call(Bytes::new())).await.unwrap();
+        assert_eq!(told.headers()["grpc-status"], "16", "unauthenticated");
+        // Ends because the server ends it: `send` is still there.
+        let _ = called.connection.await.unwrap();
+        assert!(called.send.is_closed());
+    }
+
+    /// It has been let in, so nothing but its idling ends it: pings are answered all the while.
+    #[tokio::test]
+    async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
+        let short = Duration::from_millis(100);
+        let first_call = Duration::from_secs(2);
+        let limits = Limits { first_call, idle: short, ping: short / 4, ..Limits::default() };
+        let mut called = called(limits, None).await;
+        // The domain `edge`, and one descriptor: the user ada.
+        let asked = b"\0\0\0\0\x15\x0a\x04edge\x12\x0d\x0a\x0b\x0a\x04user\x12\x03ada";
+        let asked = Bytes::from_static(asked);
+        let told = called.send.send_request(call(asked)).await.unwrap();
+        assert_eq!(told.status(), 200);
+        let body = told.into_body();
+        let _ = called.connection.await.unwrap();
+        assert!(called.send.is_closed());
+        assert!(body.collect().await.is_err(), "it did not come");
+    }
+
+    struct Called {
+        send: SendRequest<Full<Bytes>>,
+        /// The client's side of it.
+        connection: JoinHandle<hyper::Result<()>>,
+        _stop: crate::stop::Trigger,
+    }
+
+    fn call(body: Bytes) -> Request<Full<Bytes>> {
+        let uri = "http://a/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+        let call = Request::post(uri).header("content-type", "application/grpc");
+        call.body(Full::new(body)).unwrap()
+    }
+
+    /// A connection of a client whose window has no room for any reply.
+    async fn called(limits: Limits, secret: Option<Secret>) -> Called {
         let limiters = Arc::new(Limiters::of(Policy::default()).unwrap());
-        let secret = Secret::parse("sesame").ok();
         let routes = Routes::new(limiters, Choices::default(), secret, limits);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let (_stop, stopping) = Stop::by_hand();
+        let (stop, stopping) = Stop::by_hand();
         let connections = Connections::new(Arc::new(routes), limits);
         tokio::spawn(door::serve(listener, Door::default(), connections, stopping));
         let stream = TokioIo::new(TcpStream::connect(at).await.unwrap());
-        let (mut send, connection) = handshake(TokioExecutor::new(), stream).await.unwrap();
-        let connection = tokio::spawn(connection);
-        let uri =
-            format!("http://{at}/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit");
-        let call = Request::post(uri).header("content-type", "application/grpc");
-        let told = send.send_request(call.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
-        assert_eq!(told.headers()["grpc-status"], "16", "unauthenticated");
-        // Ends because the server ends it: `send` is still there.
-        let _ = connection.await.unwrap();
-        assert!(send.is_closed());
+        let mut client = Client::new(TokioExecutor::new());
+        client.initial_stream_window_size(0);
+        let (send, connection) = client.handshake(stream).await.unwrap();
+        Called { send, connection: tokio::spawn(connection), _stop: stop }
     }
 }

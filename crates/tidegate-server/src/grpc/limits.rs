@@ -13,9 +13,12 @@ pub(super) struct Limits {
     pub(super) message_bytes: usize,
     /// How long a message may take to come.
     pub(super) message: Duration,
-    /// A connection that brought no call by one who may ask for so long since it began is cut. One that brought some is kept:
-    /// a proxy holds its connections, and would wait for a new one in its next call.
+    /// A connection that brought no call by one who may ask for so long since it began is cut.
     pub(super) first_call: Duration,
+    /// One that brought some, and then none for so long, is asked to leave, and after as long again without
+    /// one is cut: whoever reads no answer can bring no more calls in the end. It is long, for a proxy holds
+    /// its connections, and would wait for a new one in its next call.
+    pub(super) idle: Duration,
     /// How often a silent client is asked whether it is there.
     pub(super) ping: Duration,
     /// How long it may take to say so.
@@ -32,6 +35,7 @@ impl Default for Limits {
             message_bytes: 64 << 10,
             message: Duration::from_secs(5),
             first_call: Duration::from_secs(30),
+            idle: Duration::from_secs(600),
             ping: Duration::from_secs(30),
             pong: Duration::from_secs(10),
             probe: Duration::from_secs(1),

@@ -237,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
-        let limits = Limits { idle: SHORT, ..Limits::default() };
+        let limits = Limits { idle: Duration::from_secs(1), ..Limits::default() };
         let site = testing::site(async |_| Response::new("a word".into()));
         let server = testing::serve(site, limits).await;
         let mut client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
