@@ -2,14 +2,26 @@
 
 mod shared;
 
-use tidegate::{Answer, Gate, Policy, Request, SharedGate, StoreError, StoreEvent, StoreSettings};
+use std::future::pending;
+
+use tidegate::{
+    Answer, Gate, Micros, Policy, Request, SharedGate, StoreError, StoreEvent, StoreSettings,
+};
 
 use crate::cli::Failure;
+use crate::stop::Stop;
 pub(crate) use shared::Shared;
 
 /// All limiters of the policy in force.
 #[derive(Debug)]
-pub(crate) enum Limiters {
+pub(crate) struct Limiters {
+    place: Place,
+    /// When nobody may wait any longer; never without it.
+    stop: Option<Stop>,
+}
+
+#[derive(Debug)]
+enum Place {
     Here(Box<Gate>),
     Shared(Box<Shared>),
 }
@@ -21,69 +33,110 @@ impl Limiters {
     /// What can not be with a store.
     pub(crate) fn of(policy: Policy) -> Result<Self, Failure> {
         match policy.store().cloned() {
-            None => Ok(Self::Here(Box::new(Gate::new(policy)))),
-            Some(store) => shared(policy, store).map(Box::new).map(Self::Shared),
+            None => Ok(Self::here(Gate::new(policy))),
+            Some(store) => {
+                let place = Place::Shared(Box::new(shared(policy, store)?));
+                Ok(Self { place, stop: None })
+            }
+        }
+    }
+
+    /// Those of a gate in this process.
+    pub(crate) fn here(gate: Gate) -> Self {
+        Self { place: Place::Here(Box::new(gate)), stop: None }
+    }
+
+    /// The same, where nobody waits any longer once the process refuses that.
+    pub(crate) fn until(self, stop: Stop) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
+    /// Those in a store, if it is there that they live.
+    pub(crate) fn shared(&self) -> Option<&Shared> {
+        match &self.place {
+            Place::Here(_) => None,
+            Place::Shared(gate) => Some(gate),
+        }
+    }
+
+    /// Returns once nobody may wait any longer, for the process stops.
+    pub(crate) async fn closing(&self) {
+        match self.stop.clone() {
+            Some(mut stop) => stop.refusing().await,
+            None => pending().await,
         }
     }
 
     pub(crate) fn policy(&self) -> &Policy {
-        match self {
-            Self::Here(gate) => gate.policy(),
-            Self::Shared(gate) => gate.policy(),
+        match &self.place {
+            Place::Here(gate) => gate.policy(),
+            Place::Shared(gate) => gate.policy(),
         }
     }
 
     /// Ends when the first request can be decided as well as any; a store that is away is not waited for.
     pub(crate) async fn ready(&self) {
-        if let Self::Shared(gate) = self {
+        if let Place::Shared(gate) = &self.place {
             // What is wrong has been logged.
             let _ = gate.connected().await;
         }
     }
 
-    /// Decides and takes; a request that may wait does.
+    /// Decides and takes; a request that may wait does, and is told how it stands when it can wait no longer
+    /// because the process stops.
     pub(crate) async fn check(&self, request: &Request<'_>) -> Answer<'_> {
-        match self {
-            Self::Here(gate) => gate.check_in_turn(request).await,
-            Self::Shared(gate) => gate.check_in_turn(request).await,
+        if let Some(answer) = self.check_at_once(request) {
+            return answer;
+        }
+        tokio::select! {
+            biased;
+            answer = self.check_in_turn(request) => answer,
+            () = self.closing() => self.check_in_turn(&request.max_wait(Micros::ZERO)).await,
+        }
+    }
+
+    async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
+        match &self.place {
+            Place::Here(gate) => gate.check_in_turn(request).await,
+            Place::Shared(gate) => gate.check_in_turn(request).await,
         }
     }
 
     /// Decides and takes, where that takes no waiting: neither for a limiter nor for the store.
     #[inline]
     pub(crate) fn check_at_once(&self, request: &Request<'_>) -> Option<Answer<'_>> {
-        match self {
-            Self::Here(gate) => gate.check_unless_waiting(request),
-            Self::Shared(_) => None,
+        match &self.place {
+            Place::Here(gate) => gate.check_unless_waiting(request),
+            Place::Shared(_) => None,
         }
     }
 
     /// A look, where that takes no waiting.
     pub(crate) fn peek_at_once(&self, request: &Request<'_>) -> Option<Answer<'_>> {
-        match self {
-            Self::Here(gate) => Some(gate.peek(request)),
-            Self::Shared(_) => None,
+        match &self.place {
+            Place::Here(gate) => Some(gate.peek(request)),
+            Place::Shared(_) => None,
         }
     }
 
     pub(crate) async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
-        match self {
-            Self::Here(gate) => gate.peek(request),
-            Self::Shared(gate) => gate.peek(request).await,
+        match &self.place {
+            Place::Here(gate) => gate.peek(request),
+            Place::Shared(gate) => gate.peek(request).await,
         }
     }
 
     pub(crate) async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
-        match self {
-            Self::Here(gate) => Ok(gate.refund(request)),
-            Self::Shared(gate) => gate.refund(request).await,
+        match &self.place {
+            Place::Here(gate) => Ok(gate.refund(request)),
+            Place::Shared(gate) => gate.refund(request).await,
         }
     }
 
     pub(crate) async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
-        match self {
-            Self::Here(gate) => Ok(gate.reset(request)),
-            Self::Shared(gate) => gate.reset(request).await,
+        match &self.place {
+            Place::Here(gate) => Ok(gate.reset(request)),
+            Place::Shared(gate) => gate.reset(request).await,
         }
     }
 }
@@ -118,5 +171,42 @@ fn log(event: StoreEvent<'_>) {
         ),
         StoreEvent::Finding(finding) => tracing::warn!("{finding}"),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::{Descriptor, config};
+
+    const HOPELESS: &str = r#"
+        [[rule]]
+        name = "hopeless"
+        algorithm = "token_bucket"
+        limit = 1
+        window = "365d"
+        on_excess = { wait = "365d", max_waiters = 1 }
+    "#;
+
+    #[tokio::test]
+    async fn who_waits_when_the_process_ends_is_told_and_takes_nothing() {
+        let (stop, stopping) = Stop::by_hand();
+        let limiters = Limiters::of(config::parse("test", HOPELESS).unwrap()).unwrap();
+        let limiters = limiters.until(stopping);
+        let descriptors = [Descriptor::new(&[])];
+        let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
+        assert!(limiters.check(&request).await.is_allowed());
+        let ends = async {
+            stop.drain();
+            tokio::task::yield_now().await;
+            stop.refuse();
+        };
+        let (told, ()) = tokio::join!(limiters.check(&request), ends);
+        assert!(!told.is_allowed());
+        let waits = told.retry_after().unwrap();
+        assert!(waits > Micros::from_secs(86_400), "{waits}");
+        assert!(!limiters.check(&request).await.is_allowed(), "nobody waits from then on");
+        limiters.refund(&request).await.unwrap();
+        assert!(limiters.check(&request).await.is_allowed(), "its place in the line is free");
     }
 }

@@ -1,6 +1,9 @@
-//! When the process is asked to stop: first to drain, and if asked again, at once.
+//! When the process is asked to stop: first to drain, then to let nobody wait, and if asked again, at once.
+
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::cli::Failure;
 
@@ -8,6 +11,7 @@ use crate::cli::Failure;
 enum Phase {
     Running,
     Draining,
+    Refusing,
     Ending,
 }
 
@@ -17,19 +21,25 @@ pub(crate) struct Stop(watch::Receiver<Phase>);
 
 impl Stop {
     /// Listens for SIGTERM and SIGINT (where there are no such signals, for Ctrl-C). Call it inside
-    /// the runtime.
+    /// the runtime. Those who wait for a limiter may go on for so long as `patience` once it drains.
     ///
     /// # Errors
     /// When the system does not let the process listen.
-    pub(crate) fn on_signals() -> Result<Self, Failure> {
+    pub(crate) fn on_signals(patience: Duration) -> Result<Self, Failure> {
         let mut signals = signals::Signals::listen()
             .map_err(|error| Failure::new(format!("can not listen for signals: {error}")))?;
         let (phase, seen) = watch::channel(Phase::Running);
         tokio::spawn(async move {
-            for next in [Phase::Draining, Phase::Ending] {
-                signals.next().await;
-                let _ = phase.send(next);
+            signals.next().await;
+            let _ = phase.send(Phase::Draining);
+            tokio::select! {
+                () = signals.next() => {}
+                () = sleep(patience) => {
+                    let _ = phase.send(Phase::Refusing);
+                    signals.next().await;
+                }
             }
+            let _ = phase.send(Phase::Ending);
         });
         Ok(Self(seen))
     }
@@ -37,6 +47,11 @@ impl Stop {
     /// Returns once the process drains; at once from then on.
     pub(crate) async fn draining(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Draining).await;
+    }
+
+    /// Returns once nobody may wait any longer: there is just time to tell them.
+    pub(crate) async fn refusing(&mut self) {
+        let _ = self.0.wait_for(|phase| *phase >= Phase::Refusing).await;
     }
 
     /// Returns once the process was asked a second time.
@@ -60,6 +75,10 @@ pub(crate) struct Trigger(watch::Sender<Phase>);
 impl Trigger {
     pub(crate) fn drain(&self) {
         self.0.send_replace(Phase::Draining);
+    }
+
+    pub(crate) fn refuse(&self) {
+        self.0.send_replace(Phase::Refusing);
     }
 }
 

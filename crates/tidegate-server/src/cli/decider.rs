@@ -1,5 +1,7 @@
 //! What decides a replay: limiters in this process, or in a store.
 
+use std::time::Duration;
+
 use tidegate::{
     Answer, Descriptor, Micros, Policy, Request, SharedReplay, StoreError, StoreUrl, Timestamp,
 };
@@ -44,7 +46,7 @@ impl Decider {
                 .map_err(|error| Failure::configuration(format!("tidegate: {error}")))?;
             let found = replay.gate().connected().await;
             found.map_err(|error| Failure::new(format!("--store {url}: {error}")))?;
-            Ok::<_, Failure>((replay, Stop::on_signals()?))
+            Ok::<_, Failure>((replay, Stop::on_signals(Duration::ZERO)?))
         })?;
         Ok(Self::Store(Box::new(InStore { replay, runtime, stop })))
     }

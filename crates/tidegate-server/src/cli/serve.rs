@@ -121,13 +121,13 @@ fn runtime() -> Result<Runtime, Failure> {
 async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     check_apart(args)?;
     let doors = args.guard.doors()?;
-    let stop = Stop::on_signals()?;
+    let stop = Stop::on_signals(doors.public.limits.patience())?;
     handles::raise(connections(&doors));
     let (public, public_at) = bind(args.http, "--http").await?;
     let (grpc, grpc_at) = bind(args.grpc, "--grpc").await?;
     let (resp, resp_at) = bind(args.resp, "--resp").await?;
     let (admin, admin_at) = bind(args.admin, "--admin").await?;
-    let limiters = Limiters::of(policy)?;
+    let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
     let policy = limiters.policy();
     let banner = Banner {

@@ -15,6 +15,14 @@ pub(crate) struct Limits {
     pub(crate) drain: Duration,
 }
 
+impl Limits {
+    /// How much of [`Self::drain`] those who wait for a limiter may go on waiting: what is left of it is
+    /// there to tell them.
+    pub(crate) fn patience(&self) -> Duration {
+        self.drain - self.drain / 8
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

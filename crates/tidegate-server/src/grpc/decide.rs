@@ -26,7 +26,8 @@ impl Decider {
     ///
     /// # Errors
     /// INVALID_ARGUMENT, for what asks nothing or is no message; UNAVAILABLE, where the store is away and
-    /// nothing but a refund was asked for, or a rule is closed and that is to be told as an error.
+    /// nothing but a refund was asked for, or a rule is closed and that is to be told as an error; and where
+    /// the process stops before a request that was admitted may go on.
     pub(super) async fn answer(&self, message: Bytes) -> Result<Bytes, Status> {
         let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
         let message = RateLimitRequest::decode(message).map_err(broken)?;
@@ -38,7 +39,10 @@ impl Decider {
         }
         // The protocol knows no delay that the proxy could keep.
         if !answer.delay().is_zero() {
-            sleep(Duration::from_micros(answer.delay().as_micros())).await;
+            tokio::select! {
+                () = sleep(Duration::from_micros(answer.delay().as_micros())) => {}
+                () = self.limiters.closing() => return Err(stops()),
+            }
         }
         Ok(self.told(&answer, &question))
     }
@@ -71,6 +75,10 @@ impl Decider {
         };
         response::bytes(&response, &status::of(answer, &question.charges))
     }
+}
+
+fn stops() -> Status {
+    Status::unavailable("the server stops before it is the turn of this request")
 }
 
 fn away() -> Status {

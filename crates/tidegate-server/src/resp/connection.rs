@@ -19,7 +19,6 @@ use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::shared::Shared;
 use super::wire::Wire;
-use crate::limiters::Limiters;
 use crate::stop::Stop;
 
 /// Serves a connection to its end.
@@ -127,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Whether a command behind so many that wait is looked at: the store answers many at a time, while a
     /// limiter in process is asked in order.
     fn goes_on(&self, waiting: usize) -> bool {
-        matches!(*self.session.shared.limiters, Limiters::Shared(_)) && waiting < AT_ONCE
+        self.session.shared.limiters.shared().is_some() && waiting < AT_ONCE
     }
 
     /// Answers one command; `None` where there is no whole one.

@@ -61,7 +61,7 @@ pub(super) fn shared(limits: Limits, secret: Option<Secret>, throttles: bool) ->
     };
     let policy = config::parse("test", RULES).unwrap();
     let gate = Gate::new(policy).with_observer(Arc::new(panics));
-    let limiters = Arc::new(Limiters::Here(Box::new(gate)));
+    let limiters = Arc::new(Limiters::here(gate));
     Arc::new(Shared::new(limiters, secret, throttles, limits).unwrap())
 }
 

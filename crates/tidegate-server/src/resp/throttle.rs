@@ -29,15 +29,15 @@ impl Throttle {
     /// # Errors
     /// None: the plan of keys that bring none, which are never asked, is sound.
     pub(super) fn beside(limiters: &Limiters) -> Result<Self, RuleErrors> {
-        match limiters {
-            Limiters::Here(_) => {
+        match limiters.shared() {
+            None => {
                 let usual = Spec::new(Algorithm::TokenBucket, 1, Micros::from_secs(1));
                 // Refused and not shared: each call has figures of its own, and one limiter under others
                 // would hold nobody to them.
                 let limiter = PlannedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
                 Ok(Self::Here(Box::new(limiter)))
             }
-            Limiters::Shared(_) => Ok(Self::InStore),
+            Some(_) => Ok(Self::InStore),
         }
     }
 }
@@ -75,7 +75,7 @@ pub(super) async fn later(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_
 }
 
 async fn in_store(shared: &Shared, args: &Args<'_>) -> Result<Decision, String> {
-    let Limiters::Shared(gate) = &*shared.limiters else { return Err(SWITCHED_OFF.to_owned()) };
+    let Some(gate) = shared.limiters.shared() else { return Err(SWITCHED_OFF.to_owned()) };
     let call = Call::read(args)?;
     let rule = call.figures.rule()?;
     let decided = gate.check_under(NAMESPACE, call.key, &rule, call.cost).await;
