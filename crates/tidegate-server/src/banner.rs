@@ -14,10 +14,11 @@ use crate::sample::Sample;
 
 /// All that the text tells.
 pub(crate) struct Banner<'a> {
-    pub(crate) public: SocketAddr,
-    pub(crate) grpc: SocketAddr,
-    pub(crate) resp: SocketAddr,
-    pub(crate) admin: SocketAddr,
+    /// Where each door is; nowhere, if it is off.
+    pub(crate) public: Option<SocketAddr>,
+    pub(crate) grpc: Option<SocketAddr>,
+    pub(crate) resp: Option<SocketAddr>,
+    pub(crate) admin: Option<SocketAddr>,
     /// How clients get in.
     pub(crate) door: &'a Door,
     /// Where the token is written, if it is in a file.
@@ -40,22 +41,25 @@ impl fmt::Display for Banner<'_> {
         }
         writeln!(f)?;
         let scheme = self.scheme();
-        writeln!(f, "  http   {scheme}://{}  POST /v1/check /v1/peek, GET /healthz", self.public)?;
         let resp = if self.door.tls.is_some() { "rediss" } else { "redis" };
         let throttle = if self.throttles { " CL.THROTTLE" } else { "" };
-        writeln!(f, "  resp   {resp}://{}  TG.CHECK TG.PEEK{throttle}", self.resp)?;
-        writeln!(
-            f,
-            "  grpc   {scheme}://{}  Envoy's rate limit service, health, reflection",
-            self.grpc
-        )?;
-        writeln!(
-            f,
-            "  admin  {scheme}://{}  POST /v1/reset /v1/refund, GET /v1/rules /healthz",
-            self.admin
-        )?;
+        let commands = format!("TG.CHECK TG.PEEK{throttle}");
+        for (name, scheme, at, told) in [
+            ("http ", scheme, self.public, "POST /v1/check /v1/peek, GET /healthz"),
+            ("resp ", resp, self.resp, commands.as_str()),
+            ("grpc ", scheme, self.grpc, "Envoy's rate limit service, health, reflection"),
+            ("admin", scheme, self.admin, "POST /v1/reset /v1/refund, GET /v1/rules /healthz"),
+        ] {
+            match at {
+                Some(at) => writeln!(f, "  {name}  {scheme}://{at}  {told}")?,
+                None => writeln!(f, "  {name}  off")?,
+            }
+        }
         writeln!(f, "\n{}\n", table::of(self.policy))?;
-        writeln!(f, "Try it:\n  {}", self.curl(&Sample::of(self.policy)))
+        match self.public {
+            Some(at) => writeln!(f, "Try it:\n  {}", self.curl(at, &Sample::of(self.policy))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -66,8 +70,8 @@ impl Banner<'_> {
 
     /// A line for a shell that asks the server for a decision; the token is left to the shell.
     /// The server's own certificate is trusted, for its authority need not be known here.
-    fn curl(&self, sample: &Sample) -> String {
-        let (scheme, at, body) = (self.scheme(), reachable(self.public), quoted(&sample.body()));
+    fn curl(&self, at: SocketAddr, sample: &Sample) -> String {
+        let (scheme, at, body) = (self.scheme(), reachable(at), quoted(&sample.body()));
         let (trust, token) = (self.trust(), self.token());
         format!(
             "curl -i {scheme}://{at}/v1/check{trust}{token} -H 'content-type: application/json' -d {body}"

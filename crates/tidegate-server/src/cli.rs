@@ -3,12 +3,14 @@
 //! A subcommand is one file with `Args` and `run`, and one line in [`Command`] and in [`run`].
 
 mod address;
+mod bounds;
 mod check;
 mod compare;
 mod decider;
 mod failure;
 mod guard;
 mod lab;
+mod listeners;
 mod replay;
 mod serve;
 

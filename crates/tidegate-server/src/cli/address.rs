@@ -5,16 +5,28 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+/// Where a door is, if it is not off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    At(SocketAddr),
+    Off,
+}
+
 /// The port of the examples where none was given.
 const USUAL_PORT: u16 = 8080;
 
+/// The address, or `off`; else what is wrong with it.
+pub(super) fn or_off(text: &str) -> Result<Where, String> {
+    if text == "off" { Ok(Where::Off) } else { parse(text).map(Where::At) }
+}
+
 /// The address, or what is wrong with it, what was expected, and an example with the port that was meant.
-pub(super) fn parse(text: &str) -> Result<SocketAddr, String> {
+fn parse(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         let port = port_of(text).unwrap_or(USUAL_PORT);
         format!(
             "{}: expected an IP address and a port, such as 127.0.0.1:{port} or [::1]:{port} (this \
-             machine only) or 0.0.0.0:{port} (every network); port 0 takes any free one",
+             machine only) or 0.0.0.0:{port} (every network); port 0 takes any free one, and `off` none at all",
             mistake(text)
         )
     })
@@ -63,6 +75,13 @@ mod tests {
         for text in ["127.0.0.1:8080", "0.0.0.0:0", "[::1]:65535", "[::]:80"] {
             assert_eq!(parse(text).map(|at| at.to_string()).as_deref(), Ok(text));
         }
+    }
+
+    #[test]
+    fn a_door_may_be_off() {
+        assert_eq!(or_off("off"), Ok(Where::Off));
+        assert_eq!(or_off("[::1]:80"), Ok(Where::At("[::1]:80".parse().unwrap())));
+        assert!(or_off("of").unwrap_err().contains("`off`"));
     }
 
     #[test]

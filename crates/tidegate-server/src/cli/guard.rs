@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::Failure;
-use crate::door::{Door, Secret, Tls, TlsFiles};
+use crate::door::{Door, Limits, Secret, Tls, TlsFiles};
 
 const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
@@ -59,15 +59,15 @@ pub(super) struct Doors {
 }
 
 impl Args {
-    /// Reads the files.
+    /// Reads the files; every door has these bounds.
     ///
     /// # Errors
     /// What is wrong with one of them.
-    pub(super) fn doors(&self) -> Result<Doors, Failure> {
+    pub(super) fn doors(&self, limits: Limits) -> Result<Doors, Failure> {
         let tls = self.tls()?;
         let secret = secret(self.token_file.as_deref(), "--token-file", TOKEN)?;
         let admin = secret_of_admin(self)?.or_else(|| secret.clone());
-        let door = |secret| Door { tls: tls.clone(), secret, ..Door::default() };
+        let door = |secret| Door { tls: tls.clone(), secret, limits };
         Ok(Doors { public: door(secret), admin: door(admin) })
     }
 

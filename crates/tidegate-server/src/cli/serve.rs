@@ -1,17 +1,17 @@
 //! `tidegate serve`: decide over the network until asked to stop.
 
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use futures_util::future::OptionFuture;
 use tidegate::{Policy, StoreUrl};
-use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-use super::guard;
-use super::{Failure, address};
+use super::address::{self, Where};
+use super::listeners::{self, Listener, bind};
+use super::{Failure, bounds, guard};
 use crate::banner::Banner;
 use crate::door::Door;
 use crate::grpc::{Choices, Family, Unavailable};
@@ -29,6 +29,8 @@ Examples:
   tidegate serve --tls-cert cert.pem --tls-key key.pem --token-file tokens
   tidegate serve --http 127.0.0.1:0 --grpc 127.0.0.1:0 --resp 127.0.0.1:0 --admin 127.0.0.1:0
                                            any free ports; they are printed
+  tidegate serve --config rules.toml --grpc off --resp off
+                                           over HTTP alone
 
 Without a token the admin listener asks for no password: keep it where only operators reach it.
 SIGTERM and SIGINT let requests that are under way finish; a second one does not.";
@@ -46,13 +48,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL")]
     store: Option<StoreUrl>,
 
-    /// Where checks are answered (IP:PORT; port 0 takes any free one)
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address::parse)]
-    http: SocketAddr,
+    /// Where checks are answered (IP:PORT; port 0 takes any free one), or `off`
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = address::or_off)]
+    http: Where,
 
-    /// Where Envoy's rate limit service is answered, gRPC (IP:PORT)
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = address::parse)]
-    grpc: SocketAddr,
+    /// Where Envoy's rate limit service is answered, gRPC (IP:PORT), or `off`
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = address::or_off)]
+    grpc: Where,
 
     /// Header fields that the proxy is to add to responses, besides those it makes itself
     #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
@@ -62,17 +64,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ANSWER", default_value = "over-limit")]
     grpc_unavailable: Unavailable,
 
-    /// Where Redis clients ask, RESP2 and RESP3 (IP:PORT)
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6380", value_parser = address::parse)]
-    resp: SocketAddr,
+    /// Where Redis clients ask, RESP2 and RESP3 (IP:PORT), or `off`
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6380", value_parser = address::or_off)]
+    resp: Where,
 
     /// Refuse CL.THROTTLE, whose limits the calls carry: only the rules decide
     #[arg(long)]
     no_cl_throttle: bool,
 
-    /// Where operators reset, refund and look at the rules (IP:PORT)
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = address::parse)]
-    admin: SocketAddr,
+    /// Where operators reset, refund and look at the rules (IP:PORT), or `off`
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = address::or_off)]
+    admin: Where,
 
     /// How log lines, on standard error, are written
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -81,6 +83,9 @@ pub(crate) struct Args {
     /// The least weighty event that is logged
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: Level,
+
+    #[command(flatten)]
+    bounds: bounds::Args,
 
     #[command(flatten)]
     guard: guard::Args,
@@ -118,23 +123,78 @@ fn runtime() -> Result<Runtime, Failure> {
     built.map_err(|error| Failure::new(format!("can not start the runtime: {error}")))
 }
 
+/// The doors that are open.
+struct Open {
+    http: Option<Listener>,
+    grpc: Option<Listener>,
+    resp: Option<Listener>,
+    admin: Option<Listener>,
+}
+
+impl Open {
+    async fn of(args: &Args) -> Result<Self, Failure> {
+        Ok(Self {
+            http: bind(args.http, "--http").await?,
+            grpc: bind(args.grpc, "--grpc").await?,
+            resp: bind(args.resp, "--resp").await?,
+            admin: bind(args.admin, "--admin").await?,
+        })
+    }
+
+    /// Most connections that all of them hold open together.
+    fn connections(&self, doors: &guard::Doors) -> u64 {
+        let clients =
+            [&self.http, &self.grpc, &self.resp].into_iter().flatten().map(|_| &doors.public);
+        let all = clients.chain(self.admin.as_ref().map(|_| &doors.admin));
+        all.map(|door| u64::from(door.limits.connections)).sum()
+    }
+
+    /// Says where whoever reaches a door is answered.
+    fn warn(&self, doors: &guard::Doors) {
+        let clients = [("--http", &self.http), ("--grpc", &self.grpc), ("--resp", &self.resp)];
+        for (option, listener) in clients {
+            if let Some(listener) = listener {
+                guard::warn_if_open(option, listener.at, &doors.public);
+            }
+        }
+        if let Some(admin) = &self.admin {
+            guard::warn_if_admin_open(admin.at, &doors.admin);
+        }
+    }
+}
+
 async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
-    check_apart(args)?;
-    let doors = args.guard.doors()?;
+    listeners::check([
+        ("--http", args.http),
+        ("--grpc", args.grpc),
+        ("--resp", args.resp),
+        ("--admin", args.admin),
+    ])?;
+    let doors = args.guard.doors(args.bounds.limits())?;
     let stop = Stop::on_signals(doors.public.limits.patience())?;
-    handles::raise(connections(&doors));
-    let (public, public_at) = bind(args.http, "--http").await?;
-    let (grpc, grpc_at) = bind(args.grpc, "--grpc").await?;
-    let (resp, resp_at) = bind(args.resp, "--resp").await?;
-    let (admin, admin_at) = bind(args.admin, "--admin").await?;
+    let open = Open::of(args).await?;
+    handles::raise(open.connections(&doors));
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
-    let policy = limiters.policy();
+    announce(args, &open, &doors, limiters.policy())?;
+    let cut = answer(args, open, doors, Arc::new(limiters), stop).await?;
+    tracing::info!(connections_cut = cut, "stopped");
+    Ok(())
+}
+
+/// Prints what is served where, and logs it.
+fn announce(
+    args: &Args,
+    open: &Open,
+    doors: &guard::Doors,
+    policy: &Policy,
+) -> Result<(), Failure> {
+    let at = |listener: &Option<Listener>| listener.as_ref().map(|listener| listener.at);
     let banner = Banner {
-        public: public_at,
-        grpc: grpc_at,
-        resp: resp_at,
-        admin: admin_at,
+        public: at(&open.http),
+        grpc: at(&open.grpc),
+        resp: at(&open.resp),
+        admin: at(&open.admin),
         door: &doors.public,
         token_file: args.guard.token_file(),
         certificate: args.guard.certificate(),
@@ -143,116 +203,43 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
         policy,
     };
     stdout::print(&banner.to_string())?;
-    let rules = policy.rules().len();
-    tracing::info!(http = %public_at, grpc = %grpc_at, resp = %resp_at, admin = %admin_at, rules, "started");
-    guard::warn_if_open("--http", public_at, &doors.public);
-    guard::warn_if_open("--grpc", grpc_at, &doors.public);
-    guard::warn_if_open("--resp", resp_at, &doors.public);
-    guard::warn_if_admin_open(admin_at, &doors.admin);
+    let told = |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| at.to_string());
+    let (http, grpc) = (told(banner.public), told(banner.grpc));
+    let (resp, admin) = (told(banner.resp), told(banner.admin));
+    tracing::info!(http, grpc, resp, admin, rules = policy.rules().len(), "started");
+    open.warn(doors);
+    Ok(())
+}
 
-    let limiters = Arc::new(limiters);
+/// Answers at every open door until `stop`; how many connections had to be cut in the end.
+async fn answer(
+    args: &Args,
+    open: Open,
+    doors: guard::Doors,
+    limiters: Arc<Limiters>,
+    stop: Stop,
+) -> Result<usize, Failure> {
     let service = http::Service::new(Arc::clone(&limiters), Limits::default());
     let resp_service = args.resp_service(Arc::clone(&limiters), &doors.public)?;
-    let (public, grpc, resp, admin) = tokio::join!(
-        service.serve_public(public, doors.public.clone(), stop.clone()),
-        grpc::serve(grpc, doors.public.clone(), limiters, args.choices(), stop.clone()),
-        resp_service.serve(resp, doors.public, stop.clone()),
-        service.serve_admin(admin, doors.admin, stop),
+    let public = &doors.public;
+    let http = open.http.map(|on| service.serve_public(on.tcp, public.clone(), stop.clone()));
+    let grpc = open.grpc.map(|on| {
+        grpc::serve(on.tcp, public.clone(), Arc::clone(&limiters), args.choices(), stop.clone())
+    });
+    let resp = open.resp.map(|on| resp_service.serve(on.tcp, public.clone(), stop.clone()));
+    let admin = open.admin.map(|on| service.serve_admin(on.tcp, doors.admin.clone(), stop.clone()));
+    let (http, grpc, resp, admin) = tokio::join!(
+        OptionFuture::from(http),
+        OptionFuture::from(grpc),
+        OptionFuture::from(resp),
+        OptionFuture::from(admin),
     );
-    tracing::info!(connections_cut = public + grpc + resp + admin, "stopped");
-    Ok(())
-}
-
-/// Most that all four doors hold open together.
-fn connections(doors: &guard::Doors) -> u64 {
-    3 * u64::from(doors.public.limits.connections) + u64::from(doors.admin.limits.connections)
-}
-
-/// Takes an address; answers the real one too, for port 0 is any free port.
-async fn bind(at: SocketAddr, option: &str) -> Result<(TcpListener, SocketAddr), Failure> {
-    let failed = |error: std::io::Error| {
-        let hint = hint(error.kind(), at, option);
-        Failure::new(format!("can not listen on {at} ({option}): {error}{hint}"))
-    };
-    let listener = TcpListener::bind(at).await.map_err(failed)?;
-    let real = listener.local_addr().map_err(failed)?;
-    Ok((listener, real))
-}
-
-/// What to do about an address that can not be had.
-fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
-    let (ip, port) = (at.ip(), at.port());
-    match kind {
-        ErrorKind::AddrInUse => format!(
-            "; stop what uses it, or choose another address with {option}, such as {option} {} \
-             for any free port",
-            SocketAddr::new(ip, 0)
-        ),
-        ErrorKind::AddrNotAvailable => format!(
-            "; this machine has no address {ip}: choose another with {option}, such as {option} \
-             127.0.0.1:{port}"
-        ),
-        ErrorKind::PermissionDenied => format!(
-            "; low ports are for the privileged: choose another address with {option}, such as \
-             {option} {}",
-            SocketAddr::new(ip, usual_port(option))
-        ),
-        _ => String::new(),
-    }
-}
-
-/// The port of a door where none is asked for.
-fn usual_port(option: &str) -> u16 {
-    match option {
-        "--grpc" => 8081,
-        "--resp" => 6380,
-        "--admin" => 9090,
-        _ => 8080,
-    }
-}
-
-/// Two listeners can not share a port, unless it is any free one.
-fn check_apart(args: &Args) -> Result<(), Failure> {
-    let all = [
-        ("--http", args.http),
-        ("--grpc", args.grpc),
-        ("--resp", args.resp),
-        ("--admin", args.admin),
-    ];
-    for (number, (option, at)) in all.iter().enumerate().filter(|(_, (_, at))| at.port() != 0) {
-        if let Some((earlier, _)) = all.iter().take(number).find(|(_, other)| other == at) {
-            let free = SocketAddr::new(at.ip(), 0);
-            return Err(Failure::configuration(format!(
-                "tidegate: {earlier} and {option} are both {at}: give one of them another port, such as \
-                 {option} {free}"
-            )));
-        }
-    }
-    Ok(())
+    Ok([http, grpc, resp, admin].into_iter().flatten().sum())
 }
 
 impl Args {
     fn choices(&self) -> Choices {
         let fields = self.grpc_headers.iter().copied().collect();
         Choices { fields, unavailable: self.grpc_unavailable }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_that_can_not_be_had_is_told_with_the_option_to_change() {
-        let at: SocketAddr = "[::1]:80".parse().unwrap();
-        for (kind, example) in [
-            (ErrorKind::AddrInUse, "such as --admin [::1]:0"),
-            (ErrorKind::AddrNotAvailable, "such as --admin 127.0.0.1:80"),
-            (ErrorKind::PermissionDenied, "such as --admin [::1]:9090"),
-        ] {
-            let said = hint(kind, at, "--admin");
-            assert!(said.contains("choose another"), "{said}");
-            assert!(said.contains(example), "{said}");
-        }
     }
 }

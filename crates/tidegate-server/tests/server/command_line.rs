@@ -113,6 +113,49 @@ fn two_listeners_on_one_port_are_told_which_option_to_change() {
     }
 }
 
+#[tokio::test]
+async fn a_door_that_is_off_is_not_there_and_the_others_answer() {
+    let args =
+        ["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"];
+    let mut child = Command::new(BINARY);
+    let child = child.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let printed: Vec<_> =
+        lines.by_ref().map(Result::unwrap).take_while(|l| !l.contains("curl")).collect();
+    for off in ["  grpc   off", "  resp   off", "  admin  off"] {
+        assert!(printed.iter().any(|line| line == off), "{off}: {printed:?}");
+    }
+    let http = printed.iter().find(|line| line.starts_with("  http ")).unwrap();
+    let url = http.split_whitespace().nth(1).unwrap();
+    let at = url.strip_prefix("http://").unwrap().parse().unwrap();
+    assert_eq!(Client::new(at).get("/healthz").await.status, 200);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_server_that_nobody_could_ask_is_not_begun() {
+    let output = run(&["serve", "--http", "off", "--grpc", "off", "--resp", "off"]);
+    assert_eq!((code(&output), text(&output.stdout)), (Some(2), String::new()));
+    assert!(text(&output.stderr).contains("leave one of them on"));
+}
+
+#[test]
+fn a_bound_that_can_not_be_is_told_with_those_that_can() {
+    for (option, wrong, expected) in [
+        ("--max-connections", "0", "1..=1000000"),
+        ("--max-connections", "many", "invalid"),
+        ("--drain", "1h", "from 100ms to 600s"),
+        ("--drain", "8", "expected"),
+    ] {
+        let output = run(&["serve", option, wrong]);
+        assert_eq!((code(&output), text(&output.stdout)), (Some(2), String::new()));
+        let said = text(&output.stderr);
+        assert!(said.contains(option) && said.contains(expected), "{said}");
+    }
+}
+
 #[test]
 fn an_address_of_another_machine_is_told_with_its_option() {
     // An address for documentation only, which no machine has.

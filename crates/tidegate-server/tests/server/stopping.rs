@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use crate::client::Client;
 use crate::process::Server;
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
@@ -63,4 +64,48 @@ fn a_second_signal_does_not_wait() {
     let (code, log) = server.end();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("stopped connections_cut=1"), "{log}");
+}
+
+/// One unit, and whoever comes after it waits for a year.
+const HOPELESS: &str = r#"
+[[rule]]
+name = "hopeless"
+key = ["key"]
+algorithm = "token_bucket"
+limit = 1
+window = "365d"
+on_excess = { wait = "365d", max_waiters = 100 }
+"#;
+
+/// A command that waits: the one before it is answered.
+fn waits_behind_a_ping(server: &Server) -> TcpStream {
+    let mut stream = TcpStream::connect(server.resp).unwrap();
+    stream.write_all(b"PING\r\nTG.CHECK default key a\r\nPING\r\n").unwrap();
+    let mut pong = [0; 7];
+    stream.read_exact(&mut pong).unwrap();
+    stream
+}
+
+/// All that comes until the server closes.
+fn rest(mut stream: TcpStream) -> String {
+    let mut came = String::new();
+    stream.read_to_string(&mut came).unwrap();
+    came
+}
+
+#[tokio::test]
+async fn who_waits_in_vain_is_refused_and_not_dropped_mute() {
+    let server = Server::with_rules_and(HOPELESS, &["--drain", "2s"]);
+    assert_eq!(Client::new(server.http).check(BODY).await.status, 200);
+    let (mut http, resp) = (under_way(&server), waits_behind_a_ping(&server));
+    server.signal("TERM");
+    http.write_all(BODY.as_bytes()).unwrap();
+    let (http, resp) = (rest(http), rest(resp));
+    assert!(http.starts_with("HTTP/1.1 429"), "{http}");
+    assert!(http.contains("retry-after:"), "{http}");
+    let told: Vec<_> = resp.lines().collect();
+    assert_eq!((told[2], told[3], *told.last().unwrap()), ("allowed", ":0", "+PONG"), "{resp}");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("stopped connections_cut=0"), "{log}");
 }

@@ -1,0 +1,56 @@
+//! How much the doors bear, and how long they take to close, by flags.
+
+use std::time::Duration;
+
+use tidegate::config::parse_duration;
+
+use crate::door::Limits;
+
+/// The shortest and the longest time to close the doors.
+const DRAIN: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(600);
+
+/// What `serve` takes.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Bounds")]
+#[group(skip)]
+pub(super) struct Args {
+    /// Connections that each door holds open at once, 1 to 1000000; more wait in the queue of the system
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_connections: u32,
+
+    /// How long requests under way have once the process is asked to stop, "100ms" to "10m"; those that still wait
+    /// for a limiter near its end are told that they may not go on
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = drain)]
+    drain: Duration,
+}
+
+impl Args {
+    /// The bounds of each door.
+    pub(super) fn limits(&self) -> Limits {
+        Limits { connections: self.max_connections, drain: self.drain, ..Limits::default() }
+    }
+}
+
+fn drain(text: &str) -> Result<Duration, String> {
+    let drain = parse_duration(text).map_err(|error| error.to_string())?;
+    let drain = Duration::from_micros(drain.as_micros());
+    if DRAIN.contains(&drain) {
+        return Ok(drain);
+    }
+    Err(format!("expected a time from {:?} to {:?}", DRAIN.start(), DRAIN.end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_too_long_or_none_is_refused() {
+        assert_eq!(drain("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(drain("10m"), Ok(Duration::from_secs(600)));
+        for wrong in ["99ms", "11m", "8", "soon", ""] {
+            assert!(drain(wrong).unwrap_err().contains("expected"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The doors' addresses: taken before anything is promised, or told why not; any of them may be off.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+use super::Failure;
+use super::address::Where;
+
+/// A door that is open.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) tcp: TcpListener,
+    /// Where it really is: port 0 is any free one.
+    pub(super) at: SocketAddr,
+}
+
+/// Takes an address; nothing for a door that is off.
+pub(super) async fn bind(place: Where, option: &str) -> Result<Option<Listener>, Failure> {
+    let Where::At(at) = place else { return Ok(None) };
+    let failed = |error: std::io::Error| {
+        let hint = hint(error.kind(), at, option);
+        Failure::new(format!("can not listen on {at} ({option}): {error}{hint}"))
+    };
+    let tcp = TcpListener::bind(at).await.map_err(failed)?;
+    let at = tcp.local_addr().map_err(failed)?;
+    Ok(Some(Listener { tcp, at }))
+}
+
+/// What to do about an address that can not be had.
+fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
+    let (ip, port) = (at.ip(), at.port());
+    match kind {
+        ErrorKind::AddrInUse => format!(
+            "; stop what uses it, choose another address with {option}, such as {option} {} for any \
+             free port, or do without this door: {option} off",
+            SocketAddr::new(ip, 0)
+        ),
+        ErrorKind::AddrNotAvailable => format!(
+            "; this machine has no address {ip}: choose another with {option}, such as {option} \
+             127.0.0.1:{port}"
+        ),
+        ErrorKind::PermissionDenied => format!(
+            "; low ports are for the privileged: choose another address with {option}, such as \
+             {option} {}",
+            SocketAddr::new(ip, usual_port(option))
+        ),
+        _ => String::new(),
+    }
+}
+
+/// The port of a door where none is asked for.
+fn usual_port(option: &str) -> u16 {
+    match option {
+        "--grpc" => 8081,
+        "--resp" => 6380,
+        "--admin" => 9090,
+        _ => 8080,
+    }
+}
+
+/// That these can all be opened: two doors can not share a port, unless it is any free one, and one of
+/// those for clients, which are all but the last, is to be open.
+///
+/// # Errors
+/// Which option is to be changed.
+pub(super) fn check(doors: [(&str, Where); 4]) -> Result<(), Failure> {
+    let [clients @ .., _operators] = &doors;
+    if clients.iter().all(|(_, place)| *place == Where::Off) {
+        return Err(Failure::configuration(
+            "tidegate: --http, --grpc and --resp are all off, so nobody could ask for a decision: leave \
+             one of them on",
+        ));
+    }
+    let open = doors.iter().filter_map(|(option, place)| match place {
+        Where::At(at) if at.port() != 0 => Some((*option, *at)),
+        Where::At(_) | Where::Off => None,
+    });
+    let open: Vec<_> = open.collect();
+    for (number, (option, at)) in open.iter().enumerate() {
+        if let Some((earlier, _)) = open.iter().take(number).find(|(_, other)| other == at) {
+            let free = SocketAddr::new(at.ip(), 0);
+            return Err(Failure::configuration(format!(
+                "tidegate: {earlier} and {option} are both {at}: give one of them another port, such as \
+                 {option} {free}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_can_not_be_had_is_told_with_the_option_to_change() {
+        let at: SocketAddr = "[::1]:80".parse().unwrap();
+        for (kind, example) in [
+            (ErrorKind::AddrInUse, "such as --admin [::1]:0"),
+            (ErrorKind::AddrNotAvailable, "such as --admin 127.0.0.1:80"),
+            (ErrorKind::PermissionDenied, "such as --admin [::1]:9090"),
+        ] {
+            let said = hint(kind, at, "--admin");
+            assert!(said.contains("choose another"), "{said}");
+            assert!(said.contains(example), "{said}");
+        }
+    }
+
+    #[test]
+    fn any_doors_may_be_off_but_not_all_of_those_for_clients() {
+        let on = |port| Where::At(SocketAddr::from(([127, 0, 0, 1], port)));
+        let doors = |http, grpc, resp, admin| {
+            check([("--http", http), ("--grpc", grpc), ("--resp", resp), ("--admin", admin)])
+        };
+        let off = Where::Off;
+        assert!(doors(off, off, on(1), off).is_ok() && doors(on(1), off, off, on(2)).is_ok());
+        assert!(doors(on(0), on(0), off, off).is_ok());
+        let told = format!("{:?}", doors(off, off, off, on(1)).unwrap_err());
+        assert!(told.contains("leave one of them on"), "{told}");
+        let told = format!("{:?}", doors(off, on(1), off, on(1)).unwrap_err());
+        assert!(told.contains("--grpc and --admin are both 127.0.0.1:1"), "{told}");
+    }
+}
