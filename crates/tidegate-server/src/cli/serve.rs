@@ -13,7 +13,7 @@ use super::address::{self, Where};
 use super::listeners::{self, Listener, bind};
 use super::{Failure, bounds, guard};
 use crate::banner::Banner;
-use crate::door::Door;
+use crate::door::{self, Door};
 use crate::grpc::{Choices, Family, Unavailable};
 use crate::http::{self, Limits};
 use crate::limiters::Limiters;
@@ -33,7 +33,8 @@ Examples:
                                            over HTTP alone
 
 Without a token the admin listener asks for no password: keep it where only operators reach it.
-SIGTERM and SIGINT let requests that are under way finish; a second one does not.";
+SIGTERM and SIGINT let requests that are under way finish; a second one does not. SIGHUP reads the
+certificates again.";
 
 /// Decide over HTTP, gRPC and RESP, with limiters in this process or in a store that nodes share
 #[derive(Debug, clap::Args)]
@@ -172,6 +173,7 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     ])?;
     let doors = args.guard.doors(args.bounds.limits())?;
     let stop = Stop::on_signals(doors.public.limits.patience())?;
+    door::on_hangup(doors.public.tls.clone());
     let open = Open::of(args).await?;
     handles::raise(open.connections(&doors));
     let limiters = Limiters::of(policy)?.until(stop.clone());

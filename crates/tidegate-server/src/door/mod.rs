@@ -7,6 +7,7 @@
 
 mod limits;
 mod listen;
+mod reload;
 mod secret;
 mod socket;
 mod stream;
@@ -14,6 +15,7 @@ mod tls;
 
 pub(crate) use limits::Limits;
 pub(crate) use listen::serve;
+pub(crate) use reload::on_hangup;
 pub(crate) use secret::{Secret, bearer};
 pub(crate) use stream::Stream;
 pub(crate) use tls::{Tls, TlsFiles};

@@ -4,7 +4,7 @@ mod certificates;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::PrivateKeyDer;
@@ -31,8 +31,11 @@ pub(crate) struct TlsFiles {
 /// Encrypts connections; it says who the server is, and what is spoken inside if a door tells it.
 #[derive(Clone)]
 pub(crate) struct Tls {
-    acceptor: TlsAcceptor,
-    asks: bool,
+    /// What the files said when they were last read well; the same for every door.
+    said: Arc<RwLock<Arc<ServerConfig>>>,
+    files: TlsFiles,
+    /// What is spoken inside, the preferred first.
+    speaks: Vec<Vec<u8>>,
 }
 
 impl Tls {
@@ -42,34 +45,49 @@ impl Tls {
     /// Which file can not be used, why, and what was expected: one that can not be read, is not PEM, is
     /// empty, has expired, or a key that belongs to another certificate.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, String> {
-        let provider = Arc::new(ring::default_provider());
-        let chain = certificates::current(&files.cert, &provider)?;
-        let key = key(&files.key)?;
-        let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_client_cert_verifier(admission(files, provider)?)
-            .with_single_cert(chain, key);
-        let config = config.map_err(|error| unfit(files, &error))?;
-        Ok(Self { acceptor: Arc::new(config).into(), asks: files.client_ca.is_some() })
+        let said = Arc::new(RwLock::new(Arc::new(read(files)?)));
+        Ok(Self { said, files: files.clone(), speaks: Vec::new() })
+    }
+
+    /// Reads the files again: connections that begin from here on, at every door, go by what they say now.
+    /// Those that are there stay.
+    ///
+    /// # Errors
+    /// As [`Self::load`]; then all stays as it was.
+    pub(crate) fn reload(&self) -> Result<(), String> {
+        let said = Arc::new(read(&self.files)?);
+        *self.said.write().unwrap_or_else(PoisonError::into_inner) = said;
+        Ok(())
     }
 
     /// The same where these protocols are spoken inside, the preferred first. A client that names none is
     /// served as well; one that knows only others is not. Without any no client is asked what it speaks.
     pub(crate) fn speaking(&self, protocols: &[&[u8]]) -> Self {
-        let mut config = ServerConfig::clone(self.acceptor.config());
-        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        Self { acceptor: Arc::new(config).into(), asks: self.asks }
+        let speaks = protocols.iter().map(|name| name.to_vec()).collect();
+        Self { speaks, ..self.clone() }
     }
 
     /// Whether only clients with a certificate are let in.
     pub(crate) const fn asks_for_certificates(&self) -> bool {
-        self.asks
+        self.files.client_ca.is_some()
+    }
+
+    /// The server's certificate.
+    pub(crate) fn certificate(&self) -> &Path {
+        &self.files.cert
     }
 
     /// Agrees with a client. It takes as long as the client does: bound it.
     pub(crate) async fn accept(&self, stream: Socket) -> io::Result<Stream> {
-        Ok(Stream::Tls(Box::new(self.acceptor.accept(stream).await?)))
+        Ok(Stream::Tls(Box::new(self.acceptor().accept(stream).await?)))
+    }
+
+    /// By what the files said last. Its parts are shared, so that this is little beside an agreement.
+    fn acceptor(&self) -> TlsAcceptor {
+        let said = Arc::clone(&self.said.read().unwrap_or_else(PoisonError::into_inner));
+        let mut config = ServerConfig::clone(&said);
+        config.alpn_protocols.clone_from(&self.speaks);
+        Arc::new(config).into()
     }
 }
 
@@ -77,6 +95,19 @@ impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tls")
     }
+}
+
+/// TLS 1.2 and 1.3 by what the files say now.
+fn read(files: &TlsFiles) -> Result<ServerConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let chain = certificates::current(&files.cert, &provider)?;
+    let key = key(&files.key)?;
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_client_cert_verifier(admission(files, provider)?)
+        .with_single_cert(chain, key);
+    config.map_err(|error| unfit(files, &error))
 }
 
 /// Who is let in: everybody, or who has a certificate of the authority.

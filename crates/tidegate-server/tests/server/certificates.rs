@@ -25,6 +25,11 @@ impl Certificates {
         this
     }
 
+    /// A new key and certificate in the place of the server's.
+    pub(crate) fn renew_server(&self) {
+        self.leaf("server");
+    }
+
     /// What clients of `others` show, who trust the authority of `these`.
     pub(crate) fn with_authority_of(these: &Self, others: &Self) -> Self {
         let mixed = Self(TempDir::new().unwrap());

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
 use tempfile::NamedTempFile;
 
@@ -30,6 +30,7 @@ pub(crate) struct Server {
     pub(crate) printed: String,
     child: Child,
     _stdout: BufReader<ChildStdout>,
+    stderr: BufReader<ChildStderr>,
     _config: Option<NamedTempFile>,
 }
 
@@ -64,6 +65,7 @@ impl Server {
         let streams = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = streams.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
         let mut printed = String::new();
         while !printed.contains("curl") {
             assert_ne!(stdout.read_line(&mut printed).unwrap(), 0, "ended: {printed}");
@@ -76,6 +78,7 @@ impl Server {
             printed,
             child,
             _stdout: stdout,
+            stderr,
             _config: config,
         }
     }
@@ -91,11 +94,21 @@ impl Server {
         assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
     }
 
-    /// Waits for the end; its exit code and its log.
+    /// Waits for the line of its log that says this, and gives it.
+    pub(crate) fn logs(&mut self, expected: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "it never logs {expected}");
+            if line.contains(expected) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits for the end; its exit code and its log, as far as nobody has read it.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
-        let mut stderr = self.child.stderr.take().unwrap();
-        stderr.read_to_string(&mut log).unwrap();
+        self.stderr.read_to_string(&mut log).unwrap();
         (self.child.wait().unwrap().code(), log)
     }
 }

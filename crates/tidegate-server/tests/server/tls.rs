@@ -251,6 +251,36 @@ async fn clients_that_never_agree_hold_up_nobody_and_not_the_end() {
     assert!(log.contains("connections_cut=0"), "{log}");
 }
 
+/// The certificate that a new connection is shown.
+async fn shown(files: &Certificates, at: SocketAddr) -> Vec<u8> {
+    let stream = connect(files, at, "", None).await.unwrap();
+    stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
+}
+
+#[tokio::test]
+async fn certificates_are_read_again_on_sighup_and_kept_where_the_new_ones_are_broken() {
+    let files = Certificates::new();
+    let mut server = server(&files, &[]);
+    let mut before = connect(&files, server.http, "http/1.1", None).await.unwrap();
+    let first = shown(&files, server.resp).await;
+    files.renew_server();
+    assert_eq!(shown(&files, server.resp).await, first, "nobody has said so");
+    server.signal("HUP");
+    server.logs("certificates are read again");
+    let second = shown(&files, server.resp).await;
+    assert_ne!(second, first);
+    assert_eq!(shown(&files, server.grpc).await, second, "at every door");
+    files.with("server.key", "");
+    server.signal("HUP");
+    let said = server.logs("stay in force");
+    assert!(said.contains("server.key: there is no private key in it"), "{said}");
+    assert_eq!(shown(&files, server.http).await, second);
+    before.write_all(CHECK.as_bytes()).await.unwrap();
+    let mut answer = [0; OK.len()];
+    before.read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer, OK.as_bytes(), "a connection that was there stays");
+}
+
 #[test]
 fn files_that_can_not_be_used_are_named_with_what_was_expected() {
     let files = Certificates::new();

@@ -1,0 +1,39 @@
+//! SIGHUP: certificates are read again, so that new ones need no restart.
+
+use super::Tls;
+
+/// Reads the files again whenever the process gets SIGHUP, as long as it runs. What is wrong with them is
+/// logged, and then those that were read before stay in force. Without TLS, or where the system does not
+/// tell, nothing is done.
+#[cfg(unix)]
+pub(crate) fn on_hangup(tls: Option<Tls>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Some(tls) = tls else { return };
+    match signal(SignalKind::hangup()) {
+        Ok(mut hangups) => {
+            tokio::spawn(async move {
+                while hangups.recv().await.is_some() {
+                    reload(&tls);
+                }
+            });
+        }
+        Err(error) => {
+            tracing::warn!(%error, "can not listen for SIGHUP: new certificates need a restart");
+        }
+    }
+}
+
+/// There is no such signal here.
+#[cfg(not(unix))]
+pub(crate) fn on_hangup(_: Option<Tls>) {}
+
+#[cfg_attr(not(unix), allow(dead_code, reason = "nothing asks for it"))]
+fn reload(tls: &Tls) {
+    let certificate = tls.certificate().display();
+    match tls.reload() {
+        Ok(()) => tracing::info!(%certificate, "certificates are read again"),
+        Err(error) => {
+            tracing::error!(error, "certificates can not be used; those read before stay in force");
+        }
+    }
+}
