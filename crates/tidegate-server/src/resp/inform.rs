@@ -100,11 +100,8 @@ fn docs(shared: &Shared, named: &Args<'_>, reply: &mut Reply<'_>) {
     for command in listed(shared).filter(asked) {
         reply.text(command.name);
         reply.map(4);
-        let takes = format!("{} {}", command.name.to_uppercase(), command.takes);
-        let summary = format!("{}: {}", takes.trim_end(), command.summary);
-        for (name, value) in
-            [("summary", summary.as_str()), ("since", "0.1.0"), ("group", command.group)]
-        {
+        let Command { summary, group, .. } = *command;
+        for (name, value) in [("summary", summary), ("since", "0.1.0"), ("group", group)] {
             reply.text(name);
             reply.text(value);
         }

@@ -78,21 +78,10 @@ pub(super) struct Command {
     pub(super) is_open: bool,
     pub(super) group: &'static str,
     pub(super) summary: &'static str,
-    /// What stands behind its name.
-    pub(super) takes: &'static str,
 }
 
-const fn command(verb: Verb, name: &'static str, arity: i64, takes: &'static str) -> Command {
-    Command {
-        verb,
-        name,
-        arity,
-        first_key: 0,
-        is_open: false,
-        group: "connection",
-        summary: "",
-        takes,
-    }
+const fn command(verb: Verb, name: &'static str, arity: i64) -> Command {
+    Command { verb, name, arity, first_key: 0, is_open: false, group: "connection", summary: "" }
 }
 
 impl Command {
@@ -127,32 +116,32 @@ impl Command {
 /// Those that are asked most come first.
 pub(super) const COMMANDS: [Command; 13] = [
     // How many words it takes is told in the words of redis-cell.
-    command(Verb::Throttle, "cl.throttle", -1, "key max_burst count period [quantity]").keyed().of(
+    command(Verb::Throttle, "cl.throttle", -1).keyed().of(
         "limit",
         "Decides by a limit that the call carries: count per period seconds, and max_burst beyond the first",
     ),
-    command(Verb::Check, "tg.check", -2, "domain [COST n] [ID id] [name value ...]")
+    command(Verb::Check, "tg.check", -2)
         .of("limit", "Decides a request by the rules of a domain, and takes its cost if all admit it"),
-    command(Verb::Peek, "tg.peek", -2, "domain [COST n] [ID id] [name value ...]")
+    command(Verb::Peek, "tg.peek", -2)
         .of("limit", "Tells what TG.CHECK would answer, and takes nothing"),
-    command(Verb::Ping, "ping", -1, "[message]").of("connection", "Answers PONG, or the message"),
-    command(Verb::Echo, "echo", 2, "message").of("connection", "Answers the message"),
-    command(Verb::Hello, "hello", -1, "[2|3 [AUTH user token] [SETNAME name]]")
+    command(Verb::Ping, "ping", -1).of("connection", "Answers PONG, or the message"),
+    command(Verb::Echo, "echo", 2).of("connection", "Answers the message"),
+    command(Verb::Hello, "hello", -1)
         .of("connection", "Chooses RESP2 or RESP3, and tells who answers")
         .open(),
-    command(Verb::Auth, "auth", -2, "[user] token")
+    command(Verb::Auth, "auth", -2)
         .of("connection", "Says that a client may ask")
         .open(),
-    command(Verb::Client, "client", -2, "ID|GETNAME|SETNAME name|SETINFO name value|HELP")
+    command(Verb::Client, "client", -2)
         .of("connection", "Tells and names this connection"),
-    command(Verb::Select, "select", 2, "0").of("connection", "There is one database, 0"),
-    command(Verb::Reset, "reset", 1, "")
+    command(Verb::Select, "select", 2).of("connection", "There is one database, 0"),
+    command(Verb::Reset, "reset", 1)
         .of("connection", "Makes the connection as it was when it began")
         .open(),
-    command(Verb::Quit, "quit", -1, "").of("connection", "Ends the connection").open(),
-    command(Verb::Command, "command", -1, "[COUNT|LIST|INFO [name ...]|DOCS [name ...]|HELP]")
+    command(Verb::Quit, "quit", -1).of("connection", "Ends the connection").open(),
+    command(Verb::Command, "command", -1)
         .of("server", "Tells of these commands"),
-    command(Verb::Info, "info", -1, "[section ...]").of("server", "Tells of the server"),
+    command(Verb::Info, "info", -1).of("server", "Tells of the server"),
 ];
 
 /// The command of a name, however it is written.

@@ -241,6 +241,8 @@ async fn the_commands_explain_themselves() {
     assert!(some.starts_with("*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n") && some.ends_with("$-1\r\n"));
     let docs = told("COMMAND DOCS cl.throttle\r\n").await;
     assert!(docs.starts_with("*2\r\n$11\r\ncl.throttle\r\n*8\r\n$7\r\nsummary\r\n"), "{docs}");
+    let summary = docs.lines().nth(7).unwrap();
+    assert!(summary.starts_with("Decides by a limit that the call carries"), "{summary}");
     let throttle =
         "$3\r\nkey\r\n$4\r\ntype\r\n$3\r\nkey\r\n*4\r\n$4\r\nname\r\n$9\r\nmax_burst\r\n";
     assert!(docs.contains(throttle), "{docs}");
