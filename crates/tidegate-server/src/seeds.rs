@@ -29,3 +29,42 @@ pub(crate) fn judge_near(seeds: &[Vec<u8>], others: &[u8], judge: impl Fn(&[u8])
     }
     judged
 }
+
+/// Judges inputs that lie further from the seeds: pieces of two of them, with some bytes changed and some
+/// of `words` put in. The same ones on every run, and 50 times as many with `TIDEGATE_LONG`.
+pub(crate) fn judge_far(seeds: &[Vec<u8>], words: &[&[u8]], judge: impl Fn(&[u8])) {
+    let times = if std::env::var_os("TIDEGATE_LONG").is_some() { 50 } else { 1 };
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..3_000 * times {
+        let mut far = dice.one_of(seeds).clone();
+        let other = dice.one_of(seeds);
+        far.truncate(dice.below(far.len() + 1));
+        far.extend_from_slice(&other[dice.below(other.len() + 1)..]);
+        for _ in 0..dice.below(6) {
+            let at = dice.below(far.len() + 1);
+            match dice.below(4) {
+                0 => far.truncate(at.max(far.len() / 2)),
+                1 => drop(far.drain(at.min(far.len())..(at + dice.below(4)).min(far.len()))),
+                2 => drop(far.splice(at..at, dice.one_of(words).iter().copied())),
+                _ => drop(far.splice(at..at, [dice.below(256) as u8])),
+            }
+        }
+        judge(&far);
+    }
+}
+
+/// Numbers that look like chance and are the same on every run (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound.max(1) as u64) as usize
+    }
+
+    fn one_of<'t, T>(&mut self, all: &'t [T]) -> &'t T {
+        &all[self.below(all.len())]
+    }
+}

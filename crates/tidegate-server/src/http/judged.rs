@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use serde_json::Value;
-use tidegate::{MAX_COST, Micros};
+use tidegate::{Descriptor, MAX_COST, Micros};
 
 use super::problem::Problem;
 use super::question::{Asked, Question};
@@ -40,26 +40,40 @@ fn judge_asked(asked: &Asked<'_>, written: &Value) {
     }
 }
 
-/// What is asked is what is written, and within its bounds.
+/// What is asked is what is written, to the last byte, and within its bounds.
 fn judge_question(question: &Question<'_>, written: &Value, in_batch: bool) {
     let asked = question.ask(async |request| {
         assert_eq!(request.domain(), written["domain"].as_str().unwrap_or("default"));
         let descriptors = request.descriptors();
         assert!((1..=64).contains(&descriptors.len()), "{} descriptors", descriptors.len());
-        let items = written["descriptors"].as_array().map_or(1, Vec::len);
-        assert_eq!(descriptors.len(), items, "{written}");
-        for descriptor in descriptors {
-            let entries = descriptor.entries();
-            assert!(entries.len() <= 64 && descriptor.units() <= MAX_COST, "{descriptor:?}");
-            let first_of = |name: &str| entries.iter().position(|(other, _)| *other == name);
-            let unique = (0..).zip(entries).all(|(place, (name, _))| first_of(name) == Some(place));
-            assert!(unique, "{descriptor:?}");
-        }
-        let longest = request.longest_wait();
-        assert!(!in_batch || longest == Micros::ZERO, "nothing in a batch waits");
+        let one = [written["descriptor"].clone()];
+        let items = written["descriptors"].as_array().map_or(&one[..], Vec::as_slice);
+        assert_eq!(descriptors.len(), items.len(), "{written}");
+        let usual = written["cost"].as_u64().unwrap_or(1);
+        descriptors.iter().zip(items).for_each(|(asked, item)| judge_item(asked, item, usual));
+        let longest = written["max_wait_ms"].as_u64().map_or(Micros::MAX, Micros::from_millis);
+        let longest = if in_batch { Micros::ZERO } else { longest };
+        assert_eq!(request.longest_wait(), longest, "{written}");
+        assert_eq!(request.id(), written["request_id"].as_str(), "{written}");
     });
     let polled = pin!(asked).poll(&mut Context::from_waker(Waker::noop()));
     assert_eq!(polled, Poll::Ready(()), "to put a question takes no time");
+}
+
+/// The entries that are written, each at its name, no name twice; at their own cost, else at the usual one.
+fn judge_item(asked: &Descriptor<'_>, item: &Value, usual: u64) {
+    // An entry is a text, so it is no entry of this name.
+    let (written, cost) = match &item["descriptor"] {
+        inner @ Value::Object(_) => (inner, item["cost"].as_u64().unwrap_or(usual)),
+        _ => (item, usual),
+    };
+    let entries = asked.entries();
+    assert!(entries.len() <= 64 && asked.units() <= MAX_COST, "{asked:?}");
+    assert_eq!(asked.units(), cost, "{item}");
+    assert_eq!(Some(entries.len()), written.as_object().map(serde_json::Map::len), "{item}");
+    for (name, value) in entries {
+        assert_eq!(written[*name].as_str(), Some(*value), "{name} of {item}");
+    }
 }
 
 #[cfg(test)]
@@ -71,5 +85,25 @@ mod tests {
     fn every_seed_and_what_lies_close_to_it_is_judged() {
         let judged = seeds::judge_near(&seeds::of("http_body"), b"\"{}[],9\\\0\xff", judge);
         assert!(judged > 3000, "{judged}");
+    }
+
+    #[test]
+    fn what_lies_further_from_the_seeds_is_judged() {
+        let words = [
+            &b"\"cost\":"[..],
+            b"\"descriptor\":",
+            b"\"request_id\":\"a\",",
+            b"null",
+            b"18446744073709551616",
+            b"-0",
+            b"1e0",
+            b"\\u0000",
+            b"\\ud800",
+            b"{}",
+            b"[]",
+            b",",
+            b"\"\"",
+        ];
+        seeds::judge_far(&seeds::of("http_body"), &words, judge);
     }
 }

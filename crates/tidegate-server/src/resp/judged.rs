@@ -14,12 +14,28 @@ type Read = (Vec<Vec<Vec<u8>>>, Option<Mistake>);
 /// Panics where an input is taken for what it is not.
 pub(crate) fn judge(sent: &[u8]) {
     let whole = read(sent, sent.len().max(1));
-    for most in [1, 7] {
+    for most in [1, 2, 7, 64] {
         assert_eq!(read(sent, most), whole, "cut after every {most} bytes");
     }
+    let anew = written(&whole.0);
+    assert_eq!(read(&anew, anew.len().max(1)), (whole.0, None), "written anew");
     if let Some(mistake) = whole.1 {
         judge_told(&mistake.told());
     }
+}
+
+/// The commands as clients write them, whatever they were written like.
+fn written(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for words in commands {
+        bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+        for word in words {
+            bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            bytes.extend_from_slice(word);
+            bytes.extend_from_slice(b"\r\n");
+        }
+    }
+    bytes
 }
 
 /// What is understood of an input that comes in pieces of at most so many bytes.
@@ -108,5 +124,27 @@ mod tests {
     fn every_seed_and_what_lies_close_to_it_is_judged() {
         let judged = seeds::judge_near(&seeds::of("resp"), b"*$\r\n\"'-9 \0\xff", judge);
         assert!(judged > 3000, "{judged}");
+    }
+
+    #[test]
+    fn what_lies_further_from_the_seeds_is_judged() {
+        let words = [
+            &b"\r\n"[..],
+            b"*1\r\n",
+            b"*0\r\n",
+            b"*-1\r\n",
+            b"$0\r\n\r\n",
+            b"$-1\r\n",
+            b"$65537\r\n",
+            b"*1025\r\n",
+            b"ID",
+            b"COST",
+            b"18446744073709551616",
+            b"\"",
+            b"'",
+            b"\\x",
+            b"\0",
+        ];
+        seeds::judge_far(&seeds::of("resp"), &words, judge);
     }
 }
