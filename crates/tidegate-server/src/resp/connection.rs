@@ -160,9 +160,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Some(outcome)
     }
 
-    /// Waits for replies, writing those before them; a client that is gone is not waited for.
+    /// Waits for replies, writing those before them; a client that is gone is not waited for. Whether one that has
+    /// sent all that is read meanwhile is still there can not be seen: it is waited for as long as one that idles.
     async fn wait(&mut self, later: Vec<Later>) -> io::Result<()> {
-        let half_closed = self.session.shared.limits.half_closed;
+        let limits = self.session.shared.limits;
+        let half_closed = limits.half_closed;
+        let mut unseen = pin!(sleep(limits.idle));
         let mut replies = pin!(join_all(later.into_iter().map(Later::reply)));
         let mut grace = pin!(sleep(half_closed));
         let mut had_ended = false;
@@ -180,6 +183,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
                 () = grace.as_mut(), if had_ended => return Err(io::ErrorKind::ConnectionAborted.into()),
+                () = unseen.as_mut(), if self.wire.input.is_full() => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
     }

@@ -44,6 +44,16 @@ async fn one_that_waits_holds_up_nobody_and_is_dropped_with_its_client() {
     stands.done.await.unwrap();
 }
 
+/// Its end would lie behind what is not read.
+#[tokio::test]
+async fn one_that_waits_with_a_full_input_is_not_waited_for_without_end() {
+    let limits = Limits { idle: Duration::from_millis(20), ..Limits::default() };
+    let mut stands = serve(shared_with(limits), 1 << 10);
+    let asks = command(&["TG.CHECK", "stands"]).repeat(2) + &"PING\r\n".repeat(100_000);
+    assert!(stands.client.write_all(asks.as_bytes()).await.is_err(), "the pipe breaks before");
+    stands.done.await.unwrap();
+}
+
 #[tokio::test]
 async fn mistakes_in_the_protocol_are_told_and_end_the_connection() {
     for (sent, told_of_it) in [

@@ -51,6 +51,11 @@ impl Input {
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
+    /// Whether no more can be read before some of it is understood.
+    pub(super) fn is_full(&self) -> bool {
+        self.unread().len() >= self.bounds.input_bytes
+    }
+
     /// So many bytes were read into the room.
     pub(super) fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.bytes.len());
