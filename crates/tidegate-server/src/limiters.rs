@@ -13,6 +13,9 @@ use crate::stop::Stop;
 pub(crate) use shared::Shared;
 
 /// All limiters of the policy in force.
+///
+/// What is asked of a store is in a box: a decision in memory would else be as large a future, and be moved
+/// as such by all who hand it on.
 #[derive(Debug)]
 pub(crate) struct Limiters {
     place: Place,
@@ -98,7 +101,7 @@ impl Limiters {
     async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         match &self.place {
             Place::Here(gate) => gate.check_in_turn(request).await,
-            Place::Shared(gate) => gate.check_in_turn(request).await,
+            Place::Shared(gate) => Box::pin(gate.check_in_turn(request)).await,
         }
     }
 
@@ -122,21 +125,21 @@ impl Limiters {
     pub(crate) async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         match &self.place {
             Place::Here(gate) => gate.peek(request),
-            Place::Shared(gate) => gate.peek(request).await,
+            Place::Shared(gate) => Box::pin(gate.peek(request)).await,
         }
     }
 
     pub(crate) async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
         match &self.place {
             Place::Here(gate) => Ok(gate.refund(request)),
-            Place::Shared(gate) => gate.refund(request).await,
+            Place::Shared(gate) => Box::pin(gate.refund(request)).await,
         }
     }
 
     pub(crate) async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         match &self.place {
             Place::Here(gate) => Ok(gate.reset(request)),
-            Place::Shared(gate) => gate.reset(request).await,
+            Place::Shared(gate) => Box::pin(gate.reset(request)).await,
         }
     }
 }

@@ -246,7 +246,7 @@ impl SharedGate {
     pub(crate) async fn ask(&self, met: &[KeyMet], id: Option<&str>) -> Answer<'_> {
         let parts = self.store.parts(met);
         if !parts.is_empty() {
-            return self.ask_across(met, &parts, id).await;
+            return Box::pin(self.ask_across(met, &parts, id)).await;
         }
         let done = self.store.step(met, Asked::new(Step::Ask, id)).await;
         match self.learnt(met, done) {

@@ -111,7 +111,7 @@ impl Store {
         match run(&call).await? {
             Answer::Decided(done) => Ok(done),
             // Nothing was done: a limiter has yet to follow its changed rule.
-            Answer::Changed => match run(&call.amending()).await? {
+            Answer::Changed => match Box::pin(run(&call.amending())).await? {
                 Answer::Decided(done) => Ok(done),
                 Answer::Changed => Err(StoreError::Answer("changed twice".to_owned())),
             },
@@ -158,10 +158,18 @@ impl Store {
     /// Asks; what half of the time brings no answer to, or a lost connection, is asked once more within
     /// the rest, if that is safe. Whichever is answered first is the answer.
     async fn run(&self, call: &Call, deadline: Instant, twice: bool) -> Result<Reply, StoreError> {
-        let ask = || self.client.run(&call.script, &call.keys, &call.args, deadline);
-        if !twice {
-            return ask().await;
+        match twice {
+            true => Box::pin(self.run_twice(call, deadline)).await,
+            false => self.run_once(call, deadline).await,
         }
+    }
+
+    async fn run_once(&self, call: &Call, deadline: Instant) -> Result<Reply, StoreError> {
+        self.client.run(&call.script, &call.keys, &call.args, deadline).await
+    }
+
+    async fn run_twice(&self, call: &Call, deadline: Instant) -> Result<Reply, StoreError> {
+        let ask = || self.run_once(call, deadline);
         let mut first = pin!(ask());
         let half = deadline.duration_since(Instant::now()) / 2;
         let told = timeout_at(deadline - half, first.as_mut()).await;

@@ -198,7 +198,8 @@ impl<C: Timer> Gate<C> {
     pub async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         match self.check_unless_waiting(request) {
             Some(answer) => answer,
-            None => self.wait_in_turn(request).await,
+            // Seldom, and large: what stands around it would be as large, and be moved so.
+            None => Box::pin(self.wait_in_turn(request)).await,
         }
     }
 

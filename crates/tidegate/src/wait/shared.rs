@@ -95,23 +95,30 @@ impl SharedGate {
         if door.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
             return self.at_once(&door.met, id).await;
         }
-        InTurn::new(door, id).until_decided().await
+        // Seldom, and large: what stands around it would be as large, and be moved so.
+        Box::pin(InTurn::new(door, id).until_decided()).await
     }
 
     /// A decision for one who does not wait: refused behind those who do, for they came sooner.
     pub(crate) async fn at_once(&self, met: &[KeyMet], id: Option<&str>) -> Answer<'_> {
-        if self.is_behind(met) {
-            let mut door = ToStore::new(self, met.into(), Micros::ZERO);
-            let seen = self.look(met, &door.look(|stop| self.cost_of(&stop.line)), id).await;
-            let Ok(seen) = seen else { return self.without_store(met, id) };
-            if seen.repeated {
-                return self.answer(met, seen);
-            }
-            if let Some(refused) = door.refused_behind(seen) {
-                return self.refused(met, refused);
-            }
+        if self.is_behind(met)
+            && let Some(answer) = Box::pin(self.behind(met, id)).await
+        {
+            return answer;
         }
         self.ask(met, id).await
+    }
+
+    /// What one is told who does not wait and stands behind those who do; nothing, where there is enough
+    /// for all of them.
+    async fn behind(&self, met: &[KeyMet], id: Option<&str>) -> Option<Answer<'_>> {
+        let mut door = ToStore::new(self, met.into(), Micros::ZERO);
+        let seen = self.look(met, &door.look(|stop| self.cost_of(&stop.line)), id).await;
+        let Ok(seen) = seen else { return Some(self.without_store(met, id)) };
+        if seen.repeated {
+            return Some(self.answer(met, seen));
+        }
+        door.refused_behind(seen).map(|refused| self.refused(met, refused))
     }
 
     /// Whether somebody waits for a limiter that can refuse this request.

@@ -168,7 +168,7 @@ async fn evaluate(
 ) -> Result<Value, RedisError> {
     match link.send(&command("EVALSHA", &script.sha1, keys, args)).await {
         Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            link.send(&command("EVAL", &script.text, keys, args)).await
+            Box::pin(link.send(&command("EVAL", &script.text, keys, args))).await
         }
         told => told,
     }

@@ -101,7 +101,7 @@ impl Link {
             Self::Single(connection) => return told(connection.req_packed_command(command).await),
             Self::Cluster { connection, newcomers, .. } => (connection, newcomers),
         };
-        moves::send(connection, newcomers, command).await
+        Box::pin(moves::send(connection, newcomers, command)).await
     }
 
     /// Sends a command to every primary; what each tells.
