@@ -13,10 +13,12 @@
 
 use std::cmp::Reverse;
 
-use sfv::{KeyRef, ListSerializer, StringRef};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use tidegate_core::{Limit, Micros};
 
 use crate::answer::{Answer, Matched};
+use crate::few::Few;
 
 /// The header fields of an answer, names in their usual spelling.
 ///
@@ -41,20 +43,49 @@ use crate::answer::{Answer, Matched};
 /// ```
 #[must_use]
 pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
-    let Some(reported) = answer.reported() else { return Vec::new() };
-    let decision = reported.decision();
-    let mut fields = vec![
-        ("X-RateLimit-Limit", decision.limit.to_string()),
-        ("X-RateLimit-Remaining", decision.remaining.to_string()),
-        ("X-RateLimit-Reset", reset_at(answer, reported).to_string()),
-    ];
-    fields.extend(policies(answer).map(|list| ("RateLimit-Policy", list)));
-    fields.extend(limits(answer).map(|list| ("RateLimit", list)));
-    if let Some(wait) = answer.retry_after().filter(|_| !answer.is_allowed()) {
-        fields.push(("Retry-After", wait.as_secs_ceil().to_string()));
-    }
+    let mut fields = Vec::with_capacity(MOST_FIELDS);
+    each(answer, |name, value| fields.push((name, value.to_owned())));
     fields
 }
+
+/// Tells each of the fields of [`of`], in their order, without keeping any.
+///
+/// ```
+/// # use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, headers};
+/// # let rule = RuleSpec::new("burst", Spec::new(Algorithm::FixedWindow, 2, Micros::from_secs(60)));
+/// # let gate = Gate::new(Policy::new(vec![rule])?);
+/// # let descriptors = [Descriptor::new(&[])];
+/// # let answer = gate.check(&Request::new("default", &descriptors));
+/// let mut head = String::new();
+/// headers::each(&answer, |name, value| head += &format!("{name}: {value}\r\n"));
+/// assert!(head.starts_with("X-RateLimit-Limit: 2\r\nX-RateLimit-Remaining: 1\r\n"));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
+pub fn each(answer: &Answer<'_>, mut tell: impl FnMut(&'static str, &str)) {
+    let Some(reported) = answer.reported() else { return };
+    let decision = reported.decision();
+    let mut number = itoa::Buffer::new();
+    tell("X-RateLimit-Limit", number.format(decision.limit));
+    tell("X-RateLimit-Remaining", number.format(decision.remaining));
+    tell("X-RateLimit-Reset", number.format(reset_at(answer, reported)));
+    let by_rule: Few<_> = answer.enforced().collect();
+    let mut list = String::with_capacity(USUAL_BYTES);
+    policies(&by_rule, &mut list);
+    if !list.is_empty() {
+        tell("RateLimit-Policy", &list);
+        list.clear();
+        limits(answer, &by_rule, &mut list);
+        tell("RateLimit", &list);
+    }
+    if let Some(wait) = answer.retry_after().filter(|_| !answer.is_allowed()) {
+        tell("Retry-After", number.format(wait.as_secs_ceil()));
+    }
+}
+
+/// Fields of one answer.
+const MOST_FIELDS: usize = 6;
+/// Bytes of a list of a rule or two.
+const USUAL_BYTES: usize = 64;
 
 /// The status that goes with an answer: 200 yes, 429 no, 422 never, 503 when it is refused only because
 /// the store was away.
@@ -77,41 +108,50 @@ fn reset_at(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
 /// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is what it holds and w the time
 /// it takes to fill, so that q/w is its rate whatever its capacity. A name is there once: where
 /// overrides give several keys of a rule other figures, those of the key that holds least.
-fn policies(answer: &Answer<'_>) -> Option<String> {
-    let mut list = ListSerializer::new();
-    for keys in by_rule(answer).chunk_by(|a, b| same_rule(a, b)) {
+fn policies(by_rule: &[&Matched<'_>], list: &mut String) {
+    for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
         let Some(matched) = keys.iter().min_by_key(|matched| figures(matched)) else { continue };
-        let Ok(name) = StringRef::from_str(matched.rule().name()) else { continue };
-        let item = list.bare_item(name).parameter(key("q"), integer(matched.decision().limit));
+        item(list, matched);
+        parameter(list, ";q=", matched.decision().limit);
         if let Some(window) = seconds_to_fill(matched) {
-            item.parameter(key("w"), integer(window));
+            parameter(list, ";w=", window);
         }
     }
-    list.finish()
 }
 
 /// `"name";r=50;t=30`: r units left, t seconds until there are more (a refusal) or all (else).
-fn limits(answer: &Answer<'_>) -> Option<String> {
-    let mut list = ListSerializer::new();
-    for keys in by_rule(answer).chunk_by(|a, b| same_rule(a, b)) {
+fn limits(answer: &Answer<'_>, by_rule: &[&Matched<'_>], list: &mut String) {
+    for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
         for (number, matched) in (1_usize..).zip(keys) {
-            let Ok(name) = StringRef::from_str(matched.rule().name()) else { continue };
-            let item = list.bare_item(name);
-            let mut item = item.parameter(key("r"), integer(matched.decision().remaining));
+            item(list, matched);
+            parameter(list, ";r=", matched.decision().remaining);
             if let Some(wait) = time_told(answer, matched) {
-                item = item.parameter(key("t"), integer(wait.as_secs_ceil()));
+                parameter(list, ";t=", wait.as_secs_ceil());
             }
             if keys.len() > 1 {
-                item.parameter(key("pk"), number.to_string().as_bytes());
+                list.push_str(";pk=:");
+                BASE64_STANDARD.encode_string(number.to_string(), list);
+                list.push(':');
             }
         }
     }
-    list.finish()
 }
 
-/// The enforced rules in file order; one met under several keys is there for each of them in a row.
-fn by_rule<'a, 'g>(answer: &'a Answer<'g>) -> Vec<&'a Matched<'g>> {
-    answer.enforced().collect()
+/// Begins an item. Nothing in the name of a rule has to be written otherwise between quotes.
+fn item(list: &mut String, matched: &Matched<'_>) {
+    if !list.is_empty() {
+        list.push_str(", ");
+    }
+    list.push('"');
+    list.push_str(matched.rule().name());
+    list.push('"');
+}
+
+/// A structured field's integer has at most 15 digits.
+fn parameter(list: &mut String, key: &str, value: u64) {
+    const LARGEST: u64 = 999_999_999_999_999;
+    list.push_str(key);
+    list.push_str(itoa::Buffer::new().format(value.min(LARGEST)));
 }
 
 /// Names are unique in the domain of a request.
@@ -139,19 +179,6 @@ fn seconds_to_fill(matched: &Matched<'_>) -> Option<u64> {
     let whole = u128::from(matched.decision().limit) * u128::from(window.as_micros());
     let us = u64::try_from(whole.div_ceil(u128::from(limit))).unwrap_or(u64::MAX);
     Some(Micros::from_micros(us).as_secs_ceil())
-}
-
-/// A structured field's integer has at most 15 digits.
-fn integer(value: u64) -> sfv::Integer {
-    const LARGEST: u64 = 999_999_999_999_999;
-    i64::try_from(value.min(LARGEST))
-        .ok()
-        .and_then(|value| value.try_into().ok())
-        .unwrap_or(sfv::Integer::MAX)
-}
-
-const fn key(name: &'static str) -> &'static KeyRef {
-    KeyRef::constant(name)
 }
 
 #[cfg(test)]
@@ -230,5 +257,19 @@ mod tests {
             (policies.as_str(), limits.as_str()),
             (r#""all";q=50;w=60"#, r#""all";r=48;t=60"#)
         );
+    }
+
+    /// The lists are structured fields, with nothing in them that a parser would write otherwise.
+    #[test]
+    fn what_is_told_is_what_a_parser_of_structured_fields_writes_again() {
+        let spec = Spec::new(Algorithm::TokenBucket, 1_000_000, Micros::from_secs(86_400));
+        let large = RuleSpec::new("a.b_c-9", spec);
+        for users in [&[("bob", 3)][..], &[("bob", 3), ("ann", 11)], &[("vip", 1), ("bob", 0)]] {
+            let (policies, limits) = told(vec![for_all(), per_user(), large.clone()], users);
+            for list in [policies, limits] {
+                let read: sfv::List = sfv::Parser::new(&list).parse().unwrap();
+                assert_eq!(sfv::FieldType::serialize(&read), Some(list));
+            }
+        }
     }
 }
