@@ -68,13 +68,22 @@ impl<'g> From<&Matched<'g>> for Shadow<'g> {
 /// then closed; with the header fields for the caller.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
     let mut response = json(&Body::from(answer))?;
-    *response.status_mut() =
-        StatusCode::from_u16(headers::status(answer)).map_err(|error| unwritable(&error))?;
+    *response.status_mut() = status(answer)?;
     for (name, value) in headers::of(answer) {
         let value = HeaderValue::from_maybe_shared(Bytes::from(value));
         response.headers_mut().insert(field(name)?, value.map_err(|error| unwritable(&error))?);
     }
     Ok(response)
+}
+
+/// The status of the answer to a check or a peek.
+pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, Problem> {
+    StatusCode::from_u16(headers::status(answer)).map_err(|error| unwritable(&error))
+}
+
+/// Writes the body of the answer to a check or a peek.
+pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Problem> {
+    serde_json::to_writer(body, &Body::from(answer)).map_err(|error| unwritable(&error))
 }
 
 /// The answers to a batch, in its order. What a status and header fields say of one is in its figures.

@@ -34,16 +34,16 @@ pub(super) async fn read(request: Request, limits: Limits) -> Result<Bytes, Prob
 
 /// Waits for so long. Most bodies come with their head, and are there when they are asked for a second
 /// time: for those no timer is set.
-async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     match soon(future.as_mut()).await {
         Some(done) => Some(done),
-        None => timeout(limit, future).await.ok(),
+        None => Box::pin(timeout(limit, future)).await.ok(),
     }
 }
 
 /// The end of what has come to it when it is polled twice, with a turn for others between.
-async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     let mut polled = false;
     std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
@@ -134,7 +134,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// `application/json`, with no parameter but `charset=utf-8`.
-fn is_json(media_type: &str) -> bool {
+pub(super) fn is_json(media_type: &str) -> bool {
     let mut parts = media_type.split(';').map(str::trim);
     let json = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("application/json"));
     let utf_8 = |parameter: &str| {

@@ -6,11 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use hyper::body::Bytes;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::time::{Instant, interval_at};
 
+use super::quick::Quick;
 use super::unread::{Places, Unread, is_large};
 use super::uses::Uses;
 use super::withhold::Withholding;
@@ -20,6 +22,11 @@ use crate::stop::Stop;
 
 /// What answers the requests of a connection; a copy of it for each of them.
 pub(super) trait Site: Clone + Send + Sync + 'static {
+    /// What may answer before hyper does, if anything.
+    fn quick(&self) -> Option<Quick> {
+        None
+    }
+
     /// Whatever comes of a request is a response.
     fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
 }
@@ -45,9 +52,24 @@ impl<S: Site> Handler for Http<S> {
 }
 
 /// Serves the connection until it ends, is idle, or is asked to leave with the process.
-async fn serve(stream: Stream, site: impl Site, limits: Limits, stop: Stop) {
+async fn serve(mut stream: Stream, site: impl Site, limits: Limits, mut stop: Stop) {
+    let read = match site.quick() {
+        Some(quick) => quick.serve(&mut stream, &mut stop).await,
+        None => Ok(Some(Bytes::new())),
+    };
+    let read = match read {
+        Ok(Some(read)) => read,
+        Ok(None) => return,
+        Err(error) => return tracing::debug!(%error, "a connection broke off"),
+    };
+    // Most connections never come here.
+    Box::pin(by_hyper(stream, read, site, limits, stop)).await;
+}
+
+/// Serves what may be anything; `read` is what was read of it before.
+async fn by_hyper(stream: Stream, read: Bytes, site: impl Site, limits: Limits, stop: Stop) {
     let uses = Arc::new(Uses::default());
-    let (stream, mut handed_over) = Withholding::new(stream, Arc::clone(&uses), limits);
+    let (stream, mut handed_over) = Withholding::new(stream, read, Arc::clone(&uses), limits);
     let ended = run(stream, uses, site, limits, stop).await;
     if let Err(error) = &ended {
         // It concerns nobody but its client.

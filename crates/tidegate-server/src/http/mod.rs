@@ -18,6 +18,7 @@ mod judged;
 mod limits;
 mod problem;
 mod question;
+mod quick;
 mod refused;
 mod routes;
 mod rules;

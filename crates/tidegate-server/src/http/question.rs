@@ -23,11 +23,12 @@ use std::fmt;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use smallvec::{SmallVec, smallvec};
 use tidegate::{Descriptor, Micros};
 
 use super::problem::{Kind, Problem};
 use cost::Cost;
-use entries::{Entries, Text};
+use entries::{Entries, Pairs, Text};
 use id::Id;
 use item::Item;
 use wait::MaxWait;
@@ -37,6 +38,9 @@ const MOST_DESCRIPTORS: usize = 64;
 /// Most questions of a batch.
 const MOST_QUESTIONS: usize = 1000;
 const EXAMPLE: &str = r#"{"domain": "pay", "descriptor": {"channel": "alipay"}, "cost": 1}"#;
+
+/// What a question has mostly one of.
+type Few<T> = SmallVec<[T; 1]>;
 
 /// One question, or a batch of independent ones.
 #[derive(Debug)]
@@ -49,7 +53,7 @@ pub(super) enum Asked<'b> {
 #[derive(Debug)]
 pub(super) struct Question<'b> {
     domain: Cow<'b, str>,
-    items: Vec<Item<'b>>,
+    items: Few<Item<'b>>,
     cost: Option<Cost>,
     max_wait: Option<MaxWait>,
     request_id: Option<Id<'b>>,
@@ -137,8 +141,8 @@ impl<'b> Question<'b> {
     /// What is wrong, if it is no question.
     fn of(fields: Fields<'b>) -> Result<Self, String> {
         let items = match (fields.descriptor, fields.descriptors) {
-            (Some(entries), None) => vec![Item::of(entries)],
-            (None, Some(items)) => items,
+            (Some(entries), None) => smallvec![Item::of(entries)],
+            (None, Some(items)) => items.into(),
             (Some(_), Some(_)) => {
                 return Err("both `descriptor` and `descriptors` are given".to_owned());
             }
@@ -188,16 +192,32 @@ impl<'b> Question<'b> {
 
     /// Puts the question.
     pub(super) async fn ask<T>(&self, to: impl AsyncFnOnce(&tidegate::Request<'_>) -> T) -> T {
-        let entries: Vec<_> = self.items.iter().map(|item| item.entries.pairs()).collect();
+        let entries = self.entries();
+        let descriptors = self.descriptors(&entries);
+        to(&self.request(&descriptors)).await
+    }
+
+    /// The same where it is answered at once.
+    pub(super) fn ask_at_once<T>(&self, to: impl FnOnce(&tidegate::Request<'_>) -> T) -> T {
+        let entries = self.entries();
+        let descriptors = self.descriptors(&entries);
+        to(&self.request(&descriptors))
+    }
+
+    fn entries(&self) -> Few<Pairs<'_>> {
+        self.items.iter().map(|item| item.entries.pairs()).collect()
+    }
+
+    fn descriptors<'e>(&self, entries: &'e [Pairs<'_>]) -> Few<Descriptor<'e>> {
         let costs = self.items.iter().map(|item| item.cost.or(self.cost).unwrap_or_default());
-        let descriptors: Vec<_> = entries
-            .iter()
-            .zip(costs)
-            .map(|(entries, cost)| Descriptor::new(entries).cost(cost.units()))
-            .collect();
+        let each = entries.iter().zip(costs);
+        each.map(|(entries, cost)| Descriptor::new(entries).cost(cost.units())).collect()
+    }
+
+    fn request<'a>(&'a self, descriptors: &'a [Descriptor<'a>]) -> tidegate::Request<'a> {
         let max_wait = self.max_wait.map_or(Micros::MAX, MaxWait::micros);
-        let request = tidegate::Request::new(&self.domain, &descriptors).max_wait(max_wait);
-        to(&self.request_id.as_ref().map_or(request, |id| id.on(request))).await
+        let request = tidegate::Request::new(&self.domain, descriptors).max_wait(max_wait);
+        self.request_id.as_ref().map_or(request, |id| id.on(request))
     }
 }
 

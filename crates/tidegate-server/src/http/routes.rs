@@ -11,10 +11,11 @@ use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 use super::check::Verb;
 use super::connection::Site;
 use super::problem::{Kind, Problem};
+use super::quick::Quick;
 use super::{App, Request, Response, admin, authorize, body, browser, check, head, health, rules};
 use crate::door::Secret;
 
-const CHECK: &str = "/v1/check";
+pub(super) const CHECK: &str = "/v1/check";
 const PEEK: &str = "/v1/peek";
 const RESET: &str = "/v1/reset";
 const REFUND: &str = "/v1/refund";
@@ -30,6 +31,10 @@ pub(super) struct Public(pub(super) Arc<App>, pub(super) Option<Secret>);
 pub(super) struct Admin(pub(super) Arc<App>, pub(super) Option<Secret>);
 
 impl Site for Public {
+    fn quick(&self) -> Option<Quick> {
+        Quick::of(&self.0, self.1.as_ref())
+    }
+
     async fn answer(self, request: Request) -> Response {
         guarded(request, async |request| self.route(request).await).await
     }
@@ -81,7 +86,7 @@ impl Admin {
 /// Told to everyone who asks.
 async fn health_of(app: &App, request: &Request) -> Result<Response, Problem> {
     get(request)?;
-    health::health(app).await
+    Box::pin(health::health(app)).await
 }
 
 /// Lets in who has a token, where one is asked for, and nobody on behalf of a foreign web page.
@@ -164,7 +169,7 @@ fn nothing(path: &str, here: &[&str]) -> Problem {
 }
 
 /// For a request whose handler panicked; the panic itself has been logged.
-fn panicked() -> Problem {
+pub(super) fn panicked() -> Problem {
     let detail = "the request met a defect of the server, which has logged it; others go on";
     Problem::new(Kind::Internal, detail)
 }

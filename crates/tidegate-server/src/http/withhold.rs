@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::StatusCode;
+use hyper::body::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::{Sleep, sleep};
@@ -75,6 +76,8 @@ pub(super) type Refused = (Stream, Bare);
 
 /// A stream that passes everything on but hyper's bare answer.
 pub(super) struct Withholding {
+    /// What was read of it already.
+    read: Bytes,
     /// Not there any more once it is handed over.
     stream: Option<Stream>,
     kept_back: Option<Bare>,
@@ -89,11 +92,13 @@ impl Withholding {
     /// The stream for hyper; and where it comes back when hyper refused and shut it down.
     pub(super) fn new(
         stream: Stream,
+        read: Bytes,
         uses: Arc<Uses>,
         limits: Limits,
     ) -> (Self, Receiver<Refused>) {
         let (hand_over, handed_over) = oneshot::channel();
         let this = Self {
+            read,
             stream: Some(stream),
             kept_back: None,
             hand_over: Some(hand_over),
@@ -144,6 +149,11 @@ impl AsyncRead for Withholding {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if !this.read.is_empty() {
+            let taken = this.read.split_to(this.read.len().min(into.remaining()));
+            into.put_slice(&taken);
+            return Poll::Ready(Ok(()));
+        }
         let (before, room) = (into.filled().len(), into.remaining());
         let read = this.inner()?.poll_read(cx, into);
         let ended =

@@ -4,43 +4,62 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use smallvec::SmallVec;
 
 /// Most entries of one descriptor: each is compared with each, and rules look through them.
 const MOST: usize = 64;
+
+/// Names and values, as a descriptor wants them.
+pub(super) type Pairs<'a> = SmallVec<[(&'a str, &'a str); 2]>;
 
 /// A text: that of the body itself where it is written without escapes.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Text<'b>(#[serde(borrow)] pub(super) Cow<'b, str>);
 
-/// Entries in the order they are written, no name twice.
+/// A name and a value.
+type Entry<'b> = (Text<'b>, Text<'b>);
+
+/// Entries in the order they are written, no name twice. Most descriptors have one, which takes no memory
+/// of its own.
 #[derive(Debug)]
-pub(super) struct Entries<'b>(Vec<(Text<'b>, Text<'b>)>);
+pub(super) struct Entries<'b> {
+    first: Option<Entry<'b>>,
+    others: Vec<Entry<'b>>,
+}
 
 impl<'b> Entries<'b> {
     /// As a descriptor wants them.
-    pub(super) fn pairs(&self) -> Vec<(&str, &str)> {
-        self.0.iter().map(|(name, value)| (&*name.0, &*value.0)).collect()
+    pub(super) fn pairs(&self) -> Pairs<'_> {
+        self.iter().map(|(name, value)| (&*name.0, &*value.0)).collect()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Entry<'b>> {
+        self.first.iter().chain(&self.others)
     }
 
     /// Reads an object of which the first entry has been read already.
     pub(super) fn read<A: MapAccess<'b>>(
-        first: Option<(Text<'b>, Text<'b>)>,
+        first: Option<Entry<'b>>,
         mut rest: A,
     ) -> Result<Self, A::Error> {
-        let mut entries = Self(Vec::from_iter(first));
+        let mut entries = Self { first, others: Vec::new() };
         while let Some(name) = rest.next_key()? {
             entries.check(&name)?;
-            entries.0.push((name, rest.next_value()?));
+            let entry = (name, rest.next_value()?);
+            match &entries.first {
+                None => entries.first = Some(entry),
+                Some(_) => entries.others.push(entry),
+            }
         }
         Ok(entries)
     }
 
     /// Whether there may be one more entry, of this name.
     fn check<E: Error>(&self, next: &Text<'_>) -> Result<(), E> {
-        if self.0.len() == MOST {
+        if self.others.len() + 1 == MOST {
             return Err(E::custom(format_args!("a descriptor has at most {MOST} entries")));
         }
-        if self.0.iter().any(|(earlier, _)| earlier.0 == next.0) {
+        if self.iter().any(|(earlier, _)| earlier.0 == next.0) {
             return Err(E::custom(format_args!("entry `{}` is given twice", next.0)));
         }
         Ok(())

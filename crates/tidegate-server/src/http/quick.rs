@@ -1,0 +1,186 @@
+//! Checks that come whole and wait for nothing, answered where they are read.
+//!
+//! hyper is ready for whatever may come, and that costs several times what a decision does. Nearly all that
+//! comes is one kind of request: `POST /v1/check` over HTTP/1.1, in one piece. It is answered here, as hyper
+//! would have it answered. With the first request that is anything else, or of which a part is missing, the
+//! connection goes over to hyper for good, with all that was read and not answered: nothing is refused here,
+//! and nothing here waits for a limiter.
+
+mod date;
+mod head;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+
+use hyper::body::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, interval_at};
+
+use super::question::Question;
+use super::{App, body, routes};
+use crate::door::{Secret, Stream};
+use crate::limiters::Limiters;
+use crate::stop::Stop;
+use date::Date;
+use head::Came;
+use reply::Reply;
+
+/// Bytes that are read at once.
+const ROOM: usize = 4 << 10;
+/// Bytes of answers after which they are written, and others have a turn.
+const TURN_BYTES: usize = 64 << 10;
+
+/// Answers checks of one connection.
+pub(super) struct Quick {
+    app: Arc<App>,
+    secret: Option<Secret>,
+    input: Vec<u8>,
+    /// How much of it is answered.
+    start: usize,
+    reply: Reply,
+    date: Date,
+}
+
+/// What is to be done once all that could be answered is.
+enum Next {
+    Read,
+    /// More is there, but it is the turn of others.
+    Yield,
+    /// A request has begun to come.
+    ReadOn,
+    HandOver,
+}
+
+impl Quick {
+    /// Where decisions wait for nothing, and nobody wants a line of each in the log.
+    pub(super) fn of(app: &Arc<App>, secret: Option<&Secret>) -> Option<Self> {
+        let here = matches!(*app.limiters, Limiters::Here(_));
+        (here && !tracing::enabled!(tracing::Level::DEBUG)).then(|| Self {
+            app: Arc::clone(app),
+            secret: secret.cloned(),
+            input: Vec::new(),
+            start: 0,
+            reply: Reply::default(),
+            date: Date::default(),
+        })
+    }
+
+    /// Serves a connection as long as it brings such checks; what it has brought else, for hyper. Nothing
+    /// where it has ended, was idle, or is asked to leave between two requests.
+    ///
+    /// # Errors
+    /// The connection broke off.
+    pub(super) async fn serve(
+        mut self,
+        stream: &mut Stream,
+        stop: &mut Stop,
+    ) -> io::Result<Option<Bytes>> {
+        let idle = self.app.limits.idle;
+        let mut look = interval_at(Instant::now() + idle, idle);
+        let mut draining = pin!(stop.draining());
+        let mut came = false;
+        loop {
+            let next = self.answer_all();
+            came |= !self.reply.bytes.is_empty();
+            self.write(stream).await?;
+            match next {
+                Next::HandOver => return Ok(Some(self.rest())),
+                Next::Yield => tokio::task::yield_now().await,
+                // Where the rest is not there already, it is not known when it comes.
+                Next::ReadOn => match body::soon(pin!(stream.read_buf(&mut self.input))).await {
+                    Some(Ok(1..)) => {}
+                    _ => return Ok(Some(self.rest())),
+                },
+                Next::Read => tokio::select! {
+                    biased;
+                    read = stream.read_buf(&mut self.input) => if read? == 0 { break },
+                    () = draining.as_mut() => break,
+                    _ = look.tick() => if !std::mem::take(&mut came) { break },
+                },
+            }
+        }
+        stream.shutdown().await.map(|()| None)
+    }
+
+    /// Answers what has come, request by request.
+    fn answer_all(&mut self) -> Next {
+        loop {
+            let unread = self.input.get(self.start..).unwrap_or_default();
+            if unread.is_empty() {
+                self.input.clear();
+                self.start = 0;
+                self.input.reserve(ROOM);
+                return Next::Read;
+            }
+            if self.reply.bytes.len() >= TURN_BYTES {
+                return Next::Yield;
+            }
+            match head::look(unread, self.secret.as_ref()) {
+                Came::Whole { body, end } => {
+                    let body = self.start + body.start..self.start + body.end;
+                    if !self.answer(body) {
+                        return Next::HandOver;
+                    }
+                    self.start += end;
+                }
+                Came::Part => {
+                    self.input.drain(..self.start);
+                    self.start = 0;
+                    self.input.reserve(ROOM);
+                    return Next::ReadOn;
+                }
+                Came::Other => return Next::HandOver,
+            }
+        }
+    }
+
+    /// Answers the check of a body; false where it is none, or has to wait.
+    fn answer(&mut self, body: std::ops::Range<usize>) -> bool {
+        let Self { app, input, reply, date, .. } = self;
+        let Ok(question) = Question::parse(input.get(body).unwrap_or_default()) else {
+            return false;
+        };
+        let before = reply.bytes.len();
+        let decided = catch_unwind(AssertUnwindSafe(|| {
+            question.ask_at_once(|request| {
+                let answer = app.limiters.check_at_once(request)?;
+                Some(reply.decided(&answer, date.at(answer.at())))
+            })
+        }));
+        // What it stands on outlives a panic anywhere in the server.
+        let problem = match decided {
+            Ok(None) => return false,
+            Ok(Some(Ok(()))) => return true,
+            Ok(Some(Err(problem))) => problem,
+            Err(_) => routes::panicked(),
+        };
+        reply.bytes.truncate(before);
+        reply.response(problem.into_response(), date);
+        true
+    }
+
+    /// Writes the answers; a client that does not read them is not waited for longer than an idle one.
+    async fn write(&mut self, stream: &mut Stream) -> io::Result<()> {
+        if self.reply.bytes.is_empty() {
+            return Ok(());
+        }
+        let all = async {
+            stream.write_all(&self.reply.bytes).await?;
+            stream.flush().await
+        };
+        let written = body::within(self.app.limits.idle, all).await;
+        self.reply.rest();
+        written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// What is not answered.
+    fn rest(mut self) -> Bytes {
+        self.input.drain(..self.start.min(self.input.len()));
+        self.input.into()
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether what has come is a check that may be answered without looking further.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use httparse::{Header, Status};
+
+use crate::door::{Secret, bearer};
+use crate::http::body;
+use crate::http::routes::CHECK;
+
+/// Most bytes of a head, and of a body. What is larger goes where its size is bounded.
+const MOST_BYTES: usize = 4 << 10;
+/// Most header fields.
+const MOST_FIELDS: usize = 32;
+
+/// What the bytes of a connection begin with.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// A check by one who may ask: where its body lies, and where it ends.
+    Whole { body: Range<usize>, end: usize },
+    /// What may become one.
+    Part,
+    /// Something else, a mistake included.
+    Other,
+}
+
+/// What the header fields say.
+#[derive(Default)]
+struct Said {
+    length: Option<usize>,
+    /// Of the first that is there.
+    opens: Option<bool>,
+}
+
+/// Looks at the first request of these bytes.
+pub(super) fn look(bytes: &[u8], secret: Option<&Secret>) -> Came {
+    let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
+    let mut head = httparse::Request::new(&mut []);
+    let start = match head.parse_with_uninit_headers(bytes, &mut fields) {
+        Ok(Status::Complete(start)) => start,
+        Ok(Status::Partial) if bytes.len() < MOST_BYTES => return Came::Part,
+        Ok(Status::Partial) | Err(_) => return Came::Other,
+    };
+    if (head.method, head.path, head.version) != (Some("POST"), Some(CHECK), Some(1)) {
+        return Came::Other;
+    }
+    let mut said = Said::default();
+    let usual = head.headers.iter().all(|field| said.takes(field, secret));
+    let may_ask = secret.is_none() || said.opens == Some(true);
+    match said.length.filter(|length| usual && may_ask && *length <= MOST_BYTES) {
+        None => Came::Other,
+        Some(length) if bytes.len() < start + length => Came::Part,
+        Some(length) => Came::Whole { body: start..start + length, end: start + length },
+    }
+}
+
+impl Said {
+    /// Notes a header field; false where it asks for more than an answer.
+    fn takes(&mut self, field: &Header<'_>, secret: Option<&Secret>) -> bool {
+        let (name, value) = (field.name, field.value);
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        match name.len() {
+            12 if is("content-type") => std::str::from_utf8(value).is_ok_and(body::is_json),
+            14 if is("content-length") => {
+                let first = self.length.is_none();
+                self.length = digits(value);
+                first && self.length.is_some()
+            }
+            13 if is("authorization") => {
+                let opens = || Some(secret?.opens(bearer(value)?));
+                self.opens = self.opens.or_else(|| Some(opens().unwrap_or(false)));
+                true
+            }
+            10 if is("connection") => value.eq_ignore_ascii_case(b"keep-alive"),
+            // Of a web page; of a body that waits to be asked for; of another protocol, of more behind the
+            // body; of one in chunks.
+            6 => !is("origin") && !is("expect"),
+            7 => !is("upgrade") && !is("trailer"),
+            17 => !is("transfer-encoding"),
+            _ => true,
+        }
+    }
+}
+
+/// A number of few digits, and of nothing else.
+fn digits(value: &[u8]) -> Option<usize> {
+    let few = (1..=8).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| few)?.parse().ok()
+}

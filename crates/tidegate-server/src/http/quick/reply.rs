@@ -1,0 +1,81 @@
+//! Answers as bytes of HTTP/1.1, in the order and spelling in which hyper writes them.
+
+use hyper::StatusCode;
+use tidegate::{Answer, headers};
+
+use super::date::Date;
+use crate::http::problem::Problem;
+use crate::http::{Response, answer};
+
+/// Bytes that are kept for the next answers.
+const KEPT: usize = 16 << 10;
+
+/// Answers that are not written yet.
+#[derive(Default)]
+pub(super) struct Reply {
+    pub(super) bytes: Vec<u8>,
+    /// The body of the answer that is being written.
+    body: Vec<u8>,
+}
+
+impl Reply {
+    /// An answer of the gate.
+    pub(super) fn decided(&mut self, answer: &Answer<'_>, date: &str) -> Result<(), Problem> {
+        self.body.clear();
+        answer::write(answer, &mut self.body)?;
+        let status = answer::status(answer)?;
+        self.begin(status);
+        self.text("content-type: application/json\r\ncache-control: no-store\r\n");
+        headers::each(answer, |name, value| {
+            self.bytes.extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
+            self.text(": ");
+            self.text(value);
+            self.text("\r\n");
+        });
+        self.end(date);
+        Ok(())
+    }
+
+    /// Any other answer.
+    pub(super) fn response(&mut self, response: Response, date: &mut Date) {
+        self.begin(response.status());
+        for (name, value) in response.headers() {
+            self.text(name.as_str());
+            self.text(": ");
+            self.bytes.extend_from_slice(value.as_bytes());
+            self.text("\r\n");
+        }
+        self.body.clear();
+        self.body.extend_from_slice(&response.into_body().into_inner().unwrap_or_default());
+        self.end(date.again());
+    }
+
+    fn begin(&mut self, status: StatusCode) {
+        self.text("HTTP/1.1 ");
+        self.text(status.as_str());
+        self.text(" ");
+        self.text(status.canonical_reason().unwrap_or_default());
+        self.text("\r\n");
+    }
+
+    /// The fields that every answer ends with, and the body.
+    fn end(&mut self, date: &str) {
+        self.text("content-length: ");
+        let length = self.body.len();
+        self.text(itoa::Buffer::new().format(length));
+        self.text("\r\ndate: ");
+        self.text(date);
+        self.text("\r\n\r\n");
+        self.bytes.extend_from_slice(&self.body);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    /// All is written.
+    pub(super) fn rest(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT);
+    }
+}

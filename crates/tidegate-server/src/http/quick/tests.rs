@@ -1,0 +1,202 @@
+//! What is answered here is what hyper would have had answered, and nothing else is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Algorithm, Micros, Policy, RuleSpec, Spec};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::Quick;
+use super::head::{Came, look};
+use crate::door::Secret;
+use crate::http::connection::Site;
+use crate::http::routes::Public;
+use crate::http::testing::{self, Server, until_closed};
+use crate::http::{App, Limits, Service};
+use crate::limiters::Limiters;
+
+const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 29\r\n\r\n\
+                     {\"descriptor\":{\"user\":\"ann\"}}";
+const PEEK: &str = "POST /v1/peek HTTP/1.1\r\nhost: a\r\ncontent-length: 29\r\n\r\n\
+                    {\"descriptor\":{\"user\":\"ann\"}}";
+
+/// Three an hour for each user; nothing in the domain `free`.
+fn app(limits: Limits) -> Arc<App> {
+    let spec = Spec::new(Algorithm::TokenBucket, 3, Micros::from_secs(3600));
+    let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
+    Service::new(Arc::new(Limiters::of(policy).unwrap()), limits).0
+}
+
+/// A server that answers here what it can.
+async fn server(limits: Limits) -> Server {
+    testing::serve(Public(app(limits), None), limits).await
+}
+
+/// The same with hyper alone.
+async fn by_hyper() -> Server {
+    let public = Public(app(Limits::default()), None);
+    let site = testing::site(move |request| public.clone().answer(request));
+    testing::serve(site, Limits::default()).await
+}
+
+fn check(body: &str) -> String {
+    format!("POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Without what differs from one moment to the next.
+fn timeless(answers: &str) -> String {
+    let line = |line: &str| match line.split_once(": ") {
+        Some((name @ ("date" | "content-length" | "x-ratelimit-reset"), _)) => name.to_owned(),
+        Some(("ratelimit", value)) => value.split(";t=").next().unwrap_or_default().to_owned(),
+        _ => line.split(",\"").filter(|field| !field.contains("_us\":")).collect(),
+    };
+    answers.lines().map(line).collect::<Vec<_>>().join("\n").replace("{\"at_us\":", "\n{")
+}
+
+/// All answers to these requests, behind which the client says no more.
+async fn answers(server: &Server, sent: &str) -> String {
+    let mut stream = server.connect().await;
+    stream.write_all(sent.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    until_closed(&mut stream).await
+}
+
+#[test]
+fn every_part_of_a_check_may_become_one_and_the_whole_is_one() {
+    let start = CHECK.len() - 29;
+    for part in 1..CHECK.len() {
+        assert_eq!(look(&CHECK.as_bytes()[..part], None), Came::Part, "{part} bytes");
+    }
+    let whole = Came::Whole { body: start..CHECK.len(), end: CHECK.len() };
+    assert_eq!(look(CHECK.repeat(2).as_bytes(), None), whole);
+}
+
+#[test]
+fn whatever_is_not_quite_a_check_is_somebody_else_s() {
+    let field = |field: &str| CHECK.replace("host: a", &format!("host: a\r\n{field}"));
+    for other in [
+        PEEK.to_owned(),
+        CHECK.replace("POST", "GET"),
+        CHECK.replace("/v1/check", "/v1/check?a"),
+        CHECK.replace("HTTP/1.1", "HTTP/1.0"),
+        CHECK.replace("content-length: 29", "content-length: +29"),
+        CHECK.replace("content-length: 29", "content-length: 29\r\ncontent-length: 29"),
+        CHECK.replace("content-length: 29\r\n", ""),
+        CHECK.replace("content-length: 29", "content-length: 99999"),
+        CHECK.replace("host: a", "host a"),
+        field("transfer-encoding: chunked"),
+        field("Expect: 100-continue"),
+        field("connection: close"),
+        field("upgrade: h2c"),
+        field("origin: http://a"),
+        field("content-type: text/plain"),
+        field(&"x: y\r\n".repeat(40)),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        "\x16\x03\x01".to_owned(),
+    ] {
+        assert_eq!(look(other.as_bytes(), None), Came::Other, "{other}");
+    }
+    for usual in ["content-type: application/json", "connection: keep-alive", "accept: */*"] {
+        assert!(matches!(look(field(usual).as_bytes(), None), Came::Whole { .. }), "{usual}");
+    }
+}
+
+#[test]
+fn only_who_shows_a_token_is_answered_here() {
+    let secret = Secret::parse("sesame").ok();
+    let field = |field: &str| CHECK.replace("host: a", &format!("host: a\r\n{field}"));
+    let whole = |asked: &str| matches!(look(asked.as_bytes(), secret.as_ref()), Came::Whole { .. });
+    assert!(whole(&field("Authorization: Bearer sesame")));
+    assert!(!whole(CHECK));
+    for wrong in ["authorization: Bearer open", "authorization: sesame"] {
+        assert!(!whole(&field(wrong)), "{wrong}");
+        let both = format!("{wrong}\r\nauthorization: Bearer sesame");
+        assert!(!whole(&field(&both)), "the first counts: {both}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_the_same_as_by_hyper() {
+    let (quick, hyper) = (server(Limits::default()).await, by_hyper().await);
+    for body in [
+        r#"{"descriptor":{"user":"ann"}}"#,
+        r#"{"descriptor":{"user":"ann"},"cost":3}"#,
+        r#"{"descriptor":{"user":"ann"},"cost":2}"#,
+        r#"{"descriptor":{"user":"ann"},"cost":4}"#,
+        r#"{"descriptors":[{"user":"bob"},{"user":"eve"}]}"#,
+        r#"{"domain":"free","descriptor":{"user":"ann"}}"#,
+        r#"{"descriptor":{"user":"ann"},"cost":"much"}"#,
+        r#"[{"descriptor":{"user":"zoe"}}]"#,
+        "{",
+    ] {
+        let asked = check(body);
+        let (quick, hyper) = (answers(&quick, &asked).await, answers(&hyper, &asked).await);
+        assert!(quick.starts_with("HTTP/1.1 ") && quick.contains("\r\ndate: "), "{quick}");
+        assert_eq!(timeless(&quick), timeless(&hyper), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_answers_the_order_is_that_of_the_requests() {
+    let server = server(Limits::default()).await;
+    let sent = [CHECK, CHECK, PEEK, CHECK, CHECK, "GET / HTTP/1.1\r\nhost: a\r\n\r\n"].concat();
+    let answers = answers(&server, &sent).await;
+    let each = answers.split("HTTP/1.1 ").skip(1);
+    let statuses: Vec<_> = each.filter_map(|answer| answer.lines().next()).collect();
+    let refused = "429 Too Many Requests";
+    assert_eq!(statuses, ["200 OK", "200 OK", "200 OK", "200 OK", refused, "404 Not Found"]);
+    assert_eq!(answers.matches(r#""remaining":2,"#).count(), 1, "{answers}");
+}
+
+#[tokio::test]
+async fn a_check_that_comes_byte_by_byte_is_answered_once() {
+    let server = server(Limits::default()).await;
+    let mut stream = server.connect().await;
+    for byte in CHECK.bytes() {
+        stream.write_u8(byte).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    stream.shutdown().await.unwrap();
+    let answers = until_closed(&mut stream).await;
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 1, "{answers}");
+    assert!(answers.contains(r#""remaining":2,"#), "{answers}");
+}
+
+#[tokio::test]
+async fn a_client_that_asks_nothing_more_is_cut() {
+    let limits = Limits { idle: Duration::from_millis(30), ..Limits::default() };
+    let server = server(limits).await;
+    let mut stream = server.connect().await;
+    stream.write_all(CHECK.as_bytes()).await.unwrap();
+    let answers = until_closed(&mut stream).await;
+    assert!(answers.starts_with("HTTP/1.1 200 OK"), "{answers}");
+}
+
+#[tokio::test]
+async fn between_two_requests_a_connection_ends_with_the_process() {
+    let server = server(Limits::default()).await;
+    let mut stream = server.connect().await;
+    stream.write_all(CHECK.as_bytes()).await.unwrap();
+    stream.read_u8().await.unwrap();
+    server.stop.drain();
+    until_closed(&mut stream).await;
+    assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
+}
+
+/// A check, once the buffers of the connection have their size: the lists of its header fields.
+#[test]
+fn a_check_allocates_once() {
+    const CHECKS: usize = 100;
+    let mut quick = Quick::of(&app(Limits::default()), None).unwrap();
+    let mut answer_all = || {
+        quick.input.extend_from_slice(CHECK.repeat(CHECKS).as_bytes());
+        quick.reply.bytes.clear();
+        let allocated = allocation_counter::measure(|| {
+            quick.answer_all();
+        });
+        assert!(quick.input.is_empty(), "all is answered");
+        allocated.count_total
+    };
+    answer_all();
+    assert_eq!(answer_all(), CHECKS as u64);
+}
