@@ -5,6 +5,8 @@
 //! Health and reflection are tonic's. The service itself stands on HTTP/2 without a framework between:
 //! a decision is cheaper than what one would add.
 
+#[cfg(test)]
+mod allocations;
 mod call;
 mod connection;
 mod decide;

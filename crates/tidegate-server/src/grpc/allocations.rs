@@ -1,0 +1,47 @@
+//! What a decision costs in memory: counted by an allocator that counts. HTTP/2 around it is not in it.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use allocation_counter::measure;
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::{
+    RateLimitDescriptor, rate_limit_descriptor::Entry,
+};
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use hyper::body::Bytes;
+use prost::Message;
+use tidegate::{Algorithm, Micros, Policy, RuleSpec, Spec};
+
+use super::Choices;
+use super::decide::Decider;
+use crate::limiters::Limiters;
+
+/// The message: domain, descriptors, entries, name and value; what is asked: entries and descriptors; the
+/// answer: statuses, the name of the rule, the bytes.
+const OF_A_DECISION: u64 = 5 + 2 + 3;
+
+fn message() -> Bytes {
+    let entry = Entry { key: "user".to_owned(), value: "ann".to_owned() };
+    let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
+    let (domain, descriptors) = ("default".to_owned(), vec![descriptor]);
+    RateLimitRequest { domain, descriptors, hits_addend: 0 }.encode_to_vec().into()
+}
+
+#[test]
+fn a_decision_allocates_its_message_and_its_answer() {
+    let spec = Spec::new(Algorithm::TokenBucket, 1_000, Micros::from_secs(3600));
+    let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
+    let limiters = Arc::new(Limiters::of(policy).unwrap());
+    let decider = Decider { limiters, choices: Choices::default() };
+    let decide = || {
+        let message = message();
+        measure(|| {
+            let mut decided = pin!(decider.answer(message));
+            let decided = decided.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(decided, Poll::Ready(Ok(_))));
+        })
+    };
+    decide();
+    assert_eq!(decide().count_total, OF_A_DECISION);
+}
