@@ -113,6 +113,11 @@ impl Case {
         }
     }
 
+    /// A problem with one of its subjects.
+    pub fn told(&self, subject: Subject, problem: &str) -> String {
+        format!("{}/{}: {problem}", self.name, self.subject_name(subject))
+    }
+
     /// Who the others are compared with.
     pub fn base(&self) -> &'static str {
         self.subjects.last().map_or("", |subject| self.subject_name(*subject))

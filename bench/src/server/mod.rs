@@ -86,13 +86,18 @@ impl Server {
         subjects: &[Subject],
         tidegate: &Path,
     ) -> Result<rounds::Case, String> {
-        let ready = subjects.iter().map(|subject| self.ready(case, *subject, tidegate));
+        let ready = subjects.iter().map(|subject| {
+            let ready = self.ready(case, *subject, tidegate);
+            ready.map_err(|problem| case.told(*subject, &problem))
+        });
         let ready: Vec<Ready> = ready.collect::<Result<_, _>>()?;
         let mut samples = vec![Vec::new(); ready.len()];
         for round in 0..self.rounds as usize {
             for place in 0..ready.len() {
                 let turn = (round + place) % ready.len();
-                samples[turn].push(self.sample(case, &ready[turn])?);
+                let sample = self.sample(case, &ready[turn]);
+                let told = |problem: String| case.told(ready[turn].subject, &problem);
+                samples[turn].push(sample.map_err(told)?);
             }
         }
         let told = ready.iter().zip(samples).map(|(one, samples)| {
