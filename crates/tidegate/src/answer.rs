@@ -27,6 +27,11 @@ impl Descriptors {
         self.0 |= Self::one(number).0;
     }
 
+    /// The number of the first.
+    pub(crate) const fn first(self) -> usize {
+        self.0.trailing_zeros() as usize
+    }
+
     const fn has(self, number: usize) -> bool {
         self.0 & Self::one(number).0 != 0
     }
@@ -36,8 +41,10 @@ impl Descriptors {
 #[derive(Clone, Debug)]
 pub struct Matched<'g> {
     pub(crate) rule: &'g PolicyRule,
+    /// Its number in the policy.
+    pub(crate) number: usize,
     pub(crate) variant: usize,
-    /// The figures that decided, where they are not those of the rule.
+    /// The figures that decided, where they are not those of the rule as it was loaded.
     pub(crate) figures: Option<Arc<Rule>>,
     pub(crate) cost: u64,
     pub(crate) by: Descriptors,
@@ -54,14 +61,16 @@ impl<'g> Matched<'g> {
         self.rule
     }
 
-    /// Which of the rule's figures hold for the key: 0 its own, else 1 + the number of the override.
+    /// Which of the rule's figures hold for the key, where it has no plan and the request brings none: 0
+    /// its own, else 1 + the number of the override.
     #[must_use]
     pub const fn variant(&self) -> usize {
         self.variant
     }
 
-    /// The figures that decided: those of the rule for the key ([`PolicyRule::variant`]), or what they
-    /// were changed to since ([`Gate::amend`](crate::Gate::amend)).
+    /// The figures that decided: those that the request brought along ([`OwnLimit`](crate::OwnLimit)), the plan
+    /// of the key ([`Gate::with_plans`](crate::Gate::with_plans)), or else the rule's own for the key
+    /// ([`PolicyRule::variant`]), as they were last changed ([`Gate::amend`](crate::Gate::amend)).
     #[must_use]
     pub fn figures(&self) -> &Rule {
         self.figures.as_deref().unwrap_or_else(|| self.rule.variant(self.variant))

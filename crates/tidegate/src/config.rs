@@ -22,6 +22,7 @@
 //! # dedupe = "10s"                  # for so long a request is answered the same again under its id
 //! # hash_tag = "channel"            # the entry that alone chooses the slot of a cluster
 //! # across_slots = true             # or: taken slot by slot, and given back when one refuses
+//! # limit_from_request = true       # a limit that a request brings holds in place of these
 //!
 //! [[rule.override]]                 # the first that matches holds
 //! match = { channel = "alipay" }    # entries of `key` with these very values

@@ -3,60 +3,28 @@
 mod amend;
 mod bans;
 mod hold;
+mod met;
+mod plans;
 mod repeats;
 
 use std::sync::Arc;
 
 use tidegate_core::{Rule, Timestamp};
 
-use crate::answer::{Answer, Descriptors, Matched, Standing};
+use crate::answer::{Answer, Matched, Standing};
 use crate::clock::{Clock, SystemClock};
 use crate::few::Few;
-use crate::key::{Fingerprint, Seed};
+use crate::key::Seed;
 use crate::observe::{Observer, Observers};
 use crate::once::{Answers, Once};
 use crate::request::{Descriptor, Request};
-use crate::rules::{Amended, Mode, Policy, PolicyRule};
+use crate::rules::{Amended, Policy, PolicyRule};
 use crate::store::memory::{Ahead, Decided, Done, MemoryStore, Step};
 use crate::wait::GateLines;
 use bans::Bans;
 pub use hold::Charge;
-
-/// A limiter that a request meets.
-#[derive(Clone, Debug)]
-pub(crate) struct Met<K = Fingerprint> {
-    /// The number of the rule in the policy.
-    pub(crate) rule: usize,
-    /// Which of the rule's figures hold for the key.
-    pub(crate) variant: usize,
-    /// The figures it is asked under, where they are not those of the variant and a store is told them.
-    pub(crate) figures: Option<Arc<Rule>>,
-    /// What it is known by.
-    pub(crate) print: K,
-    pub(crate) cost: u64,
-    pub(crate) enforced: bool,
-    /// Which descriptors of the request meet it.
-    pub(crate) by: Descriptors,
-}
-
-impl<K> Met<K> {
-    /// Whether it may refuse the request, and so have it wait.
-    pub(crate) fn can_refuse(&self) -> bool {
-        self.enforced && self.cost > 0 && !self.is_unlimited()
-    }
-
-    /// Whether its figures, since changed, admit everything.
-    pub(crate) fn is_unlimited(&self) -> bool {
-        self.figures.as_ref().is_some_and(|figures| figures.is_unlimited())
-    }
-
-    /// The figures it is asked under.
-    #[cfg(feature = "redis")]
-    pub(crate) fn rule<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
-        let own = || Some(policy.rules().get(self.rule)?.variant(self.variant));
-        self.figures.as_deref().or_else(own)
-    }
-}
+pub(crate) use met::{Figures, Met, again, known_by, limited, meet, with_actual};
+pub(crate) use plans::Plans;
 
 /// A policy in force, the limiters of every key, and a clock.
 ///
@@ -72,6 +40,7 @@ pub struct Gate<C = SystemClock> {
     /// Who waits.
     pub(crate) lines: GateLines,
     bans: Bans<C>,
+    plans: Plans,
     /// What requests were answered that may be asked again.
     answers: Answers,
     observers: Observers,
@@ -98,6 +67,7 @@ impl<C: Clock> Gate<C> {
             clock,
             lines: GateLines::new(),
             bans: Bans::none(),
+            plans: Plans::default(),
             answers: Answers::default(),
             observers: Observers::default(),
         }
@@ -191,14 +161,13 @@ impl<C: Clock> Gate<C> {
         self.answer(&met, done)
     }
 
-    /// The limiters a request meets, each with what it is to be settled with.
+    /// The limiters a request meets, each with what it is to be settled with; what is unlimited by now may
+    /// have been taken from before.
     fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> Vec<(Met, u64)> {
         let costing_actual: Vec<_> =
             request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
-        let met = self.met(request);
-        let actual = self.met(&Request::new(request.domain(), &costing_actual));
-        let with_actual = |met: Met| actual_of(&met, &actual).map(|actual| (met, actual));
-        met.into_iter().filter_map(with_actual).collect()
+        let actual = self.met_at_all(&Request::new(request.domain(), &costing_actual));
+        with_actual(self.met_at_all(request), &actual)
     }
 
     /// Settles with each of these limiters what it is to be settled with, in one atomic step.
@@ -211,7 +180,7 @@ impl<C: Clock> Gate<C> {
     /// Makes every limiter the request meets as good as new, in one atomic step; answers how many it
     /// meets. Bans of their keys are lifted before.
     pub fn reset(&self, request: &Request<'_>) -> usize {
-        let met = self.met(request);
+        let met = self.met_at_all(request);
         self.lift_bans(&met);
         self.memory.forget(&met, self.clock.now());
         self.stir(&met);
@@ -291,11 +260,12 @@ impl<C: Clock> Gate<C> {
     }
 
     fn matched(&self, met: &Met, decided: Decided) -> Option<Matched<'_>> {
-        let rule = self.policy.rules().get(met.rule)?;
+        let rule = self.policy.rules().get(met.rule).filter(|_| !met.is_unlimited())?;
         Some(Matched {
             rule,
+            number: met.rule,
             variant: met.variant,
-            figures: decided.figures,
+            figures: decided.figures.or_else(|| met.figures.clone()),
             cost: met.cost,
             by: met.by,
             decision: decided.decision,
@@ -306,59 +276,28 @@ impl<C: Clock> Gate<C> {
 
     /// The limiters a request meets, in the order of the rules, each once.
     pub(crate) fn met(&self, request: &Request<'_>) -> Few<Met> {
-        let known_by = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
+        limited(self.met_at_all(request))
+    }
+
+    /// The same with those that are unlimited by a plan, or by what the request brings.
+    pub(crate) fn met_at_all(&self, request: &Request<'_>) -> Few<Met> {
+        let print = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
             self.seed.of_parts(rule.key(descriptor))
         };
-        meet(&self.policy, request, known_by, |number, variant, figures| {
-            let limits = !figures.is_unlimited() || self.memory.was_changed(number, variant);
-            limits.then_some(None)
+        meet(&self.policy, &self.plans, request, print, |number, variant, own| {
+            self.figures_of(number, variant, own)
         })
     }
-}
 
-/// What a limiter is to be settled with, by the same limiter where it is to cost that.
-pub(crate) fn actual_of<K: PartialEq>(met: &Met<K>, actual: &[Met<K>]) -> Option<u64> {
-    let same = |other: &&Met<K>| other.rule == met.rule && other.print == met.print;
-    actual.iter().find(same).map(|other| other.cost)
-}
-
-/// The limiters a request meets, in the order of the rules, each once, by what `known_by` tells of each:
-/// the same limiter met twice sums its costs. `in_force` is told the number of a rule, that of a variant,
-/// and its figures, and answers the figures to be used in their place, if any; or that it does not limit.
-pub(crate) fn meet<K: PartialEq>(
-    policy: &Policy,
-    request: &Request<'_>,
-    known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
-    in_force: impl Fn(usize, usize, &Rule) -> Option<Option<Arc<Rule>>>,
-) -> Few<Met<K>> {
-    let mut all: Few<Met<K>> = Few::new();
-    for (place, descriptor) in request.descriptors().iter().enumerate() {
-        for (number, rule) in policy.in_domain(request.domain()) {
-            if !counts(rule) || !rule.matches(descriptor) {
-                continue;
-            }
-            let variant = rule.variant_for(descriptor);
-            let Some(figures) = in_force(number, variant, rule.variant(variant)) else { continue };
-            let print = known_by(rule, descriptor);
-            match all.iter_mut().find(|met| met.rule == number && met.print == print) {
-                Some(met) => {
-                    met.cost = met.cost.saturating_add(descriptor.units());
-                    met.by.add(place);
-                }
-                None => all.push(Met {
-                    rule: number,
-                    variant,
-                    figures,
-                    print,
-                    cost: descriptor.units(),
-                    enforced: rule.mode() == Mode::Enforce,
-                    by: Descriptors::one(place),
-                }),
-            }
+    /// The figures under which a limiter of a rule is met that brings none, and has no plan.
+    #[inline]
+    fn figures_of(&self, number: usize, variant: usize, own: &Rule) -> Option<Figures> {
+        if self.memory.is_figured(number) {
+            return Some(self.amended.figures_or_unlimited(number, variant, own));
         }
+        let limits = !own.is_unlimited() || self.memory.was_changed(number, variant);
+        limits.then_some(None)
     }
-    all.sort_by_key(|met| met.rule);
-    all
 }
 
 /// A gate whose requests bring their own time, as in a recorded trace. Times may step back.
@@ -367,8 +306,4 @@ impl Gate<Timestamp> {
     pub fn check_at(&self, request: &Request<'_>, at: Timestamp) -> Answer<'_> {
         self.decide(request, &at, Step::Ask)
     }
-}
-
-fn counts(rule: &PolicyRule) -> bool {
-    rule.mode() != Mode::Off
 }

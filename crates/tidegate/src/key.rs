@@ -1,8 +1,11 @@
 //! What a limiter is known by in memory: a keyed fingerprint of its key, never the key itself.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
+use tidegate_core::Spec;
+
+use crate::gate::Met;
 
 /// 96 bits of a keyed 128-bit hash. Of a million keys, two share one with odds of 2^-57.
 ///
@@ -52,19 +55,21 @@ impl Seed {
     }
 
     /// The fingerprint of a request under its id: of each limiter it meets the rule, the fingerprint
-    /// and the cost are part of it.
-    pub(crate) fn of_request(
+    /// and the cost are part of it, and the figures where they are not the rule's own.
+    pub(crate) fn of_request<'m>(
         &self,
         id: &str,
-        met: impl Iterator<Item = (usize, Fingerprint, u64)>,
+        met: impl Iterator<Item = &'m Met>,
     ) -> Fingerprint {
         let mut hasher = self.0;
         hasher.write_u64(id.len() as u64);
         hasher.write(id.as_bytes());
-        for (rule, print, cost) in met {
-            hasher.write_usize(rule);
-            hasher.write_u128(print.0);
-            hasher.write_u64(cost);
+        for met in met {
+            hasher.write_usize(met.rule);
+            hasher.write_u128(met.print.0);
+            hasher.write_u64(met.cost);
+            let figures: Option<&Spec> = met.figures.as_ref().map(|figures| figures.spec());
+            figures.hash(&mut hasher);
         }
         Fingerprint::new(hasher.finish128().as_u128())
     }

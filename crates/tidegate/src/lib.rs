@@ -67,7 +67,7 @@ pub use limiter::{Ban, KeyedLimiter, Limiter, PlannedLimiter, Reservation, Under
 pub use observe::{Observer, RuleStatistics};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;
-pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, Request, RequestIdError};
+pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, OwnLimit, Request, RequestIdError};
 pub use rules::{
     AmendError, Mode, NoSuchRule, OnExcess, OnStoreError, OverrideSpec, Place, Policy, PolicyError,
     PolicyErrors, PolicyRule, Problem, RuleSpec,

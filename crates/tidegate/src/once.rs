@@ -30,7 +30,7 @@ pub(crate) fn of(
     let time = time(policy, limited)?;
     let places = places(met);
     let met = places.iter().filter_map(|place| met.get(*place));
-    let print = seed.of_request(id, met.map(|met| (met.rule, met.print, met.cost)));
+    let print = seed.of_request(id, met);
     Some(Once { print, time })
 }
 

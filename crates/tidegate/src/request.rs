@@ -1,23 +1,26 @@
 //! What a caller asks about: a domain and descriptors, each an ordered list of entries with a cost.
 
 mod id;
+mod limit;
 
 use tidegate_core::Micros;
 
 pub use id::{MAX_REQUEST_ID_BYTES, RequestIdError};
+pub use limit::OwnLimit;
 
 /// One thing a request is about: entries such as `("channel", "alipay")`, in order, and a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor<'a> {
     entries: &'a [(&'a str, &'a str)],
     cost: u64,
+    limit: Option<&'a OwnLimit>,
 }
 
 impl<'a> Descriptor<'a> {
     /// A descriptor that costs one unit.
     #[must_use]
     pub const fn new(entries: &'a [(&'a str, &'a str)]) -> Self {
-        Self { entries, cost: 1 }
+        Self { entries, cost: 1, limit: None }
     }
 
     /// The same at another cost: 0 takes nothing, is always allowed, and only reports.
@@ -25,6 +28,19 @@ impl<'a> Descriptor<'a> {
     pub const fn cost(mut self, cost: u64) -> Self {
         self.cost = cost;
         self
+    }
+
+    /// The same with figures of its own, for the rules that look at them: see [`OwnLimit`].
+    #[must_use]
+    pub const fn limit(mut self, own: &'a OwnLimit) -> Self {
+        self.limit = Some(own);
+        self
+    }
+
+    /// The figures that it brings along, if any.
+    #[must_use]
+    pub const fn own_limit(&self) -> Option<&'a OwnLimit> {
+        self.limit
     }
 
     /// Its entries, in order.

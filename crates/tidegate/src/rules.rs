@@ -3,6 +3,7 @@
 mod amended;
 mod check;
 mod error;
+mod own_limit;
 mod policy;
 mod rule;
 mod spec;

@@ -4,6 +4,7 @@ mod across;
 mod amend;
 mod away;
 mod error;
+mod plans;
 mod replay;
 mod share;
 mod step;
@@ -17,13 +18,13 @@ use tidegate_core::{Decision, Timestamp};
 
 use crate::answer::{Answer, Matched, Standing};
 use crate::few::Few;
-use crate::gate::{Met, actual_of, meet};
+use crate::gate::{Met, Plans};
 use crate::observe::{Observer, Observers};
-use crate::request::{Descriptor, Request};
-use crate::rules::{Amended, Policy, PolicyRule};
+use crate::request::Request;
+use crate::rules::{Amended, Policy};
 use crate::store::memory::Done;
 use crate::store::redis::script::{self, Call, Step};
-use crate::store::redis::{Client, StoreError, StoreEvent, key_of};
+use crate::store::redis::{Client, StoreError, StoreEvent};
 use crate::store::settings::StoreSettings;
 use crate::wait::GateLines;
 use across::{Part, Unanswered};
@@ -69,6 +70,7 @@ pub struct SharedGate {
     /// What became of its rules since.
     amended: Amended,
     away: Away,
+    plans: Plans,
     /// Who waits in this process.
     pub(crate) lines: GateLines,
     observers: Observers,
@@ -100,6 +102,7 @@ impl SharedGate {
             store: Store { policy: Arc::new(policy), client, clock: away.clock() },
             amended: Amended::default(),
             away,
+            plans: Plans::default(),
             lines: GateLines::new(),
             observers: Observers::default(),
             degraded: AtomicU64::new(0),
@@ -187,12 +190,7 @@ impl SharedGate {
         request: &Request<'_>,
         actual: u64,
     ) -> Result<Answer<'_>, StoreError> {
-        let costing_actual: Vec<_> =
-            request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
-        let met = self.met(request);
-        let costing = self.met(&Request::new(request.domain(), &costing_actual));
-        let actual = |met: &KeyMet| actual_of(met, &costing).unwrap_or(met.cost);
-        let actual: Vec<_> = met.iter().map(actual).collect();
+        let (met, actual) = self.met_to_settle(request, actual);
         let answer = self.step(&met, Asked::settle(&actual)).await?;
         self.stir(&met);
         Ok(answer)
@@ -205,7 +203,7 @@ impl SharedGate {
     /// # Errors
     /// The store gave no answer. Whether they were reset is known only where nothing was sent.
     pub async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
-        let met = self.met(request);
+        let met = self.met_at_all(request);
         self.away.forget(self.policy(), &met);
         let parts = self.store.parts(&met);
         let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
@@ -219,17 +217,6 @@ impl SharedGate {
         }
         self.stir(&met);
         Ok(met.len())
-    }
-
-    pub(crate) fn met(&self, request: &Request<'_>) -> Few<KeyMet> {
-        let prefix = &self.settings().key_prefix;
-        let known_by =
-            |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
-        meet(self.policy(), request, known_by, |number, variant, own| {
-            let figures = self.amended.figures(number, variant);
-            let limits = !figures.as_deref().unwrap_or(own).is_unlimited();
-            limits.then_some(figures)
-        })
     }
 
     /// The same limiter as it is known in this process.
@@ -341,7 +328,11 @@ impl SharedGate {
 
     fn decided_away(&self, met: &[KeyMet], verb: Verb, id: Option<&str>) -> Answer<'_> {
         self.degraded.fetch_add(1, Relaxed);
-        self.told(met, self.away.decide(self.policy(), met, verb, id))
+        let settings = self.settings();
+        self.told(
+            met,
+            self.away.decide(self.policy(), met, verb, id, |rule| settings.can_hold(rule)),
+        )
     }
 
     /// An answer in which not every limiter tells of itself.
@@ -367,6 +358,7 @@ impl SharedGate {
             let (variant, cost, by) = (met.variant, met.cost, met.by);
             Some(Matched {
                 rule,
+                number: met.rule,
                 variant,
                 figures: met.figures.clone(),
                 cost,

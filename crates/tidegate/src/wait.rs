@@ -20,6 +20,7 @@ mod models;
 mod permits;
 mod planned;
 mod queue;
+mod renewed;
 #[cfg(feature = "redis")]
 mod shared;
 mod sync;

@@ -226,6 +226,15 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
+    pub(super) fn limit_from_request(
+        &mut self,
+        entry: &Entry<'t>,
+        report: &mut Report<'_>,
+    ) -> Option<()> {
+        self.spec.limit_from_request = flag(entry, report)?;
+        Some(())
+    }
+
     pub(super) fn mode(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.mode = match choice(entry, vocabulary::MODES, report)? {
             "shadow" => Mode::Shadow,

@@ -107,6 +107,10 @@ pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
             ),
             field(("hash_tag", &["tag", "slot", "hashtag"]), RuleDraft::hash_tag),
             field(("across_slots", &["crossslot", "crossslots"]), RuleDraft::across_slots),
+            field(
+                ("limit_from_request", &["requestlimit", "limitoverride", "ownlimit", "dynamic"]),
+                RuleDraft::limit_from_request,
+            ),
             field(("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
             field(("match", &["matching"]), RuleDraft::matching),
             field(("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),

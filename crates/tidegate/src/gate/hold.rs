@@ -1,6 +1,11 @@
 //! Charging by outcome: a cost that is taken first, and given back if the work turns out to be free.
 
-use super::{Gate, Met};
+#![expect(
+    clippy::result_large_err,
+    reason = "a refusal is an answer as any other, and needs no memory"
+)]
+
+use super::{Gate, again, known_by};
 use crate::answer::{Answer, Matched};
 use crate::clock::{Clock, Park, SystemClock, Timer};
 use crate::request::Request;
@@ -133,16 +138,9 @@ impl<'a, C: Clock> Charge<'a, C> {
             return;
         }
         let met = self.gate.met_to_settle(&self.request, actual);
-        let matched = |met: &Met| {
-            // A rule that was unlimited then, or is by now, has taken nothing or has nothing to give.
-            let all = self.answer.matched().iter();
-            let rule = self.gate.policy().rules().get(met.rule)?;
-            all.into_iter().find(|one| one.by == met.by && std::ptr::eq(one.rule, rule))
-        };
-        let taken = met.into_iter().filter(|(met, actual)| {
-            matched(met).is_some_and(|matched| can_settle(matched, met.cost, *actual))
-        });
-        let (met, actual): (Vec<_>, Vec<_>) = taken.unzip();
+        let both = again(met, |(met, _)| met, self.answer.matched(), known_by).into_iter();
+        let taken = both.filter(|((met, actual), matched)| can_settle(matched, met.cost, *actual));
+        let (met, actual): (Vec<_>, Vec<_>) = taken.map(|(met, _)| met).unzip();
         self.gate.settle_met(&met, &actual);
     }
 }

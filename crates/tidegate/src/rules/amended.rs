@@ -27,7 +27,6 @@ pub(crate) struct Amended {
 struct Changed {
     rule: PolicyRule,
     /// By variant.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "sent to a store"))]
     figures: Vec<Arc<Rule>>,
 }
 
@@ -75,13 +74,23 @@ impl Amended {
     }
 
     /// The figures of a variant of a rule, where that was changed.
-    #[cfg(feature = "redis")]
     pub(crate) fn figures(&self, rule: usize, variant: usize) -> Option<Arc<Rule>> {
         if !self.any() {
             return None;
         }
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         rules.get(&rule)?.figures.get(variant).cloned()
+    }
+
+    /// The same, and those of the rule as it was loaded, `own`, where they are unlimited.
+    pub(crate) fn figures_or_unlimited(
+        &self,
+        rule: usize,
+        variant: usize,
+        own: &Rule,
+    ) -> Option<Arc<Rule>> {
+        let unlimited = || own.is_unlimited().then(|| Arc::new(own.clone()));
+        self.figures(rule, variant).or_else(unlimited)
     }
 
     /// The policy as it is in force.

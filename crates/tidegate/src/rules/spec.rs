@@ -104,6 +104,10 @@ pub struct RuleSpec {
     /// In a cluster, rules that meet on one request in different slots are refused unless all say so;
     /// elsewhere it means nothing.
     pub across_slots: bool,
+    /// Whether figures that a request brings along ([`OwnLimit`](crate::OwnLimit)) hold in place of the
+    /// rule's own; else nobody looks at them. The rule's figures are then those of who brings none. All its
+    /// keys share one overflow limiter, under its own figures, those of its overrides included.
+    pub limit_from_request: bool,
     /// Other figures for some keys; the first that matches holds.
     pub overrides: Vec<OverrideSpec>,
 }
@@ -127,6 +131,7 @@ impl RuleSpec {
             dedupe: None,
             hash_tag: None,
             across_slots: false,
+            limit_from_request: false,
             overrides: Vec::new(),
         }
     }
@@ -217,6 +222,13 @@ impl RuleSpec {
     #[must_use]
     pub const fn across_slots(mut self) -> Self {
         self.across_slots = true;
+        self
+    }
+
+    /// Lets requests bring figures that hold in place of its own.
+    #[must_use]
+    pub const fn limit_from_request(mut self) -> Self {
+        self.limit_from_request = true;
         self
     }
 

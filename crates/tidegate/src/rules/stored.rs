@@ -46,6 +46,16 @@ impl Policy {
     }
 }
 
+impl StoreSettings {
+    /// Whether limiters of a key can live in the store under these figures: not where they are those of a
+    /// log whose string could pass 512 MB. For figures that are not of a policy's rules, which
+    /// [`Policy::fits`] looks at.
+    #[must_use]
+    pub fn can_hold(&self, figures: &Rule) -> bool {
+        figures.most_stored_bytes() <= MOST_VALUE_BYTES
+    }
+}
+
 fn too_large(rule: &Rule) -> Option<Problem> {
     let bytes = rule.most_stored_bytes();
     (bytes > MOST_VALUE_BYTES).then(|| {

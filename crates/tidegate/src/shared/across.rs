@@ -148,11 +148,12 @@ impl Store {
     fn when(&self, met: &[KeyMet], places: &[usize]) -> When {
         let here = || places.iter().filter_map(|place| met.get(*place));
         let is_queue = |rule: &Rule| rule.spec().algorithm == Algorithm::LeakyQueue;
-        let rules = || here().map(|one| (one, one.rule(&self.policy)));
-        let smallest = rules().filter(|(one, _)| one.enforced).filter_map(|(_, rule)| rule);
-        match smallest.map(Rate::of).min() {
+        let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(&self.policy)?)));
+        let enforced = rules().filter(|(enforced, _)| *enforced);
+        let smallest = enforced.map(|(_, rule)| Rate::of(rule)).min();
+        match smallest {
             None => When::Shadow,
-            Some(_) if rules().filter_map(|(_, rule)| rule).any(is_queue) => When::Queue,
+            Some(_) if rules().any(|(_, rule)| is_queue(rule)) => When::Queue,
             Some(rate) => When::ByRate(rate),
         }
     }

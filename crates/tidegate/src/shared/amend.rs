@@ -65,17 +65,17 @@ impl SharedGate {
             let others = self.amended.policy(self.policy());
             let all = others.with_rules([(number, rule.clone())].into_iter());
             all.fits(self.settings()).map_err(AmendError::Rule)?;
-            self.away.amend(number, rule, self.settings().nodes)
+            self.away.amend(number, rule)
         };
         let number = self.amended.change(self.policy(), named, words, put)?;
         self.lines.stir_those(|line| line.is_of(number));
         Ok(())
     }
 
-    /// Puts limiters that were met under the figures that are in force now. One that is unlimited by now
-    /// keeps its place.
+    /// Puts limiters that were met under the figures that are in force now, but for those that came with
+    /// the request. One that is unlimited by now keeps its place.
     pub(crate) fn follow_changes(&self, met: &mut [KeyMet]) {
-        for met in met {
+        for met in met.iter_mut().filter(|met| !met.brought && !self.plans.has(met.rule)) {
             met.figures = self.amended.figures(met.rule, met.variant);
         }
     }

@@ -1,5 +1,7 @@
 //! What is decided while the store is away: each rule by its own choice.
 
+use std::sync::Arc;
+
 use tidegate_core::{Decision, Micros, Outcome, Room, Rule, Timestamp, Visitor};
 
 use super::{KeyMet, SharedGateError, share};
@@ -19,8 +21,9 @@ const COME_BACK: Micros = Micros::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Away {
     memory: MemoryStore,
-    /// This node's part of the policy as it was loaded.
-    part: Policy,
+    /// This node's part of the policy as it was loaded, and of how many it is one.
+    parts: Policy,
+    nodes: u64,
     /// What requests were answered by it that may be asked again.
     answers: Answers,
     seed: Seed,
@@ -53,9 +56,9 @@ impl Done {
 impl Away {
     pub(super) fn new(policy: &Policy, nodes: u64) -> Result<Self, SharedGateError> {
         let clock = SystemClock::new();
-        let part = share::of(policy, nodes)?;
-        let memory = MemoryStore::new(&part, &clock);
-        Ok(Self { memory, part, answers: Answers::default(), seed: Seed::random(), clock })
+        let parts = share::of(policy, nodes)?;
+        let memory = MemoryStore::new(&parts, &clock);
+        Ok(Self { memory, parts, nodes, answers: Answers::default(), seed: Seed::random(), clock })
     }
 
     /// Puts this node's part of the figures of `rule` in force in place of those of the rule with this
@@ -63,15 +66,20 @@ impl Away {
     ///
     /// # Errors
     /// There is less than one unit for each node, or no memory for the limiters there are.
-    pub(super) fn amend(
-        &self,
-        number: usize,
-        rule: &PolicyRule,
-        nodes: u64,
-    ) -> Result<(), AmendError> {
-        let part = share::of_rule(number, rule, nodes)?;
+    pub(super) fn amend(&self, number: usize, rule: &PolicyRule) -> Result<(), AmendError> {
+        let part = share::of_rule(number, rule, self.nodes)?;
         let told = self.memory.amend(number, &part, Reading::of(&self.clock));
         told.map_err(|errors| refused(number, rule, &errors))
+    }
+
+    /// Whether the figures of a rule come with each request.
+    pub(super) fn is_figured(&self, number: usize) -> bool {
+        self.memory.is_figured(number)
+    }
+
+    /// The figures of a rule are looked up from now on.
+    pub(super) fn keep_figures(&mut self, number: usize) {
+        self.memory.keep_figures(&self.parts, number);
     }
 
     pub(super) fn clock(&self) -> SystemClock {
@@ -98,15 +106,20 @@ impl Away {
         self.memory.forget(&local, self.clock.now());
     }
 
-    /// All or nothing: a rule that is closed keeps those that are local from being charged.
+    /// All or nothing: a rule that is closed keeps those that are local from being charged. So does one whose
+    /// figures the store can not hold, whether it is away or not.
     pub(super) fn decide(
         &self,
         policy: &Policy,
         met: &[KeyMet],
         verb: Verb,
         id: Option<&str>,
+        can_hold: impl Fn(&Rule) -> bool,
     ) -> Done {
-        let is_closed = |met: &KeyMet| on_store_error(policy, met) == OnStoreError::Closed;
+        let is_closed = |met: &KeyMet| {
+            on_store_error(policy, met) == OnStoreError::Closed
+                || !met.figures.as_deref().is_none_or(&can_hold)
+        };
         let refuses = |met: &KeyMet| is_closed(met) && met.can_refuse();
         let refused = met.iter().any(refuses);
         let step = match verb {
@@ -138,18 +151,25 @@ impl Away {
     ) -> memory::Done {
         let run = || self.memory.step(local, &self.clock, step);
         let is_still =
-            |met: &Met, decided: &Decided| self.memory.is_still(&self.part, met, decided);
+            |met: &Met, decided: &Decided| self.memory.is_still(&self.parts, met, decided);
         match id.and_then(|id| once::of(policy, &self.seed, id, local, local)) {
             Some(once) => self.answers.step(once, local, &self.clock, step, is_still, run),
             None => run(),
         }
     }
 
-    /// A limiter as it is known in process.
+    /// A limiter as it is known in process, but for its figures.
     pub(super) fn met(&self, met: &KeyMet) -> Met {
-        let KeyMet { rule, variant, cost, enforced, by, .. } = *met;
-        let (print, figures) = (self.seed.of_bytes(&met.print), None);
-        Met { rule, variant, figures, print, cost, enforced, by }
+        let KeyMet { rule, variant, cost, enforced, brought, by, .. } = *met;
+        let print = self.seed.of_bytes(&met.print);
+        Met { rule, variant, print, cost, enforced, brought, figures: None, by }
+    }
+
+    /// The same under this node's part of its figures.
+    fn part(&self, met: &KeyMet) -> Met {
+        let part = |figures: &Arc<Rule>| Arc::new(share::of_figures(figures, self.nodes));
+        let figures = met.figures.as_ref().filter(|_| self.memory.is_figured(met.rule)).map(part);
+        Met { figures, ..self.met(met) }
     }
 
     /// The limiters that are decided in process, each with its place in the request.
@@ -160,7 +180,7 @@ impl Away {
     ) -> impl Iterator<Item = (usize, Met)> + 'a {
         let is_local =
             |(_, met): &(usize, &KeyMet)| on_store_error(policy, met) == OnStoreError::Local;
-        met.iter().enumerate().filter(is_local).map(|(place, met)| (place, self.met(met)))
+        met.iter().enumerate().filter(is_local).map(|(place, met)| (place, self.part(met)))
     }
 }
 
@@ -170,7 +190,7 @@ fn on_store_error(policy: &Policy, met: &KeyMet) -> OnStoreError {
 
 /// What a closed rule tells: no, and to come back soon; what it still holds is not known.
 fn closed(policy: &Policy, met: &KeyMet) -> Option<Decision> {
-    let limit = limit_of(met.rule(policy)?)?;
+    let limit = limit_of(met.rule_in(policy)?)?;
     let (outcome, reset_after) = match met.cost {
         0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
         _ => (Outcome::Deny { retry_after: COME_BACK }, COME_BACK),

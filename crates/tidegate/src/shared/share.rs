@@ -1,6 +1,6 @@
 //! A node's part of a limit, for while the store is away.
 
-use tidegate_core::{Algorithm, Limit, Spec};
+use tidegate_core::{Algorithm, Limit, Rule, Spec};
 
 use super::SharedGateError;
 use crate::rules::{AmendError, OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec};
@@ -63,6 +63,26 @@ fn rule_of(rule: &PolicyRule, nodes: u64) -> Result<RuleSpec, SharedGateError> {
     Ok(part)
 }
 
+/// A node's part of figures that were looked up, or brought along; where it is less than one unit they deny.
+pub(super) fn of_figures(whole: &Rule, nodes: u64) -> Rule {
+    let mut part = *whole.spec();
+    let nodes = nodes.max(1);
+    if let Limit::Units(units) = part.limit {
+        part.limit = Limit::Units(units / nodes);
+    }
+    part.capacity = part.capacity.map(|units| units / nodes);
+    part.initial = part.initial.map(|units| units / nodes);
+    // A bucket that can hold nothing.
+    Rule::new(part).unwrap_or_else(|_| closed(whole))
+}
+
+/// The same figures with a limit of 0.
+fn closed(whole: &Rule) -> Rule {
+    let mut none = Spec::unlimited(whole.spec().algorithm);
+    none.limit = Limit::Units(0);
+    Rule::new(none).unwrap_or_else(|_| whole.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +106,22 @@ mod tests {
             assert_eq!(part.capacity, Some(limit / nodes));
             assert!(part.initial.unwrap() * nodes < limit);
         }
+    }
+
+    #[test]
+    fn figures_of_a_plan_are_split_and_deny_where_there_is_less_than_one_unit_each() {
+        let plan = |limit, capacity| {
+            let mut spec = Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(1));
+            spec.capacity = capacity;
+            Rule::new(spec).unwrap()
+        };
+        let part = of_figures(&plan(10, Some(7)), 3);
+        assert_eq!((part.spec().limit, part.spec().capacity), (Limit::Units(3), Some(2)));
+        for whole in [plan(2, None), plan(10, Some(2)), plan(2, Some(10))] {
+            assert_eq!(of_figures(&whole, 3).spec().limit, Limit::Units(0), "{whole:?}");
+        }
+        let all = Rule::new(Spec::unlimited(Algorithm::TokenBucket)).unwrap();
+        assert!(of_figures(&all, 3).is_unlimited());
     }
 
     #[test]

@@ -69,6 +69,9 @@ impl Store {
         asked: Asked<'_>,
         deadline: Instant,
     ) -> Result<Decided, StoreError> {
+        if !self.can_hold(met) {
+            return Err(StoreError::Refused("no store can hold these figures".to_owned()));
+        }
         let limiters = self.limiters(met, asked.actual, asked.costs);
         if limiters.is_empty() {
             let done = Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now()));
@@ -83,6 +86,12 @@ impl Store {
         let call = Call::new(&limiters, asked.step, asked.at).remembering(key, time);
         let done = self.decided(&limiters, call, self.is_safe_twice(met, asked), deadline).await?;
         Ok(with_unlimited(met, put_back(&places, done)))
+    }
+
+    /// Whether the store can hold figures that were looked up, or brought along.
+    fn can_hold(&self, met: &[KeyMet]) -> bool {
+        let settings = self.client.settings();
+        met.iter().filter_map(|met| met.figures.as_deref()).all(|rule| settings.can_hold(rule))
     }
 
     /// Decides with a limiter that no rule of the policy names.
@@ -146,7 +155,7 @@ impl Store {
         costs: &[u64],
     ) -> Vec<Limiter<'m>> {
         let limiters = met.iter().enumerate().filter_map(|(place, met)| {
-            let rule = met.rule(&self.policy)?;
+            let rule = met.rule_in(&self.policy)?;
             let cost = costs.get(place).copied().unwrap_or(met.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
             let limiter = Limiter::new(&met.print, rule, cost)?.turned_out(actual);

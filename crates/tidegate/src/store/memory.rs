@@ -12,6 +12,7 @@ mod budget;
 mod build;
 mod cell;
 mod estate;
+mod figured;
 mod hands;
 mod later;
 #[cfg(all(test, loom))]
@@ -40,6 +41,7 @@ use amend::Changes;
 use budget::Budget;
 use build::Build;
 pub(crate) use cell::{Cell, cell_of};
+use figured::Figured;
 pub(crate) use later::Later;
 pub(crate) use planned::{Asked, PlannedTable};
 use sync::{AtomicUsize, Ordering::Relaxed};
@@ -93,10 +95,12 @@ pub(crate) struct Done {
 /// All limiters of a policy.
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
-    /// By rule, then by variant; none where the rule is unlimited.
+    /// By rule, then by variant; none where the rule is unlimited, or its figures come with each request.
     tables: Vec<Vec<Option<Box<dyn Table>>>>,
     /// By rule: what decides once it was changed.
     changes: Vec<Changes>,
+    /// By rule, those whose figures come with each request; empty where there are none.
+    figured: Vec<Option<Box<Figured>>>,
     /// What counts the limiters of all rules, if they share a cap.
     shared: Option<Arc<Budget>>,
     /// What packed times count from; `None` where the clock may step back.
@@ -111,7 +115,14 @@ impl MemoryStore {
         let base = clock.never_steps_back().then(|| clock.now());
         let rules = policy.rules().iter().map(|rule| tables_of(rule, shared.as_ref(), base));
         let (tables, changes) = rules.unzip();
-        Self { tables, changes, shared, base, hand: AtomicUsize::new(0) }
+        let (figured, hand) = (Vec::new(), AtomicUsize::new(0));
+        let mut store = Self { tables, changes, figured, shared, base, hand };
+        for (number, rule) in policy.rules().iter().enumerate() {
+            if rule.spec().limit_from_request {
+                store.keep_figures(policy, number);
+            }
+        }
+        store
     }
 
     /// Runs one step over all limiters of `met`, which names none twice.
@@ -134,7 +145,7 @@ impl MemoryStore {
     }
 
     fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
-        let Some(table) = self.table(met) else { return self.step_with_later(met, clock, step) };
+        let Some(table) = self.table(met) else { return self.step_apart(met, clock, step) };
         let one = table.one(met.print, met.cost, step, Reading::of(clock));
         self.tidy_if(one.overloaded, one.at);
         done_by(met, one, step)
@@ -143,10 +154,10 @@ impl MemoryStore {
     /// One step of one kind, `step`, over limiters by their places in `met`.
     fn step_with_all(&self, met: &[Met], clock: &impl Clock, step: impl Fn(usize) -> Step) -> Done {
         let early = clock.now();
-        let by_table = by_table(met, &step);
-        let (done, short) = match self.hold_all(&by_table, early) {
+        let by_table = self.by_table(met, &step);
+        let (done, short) = match self.hold_all(&by_table, met, early) {
             Some(holds) => run(holds, met, clock, &step),
-            None => self.with_changed(&by_table, early, |holds, changed| {
+            None => self.with_changed(&by_table, met, early, |holds, changed| {
                 let (done, short) = run(holds, met, clock, &step);
                 (changed.told(done, met.len(), step(0)), short)
             }),
@@ -157,14 +168,15 @@ impl MemoryStore {
 
     /// Holds all limiters, table by table in their one order; `None`, and nothing is held, where a rule
     /// was changed.
-    fn hold_all(
-        &self,
+    fn hold_all<'a>(
+        &'a self,
         by_table: &[OfTable<'_>],
+        all: &'a [Met],
         now: Timestamp,
-    ) -> Option<Vec<Box<dyn Hold + '_>>> {
+    ) -> Option<Vec<Box<dyn Hold + 'a>>> {
         let mut holds = Vec::with_capacity(by_table.len());
-        for (met, parts) in by_table {
-            match self.table(met).and_then(|table| table.hold(parts, now)) {
+        for of_table in by_table {
+            match self.hold(of_table, self.table(of_table.0), all, now) {
                 Some(hold) => holds.push(hold),
                 None => {
                     let_go(holds, now);
@@ -173,6 +185,21 @@ impl MemoryStore {
             }
         }
         Some(holds)
+    }
+
+    /// Holds the limiters of one table, `table` where their figures do not come with each request; `None`,
+    /// and nothing is held, where it is closed, or there is none.
+    fn hold<'a>(
+        &'a self,
+        (first, parts): &OfTable<'_>,
+        table: Option<&'a dyn Table>,
+        all: &'a [Met],
+        now: Timestamp,
+    ) -> Option<Box<dyn Hold + 'a>> {
+        match self.figured(first.rule) {
+            Some(figured) => Some(figured.hold(parts, all, now)),
+            None => table?.hold(parts, now),
+        }
     }
 
     /// When there was no room: looks for some in one table after another, for tables share caps, and
@@ -185,13 +212,14 @@ impl MemoryStore {
         if let Some(next) = self.hand.fetch_add(1, Relaxed).checked_rem(count) {
             self.tidy_one(next, now);
         }
+        self.figured.iter().flatten().for_each(|figured| figured.tidy(now));
     }
 
     /// A look ahead on a limiter; `None` where there is none.
     pub(crate) fn ahead(&self, met: &Met, clock: &impl Clock) -> Option<Box<dyn Ahead>> {
         match self.table(met) {
             Some(table) => Some(table.ahead(met.print, Reading::of(clock))),
-            None => self.later(met).map(|later| later.ahead(met.print, Reading::of(clock))),
+            None => self.ahead_apart(met, clock),
         }
     }
 
@@ -200,11 +228,29 @@ impl MemoryStore {
         fn forget<'h>(holds: Vec<Box<dyn Hold + 'h>>) {
             holds.into_iter().rev().for_each(|hold| hold.forget());
         }
-        let by_table = by_table(met, &|_| Step::Refund);
-        match self.hold_all(&by_table, now) {
+        let by_table = self.by_table(met, &|_| Step::Refund);
+        match self.hold_all(&by_table, met, now) {
             Some(holds) => forget(holds),
-            None => self.with_changed(&by_table, now, |holds, _| forget(holds)),
+            None => self.with_changed(&by_table, met, now, |holds, _| forget(holds)),
         }
+    }
+
+    /// The parts of each table that is met, in the one order in which tables are held.
+    fn by_table<'m>(&self, met: &'m [Met], step: &impl Fn(usize) -> Step) -> Vec<OfTable<'m>> {
+        let mut order: Vec<_> = met.iter().enumerate().collect();
+        order.sort_by_key(|(_, met)| self.table_number(met));
+        let of_one_table = order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1));
+        let with_parts = of_one_table.filter_map(|of_one| {
+            let part = |(place, met): &(usize, &Met)| Part {
+                place: *place,
+                print: met.print,
+                cost: met.cost,
+                step: step(*place),
+                enforced: met.enforced,
+            };
+            Some((of_one.first()?.1, of_one.iter().map(part).collect()))
+        });
+        with_parts.collect()
     }
 
     fn table(&self, met: &Met) -> Option<&dyn Table> {
@@ -214,24 +260,6 @@ impl MemoryStore {
 
 /// The parts of a step in one table, and the first limiter of them.
 type OfTable<'m> = (&'m Met, Vec<Part>);
-
-/// The parts of each table that is met, in the one order in which tables are held.
-fn by_table<'m>(met: &'m [Met], step: &impl Fn(usize) -> Step) -> Vec<OfTable<'m>> {
-    let mut order: Vec<_> = met.iter().enumerate().collect();
-    order.sort_by_key(|(_, met)| (met.rule, met.variant));
-    let of_one_table = order.chunk_by(|a, b| (a.1.rule, a.1.variant) == (b.1.rule, b.1.variant));
-    let with_parts = of_one_table.filter_map(|of_one| {
-        let part = |(place, met): &(usize, &Met)| Part {
-            place: *place,
-            print: met.print,
-            cost: met.cost,
-            step: step(*place),
-            enforced: met.enforced,
-        };
-        Some((of_one.first()?.1, of_one.iter().map(part).collect()))
-    });
-    with_parts.collect()
-}
 
 /// What came of a step over one limiter.
 fn done_by(met: &Met, one: One, step: Step) -> Done {
@@ -251,6 +279,7 @@ fn run<'h>(
     step: &impl Fn(usize) -> Step,
 ) -> (Done, bool) {
     let at = clock.now();
+    holds.iter_mut().for_each(|hold| hold.begin(at));
     let mut holdings: Vec<Holding<'_>> = holds.iter_mut().flat_map(|hold| hold.held()).collect();
     holdings.sort_unstable_by_key(|holding| holding.place);
     let (places, mut held): (Vec<_>, Vec<_>) =

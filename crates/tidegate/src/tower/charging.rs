@@ -8,9 +8,9 @@ use http::response::Parts;
 use super::door::Door;
 use super::entries::Question;
 use super::fields::Fields;
-use crate::answer::Answer;
+use crate::answer::{Answer, Descriptors, Matched};
 use crate::clock::Clock;
-use crate::gate::Gate;
+use crate::gate::{Gate, again, known_by};
 use crate::request::Request;
 
 /// Says of a response whether its request counts.
@@ -19,26 +19,27 @@ pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
 /// Of each limiter that an admitted request met, whether it took the cost, and can give it back: not
 /// where a rule in shadow mode would have refused, nor where keys without room may share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Took(Vec<bool>);
+pub(super) struct Took(Vec<((usize, Descriptors), bool)>);
 
 impl Took {
     /// Whether any of them did.
     pub(super) fn anything(&self) -> bool {
-        self.0.contains(&true)
+        self.0.iter().any(|(_, took)| *took)
     }
 }
 
 impl From<&Answer<'_>> for Took {
     fn from(answer: &Answer<'_>) -> Self {
         let matched = answer.matched().iter();
-        Self(matched.map(|one| one.decision().is_allowed() && !one.elsewhere).collect())
+        let took = |one: &Matched<'_>| one.decision().is_allowed() && !one.elsewhere;
+        Self(matched.map(|one| (known_by(one), took(one))).collect())
     }
 }
 
 /// Gives back what a request took, in one atomic step; tells how its limits stand then.
 pub(super) fn release<C: Clock>(gate: &Gate<C>, request: &Request<'_>, took: &Took) -> Fields {
-    let all = gate.met(request).into_iter().zip(&took.0);
-    let met: Vec<_> = all.filter(|(_, took)| **took).map(|(met, _)| met).collect();
+    let all = again(gate.met_at_all(request), |met| met, &took.0, |(known_by, _)| *known_by);
+    let met: Vec<_> = all.into_iter().filter(|(_, (_, took))| *took).map(|(met, _)| met).collect();
     gate.settle_met(&met, &vec![0; met.len()]);
     // Of no cost, for the request is over: it is not to be told when it might come again.
     let free: Vec<_> = request.descriptors().iter().map(|one| one.cost(0)).collect();

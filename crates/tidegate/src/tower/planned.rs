@@ -137,6 +137,7 @@ fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>
     let rule = PolicyRule::of_figures(NAME, rule);
     let matched = limited.map(|decided| Matched {
         rule: &rule,
+        number: 0,
         variant: 0,
         figures: None,
         cost,

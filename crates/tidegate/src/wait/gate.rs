@@ -5,6 +5,7 @@ use tidegate_core::Micros;
 use super::door::{AtHand, Door, Patience, Stop, step_behind};
 use super::drive::{hold, hold_blocking, wait, wait_blocking, wait_in_line};
 use super::lines::{LineKey, Lines};
+use super::renewed::{AsDecided, Renewed};
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
 use crate::few::Few;
@@ -105,15 +106,16 @@ impl<C: Clock> Gate<C> {
     /// The way to these limiters for a request that may wait for so long where their rules let it.
     fn door(&self, met: Few<Met>, once: Option<Once>, max_wait: Micros) -> ToGate<'_, C> {
         let stops = stops_of(self.policy(), &met, max_wait, line_of);
-        ToGate { gate: self, stops, met, once }
+        ToGate { gate: self, stops, met, once, renewed: None }
     }
 
     /// The way of one who comes to wait; and what it is told, if that needs no limiter.
-    fn arrive(&self, request: &Request<'_>) -> (ToGate<'_, C>, Option<Done>) {
+    fn arrive<'a>(&'a self, request: &Request<'a>) -> (ToGate<'a, C>, Option<Done>) {
         let met = self.met(request);
         let once = self.once(request, &met);
         let told = self.without_asking(&met, once, self.clock());
-        (self.door(met, once, request.longest_wait()), told)
+        let renewed = Renewed::of(self, request);
+        (ToGate { renewed, ..self.door(met, once, request.longest_wait()) }, told)
     }
 }
 
@@ -185,12 +187,12 @@ impl<C: Timer> Gate<C> {
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
         let (door, told) = self.arrive(request);
-        let met = door.met.clone();
+        let met = AsDecided::of(&door.met, door.renewed.as_ref());
         let done = match told {
             Some(done) => hold(&door, done, self.clock()).await,
             None => wait(door, self.clock()).await,
         };
-        self.conclude(request, &met, done)
+        self.conclude(request, &met.met(), done)
     }
 
     /// The same as [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is told
@@ -205,12 +207,12 @@ impl<C: Timer> Gate<C> {
 
     async fn wait_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let (door, told) = self.arrive(request);
-        let met = door.met.clone();
+        let met = AsDecided::of(&door.met, door.renewed.as_ref());
         let done = match told {
             Some(done) => done,
             None => wait_in_line(door, self.clock()).await,
         };
-        self.conclude(request, &met, done)
+        self.conclude(request, &met.met(), done)
     }
 }
 
@@ -218,12 +220,12 @@ impl<C: Park> Gate<C> {
     /// What [`Gate::acquire`] does, by blocking the thread.
     pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
         let (door, told) = self.arrive(request);
-        let met = door.met.clone();
+        let met = AsDecided::of(&door.met, door.renewed.as_ref());
         let done = match told {
             Some(done) => hold_blocking(&door, done, self.clock()),
             None => wait_blocking(door, self.clock()),
         };
-        self.conclude(request, &met, done)
+        self.conclude(request, &met.met(), done)
     }
 }
 
@@ -244,6 +246,8 @@ struct ToGate<'g, C> {
     met: Few<Met>,
     once: Option<Once>,
     stops: Vec<Stop<GateLine>>,
+    /// Where plans are looked up again while it waits.
+    renewed: Option<Renewed<'g>>,
 }
 
 impl<C: Clock> Door for ToGate<'_, C> {
@@ -258,7 +262,12 @@ impl<C: Clock> Door for ToGate<'_, C> {
     }
 
     fn ahead(&self, stop: &Stop<GateLine>) -> Option<Box<dyn Ahead>> {
-        self.gate.look_ahead(self.met.get(stop.place)?)
+        match &self.renewed {
+            None => self.gate.look_ahead(self.met.get(stop.place)?),
+            Some(renewed) => {
+                self.gate.look_ahead(renewed.now(self.gate, &self.met).get(stop.place)?)
+            }
+        }
     }
 
     fn delay(&self, done: &Done) -> Micros {
@@ -272,6 +281,11 @@ impl<C: Clock> Door for ToGate<'_, C> {
 
 impl<C: Clock> AtHand for ToGate<'_, C> {
     fn step(&self, step: Step) -> Done {
-        self.gate.step_now(&self.met, self.once, step)
+        match &self.renewed {
+            None => self.gate.step_now(&self.met, self.once, step),
+            Some(renewed) => {
+                self.gate.step_now(&renewed.now(self.gate, &self.met), self.once, step)
+            }
+        }
     }
 }

@@ -296,8 +296,7 @@ impl<'g> ToStore<'g> {
     }
 
     fn rule(&self, place: usize) -> Option<&Rule> {
-        let met = self.met.get(place)?;
-        met.rule(self.gate.policy())
+        self.met.get(place)?.rule_in(self.gate.policy())
     }
 
     /// What was seen, at the time of this process.

@@ -104,6 +104,7 @@ fn full() -> Vec<RuleSpec> {
             .hash_tag("user")
             .dedupe(Micros::from_millis(1_500))
             .across_slots()
+            .limit_from_request()
             .on_store_error(OnStoreError::Closed)
             .when("tenant", "acme")
             .when("*", "*")

@@ -3,6 +3,8 @@
 mod amend;
 mod amend_walk;
 mod ban;
+mod figures;
+mod figures_walk;
 mod holding;
 mod ids;
 mod observe;

@@ -10,6 +10,7 @@ mod clocks;
 mod cluster;
 mod failover;
 mod faults;
+mod figures;
 mod ids;
 mod in_turn;
 mod lost;

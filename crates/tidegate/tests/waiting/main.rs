@@ -1,6 +1,7 @@
 //! Waiting its turn: order, deadlines, leaving, threads, tasks, permits.
 
 mod amend;
+mod figures;
 mod gate;
 mod ids;
 mod in_flight;

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use tidegate_core::{Rule, RuleErrors, Timestamp};
 
+use super::ahead::Ahead;
 use super::budget::Budget;
 use super::build::Build;
 use super::estate::{Followed, follow};
@@ -77,6 +78,10 @@ impl MemoryStore {
         rule: &PolicyRule,
         reading: Reading<'_>,
     ) -> Result<(), RuleErrors> {
+        if let Some(figured) = self.figured(number) {
+            figured.amend(rule);
+            return Ok(());
+        }
         let (Some(tables), Some(changes)) = (self.tables.get(number), self.changes.get(number))
         else {
             return Ok(());
@@ -110,7 +115,8 @@ impl MemoryStore {
 
     /// Limiters in existence, over all rules.
     pub(crate) fn keys(&self) -> usize {
-        self.changes.iter().map(Changes::keys).sum()
+        let figured = self.figured.iter().flatten().map(|figured| figured.keys());
+        self.changes.iter().map(Changes::keys).chain(figured).sum()
     }
 
     /// The figures of a limiter where its rule was changed; waits for a change that is under way.
@@ -145,15 +151,29 @@ impl MemoryStore {
         Some(&**later).filter(|later| later.has_begun())
     }
 
-    /// A step with a limiter of a rule that was unlimited.
+    /// A step with a limiter of a rule that was unlimited, or whose figures come with each request.
     #[cold]
-    pub(super) fn step_with_later(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
+    pub(super) fn step_apart(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
+        if let Some(figured) = self.figured(met.rule) {
+            let one = figured.one(met, step, clock);
+            self.tidy_if(one.overloaded, one.at);
+            return done_by(met, one, step);
+        }
         let Some(later) = self.later(met) else {
             return Done { allowed: true, at: clock.now(), repeated: false, decisions: Few::new() };
         };
         let one = later.one(met.print, met.cost, step, Reading::of(clock));
         self.tidy_if(one.overloaded, one.at);
         done_by(met, one, step)
+    }
+
+    /// A look ahead on such a limiter; `None` where there is none.
+    #[cold]
+    pub(super) fn ahead_apart(&self, met: &Met, clock: &impl Clock) -> Option<Box<dyn Ahead>> {
+        match self.figured(met.rule) {
+            Some(figured) => figured.ahead(met, clock.now()),
+            None => self.later(met).map(|later| later.ahead(met.print, Reading::of(clock))),
+        }
     }
 
     /// Looks for limiters that can go in one table, by its number over all.
@@ -174,6 +194,7 @@ impl MemoryStore {
     pub(super) fn with_changed<O>(
         &self,
         by_table: &[OfTable<'_>],
+        all: &[Met],
         now: Timestamp,
         run: impl FnOnce(Vec<Box<dyn Hold + '_>>, &InForce<'_>) -> O,
     ) -> O {
@@ -181,7 +202,7 @@ impl MemoryStore {
             by_table.iter().map(|(met, _)| self.later(met).is_some()).collect();
         loop {
             let in_force = self.in_force(by_table, &changed);
-            match self.hold_in_force(&in_force, now) {
+            match self.hold_in_force(&in_force, all, now) {
                 Ok(holds) => return run(holds, &in_force),
                 // It was closed since; what follows it is waited for.
                 Err(closed) => changed.iter_mut().skip(closed).take(1).for_each(|one| *one = true),
@@ -202,16 +223,17 @@ impl MemoryStore {
     fn hold_in_force<'a>(
         &'a self,
         in_force: &'a InForce<'_>,
+        all: &'a [Met],
         now: Timestamp,
     ) -> Result<Vec<Box<dyn Hold + 'a>>, usize> {
         let mut holds = Vec::with_capacity(in_force.0.len());
-        for (number, ((met, parts), current)) in in_force.0.iter().enumerate() {
+        for (number, (of_table, current)) in in_force.0.iter().enumerate() {
             let table = match current {
+                Some(current) if current.limiters.is_none() => continue,
                 Some(current) => current.limiters.as_deref(),
-                None => self.table(met),
+                None => self.table(of_table.0),
             };
-            let Some(table) = table else { continue };
-            let Some(hold) = table.hold(parts, now) else {
+            let Some(hold) = self.hold(of_table, table, all, now) else {
                 let_go(holds, now);
                 return Err(number);
             };

@@ -6,12 +6,15 @@
 
 mod brought;
 mod figures;
+mod hand;
 mod held;
+mod hold;
 mod kept;
 mod own;
 mod shard;
+mod told;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tidegate_core::{Room, Rule, Timestamp, Verdict, Visitor};
 
@@ -19,7 +22,7 @@ use super::ahead::{Ahead, ahead};
 use super::budget::Budget;
 use super::shared::Refusal;
 use super::sync::{AtomicUsize, Ordering::Relaxed};
-use super::table::{OnFull, One, Step};
+use super::table::{OnFull, One, Part, Step};
 use super::whole::{LOOKED_AT_PER_ADDED, LOOKED_AT_WHEN_FULL, SHARDS, need_of};
 use crate::clock::Clock;
 use crate::key::Fingerprint;
@@ -38,7 +41,7 @@ pub(crate) struct PlannedTable {
     budget: Budget,
     on_full: OnFull,
     /// The plan of keys that have none of their own.
-    usual: Rule,
+    usual: RwLock<Arc<Rule>>,
     /// The one shared by keys without room, always under the usual plan: empty until it is asked.
     overflow: Mutex<Kept>,
     /// The shard that is looked through next when there is no room.
@@ -57,14 +60,35 @@ pub(crate) struct Asked<'a> {
     pub(crate) brought: bool,
 }
 
+/// One limiter's part in a request, under figures of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlannedPart<'a> {
+    pub(super) part: Part,
+    pub(super) rule: &'a Rule,
+    /// As in [`Asked`].
+    pub(super) brought: bool,
+}
+
+impl<'a> PlannedPart<'a> {
+    const fn asked(&self) -> Asked<'a> {
+        let Part { print, cost, step, .. } = self.part;
+        Asked { print, rule: self.rule, cost, step, brought: self.brought }
+    }
+}
+
 impl PlannedTable {
     /// An empty table under the caps of a rule, whose figures are the usual plan.
     pub(crate) fn new(caps: &RuleSpec, usual: Rule) -> Self {
+        Self::part_of(None, caps, usual)
+    }
+
+    /// The same, whose limiters count in `whole` as well.
+    pub(super) fn part_of(whole: Option<Arc<Budget>>, caps: &RuleSpec, usual: Rule) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            budget: Budget::new(caps.most_keys()).most_bytes(caps.most_bytes()),
+            budget: Budget::part_of(whole, caps.most_keys()).most_bytes(caps.most_bytes()),
             on_full: caps.on_full,
-            usual,
+            usual: RwLock::new(Arc::new(usual)),
             overflow: Mutex::default(),
             next_swept: AtomicUsize::new(0),
         }
@@ -93,8 +117,9 @@ impl PlannedTable {
     /// One step with the limiter that keys without room share, for who knows to have been there; `None`
     /// where the usual plan is unlimited, and so there is none.
     pub(crate) fn shared(&self, asked: Asked<'_>, clock: &dyn Clock) -> Option<One> {
-        let asked = Asked { rule: &self.usual, brought: false, ..asked };
-        self.usual.visit(SteppingShared(Stepping { table: self, asked, clock }))
+        let usual = self.usual();
+        let asked = Asked { rule: &usual, brought: false, ..asked };
+        usual.visit(SteppingShared(Stepping { table: self, asked, clock }))
     }
 
     /// A look ahead from a limiter's state as it would be under a rule; `None` where that is unlimited.
@@ -132,8 +157,17 @@ impl PlannedTable {
         }
     }
 
+    /// Puts another usual plan in force for the limiter that keys without room share.
+    pub(super) fn amend(&self, usual: Rule) {
+        *self.usual.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(usual);
+    }
+
+    fn usual(&self) -> Arc<Rule> {
+        Arc::clone(&self.usual.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Drops some limiters that are as good as new, looking at a few and waiting for none.
-    fn tidy(&self, now: Timestamp) {
+    pub(super) fn tidy(&self, now: Timestamp) {
         let mut left = LOOKED_AT_WHEN_FULL;
         for _ in 0..SHARDS {
             let number = self.next_swept.fetch_add(1, Relaxed) % SHARDS;
@@ -219,19 +253,19 @@ impl Stepping<'_> {
         let Asked { step, cost, .. } = self.asked;
         let step = step.beyond(cost);
         let refusal = || Refusal::of(room, cost, true).one(step, self.clock.now());
-        self.never(room)
+        never(room, self.asked, self.clock.now())
             .or_else(|| self.table.shared(Asked { step, ..self.asked }, self.clock))
             .unwrap_or_else(refusal)
     }
+}
 
-    /// What the key's own plan never admits, the usual plan does not admit in its place.
-    fn never<R: Room>(&self, room: &R) -> Option<One> {
-        let Asked { step, cost, .. } = self.asked;
-        let (one, _) = Step::Peek.run(room, &mut None, cost, self.clock.now());
-        let decision = one.decision.filter(|_| step.wants_figures());
-        let one = One { decision, overloaded: true, elsewhere: true, ..one };
-        (one.verdict == Verdict::Never && !step.gives_back()).then_some(one)
-    }
+/// What the key's own plan never admits, the usual plan does not admit in its place.
+fn never<R: Room>(room: &R, asked: Asked<'_>, now: Timestamp) -> Option<One> {
+    let Asked { step, cost, .. } = asked;
+    let (one, _) = Step::Peek.run(room, &mut None, cost, now);
+    let decision = one.decision.filter(|_| step.wants_figures());
+    let one = One { decision, overloaded: true, elsewhere: true, ..one };
+    (one.verdict == Verdict::Never && !step.gives_back()).then_some(one)
 }
 
 /// The same with the limiter that keys without room share, under the figures of the usual plan.

@@ -259,6 +259,8 @@ impl Later<dyn Table> {
 
 /// Limiters that nobody else can touch.
 pub(crate) trait Hold {
+    /// The step is to be run at this time: what has to be done before, is.
+    fn begin(&mut self, _at: Timestamp) {}
     /// The limiters, each with its place in the request.
     fn held(&mut self) -> Vec<Holding<'_>>;
     /// Stores what was done with them, but for limiters that are as good as new, and lets go.

@@ -42,6 +42,8 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
         print: print(*key),
         cost: 1,
         enforced: true,
+        brought: false,
+        figures: None,
         by: Descriptors::one(0),
     };
     limiters.iter().map(met).collect()

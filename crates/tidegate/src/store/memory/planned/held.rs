@@ -15,6 +15,8 @@ use super::own::{AnyOwn, Own};
 pub(super) enum Held {
     #[default]
     Empty,
+    /// In the hand of a step over several limiters, who puts it back.
+    InHand,
     Bucket(Own<TokenBucket>),
     Other(Box<dyn AnyOwn>),
 }
@@ -32,7 +34,7 @@ impl Held {
     /// The limiter, whatever it is.
     pub(super) fn any(&self) -> Option<&dyn AnyOwn> {
         match self {
-            Self::Empty => None,
+            Self::Empty | Self::InHand => None,
             Self::Bucket(own) => Some(own),
             Self::Other(own) => Some(&**own),
         }
@@ -40,7 +42,7 @@ impl Held {
 
     pub(super) fn any_mut(&mut self) -> Option<&mut dyn AnyOwn> {
         match self {
-            Self::Empty => None,
+            Self::Empty | Self::InHand => None,
             Self::Bucket(own) => Some(own),
             Self::Other(own) => Some(&mut **own),
         }
@@ -50,7 +52,7 @@ impl Held {
     #[inline]
     pub(super) fn under<R: Room>(&mut self, room: &R) -> Option<&mut Own<R>> {
         let own: &mut dyn Any = match self {
-            Self::Empty => return None,
+            Self::Empty | Self::InHand => return None,
             Self::Bucket(own) => own,
             Self::Other(own) => &mut **own,
         };

@@ -4,7 +4,7 @@ use tidegate_core::{Room, Timestamp};
 
 use super::Asked;
 use super::brought::{Brought, Seen};
-use super::figures::Recent;
+use super::figures::{Figures, Recent};
 use super::held::Held;
 use super::own::Own;
 use crate::key::Fingerprint;
@@ -37,12 +37,40 @@ impl Kept {
         self.bytes
     }
 
+    /// Takes it in hand for a step over several; nobody drops it meanwhile.
+    pub(super) fn take(&mut self) -> Held {
+        std::mem::replace(&mut self.own, Held::InHand)
+    }
+
+    /// Puts back what was in hand, for which so many bytes more were claimed.
+    pub(super) fn put_back(&mut self, own: Held, claimed: usize, budget: &Budget) {
+        self.own = own;
+        self.weigh(budget, claimed);
+    }
+
+    /// What it needs more for a step under these figures.
+    pub(super) fn wants<R: Room>(&mut self, figures: &Figures<R>, step: Step, cost: u64) -> usize {
+        let grows = step.grows(cost);
+        let Some(own) = self.own.under(&figures.room) else {
+            let first = Own::<R>::need(figures.heap).first.saturating_sub(self.bytes);
+            return first + if grows { figures.heap.next } else { 0 };
+        };
+        let has_place = own.slot.as_ref().is_some_and(|state| figures.room.has_place(state));
+        if grows && !has_place { figures.heap.next } else { 0 }
+    }
+
+    /// Whether it is under just these figures.
+    pub(super) fn is_under<R: Room>(&mut self, room: &R) -> bool {
+        self.own.under(room).is_some()
+    }
+
     pub(super) fn copy(&self) -> Held {
         self.own.copy()
     }
 
     pub(super) fn is_as_good_as_new(&self, now: Timestamp) -> bool {
-        self.own.any().is_none_or(|own| own.is_as_good_as_new(now))
+        !matches!(self.own, Held::InHand)
+            && self.own.any().is_none_or(|own| own.is_as_good_as_new(now))
     }
 
     /// A step under the figures of `room`, which are those of the rule asked. `claim` tells whether there
@@ -116,7 +144,7 @@ impl Kept {
         }
         self.own = match (seen, std::mem::take(&mut self.own)) {
             (Some(Seen { slot, .. }), _) => Held::new(Own { figures, slot }),
-            (None, Held::Empty) => Held::new(Own { figures, slot: None }),
+            (None, Held::Empty | Held::InHand) => Held::new(Own { figures, slot: None }),
             (None, own) => own.carried_to(asked.rule, recent, now),
         };
         self.weigh(budget, claimed);
@@ -184,6 +212,6 @@ impl Kept {
 }
 
 /// Whether a step puts its figures in force: not one that only looks.
-const fn leaves_a_trace(step: Step, cost: u64) -> bool {
+pub(super) const fn leaves_a_trace(step: Step, cost: u64) -> bool {
     step.gives_back() || step.takes(cost)
 }

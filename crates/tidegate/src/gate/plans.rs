@@ -1,0 +1,133 @@
+//! Figures in place of a rule's own: a plan that is looked up for each key, or what a request brings along.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::Rule;
+
+use super::{Gate, Met};
+use crate::clock::Clock;
+use crate::few::Few;
+use crate::request::{Descriptor, Request};
+use crate::rules::{NoSuchRule, Policy};
+
+/// Tells the plan of whom a descriptor is about; `None` for one that has none of its own.
+type Plan = dyn Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync;
+
+/// The rules whose figures are looked up, by their numbers.
+#[derive(Default)]
+pub(crate) struct Plans(Vec<(usize, Box<Plan>)>);
+
+impl Plans {
+    /// Looks up the figures of a rule from now on; those of before are forgotten.
+    ///
+    /// # Errors
+    /// The policy has no such rule.
+    pub(crate) fn add(
+        &mut self,
+        policy: &Policy,
+        domain: &str,
+        rule: &str,
+        plan: Box<Plan>,
+    ) -> Result<usize, NoSuchRule> {
+        let (number, _) = policy.named(domain, rule)?;
+        self.0.retain(|(other, _)| *other != number);
+        self.0.push((number, plan));
+        Ok(number)
+    }
+
+    /// Whether a rule's figures are looked up.
+    #[inline]
+    pub(crate) fn has(&self, rule: usize) -> bool {
+        self.0.iter().any(|(number, _)| *number == rule)
+    }
+
+    /// The plan, under a rule, of whom a descriptor is about.
+    pub(super) fn of(&self, rule: usize, descriptor: &Descriptor<'_>) -> Option<Arc<Rule>> {
+        let (_, plan) = self.0.iter().find(|(number, _)| *number == rule)?;
+        plan(descriptor)
+    }
+}
+
+/// The rules only, not what looks up their figures.
+impl fmt::Debug for Plans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(rule, _)| rule)).finish()
+    }
+}
+
+impl<C: Clock> Gate<C> {
+    /// Looks up the figures of the named rule for each key with `plans`: the plan of the caller whom a
+    /// descriptor is about, of any algorithm. `None` is the rule's own figures, those of an override
+    /// included; under an unlimited plan the rule is not met, and what was used stays used.
+    ///
+    /// Said once, before the gate is asked, for the limiters of the rule begin anew; said again, the last
+    /// lookup holds. All the rest is as with the rule's own figures: the request is decided with its other
+    /// rules in one atomic step, and every verb knows the plan. A key whose plan changes keeps what it has
+    /// used: the request that finds the change settles time under the old figures, and puts the new ones
+    /// in force, also where it is refused. A look, or a cost of 0, tells how things would stand under them,
+    /// and puts nothing in force. Figures that a request brings ([`OwnLimit`](crate::OwnLimit)) stand
+    /// before those of the plan.
+    ///
+    /// `plans` is asked for each request, once for each limiter of the rule, and for one that waits again
+    /// whenever its turn may have come. It should tell the same of all descriptors that have the rule's key
+    /// in common. It is to be quick, and must not ask this gate: where somebody waits, it runs while all
+    /// lines are held.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, Rule, RuleSpec, Spec};
+    ///
+    /// let per_hour = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(3_600));
+    /// let rules = vec![RuleSpec::new("per-user", per_hour(2)).key(["user"]), RuleSpec::new("all", per_hour(50))];
+    /// let large = Arc::new(Rule::new(per_hour(100))?);
+    /// let gate = Gate::new(Policy::new(rules)?).with_plans("default", "per-user", move |descriptor| {
+    ///     (descriptor.value("user") == Some("ada")).then(|| Arc::clone(&large))
+    /// })?;
+    ///
+    /// let left = |user| {
+    ///     let entries = [("user", user)];
+    ///     gate.check(&Request::new("default", &[Descriptor::new(&entries)])).matched()[0].decision().remaining
+    /// };
+    /// assert_eq!((left("ada"), left("bob")), (99, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The policy has no such rule.
+    pub fn with_plans(
+        mut self,
+        domain: &str,
+        rule: &str,
+        plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
+    ) -> Result<Self, NoSuchRule> {
+        let number = self.plans.add(&self.policy, domain, rule, Box::new(plans))?;
+        self.memory.keep_figures(&self.policy, number);
+        Ok(self)
+    }
+
+    /// Tells those who wait for a limiter of this request that its plan is another: else they ask again only
+    /// when what they were told would be over. Who does not wait needs no telling.
+    pub fn plan_changed(&self, request: &Request<'_>) {
+        self.stir(&self.met(request));
+    }
+
+    /// The same limiters with their plans looked up again, and under what their rules were changed to.
+    pub(crate) fn with_plans_of_now(&self, met: &[Met], request: &Request<'_>) -> Few<Met> {
+        let mut met: Few<Met> = met.iter().cloned().collect();
+        for one in met.iter_mut().filter(|one| !one.brought && self.memory.is_figured(one.rule)) {
+            let rule = self.policy.rules().get(one.rule);
+            let descriptor = request.descriptors().get(one.by.first());
+            if let Some((rule, descriptor)) = rule.zip(descriptor) {
+                let own = || self.figures_of(one.rule, one.variant, rule.variant(one.variant))?;
+                one.figures = self.plans.of(one.rule, descriptor).or_else(own);
+            }
+        }
+        met
+    }
+
+    /// Whether the figures of a request may be others when it asks again.
+    pub(crate) const fn may_look_up(&self) -> bool {
+        self.memory.any_figured()
+    }
+}

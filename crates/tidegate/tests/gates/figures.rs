@@ -1,0 +1,324 @@
+//! Plans and figures of requests at a gate: all or nothing, exact under threads, in bounded memory.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use crate::packed::{TODAY_US, TestClock, long, together};
+use tidegate::{
+    Algorithm, Ban, Clock, Descriptor, Gate, Limit, Micros, Mode, OnFull, OwnLimit, Policy,
+    Request, Rule, RuleSpec, Spec,
+};
+
+const DAY: Micros = Micros::from_secs(86_400);
+const USER: &str = "per-user";
+
+fn per_day(algorithm: Algorithm, limit: u64) -> Spec {
+    let mut spec = Spec::new(algorithm, limit, DAY);
+    spec.capacity = (algorithm == Algorithm::LeakyQueue).then(|| limit - 1);
+    spec
+}
+
+fn log(limit: u64) -> Spec {
+    per_day(Algorithm::SlidingLog, limit)
+}
+
+fn own(spec: Spec) -> OwnLimit {
+    OwnLimit::new(Rule::new(spec).unwrap())
+}
+
+/// Plans that a test changes.
+#[derive(Clone, Default)]
+struct Plans(Arc<Mutex<HashMap<String, Arc<Rule>>>>);
+
+impl Plans {
+    fn set(&self, user: &str, spec: Spec) {
+        let rule = Arc::new(Rule::new(spec).unwrap());
+        self.0.lock().unwrap().insert(user.to_owned(), rule);
+    }
+
+    fn looked_up(&self) -> impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static {
+        let plans = self.clone();
+        move |descriptor| plans.0.lock().unwrap().get(descriptor.value("user")?).cloned()
+    }
+}
+
+/// A rule for each user, with plans, and one for all of so many a day.
+fn gate_of(per_user: RuleSpec, all: u64) -> (Gate<TestClock>, Plans) {
+    gate_by(TestClock::at(TODAY_US), per_user, all)
+}
+
+fn gate_by(clock: TestClock, per_user: RuleSpec, all: u64) -> (Gate<TestClock>, Plans) {
+    let plans = Plans::default();
+    let rules = vec![per_user.key(["user"]), RuleSpec::new("all", log(all))];
+    let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock);
+    (gate.with_plans("default", USER, plans.looked_up()).unwrap(), plans)
+}
+
+fn gate(per_user: u64, all: u64) -> (Gate<TestClock>, Plans) {
+    gate_of(RuleSpec::new(USER, log(per_user)).limit_from_request(), all)
+}
+
+/// A question about users, each at a cost, with figures of their own or without.
+fn ask<T>(users: &[(&str, u64)], own: Option<&OwnLimit>, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+    let entries: Vec<_> = users.iter().map(|(user, _)| [("user", *user)]).collect();
+    let descriptors = entries.iter().zip(users).map(|(entries, (_, cost))| {
+        let descriptor = Descriptor::new(entries).cost(*cost);
+        own.map_or(descriptor, |own| descriptor.limit(own))
+    });
+    let descriptors: Vec<_> = descriptors.collect();
+    ask(&Request::new("default", &descriptors))
+}
+
+/// What is left to a user, and to all.
+fn left<C: Clock>(gate: &Gate<C>, user: &str) -> Vec<u64> {
+    let left = |answer: tidegate::Answer<'_>| {
+        answer.matched().iter().map(|matched| matched.decision().remaining).collect()
+    };
+    ask(&[(user, 0)], None, |request| left(gate.peek(request)))
+}
+
+#[test]
+fn a_plan_is_one_of_the_rules_of_a_request_all_or_nothing() {
+    let (gate, plans) = gate(2, 50);
+    plans.set("ada", log(40));
+    assert!(ask(&[("ada", 30)], None, |request| gate.admits(request)));
+    assert_eq!((left(&gate, "ada"), left(&gate, "bob")), (vec![10, 20], vec![2, 20]));
+    assert!(!ask(&[("ada", 1), ("bob", 3)], None, |request| gate.admits(request)), "bob has 2");
+    assert!(!ask(&[("ada", 11)], None, |request| gate.admits(request)), "ada has 10");
+    assert_eq!(left(&gate, "ada"), [10, 20], "nobody was charged");
+    plans.set("ada", log(100));
+    assert!(!ask(&[("ada", 21)], None, |request| gate.admits(request)), "all have 20");
+    assert_eq!(left(&gate, "ada"), [70, 20]);
+    plans.set("ada", Spec::unlimited(Algorithm::SlidingLog));
+    assert_eq!(left(&gate, "ada"), [20], "the rule is not met");
+    plans.set("ada", log(30));
+    assert_eq!(left(&gate, "ada"), [0, 20], "what was used stays used");
+    assert_eq!(ask(&[("ada", 1)], None, |request| gate.capacity(request)), 30);
+    assert_eq!(ask(&[("ada", 1)], None, |request| gate.available(request)), 0);
+}
+
+#[test]
+fn figures_of_a_request_stand_before_the_plan_and_only_where_the_rule_lets_them() {
+    let (gate, plans) = gate(2, 1_000);
+    plans.set("ada", log(10));
+    let (seven, told) = (own(log(7)), |request: &Request<'_>| gate.capacity(request));
+    let limits = [None, Some(&seven)].map(|own| ask(&[("ada", 1)], own, told));
+    assert_eq!(limits, [10, 7], "and the rule for all has its own");
+    let closed = gate_of(RuleSpec::new(USER, log(2)), 1_000).0;
+    assert_eq!(ask(&[("ada", 1)], Some(&seven), |request| closed.capacity(request)), 2);
+}
+
+/// The same limiter by two descriptors of one request: their costs are summed under the first figures.
+#[test]
+fn of_two_descriptors_that_meet_one_limiter_the_first_that_brings_figures_decides() {
+    let (gate, _) = gate(2, 1_000);
+    let (nine, five) = (own(log(9)), own(log(5)));
+    let entries = [("user", "ada")];
+    let plain = Descriptor::new(&entries).cost(3);
+    let asked = [plain, plain.limit(&nine), plain.limit(&five)];
+    let answer = gate.check(&Request::new("default", &asked));
+    let per_user = &answer.matched()[0];
+    assert_eq!((per_user.cost(), per_user.decision().limit), (9, 9));
+    assert_eq!(per_user.figures().spec().limit, Limit::Units(9));
+    assert!(answer.is_allowed());
+}
+
+/// Without the rule for all it would be admitted, under figures that are then in force.
+#[test]
+fn a_refused_request_puts_the_figures_it_brought_in_force_for_nobody() {
+    let short = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(1));
+    let clock = TestClock::at(TODAY_US);
+    let per_user = RuleSpec::new(USER, log(10)).limit_from_request();
+    let (gate, _) = gate_by(clock.clone(), per_user, 15);
+    assert!(ask(&[("ada", 8)], None, |request| gate.admits(request)));
+    let brought = own(short);
+    let refused = ask(&[("ada", 2), ("bob", 10)], Some(&brought), |request| {
+        let answer = gate.check(request);
+        answer.matched().iter().map(|m| m.decision().is_allowed()).collect::<Vec<_>>()
+    });
+    assert_eq!(refused, [true, true, false]);
+    // A second later all of it would be gone, had it come under the short window.
+    clock.pass(2_000_000);
+    assert_eq!(left(&gate, "ada"), [2, 7]);
+    let denied = ask(&[("ada", 5)], Some(&brought), |request| gate.check(request).retry_after());
+    assert_eq!(denied, Some(Micros::from_micros(DAY.as_micros() - 2_000_000)));
+    assert_eq!(left(&gate, "ada"), [2, 7]);
+}
+
+#[test]
+fn figures_that_are_new_with_each_request_cost_no_memory() {
+    let per_user = RuleSpec::new(USER, per_day(Algorithm::FixedWindow, 1_000_000));
+    let (gate, plans) = gate_of(per_user.limit_from_request(), 1_000_000);
+    for number in 0..20_000_u64 {
+        let spec = per_day(Algorithm::FixedWindow, 1_000_000 + number);
+        let brought = own(spec);
+        plans.set("bob", spec);
+        let users = [("ada", 1), ("bob", 1)];
+        assert!(ask(&users, Some(&brought).filter(|_| number % 2 == 0), |r| gate.admits(r)));
+    }
+    assert_eq!(gate.keys(), 3);
+    assert_eq!(left(&gate, "ada"), [980_000, 960_000], "what was used stays used");
+}
+
+/// Eight threads under a plan, figures that are brought, and the rule's own ask for two users in either
+/// order; the rule for all gives to the unit what it has, and users are charged what was admitted.
+#[test]
+fn eight_threads_on_requests_of_three_rules_admit_the_limit_and_not_one_unit_more() {
+    for algorithm in Algorithm::ALL.iter().copied() {
+        for round in 0..if long() { 40 } else { 3 } {
+            let per_user = RuleSpec::new(USER, per_day(algorithm, 500)).limit_from_request();
+            let (gate, plans) = gate_of(per_user, 301);
+            plans.set("ada", per_day(algorithm, 600));
+            let admitted = AtomicU64::new(0);
+            together(8, |thread, rng| {
+                let brought = own(per_day(algorithm, 700 + thread));
+                let mut refused = 0;
+                while refused < 10 {
+                    let mut users = [("ada", 1), ("bob", 1)];
+                    if rng.chance(50) {
+                        users.reverse();
+                    }
+                    let brought = Some(&brought).filter(|_| rng.chance(30));
+                    let goes_on = ask(&users, brought, |request| gate.admits(request));
+                    admitted.fetch_add(u64::from(goes_on), SeqCst);
+                    refused += u64::from(!goes_on);
+                    ask(&[("bob", 1)], None, |request| drop(gate.peek(request)));
+                }
+            });
+            let admitted = admitted.into_inner();
+            assert_eq!(admitted, 150, "{algorithm}, round {round}: two units each");
+            let largest = own(per_day(algorithm, 1_000));
+            let left = ask(&[("ada", 0), ("bob", 0)], Some(&largest), |request| {
+                let answer = gate.peek(request);
+                answer.matched().iter().map(|m| m.decision().remaining).collect::<Vec<_>>()
+            });
+            assert_eq!(left, [850, 850, 1], "{algorithm}, round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_charge_is_given_back_where_it_was_taken_though_the_plan_has_changed() {
+    let (gate, plans) = gate(0, 50);
+    plans.set("ada", log(10));
+    let entries = [("user", "ada")];
+    let asked = [4, 5].map(|cost| [Descriptor::new(&entries).cost(cost)]);
+    let [released, settled] =
+        [0, 1].map(|n: usize| gate.hold(&Request::new("default", &asked[n])).unwrap());
+    plans.set("ada", Spec::unlimited(Algorithm::SlidingLog));
+    released.release();
+    assert_eq!(left(&gate, "ada"), [45]);
+    plans.set("ada", log(20));
+    assert_eq!(left(&gate, "ada"), [15, 45], "under no limit it was given back as well");
+    settled.settle(7);
+    assert_eq!(left(&gate, "ada"), [13, 43]);
+    assert_eq!(ask(&[("ada", 1)], None, |request| gate.reset(request)), 2);
+    assert_eq!(left(&gate, "ada"), [20, 50]);
+}
+
+#[test]
+fn under_another_plan_the_same_id_is_another_request() {
+    let per_user = RuleSpec::new(USER, log(2)).dedupe(Micros::from_secs(60));
+    let (gate, plans) = gate_of(per_user, 50);
+    plans.set("ada", log(10));
+    let once = || {
+        ask(&[("ada", 1)], None, |request| {
+            let request = request.with_id("order-1").unwrap();
+            let answer = gate.check(&request);
+            (answer.is_repeated(), answer.matched()[0].decision().remaining)
+        })
+    };
+    assert_eq!([once(), once()], [(false, 9), (true, 9)]);
+    plans.set("ada", log(20));
+    assert_eq!([once(), once()], [(false, 18), (true, 18)]);
+}
+
+#[test]
+fn a_ban_counts_what_a_plan_refuses() {
+    let clock = TestClock::at(TODAY_US);
+    let (gate, plans) = gate(9, 50);
+    let hour = Micros::from_secs(3_600);
+    let ban = Ban::with_clock(2, hour, hour, clock).unwrap();
+    let gate = gate.with_ban("default", USER, ban).unwrap();
+    plans.set("ada", log(1));
+    let asked = [(); 4].map(|()| ask(&[("ada", 1)], None, |request| gate.admits(request)));
+    assert_eq!(asked, [true, false, false, false]);
+    plans.set("ada", log(100));
+    let refused = ask(&[("ada", 1)], None, |request| gate.check(request).retry_after());
+    assert_eq!(refused, Some(hour), "a larger plan lifts no ban");
+}
+
+#[test]
+fn a_rule_in_shadow_mode_has_plans_and_refuses_nobody() {
+    let (gate, plans) = gate_of(RuleSpec::new(USER, log(2)).mode(Mode::Shadow), 50);
+    plans.set("ada", log(1));
+    let told = [(); 3].map(|()| {
+        ask(&[("ada", 1)], None, |request| {
+            let answer = gate.check(request);
+            (answer.is_allowed(), answer.matched()[0].decision().is_allowed())
+        })
+    });
+    assert_eq!(told, [(true, true), (true, false), (true, false)]);
+}
+
+/// Keys without room share one limiter under the rule's own figures, or are refused.
+#[test]
+fn a_key_without_room_shares_under_the_rules_own_figures_or_is_refused() {
+    for (on_full, admitted) in [(OnFull::Share, 3), (OnFull::Refuse, 0)] {
+        let per_user = RuleSpec::new(USER, log(3)).max_keys(1, on_full).limit_from_request();
+        let (gate, plans) = gate_of(per_user, 1_000);
+        assert!(ask(&[("ada", 1)], None, |request| gate.admits(request)));
+        plans.set("bob", log(100));
+        let (mut went_on, mut marked) = (0, 0);
+        for number in 0..8 {
+            let user = ["bob", "eve"][number % 2];
+            ask(&[(user, 1)], None, |request| {
+                let answer = gate.check(request);
+                went_on += u64::from(answer.is_allowed());
+                marked += u64::from(answer.is_overloaded());
+            });
+        }
+        assert_eq!((went_on, marked, gate.keys()), (admitted, 8, 2), "{on_full:?}");
+        assert_eq!(left(&gate, "ada"), [2, 1_000 - 1 - admitted]);
+    }
+}
+
+#[test]
+fn all_rules_together_keep_no_more_than_the_common_cap() {
+    let rules = vec![
+        RuleSpec::new(USER, log(5)).key(["user"]).limit_from_request(),
+        RuleSpec::new("again", log(5)).key(["user"]),
+    ];
+    let policy = Policy::new(rules).unwrap().with_max_keys(3.try_into().unwrap());
+    let gate = Gate::with_clock(policy, TestClock::at(TODAY_US));
+    for user in ["a", "b", "c", "d"] {
+        assert!(ask(&[(user, 1)], None, |request| gate.check(request).matched().len() == 2));
+        assert!(gate.keys() <= 3, "{user}");
+    }
+    assert_eq!(gate.keys(), 3);
+}
+
+#[test]
+fn a_rule_that_there_is_not_has_no_plans() {
+    let policy = || Policy::new(vec![RuleSpec::new("all", log(1))]).unwrap();
+    for (domain, rule) in [("default", "other"), ("other", "all")] {
+        let told = Gate::new(policy()).with_plans(domain, rule, |_| None).unwrap_err().to_string();
+        assert!(told.contains(&format!("no rule \"{rule}\" in domain \"{domain}\"")), "{told}");
+    }
+}
+
+#[cfg(feature = "headers")]
+#[test]
+fn header_fields_tell_the_figures_that_decided() {
+    let (gate, plans) = gate(2, 50);
+    plans.set("ada", Spec::new(Algorithm::TokenBucket, 30, Micros::from_secs(60)));
+    let field = |own: Option<&OwnLimit>| {
+        let fields = ask(&[("ada", 1)], own, |request| tidegate::headers::of(&gate.peek(request)));
+        fields.into_iter().find(|(name, _)| *name == "RateLimit-Policy").unwrap().1
+    };
+    assert_eq!(field(None), r#""per-user";q=30;w=60, "all";q=50;w=86400"#);
+    let brought = own(Spec::new(Algorithm::FixedWindow, 7, Micros::from_secs(5)));
+    assert_eq!(field(Some(&brought)), r#""per-user";q=7;w=5, "all";q=50;w=86400"#);
+}

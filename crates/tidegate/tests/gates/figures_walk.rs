@@ -1,0 +1,366 @@
+//! A gate whose rules take their figures from plans and from requests, beside naive models that are amended.
+//!
+//! Three rules meet: one with plans, which requests may overrule, one under its own figures, and one whose
+//! figures requests may bring. `TIDEGATE_LONG=1` goes ten times as far.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use crate::packed::{TODAY_US, TestClock, long, spec_of, told};
+use testkit::model::{self, Expected, Model};
+use testkit::traffic::{self, Rng};
+use tidegate::{
+    Answer, Clock, Descriptor, Gate, Mode, OwnLimit, Policy, Request, Rule, RuleSpec, Spec,
+    Timestamp,
+};
+
+const WALKS: u64 = 250;
+const STEPS: usize = 150;
+const USERS: [&str; 2] = ["ada", "bob"];
+const RULES: [&str; 3] = ["planned", "plain", "brought"];
+
+/// The plan of a user: `None` is the rule's own figures.
+#[derive(Clone, Debug, PartialEq)]
+enum Plan {
+    Own,
+    Other(model::Policy),
+    Unlimited,
+}
+
+/// A few figures of any algorithm. Not both buckets: the state of one is exactly a state of the other,
+/// where the model begins anew with whole units.
+fn figures(rng: &mut Rng) -> Vec<model::Policy> {
+    let buckets = [model::Algorithm::TokenBucket, model::Algorithm::LeakyBucket];
+    let other = rng.pick(buckets);
+    let algorithms: Vec<_> =
+        model::Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != other).collect();
+    let mut pool = Vec::new();
+    for _ in 0..3 {
+        let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
+        let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
+        let limit = rng.between(1, 2 * policy.limit.clamp(1, 400_000_000));
+        let sibling = model::Policy { limit, ..policy.clone() };
+        let is_sound = Rule::new(spec_of(&sibling)).is_ok();
+        pool.extend([policy.clone(), if is_sound { sibling } else { policy }]);
+    }
+    pool
+}
+
+fn any(rng: &mut Rng, pool: &[model::Policy]) -> model::Policy {
+    pool[rng.below(pool.len() as u64) as usize].clone()
+}
+
+type Id = (usize, String);
+
+/// A limiter that a request meets: what it costs, under which figures, and whether the request brought them.
+#[derive(Debug)]
+struct Met {
+    id: Id,
+    cost: u64,
+    /// `None` when unlimited.
+    figures: Option<model::Policy>,
+    brought: bool,
+}
+
+/// One descriptor of a request.
+struct Asked {
+    user: &'static str,
+    cost: u64,
+    own: Option<(model::Policy, OwnLimit)>,
+}
+
+/// A clock that does not say it never steps back, so that states are kept whole: walks last for decades.
+struct Decades(TestClock);
+
+impl Clock for Decades {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+struct Walk {
+    gate: Gate<Decades>,
+    clock: TestClock,
+    plans: Arc<Mutex<HashMap<String, Arc<Rule>>>>,
+    known: HashMap<&'static str, Plan>,
+    own: [model::Policy; 3],
+    modes: [Mode; 3],
+    models: HashMap<Id, Model>,
+}
+
+impl Walk {
+    fn new(rng: &mut Rng, pool: &[model::Policy]) -> Self {
+        let own = [(); 3].map(|()| any(rng, pool));
+        let modes = [(); 3].map(|()| rng.pick([Mode::Enforce, Mode::Enforce, Mode::Shadow]));
+        let rule = |number: usize| {
+            let rule = RuleSpec::new(RULES[number], spec_of(&own[number])).mode(modes[number]);
+            let rule = if number == 1 { rule } else { rule.limit_from_request() };
+            if number == 2 { rule } else { rule.key(["user"]) }
+        };
+        let clock = TestClock::at(TODAY_US);
+        let plans: Arc<Mutex<HashMap<String, Arc<Rule>>>> = Arc::default();
+        let looked_up = Arc::clone(&plans);
+        let gate = Gate::with_clock(
+            Policy::new((0..3).map(rule).collect()).unwrap(),
+            Decades(clock.clone()),
+        );
+        let gate = gate.with_plans("default", "planned", move |descriptor: &Descriptor<'_>| {
+            looked_up.lock().unwrap().get(descriptor.value("user")?).cloned()
+        });
+        let (gate, known) = (gate.unwrap(), USERS.map(|user| (user, Plan::Own)).into());
+        Self { gate, clock, plans, known, own, modes, models: HashMap::new() }
+    }
+
+    fn change_plan(&mut self, user: &'static str, plan: Plan) {
+        let mut plans = self.plans.lock().unwrap();
+        let rule = match &plan {
+            Plan::Own => None,
+            Plan::Other(policy) => Some(spec_of(policy)),
+            Plan::Unlimited => Some(Spec::unlimited(tidegate::Algorithm::SlidingLog)),
+        };
+        match rule.map(|spec| Arc::new(Rule::new(spec).unwrap())) {
+            Some(rule) => plans.insert(user.to_owned(), rule),
+            None => plans.remove(user),
+        };
+        self.known.insert(user, plan);
+    }
+
+    /// The limiters that a request meets, those that are unlimited included.
+    fn met(&self, asked: &[Asked]) -> Vec<Met> {
+        let mut all: Vec<Met> = Vec::new();
+        for rule in 0..3 {
+            for one in asked {
+                let key = if rule == 2 { String::new() } else { one.user.to_owned() };
+                let own = one.own.as_ref().filter(|_| rule != 1).map(|(policy, _)| policy.clone());
+                let id = (rule, key);
+                if let Some(met) = all.iter_mut().find(|met| met.id == id) {
+                    met.cost = met.cost.saturating_add(one.cost);
+                    if let (false, Some(own)) = (met.brought, own) {
+                        (met.brought, met.figures) = (true, Some(own));
+                    }
+                    continue;
+                }
+                let plan = match (rule, &self.known[one.user]) {
+                    (0, Plan::Other(plan)) => Some(plan.clone()),
+                    (0, Plan::Unlimited) => None,
+                    _ => Some(self.own[rule].clone()),
+                };
+                let brought = own.is_some();
+                all.push(Met { id, cost: one.cost, figures: own.or(plan), brought });
+            }
+        }
+        all
+    }
+
+    fn at_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+
+    /// The model of a limiter once these figures are in force.
+    fn model(&mut self, id: &Id, figures: &model::Policy) -> &mut Model {
+        let at_us = self.at_us();
+        let model = self.models.entry(id.clone()).or_insert_with(|| Model::new(figures.clone()));
+        if model.policy() != figures {
+            model.amend(at_us, figures.clone());
+        }
+        model
+    }
+
+    /// The same, and nothing comes in force.
+    fn seen(&self, id: &Id, figures: &model::Policy) -> Model {
+        let mut model = self.models.get(id).cloned().unwrap_or_else(|| Model::new(figures.clone()));
+        if model.policy() != figures {
+            model.amend(self.at_us(), figures.clone());
+        }
+        model
+    }
+
+    /// A look, told as it is where figures that were brought are not in force.
+    fn look(&self, met: &Met, figures: &model::Policy) -> Expected {
+        self.tried(met, figures).0
+    }
+
+    /// The same; and whether no wait would do, so that a request that takes has to put them in force.
+    fn tried(&self, met: &Met, figures: &model::Policy) -> (Expected, bool) {
+        let (at_us, cost) = (self.at_us(), met.cost);
+        let seen = self.seen(&met.id, figures).peek(at_us, cost);
+        let old = self.models.get(&met.id).filter(|old| met.brought && old.policy() != figures);
+        let Some(old) = old.filter(|_| !seen.allowed && seen.retry_after_us.is_some()) else {
+            return (seen, false);
+        };
+        let gone_us = old.clone().peek(at_us, 0).reset_after_us;
+        let admitted = |wait_us: u64| {
+            let mut old = old.clone();
+            old.amend(at_us + wait_us, figures.clone());
+            old.peek(at_us + wait_us, cost).allowed
+        };
+        let (mut low, mut wait_us) = (0, gone_us);
+        if !admitted(gone_us) {
+            return (seen, true);
+        }
+        while low < wait_us {
+            let middle = low + (wait_us - low) / 2;
+            if admitted(middle) { wait_us = middle } else { low = middle + 1 }
+        }
+        let reset_after_us = gone_us.max(wait_us);
+        (Expected { retry_after_us: Some(wait_us), reset_after_us, ..seen }, false)
+    }
+
+    /// What the definitions say of a request that takes.
+    fn decided(&mut self, all: &[Met]) -> (bool, Vec<(usize, Expected)>) {
+        let at_us = self.at_us();
+        for (met, figures) in limited(all).filter(|(met, _)| met.cost > 0 && !met.brought) {
+            self.model(&met.id, figures);
+        }
+        let tried: Vec<_> = limited(all).map(|(met, figures)| self.tried(met, figures)).collect();
+        for ((met, figures), _) in limited(all).zip(&tried).filter(|(_, (_, begins))| *begins) {
+            self.model(&met.id, figures);
+        }
+        let seen: Vec<_> = tried.into_iter().map(|(seen, _)| seen).collect();
+        let refuses =
+            |(seen, met): (&Expected, &Met)| !seen.allowed && self.modes[met.id.0] == Mode::Enforce;
+        let goes_on = !seen.iter().zip(limited(all)).any(|(seen, (met, _))| refuses((seen, met)));
+        let each = limited(all).zip(seen).map(|((met, figures), seen)| {
+            let takes = goes_on && seen.allowed && met.cost > 0;
+            let told =
+                if takes { self.model(&met.id, figures).step(at_us, met.cost) } else { seen };
+            (met.id.0, told)
+        });
+        (goes_on, each.collect())
+    }
+
+    fn step(&mut self, rng: &mut Rng, asked: &[Asked]) {
+        let entries: Vec<_> = asked.iter().map(|one| [("user", one.user)]).collect();
+        let descriptors = entries.iter().zip(asked).map(|(entries, one)| {
+            let descriptor = Descriptor::new(entries).cost(one.cost);
+            one.own.as_ref().map_or(descriptor, |(_, own)| descriptor.limit(own))
+        });
+        let descriptors: Vec<_> = descriptors.collect();
+        let request = Request::new("default", &descriptors);
+        let (all, at_us) = (self.met(asked), self.at_us());
+        match rng.below(100) {
+            0..50 => {
+                let (goes_on, each) = self.decided(&all);
+                let answer = self.gate.check(&request);
+                assert_eq!((answer.is_allowed(), said(&answer)), (goes_on, each), "check");
+                let figures: Vec<_> =
+                    answer.matched().iter().map(|m| *m.figures().spec()).collect();
+                let asked: Vec<_> = limited(&all).map(|(_, figures)| spec_of(figures)).collect();
+                assert_eq!(figures, asked);
+            }
+            50..60 => {
+                let (goes_on, _) = self.decided(&all);
+                assert_eq!(self.gate.admits(&request), goes_on, "admits");
+            }
+            60..72 => {
+                for (met, figures) in limited(&all) {
+                    self.model(&met.id, figures).refund(at_us, met.cost);
+                }
+                let each = self.after(&all);
+                assert_eq!(said(&self.gate.refund(&request)), each, "refund");
+            }
+            72..82 => {
+                let actual = rng.below(asked[0].cost.saturating_mul(2).max(2));
+                self.settle(&all, asked, actual);
+                let each = self.after(&all);
+                assert_eq!(said(&self.gate.settle(&request, actual)), each, "settle");
+            }
+            82..84 => {
+                all.iter().for_each(|met| drop(self.models.remove(&met.id)));
+                assert_eq!(self.gate.reset(&request), all.len(), "reset");
+            }
+            _ => {
+                let each: Vec<_> = limited(&all)
+                    .map(|(met, figures)| (met.id.0, self.look(met, figures)))
+                    .collect();
+                let answer = self.gate.peek(&request);
+                assert_eq!(said(&answer), each, "peek");
+            }
+        }
+    }
+
+    /// What was settled under an unlimited plan is given back under the figures in force, or not taken.
+    fn settle(&mut self, all: &[Met], asked: &[Asked], actual: u64) {
+        let at_us = self.at_us();
+        for met in all {
+            let meets = |one: &&Asked| met.id.0 == 2 || one.user == met.id.1;
+            let actual =
+                asked.iter().filter(meets).fold(0, |sum: u64, _| sum.saturating_add(actual));
+            match &met.figures {
+                Some(figures) => self.model(&met.id, figures).settle(at_us, met.cost, actual),
+                None => {
+                    if let Some(model) = self.models.get_mut(&met.id) {
+                        model.settle(at_us, met.cost, actual.min(met.cost));
+                    }
+                }
+            }
+        }
+    }
+
+    fn after(&mut self, all: &[Met]) -> Vec<(usize, Expected)> {
+        let at_us = self.at_us();
+        let told = limited(all)
+            .map(|(met, figures)| (met.id.0, self.model(&met.id, figures).peek(at_us, met.cost)));
+        told.collect()
+    }
+}
+
+/// Those that are met, with their figures.
+fn limited(all: &[Met]) -> impl Iterator<Item = (&Met, &model::Policy)> {
+    all.iter().filter_map(|met| Some((met, met.figures.as_ref()?)))
+}
+
+fn said(answer: &Answer<'_>) -> Vec<(usize, Expected)> {
+    let number = |name: &str| RULES.iter().position(|rule| *rule == name).unwrap();
+    let each = answer.matched().iter();
+    each.map(|matched| (number(matched.rule().name()), told(matched.decision()))).collect()
+}
+
+/// A request about one user, or two, or the same twice; now and then it brings figures.
+fn asked(rng: &mut Rng, pool: &[model::Policy], brings: u64) -> Vec<Asked> {
+    let some = (0..rng.between(1, 2)).map(|_| {
+        let own = rng.chance(brings).then(|| any(rng, pool)).map(|policy| {
+            let rule = Rule::new(spec_of(&policy)).unwrap();
+            (policy, OwnLimit::new(rule))
+        });
+        let most = pool[0].limit.max(1);
+        Asked { user: rng.pick(USERS), cost: rng.skewed(most + 1), own }
+    });
+    some.collect()
+}
+
+fn pass(rng: &mut Rng, clock: &TestClock, pool: &[model::Policy]) {
+    let window_us = any(rng, pool).window_us.max(1);
+    clock.pass(match rng.below(10) {
+        0..3 => 0,
+        3..6 => rng.below(window_us / 100 + 2),
+        6..9 => rng.below(window_us),
+        _ => rng.below(4 * window_us),
+    });
+}
+
+#[test]
+fn under_plans_and_figures_of_requests_it_answers_as_models_that_are_amended() {
+    for seed in 0..WALKS * if long() { 10 } else { 1 } {
+        let rng = &mut Rng::new(seed);
+        let pool = figures(rng);
+        let mut walk = Walk::new(rng, &pool);
+        let (loyalty, brings) = (rng.pick([50, 90, 98]), rng.pick([0, 20, 60]));
+        for step in 0..STEPS {
+            if !rng.chance(loyalty) {
+                let plan = match rng.below(8) {
+                    0..2 => Plan::Own,
+                    2 => Plan::Unlimited,
+                    _ => Plan::Other(any(rng, &pool)),
+                };
+                walk.change_plan(rng.pick(USERS), plan);
+            }
+            pass(rng, &walk.clock, &pool);
+            let asked = asked(rng, &pool, brings);
+            let took = std::panic::AssertUnwindSafe(|| walk.step(rng, &asked));
+            let equal = std::panic::catch_unwind(took).is_ok();
+            assert!(equal, "seed {seed}, step {step}, of {pool:?}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Plans, and figures that requests bring, over a real server: the same decisions as in memory.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use crate::server::{Server, gate_over, gate_with, long, rule, settings, until_lost};
+use testkit::traffic::Rng;
+use tidegate::{
+    Algorithm, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, OwnLimit, Policy,
+    Request, Rule, RuleSpec, SharedGate, Spec, StoreError,
+};
+
+const DAY: Micros = Micros::from_secs(86_400);
+const USERS: [&str; 2] = ["ada", "bob"];
+
+fn figures(algorithm: Algorithm, limit: u64) -> Spec {
+    let mut spec = Spec::new(algorithm, limit, DAY);
+    spec.capacity = (algorithm == Algorithm::LeakyQueue).then(|| limit - 1);
+    spec
+}
+
+fn checked(spec: Spec) -> Arc<Rule> {
+    Arc::new(Rule::new(spec).unwrap())
+}
+
+/// Plans that a test changes, looked up by every gate.
+#[derive(Clone, Default)]
+struct Plans(Arc<Mutex<HashMap<&'static str, Arc<Rule>>>>);
+
+impl Plans {
+    fn set(&self, user: &'static str, spec: Spec) {
+        self.0.lock().unwrap().insert(user, checked(spec));
+    }
+
+    fn looked_up(&self) -> impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static {
+        let plans = self.clone();
+        move |descriptor| plans.0.lock().unwrap().get(descriptor.value("user")?).cloned()
+    }
+}
+
+fn rules(algorithm: Algorithm) -> Vec<RuleSpec> {
+    let per_user = RuleSpec::new("per-user", figures(algorithm, 5)).key(["user"]);
+    vec![per_user.limit_from_request(), RuleSpec::new("all", figures(Algorithm::FixedWindow, 200))]
+}
+
+/// Whether it goes on, and of each rule the limit, what is left, and the algorithm that decided.
+fn told(answer: &Answer<'_>) -> (bool, Vec<(u64, u64, Algorithm)>) {
+    let each = answer.matched().iter().map(|matched| {
+        let decision = matched.decision();
+        (decision.limit, decision.remaining, matched.figures().spec().algorithm)
+    });
+    (answer.is_allowed(), each.collect())
+}
+
+/// Of windows of a day, so that no time that the test takes counts.
+#[tokio::test]
+async fn under_plans_and_figures_of_requests_the_store_decides_as_memory_does() {
+    let server = Server::start(&[]);
+    for seed in 0..if long() { 200 } else { 20 } {
+        let rng = &mut Rng::new(seed);
+        let any = |rng: &mut Rng| {
+            let algorithm = rng.pick([0, 1, 2, 3, 4, 5, 6]);
+            let spec = figures(Algorithm::ALL[algorithm], rng.between(1, 30));
+            if rng.chance(5) { Spec::unlimited(spec.algorithm) } else { spec }
+        };
+        let own = any(rng).algorithm;
+        let plans = Plans::default();
+        let (shared, _) = gate_over(&server.url(), rules(own)).await;
+        let shared = shared.with_plans("default", "per-user", plans.looked_up()).unwrap();
+        let here = Gate::new(Policy::new(rules(own)).unwrap());
+        let here = here.with_plans("default", "per-user", plans.looked_up()).unwrap();
+        for step in 0..40 {
+            if rng.chance(30) {
+                plans.set(rng.pick(USERS), any(rng));
+            }
+            let brought = rng.chance(25).then(|| OwnLimit::new((*checked(any(rng))).clone()));
+            let entries = [[("user", rng.pick(USERS))], [("user", rng.pick(USERS))]];
+            let descriptors = entries.each_ref().map(|entries| {
+                let descriptor = Descriptor::new(entries).cost(rng.below(4));
+                brought.as_ref().map_or(descriptor, |own| descriptor.limit(own))
+            });
+            let request = Request::new("default", &descriptors[..1 + rng.below(2) as usize]);
+            let verb = rng.below(10);
+            let (one, other) = match verb {
+                0..6 => (shared.check(&request).await, here.check(&request)),
+                6..8 => (shared.peek(&request).await, here.peek(&request)),
+                8 => (shared.settle(&request, 1).await.unwrap(), here.settle(&request, 1)),
+                _ => (shared.refund(&request).await.unwrap(), here.refund(&request)),
+            };
+            let (mut one_told, other_told) = (told(&one), told(&other));
+            // What gives back decides nothing in a store.
+            if verb >= 8 {
+                one_told.0 = other_told.0;
+            }
+            assert_eq!(one_told, other_told, "seed {seed}, step {step}: {descriptors:?}");
+            assert!(!one.is_degraded());
+        }
+        for user in USERS {
+            let entries = [("user", user)];
+            let descriptors = [Descriptor::new(&entries)];
+            shared.reset(&Request::new("default", &descriptors)).await.unwrap();
+        }
+    }
+}
+
+async fn check<'g>(gate: &'g SharedGate, own: Option<&OwnLimit>, id: Option<&str>) -> Answer<'g> {
+    let entries = [("user", "ada")];
+    let descriptor = Descriptor::new(&entries);
+    let descriptors = [own.map_or(descriptor, |own| descriptor.limit(own))];
+    let request = Request::new("default", &descriptors);
+    gate.check(&id.map_or(request, |id| request.with_id(id).unwrap())).await
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
+    let mut server = Server::start(&[]);
+    let mut halved = settings(&server.url());
+    halved.nodes = 2;
+    let local = rule(Algorithm::TokenBucket, 4).on_store_error(OnStoreError::Local);
+    let (gate, events) = gate_with(halved, vec![local.limit_from_request()]).await;
+    let plans = Plans::default();
+    let gate = gate.with_plans("default", "token_bucket", plans.looked_up()).unwrap();
+    server.kill();
+    until_lost(&gate, &events).await;
+    plans.set("ada", figures(Algorithm::TokenBucket, 10));
+    let mut admitted = 0;
+    for _ in 0..20 {
+        let answer = check(&gate, None, None).await;
+        assert!(answer.is_degraded());
+        admitted += u64::from(answer.is_allowed());
+    }
+    assert_eq!(admitted, 5);
+    let single = OwnLimit::new((*checked(figures(Algorithm::TokenBucket, 1))).clone());
+    assert!(check(&gate, Some(&single), None).await.is_never(), "less than one unit for each node");
+}
+
+#[tokio::test]
+async fn figures_that_no_store_can_hold_are_refused_and_not_let_through() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate_over(&server.url(), rules(Algorithm::SlidingLog)).await;
+    let mut huge = figures(Algorithm::SlidingLog, 60_000_000);
+    huge.max_memory = Some(1 << 40);
+    assert!(!gate.settings().can_hold(&checked(huge)));
+    let own = OwnLimit::new((*checked(huge)).clone());
+    let answer = check(&gate, Some(&own), None).await;
+    assert!(!answer.is_allowed() && answer.is_unavailable(), "{answer:?}");
+    let descriptors = [Descriptor::new(&[("user", "ada")]).limit(&own)];
+    let refunded = gate.refund(&Request::new("default", &descriptors)).await;
+    assert!(matches!(refunded, Err(StoreError::Refused(_))), "{refunded:?}");
+    assert!(check(&gate, None, None).await.is_allowed(), "all others are decided as before");
+}
+
+#[tokio::test]
+async fn under_another_plan_the_same_id_is_another_request() {
+    let server = Server::start(&[]);
+    let rules = vec![rule(Algorithm::SlidingLog, 5).dedupe(Micros::from_secs(600))];
+    let (gate, _) = gate_over(&server.url(), rules).await;
+    let plans = Plans::default();
+    let gate = gate.with_plans("default", "sliding_log", plans.looked_up()).unwrap();
+    let mut told = Vec::new();
+    for limit in [10, 20] {
+        plans.set("ada", figures(Algorithm::SlidingLog, limit));
+        for _ in 0..2 {
+            let answer = check(&gate, None, Some("order-1")).await;
+            told.push((answer.is_repeated(), answer.matched()[0].decision().remaining));
+        }
+    }
+    assert_eq!(told, [(false, 9), (true, 9), (false, 18), (true, 18)]);
+}
+
+#[tokio::test]
+async fn who_waits_does_so_under_the_figures_it_came_with() {
+    let server = Server::start(&[]);
+    let wait = OnExcess::Wait { wait: DAY, max_waiters: 5 };
+    let rules = vec![rule(Algorithm::TokenBucket, 1).on_excess(wait).limit_from_request()];
+    let (gate, _) = gate_over(&server.url(), rules).await;
+    // One token in a day; with the request's own figures, one in a millisecond.
+    let fast = Rule::new(Spec::new(Algorithm::TokenBucket, 1, Micros::from_millis(1))).unwrap();
+    let own = OwnLimit::new(fast);
+    assert!(check(&gate, Some(&own), None).await.is_allowed());
+    let descriptors = [Descriptor::new(&[("user", "ada")]).limit(&own)];
+    let answer = gate.acquire(&Request::new("default", &descriptors)).await;
+    assert!(answer.is_allowed());
+    assert_eq!(answer.matched()[0].figures().spec().limit, Limit::Units(1));
+    assert_eq!(answer.matched()[0].figures().spec().window, Some(Micros::from_millis(1)));
+}

@@ -1,0 +1,125 @@
+//! Waiting at a gate under plans, and under figures that requests bring.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::sync::{Arc, Mutex};
+
+use crate::tasks::{Task, bucket, ms, run, settle};
+use tidegate::{
+    Algorithm, Answer, Clock, Descriptor, Gate, ManualClock, OnExcess, OwnLimit, Policy, Request,
+    Rule, RuleSpec, Spec,
+};
+
+const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
+const ADA: &[(&str, &str)] = &[("user", "ada")];
+
+fn rule(spec: Spec) -> Arc<Rule> {
+    Arc::new(Rule::new(spec).unwrap())
+}
+
+/// A gate whose users are under the plan that is kept beside it; all of them together are under a rule.
+struct Planned {
+    gate: Gate<ManualClock>,
+    plan: Arc<Mutex<Arc<Rule>>>,
+    clock: ManualClock,
+}
+
+impl Planned {
+    /// Buckets of so many tokens, of which one comes each millisecond.
+    fn new(tokens: u64) -> Self {
+        let (clock, plan) = (ManualClock::new(), Arc::new(Mutex::new(rule(bucket(tokens)))));
+        let user = RuleSpec::new("user", bucket(1)).key(["user"]).limit_from_request();
+        let rules = vec![user.on_excess(WAIT), RuleSpec::new("all", bucket(1_000)).on_excess(WAIT)];
+        let known = Arc::clone(&plan);
+        let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock.clone());
+        let gate = gate.with_plans("default", "user", move |_| Some(known.lock().unwrap().clone()));
+        Self { gate: gate.unwrap(), plan, clock }
+    }
+
+    fn change(&self, spec: Spec) {
+        *self.plan.lock().unwrap() = rule(spec);
+        self.gate.plan_changed(&Request::new("default", &[Descriptor::new(ADA)]));
+    }
+
+    fn check(&self, cost: u64) -> Answer<'_> {
+        self.gate.check(&Request::new("default", &[Descriptor::new(ADA).cost(cost)]))
+    }
+
+    /// A task that waits for so much, under the plan or figures of its own, polled once.
+    fn begun<'g>(&'g self, cost: u64, own: Option<&'g OwnLimit>) -> Task<'g, Answer<'g>> {
+        let acquire = async move {
+            let descriptor = Descriptor::new(ADA).cost(cost);
+            let asked = [own.map_or(descriptor, |own| descriptor.limit(own))];
+            self.gate.acquire(&Request::new("default", &asked)).await
+        };
+        Task::begun(acquire, &self.clock)
+    }
+}
+
+#[test]
+fn under_a_plan_they_wait_in_turn_and_nobody_passes() {
+    let planned = Planned::new(3);
+    let begun = planned.clock.now();
+    assert!(planned.check(3).is_allowed());
+    let mut tasks = [planned.begun(3, None), planned.begun(1, None)];
+    assert_eq!(planned.check(1).retry_after(), Some(ms(5)), "behind those who wait");
+    run(&mut tasks, &planned.clock);
+    let ends: Vec<_> = tasks.iter().map(|task| task.end.as_ref().unwrap().0).collect();
+    assert_eq!(ends, [begun.plus(ms(3)), begun.plus(ms(4))]);
+}
+
+#[test]
+fn who_waits_while_the_plan_is_raised_is_told_and_goes_on_under_the_new_one() {
+    let planned = Planned::new(3);
+    assert!(planned.check(3).is_allowed());
+    let mut tasks = [planned.begun(3, None)];
+    planned.change(bucket(6));
+    settle(&mut tasks, &planned.clock);
+    let (at, answer) = tasks[0].end.as_ref().expect("the difference was there at once");
+    let told = &answer.matched()[0];
+    assert_eq!((*at, answer.is_allowed()), (planned.clock.now(), true));
+    assert_eq!((told.decision().limit, *told.figures().spec()), (6, bucket(6)));
+}
+
+#[test]
+fn who_waits_while_the_plan_becomes_unlimited_goes_on_and_is_told_of_the_other_rule() {
+    let planned = Planned::new(3);
+    assert!(planned.check(3).is_allowed());
+    let mut tasks = [planned.begun(2, None)];
+    planned.change(Spec::unlimited(Algorithm::TokenBucket));
+    settle(&mut tasks, &planned.clock);
+    let (_, answer) = tasks[0].end.as_ref().expect("nothing holds it up");
+    assert!(answer.is_allowed());
+    let told: Vec<_> = answer.matched().iter().map(|m| m.rule().name()).collect();
+    assert_eq!(told, ["all"]);
+}
+
+#[test]
+fn who_waits_while_the_plan_becomes_too_small_is_refused() {
+    let planned = Planned::new(3);
+    assert!(planned.check(3).is_allowed());
+    let mut tasks = [planned.begun(3, None)];
+    planned.change(bucket(2));
+    settle(&mut tasks, &planned.clock);
+    let (_, answer) = tasks[0].end.as_ref().expect("it never fits any more");
+    assert!(answer.is_never());
+    let left = planned.gate.peek(&Request::new("default", &[Descriptor::new(&[])]));
+    assert_eq!(left.matched()[0].decision().remaining, 997, "nothing was taken of the other");
+}
+
+/// Nothing is put in force by standing in line: what was used goes at the pace of the old figures.
+#[test]
+fn who_waits_under_figures_it_brought_is_woken_when_the_old_ones_have_let_go() {
+    let log = |millis| Spec::new(Algorithm::SlidingLog, 2, ms(millis));
+    for (old, new) in [(50, 5), (5, 50)] {
+        let planned = Planned::new(1);
+        planned.change(log(old));
+        assert!(planned.check(2).is_allowed());
+        let (begun, own) = (planned.clock.now(), OwnLimit::new((*rule(log(new))).clone()));
+        let mut tasks = [planned.begun(1, Some(&own))];
+        assert!(!tasks[0].is_over());
+        run(&mut tasks, &planned.clock);
+        let (at, answer) = tasks[0].end.as_ref().unwrap();
+        assert_eq!((*at, answer.is_allowed()), (begun.plus(ms(old)), true));
+        assert_eq!(*answer.matched()[0].figures().spec(), log(new));
+    }
+}
