@@ -8,7 +8,10 @@
 mod server {
     pub(crate) mod grpc {
         pub(crate) mod judged;
+        mod multiplier;
+        mod own_limits;
         mod question;
+        mod unit;
     }
 }
 

@@ -11,6 +11,7 @@ use tidegate::{Answer, Request};
 use tokio::time::sleep;
 use tonic::Status;
 
+use super::own_limits::OwnLimits;
 use super::question::{Entries, Question};
 use super::{Choices, Unavailable, response, status};
 use crate::limiters::Limiters;
@@ -25,14 +26,18 @@ impl Decider {
     /// A message for a message.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT, for what asks nothing or is no message; UNAVAILABLE, where the store is away and
-    /// nothing but a refund was asked for, or a rule is closed and that is to be told as an error; and where
-    /// the process stops before a request that was admitted may go on.
+    /// INVALID_ARGUMENT, for what asks nothing, brings a limit that can not be, or is no message; UNAVAILABLE,
+    /// where the store is away and nothing but a refund was asked for, or a rule is closed and that is to be
+    /// told as an error; and where the process stops before a request that was admitted may go on.
     pub(super) async fn answer(&self, message: Bytes) -> Result<Bytes, Status> {
         let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
-        let message = RateLimitRequest::decode(message).map_err(broken)?;
+        let bytes = message;
+        let message = RateLimitRequest::decode(&bytes[..]).map_err(broken)?;
         let entries = Entries::of(&message)?;
         let question = Question::of(&message, &entries);
+        let policy = self.limiters.policy();
+        let own = OwnLimits::of(&message, &bytes, &question.charges, policy)?;
+        let question = question.under(&own);
         let answer = self.decide(&message, &question).await?;
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
             return Err(away());

@@ -5,11 +5,13 @@ use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use prost::Message;
 use tidegate::Descriptor;
 
+use super::multiplier;
 use super::question::{Entries, Question};
 
 /// Panics where a message is taken for what it is not.
 pub(crate) fn judge(sent: &[u8]) {
     let Ok(message) = RateLimitRequest::decode(sent) else { return };
+    assert_eq!(multiplier::of(sent).len(), message.descriptors.len());
     match Entries::of(&message) {
         Ok(entries) => judge_question(&message, &Question::of(&message, &entries)),
         Err(status) => {

@@ -16,6 +16,8 @@ mod inline;
 #[cfg(test)]
 mod judged;
 mod limits;
+mod multiplier;
+mod own_limits;
 mod question;
 mod reflection;
 mod reply;

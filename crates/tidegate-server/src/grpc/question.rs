@@ -5,6 +5,8 @@ use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use tidegate::Descriptor;
 use tonic::Status;
 
+use super::own_limits::OwnLimits;
+
 /// Most descriptors of a request: the statuses tell so many apart.
 const MOST_DESCRIPTORS: usize = 63;
 
@@ -47,6 +49,13 @@ impl<'e> Question<'e> {
             question.part(message);
         }
         question
+    }
+
+    /// The same with the limits that descriptors bring along.
+    pub(super) fn under(mut self, own: &'e OwnLimits) -> Self {
+        own.added_to(&mut self.charges);
+        own.added_to(&mut self.refunds);
+        self
     }
 
     /// Moves what is given back to where it belongs.

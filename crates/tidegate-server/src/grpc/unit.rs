@@ -15,6 +15,12 @@ const UNITS: [(Unit, u64); 7] = [
     (Unit::Second, 1),
 ];
 
+/// The length in seconds of a unit by its number, which is the same in what is asked and in what is told;
+/// `None` for one that is unknown.
+pub(super) fn seconds_of(unit: i32) -> Option<u64> {
+    UNITS.iter().find(|(known, _)| i32::from(*known) == unit).map(|(_, length)| *length)
+}
+
 /// So many requests in so many of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {

@@ -24,7 +24,6 @@ use tokio::time::{Instant, interval_at};
 use super::question::Question;
 use super::{App, body, routes};
 use crate::door::{Secret, Stream};
-use crate::limiters::Limiters;
 use crate::stop::Stop;
 use date::Date;
 use head::Came;
@@ -59,7 +58,7 @@ enum Next {
 impl Quick {
     /// Where decisions wait for nothing, and nobody wants a line of each in the log.
     pub(super) fn of(app: &Arc<App>, secret: Option<&Secret>) -> Option<Self> {
-        let here = matches!(*app.limiters, Limiters::Here(_));
+        let here = app.limiters.shared().is_none();
         (here && !tracing::enabled!(tracing::Level::DEBUG)).then(|| Self {
             app: Arc::clone(app),
             secret: secret.cloned(),

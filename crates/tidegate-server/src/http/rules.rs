@@ -45,6 +45,8 @@ struct Rule<'a> {
     hash_tag: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     across_slots: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    limit_from_request: bool,
     overrides: Vec<Override<'a>>,
 }
 
@@ -118,6 +120,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             dedupe_us: spec.dedupe.map(Micros::as_micros),
             hash_tag: spec.hash_tag.as_deref(),
             across_slots: spec.across_slots,
+            limit_from_request: spec.limit_from_request,
             overrides: spec.overrides.iter().map(Override::from).collect(),
         }
     }

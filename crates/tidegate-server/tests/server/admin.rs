@@ -22,6 +22,7 @@ on_store_error = "local"
 hash_tag = "user"
 dedupe = "10s"
 across_slots = true
+limit_from_request = true
 
 [[rule.override]]
 match = { user = "vip" }
@@ -93,7 +94,7 @@ async fn the_rules_in_force_are_told_in_the_words_of_a_configuration() {
             "algorithm": "token_bucket", "limit": 3, "window_us": 3_600_000_000_u64, "capacity": 5,
             "max_keys": 20_000, "on_full": "refuse", "on_excess": {"wait_us": 2_000_000, "max_waiters": 7},
             "on_store_error": "local", "dedupe_us": 10_000_000, "hash_tag": "user",
-            "across_slots": true,
+            "across_slots": true, "limit_from_request": true,
             "overrides": [{"match": {"user": "vip"}, "limit": 100, "capacity": 10}],
         },
         {

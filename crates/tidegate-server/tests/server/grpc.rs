@@ -1,6 +1,7 @@
 //! Envoy's rate limit service, asked by a client made of the same messages.
 
 mod door;
+mod own_limits;
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;

@@ -1,0 +1,127 @@
+//! The limits that descriptors bring along, for the rules that look at them.
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use tidegate::{Descriptor, Limit, Micros, OwnLimit, Policy};
+use tonic::Status;
+
+use super::multiplier;
+use super::unit::seconds_of;
+
+/// By descriptor, the figures it brings; empty where no descriptor brings any.
+#[derive(Debug, Default)]
+pub(super) struct OwnLimits(Vec<Option<OwnLimit>>);
+
+impl OwnLimits {
+    /// Those of a message, of which `bytes` are the whole, for the rules of `policy`.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT: a rule that looks at it can not have such a limit, or the store can not hold it. A
+    /// limit that no rule looks at is not looked at here either.
+    pub(super) fn of(
+        message: &RateLimitRequest,
+        bytes: &[u8],
+        descriptors: &[Descriptor<'_>],
+        policy: &Policy,
+    ) -> Result<Self, Status> {
+        if message.descriptors.iter().all(|descriptor| descriptor.limit.is_none()) {
+            return Ok(Self::default());
+        }
+        let multipliers = multiplier::of(bytes);
+        let all = message.descriptors.iter().zip(descriptors).enumerate();
+        let own = all.map(|(number, (sent, descriptor))| {
+            let Some(limit) = &sent.limit else { return Ok(None) };
+            let multiplier = multipliers.get(number).copied().unwrap_or(1);
+            own_limit(limit, multiplier, &message.domain, descriptor, policy)
+                .map_err(|told| Status::invalid_argument(format!("descriptor {number}: {told}")))
+        });
+        Ok(Self(own.collect::<Result<_, _>>()?))
+    }
+
+    /// The same descriptors, each with what it brings.
+    pub(super) fn added_to<'a>(&'a self, descriptors: &mut [Descriptor<'a>]) {
+        for (descriptor, own) in descriptors.iter_mut().zip(&self.0) {
+            if let Some(own) = own {
+                *descriptor = descriptor.limit(own);
+            }
+        }
+    }
+}
+
+/// The figures of one descriptor; nothing where no rule looks at them.
+fn own_limit(
+    limit: &RateLimitOverride,
+    multiplier: u64,
+    domain: &str,
+    descriptor: &Descriptor<'_>,
+    policy: &Policy,
+) -> Result<Option<OwnLimit>, String> {
+    if !policy.looks_at_own_limit(domain, descriptor) {
+        return Ok(None);
+    }
+    let seconds = seconds_of(limit.unit).ok_or_else(|| {
+        format!(
+            "`limit` has unit {}: expected SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR",
+            limit.unit
+        )
+    })?;
+    let window = Micros::from_micros((seconds * 1_000_000).saturating_mul(multiplier));
+    let units = Limit::Units(limit.requests_per_unit.into());
+    let own = policy.own_limit(domain, descriptor, units, window);
+    let own = own.map_err(|errors| format!("its `limit` can not be: {errors}"))?;
+    let held = policy.store().is_none_or(|store| own.rules().all(|rule| store.can_hold(rule)));
+    if held { Ok(Some(own)) } else { Err("no store can hold its `limit`".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+    use tidegate::{Algorithm, RuleSpec, Spec};
+
+    /// What a limit becomes under two rules that look at it, and one that does not.
+    fn own(requests_per_unit: u32, unit: i32) -> Result<Vec<Spec>, Status> {
+        let spec = |algorithm| Spec::new(algorithm, 5, Micros::from_secs(1));
+        let mut bucket = spec(Algorithm::TokenBucket);
+        bucket.capacity = Some(7);
+        let policy = Policy::new(vec![
+            RuleSpec::new("bucket", bucket).limit_from_request(),
+            RuleSpec::new("log", spec(Algorithm::SlidingLog)).limit_from_request(),
+            RuleSpec::new("fixed", spec(Algorithm::FixedWindow)),
+        ]);
+        let limit = Some(RateLimitOverride { requests_per_unit, unit });
+        let descriptors = vec![RateLimitDescriptor { limit, ..Default::default() }];
+        let domain = "default".to_owned();
+        let message = RateLimitRequest { domain, descriptors, hits_addend: 0 };
+        let mut asked = [Descriptor::new(&[])];
+        let own = OwnLimits::of(&message, &[], &asked, &policy.unwrap())?;
+        own.added_to(&mut asked);
+        Ok(asked[0].own_limit().unwrap().rules().map(|rule| *rule.spec()).collect())
+    }
+
+    #[test]
+    fn a_limit_is_that_of_each_rule_with_another_limit_and_window() {
+        for (unit, secs) in
+            [(1, 1), (2, 60), (3, 3_600), (4, 86_400), (7, 604_800), (6, 31_536_000)]
+        {
+            let specs = own(30, unit).unwrap();
+            let expected = |spec: &Spec| (spec.limit, spec.window);
+            let said = (Limit::Units(30), Some(Micros::from_secs(secs)));
+            assert!(
+                specs.len() == 2 && specs.iter().all(|spec| expected(spec) == said),
+                "{specs:?}"
+            );
+            assert_eq!((specs[0].algorithm, specs[0].capacity), (Algorithm::TokenBucket, Some(7)));
+        }
+    }
+
+    #[test]
+    fn a_limit_that_can_not_be_is_told_with_its_place() {
+        let of_unit = own(30, 0).unwrap_err();
+        assert!(of_unit.message().starts_with("descriptor 0: `limit` has unit 0"), "{of_unit:?}");
+        let large = own(u32::MAX, 1).unwrap_err();
+        assert_eq!(large.code(), tonic::Code::InvalidArgument);
+        assert!(large.message().starts_with("descriptor 0: its `limit` can not be"), "{large:?}");
+        assert!(large.message().contains("(`bucket`)") && large.message().contains("(`log`)"));
+    }
+}

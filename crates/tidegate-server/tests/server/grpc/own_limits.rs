@@ -1,0 +1,101 @@
+//! Limits that descriptors bring along, through the gRPC door.
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use tonic::{Code as Failure, Status};
+
+use super::{ADA, client, descriptor, request, told};
+use crate::process::Server;
+
+const RULES: &str = r#"
+[[rule]]
+name = "per-user"
+domain = "edge"
+key = ["user"]
+algorithm = "fixed_window"
+anchor = "first_request"
+limit = 3
+window = "1d"
+limit_from_request = true
+
+[[rule]]
+name = "per-path"
+domain = "edge"
+key = ["path"]
+algorithm = "sliding_window"
+limit = 3
+window = "1d"
+"#;
+
+const HOUR: i32 = 3;
+
+fn bringing(requests: u32, unit: i32, entries: &[(&str, &str)]) -> RateLimitDescriptor {
+    let limit = Some(RateLimitOverride { requests_per_unit: requests, unit });
+    RateLimitDescriptor { limit, ..descriptor(entries) }
+}
+
+/// What is asked, one call after another.
+async fn ask(calls: Vec<Vec<RateLimitDescriptor>>) -> Vec<Result<RateLimitResponse, Status>> {
+    let server = Server::with_rules(RULES);
+    let mut client = client(&server).await;
+    let mut answers = Vec::new();
+    for descriptors in calls {
+        let answer = client.should_rate_limit(request(descriptors)).await;
+        answers.push(answer.map(tonic::Response::into_inner));
+    }
+    answers
+}
+
+#[tokio::test]
+async fn a_limit_that_a_descriptor_brings_holds_and_is_told() {
+    let own = || vec![bringing(5, HOUR, ADA)];
+    let calls =
+        vec![own(), own(), vec![descriptor(ADA)], vec![descriptor(ADA)], own(), own(), own()];
+    let answers = ask(calls).await;
+    let statuses: Vec<_> =
+        answers.iter().map(|answer| told(&answer.as_ref().unwrap().statuses[0])).collect();
+    assert_eq!(
+        statuses,
+        [
+            (Code::Ok, "per-user", 4),
+            (Code::Ok, "per-user", 3),
+            (Code::Ok, "per-user", 0),
+            (Code::OverLimit, "per-user", 0),
+            (Code::Ok, "per-user", 1),
+            (Code::Ok, "per-user", 0),
+            (Code::OverLimit, "per-user", 0),
+        ],
+        "what was used stays used"
+    );
+    let limit = |place: usize| {
+        let answer = answers[place].as_ref().unwrap();
+        let limit = answer.statuses[0].current_limit.as_ref().unwrap();
+        (limit.requests_per_unit, limit.unit())
+    };
+    assert_eq!([limit(0), limit(2), limit(6)], [(5, Unit::Hour), (3, Unit::Day), (5, Unit::Hour)]);
+}
+
+#[tokio::test]
+async fn a_limit_that_can_not_be_is_invalid_and_one_that_no_rule_looks_at_is_not_looked_at() {
+    let path = &[("path", "/x")][..];
+    let calls = vec![
+        vec![descriptor(path), bringing(5, 0, ADA)],
+        vec![bringing(u32::MAX, HOUR, ADA)],
+        vec![bringing(1, 99, path)],
+        vec![bringing(0, HOUR, ADA)],
+    ];
+    let answers = ask(calls).await;
+    for (answer, said) in
+        answers[..2].iter().zip(["descriptor 1: `limit` has unit 0", "`per-user`"])
+    {
+        let status = answer.as_ref().unwrap_err();
+        assert_eq!(status.code(), Failure::InvalidArgument);
+        assert!(status.message().contains(said), "{status:?}");
+    }
+    let statuses: Vec<_> =
+        answers[2..].iter().map(|answer| told(&answer.as_ref().unwrap().statuses[0])).collect();
+    assert_eq!(statuses, [(Code::Ok, "per-path", 2), (Code::OverLimit, "per-user", 0)]);
+}
