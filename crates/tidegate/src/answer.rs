@@ -27,11 +27,6 @@ impl Descriptors {
         self.0 |= Self::one(number).0;
     }
 
-    /// The number of the first.
-    pub(crate) const fn first(self) -> usize {
-        self.0.trailing_zeros() as usize
-    }
-
     const fn has(self, number: usize) -> bool {
         self.0 & Self::one(number).0 != 0
     }

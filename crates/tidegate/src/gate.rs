@@ -184,7 +184,8 @@ impl<C: Clock> Gate<C> {
         self.lift_bans(&met);
         self.memory.forget(&met, self.clock.now());
         self.stir(&met);
-        met.iter().filter(|met| self.is_limited(met)).count()
+        let is_met = |met: &&Met| self.memory.is_figured(met.rule) || self.is_limited(met);
+        met.iter().filter(is_met).count()
     }
 
     /// Limiters in existence, over all rules.

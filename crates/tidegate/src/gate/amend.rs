@@ -119,6 +119,9 @@ impl<C: Clock> Gate<C> {
 
     /// Whether a limiter that a request meets limits anything, by the figures in force.
     pub(super) fn is_limited(&self, met: &Met) -> bool {
+        if self.memory.is_figured(met.rule) {
+            return !met.is_unlimited();
+        }
         let own = || self.policy.rules().get(met.rule).map(|rule| rule.variant(met.variant));
         match self.memory.figures(met) {
             Some(figures) => !figures.is_unlimited(),

@@ -27,10 +27,13 @@ pub(crate) struct Met<K = Fingerprint> {
     pub(crate) enforced: bool,
     /// Whether its figures came with the request.
     pub(crate) brought: bool,
+    /// Whether they are a plan.
+    pub(crate) by_plan: bool,
     /// Figures in place of the rule's own: what the request brought, a plan, or, where they are sent with
     /// each request, what the rule was changed to.
     pub(crate) figures: Figures,
-    /// Which descriptors of the request meet it.
+    /// The number of the first descriptor of the request that meets it, and which do.
+    pub(crate) first: usize,
     pub(crate) by: Descriptors,
 }
 
@@ -115,22 +118,26 @@ pub(crate) fn meet<K: PartialEq>(
                     met.cost = met.cost.saturating_add(descriptor.units());
                     met.by.add(place);
                     if let Some(figures) = brought.filter(|_| !met.brought) {
-                        (met.brought, met.figures) = (true, Some(Arc::clone(figures)));
+                        (met.brought, met.by_plan) = (true, false);
+                        met.figures = Some(Arc::clone(figures));
                     }
                 }
-                None => all.push(Met {
-                    rule: number,
-                    variant,
-                    print,
-                    cost: descriptor.units(),
-                    enforced: rule.mode() == Mode::Enforce,
-                    brought: brought.is_some(),
-                    figures: match brought {
-                        Some(figures) => Some(Arc::clone(figures)),
-                        None => plans.of(number, descriptor).or(in_force),
-                    },
-                    by: Descriptors::one(place),
-                }),
+                None => {
+                    let plan = || plans.of(number, descriptor);
+                    let plan = if brought.is_none() { plan() } else { None };
+                    all.push(Met {
+                        rule: number,
+                        variant,
+                        print,
+                        cost: descriptor.units(),
+                        enforced: rule.mode() == Mode::Enforce,
+                        brought: brought.is_some(),
+                        by_plan: plan.is_some(),
+                        figures: brought.cloned().or(plan).or(in_force),
+                        first: place,
+                        by: Descriptors::one(place),
+                    });
+                }
             }
         }
     }

@@ -36,12 +36,6 @@ impl Plans {
         Ok(number)
     }
 
-    /// Whether a rule's figures are looked up.
-    #[inline]
-    pub(crate) fn has(&self, rule: usize) -> bool {
-        self.0.iter().any(|(number, _)| *number == rule)
-    }
-
     /// The plan, under a rule, of whom a descriptor is about.
     pub(super) fn of(&self, rule: usize, descriptor: &Descriptor<'_>) -> Option<Arc<Rule>> {
         let (_, plan) = self.0.iter().find(|(number, _)| *number == rule)?;
@@ -109,7 +103,7 @@ impl<C: Clock> Gate<C> {
     /// Tells those who wait for a limiter of this request that its plan is another: else they ask again only
     /// when what they were told would be over. Who does not wait needs no telling.
     pub fn plan_changed(&self, request: &Request<'_>) {
-        self.stir(&self.met(request));
+        self.stir(&self.met_at_all(request));
     }
 
     /// The same limiters with their plans looked up again, and under what their rules were changed to.
@@ -117,10 +111,12 @@ impl<C: Clock> Gate<C> {
         let mut met: Few<Met> = met.iter().cloned().collect();
         for one in met.iter_mut().filter(|one| !one.brought && self.memory.is_figured(one.rule)) {
             let rule = self.policy.rules().get(one.rule);
-            let descriptor = request.descriptors().get(one.by.first());
+            let descriptor = request.descriptors().get(one.first);
             if let Some((rule, descriptor)) = rule.zip(descriptor) {
                 let own = || self.figures_of(one.rule, one.variant, rule.variant(one.variant))?;
-                one.figures = self.plans.of(one.rule, descriptor).or_else(own);
+                let plan = self.plans.of(one.rule, descriptor);
+                one.by_plan = plan.is_some();
+                one.figures = plan.or_else(own);
             }
         }
         met

@@ -27,8 +27,9 @@ impl Policy {
     /// The figures that a descriptor brings which is to have `limit` units per `window`: for each rule of the
     /// domain that matches it and lets requests bring figures
     /// ([`RuleSpec::limit_from_request`](crate::RuleSpec)), those that hold for its key with another limit and
-    /// another window, as an override would have it. All other words stay, a `capacity` among them. Rules
-    /// that are off, and those that do not let requests bring figures, are left out.
+    /// another window, as an override would have it. All other words stay, a `capacity` among them, as the
+    /// policy was loaded: not as a rule was changed since ([`Gate::amend`](crate::Gate::amend)). Rules that
+    /// are off, and those that do not let requests bring figures, are left out.
     ///
     /// ```
     /// use tidegate::{Algorithm, Descriptor, Gate, Limit, Micros, Policy, Request, RuleSpec, Spec};

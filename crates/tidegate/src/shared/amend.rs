@@ -75,7 +75,7 @@ impl SharedGate {
     /// Puts limiters that were met under the figures that are in force now, but for those that came with
     /// the request. One that is unlimited by now keeps its place.
     pub(crate) fn follow_changes(&self, met: &mut [KeyMet]) {
-        for met in met.iter_mut().filter(|met| !met.brought && !self.plans.has(met.rule)) {
+        for met in met.iter_mut().filter(|met| !met.brought && !met.by_plan) {
             met.figures = self.amended.figures(met.rule, met.variant);
         }
     }

@@ -131,8 +131,8 @@ impl Away {
         let mut decisions: Vec<_> =
             met.iter().map(|met| is_closed(met).then(|| closed(policy, met)).flatten()).collect();
         for (place, decided) in places.into_iter().zip(done.decisions) {
-            // What it tells where it was changed to be unlimited is not looked at.
-            if let Some(decision) = decisions.get_mut(place) {
+            // What it tells where it was changed to be unlimited is not looked at, and what is closed has told.
+            if let Some(decision @ None) = decisions.get_mut(place) {
                 *decision = Some(decided.decision);
             }
         }
@@ -160,9 +160,9 @@ impl Away {
 
     /// A limiter as it is known in process, but for its figures.
     pub(super) fn met(&self, met: &KeyMet) -> Met {
-        let KeyMet { rule, variant, cost, enforced, brought, by, .. } = *met;
+        let KeyMet { rule, variant, cost, enforced, brought, by_plan, first, by, .. } = *met;
         let print = self.seed.of_bytes(&met.print);
-        Met { rule, variant, print, cost, enforced, brought, figures: None, by }
+        Met { rule, variant, print, cost, enforced, brought, by_plan, figures: None, first, by }
     }
 
     /// The same under this node's part of its figures.

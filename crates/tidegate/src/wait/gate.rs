@@ -52,7 +52,7 @@ impl<C: Clock> Gate<C> {
     /// How many of those who wait would have to go before this request.
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
-        let lines = self.met(request).into_iter().map(|met| line_of(&met));
+        let lines = self.met_at_all(request).into_iter().map(|met| line_of(&met));
         lines.map(|line| self.lines.len(&line)).sum()
     }
 
@@ -284,7 +284,9 @@ impl<C: Clock> AtHand for ToGate<'_, C> {
         match &self.renewed {
             None => self.gate.step_now(&self.met, self.once, step),
             Some(renewed) => {
-                self.gate.step_now(&renewed.now(self.gate, &self.met), self.once, step)
+                let met = renewed.now(self.gate, &self.met);
+                // What is remembered is known by the figures too.
+                self.gate.step_now(&met, renewed.once(self.gate, &met), step)
             }
         }
     }

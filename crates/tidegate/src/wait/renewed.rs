@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::clock::Clock;
 use crate::few::Few;
 use crate::gate::{Gate, Met};
+use crate::once::Once;
 use crate::request::Request;
 
 /// The limiters as they were last asked; `None` until they were.
@@ -21,6 +22,11 @@ impl<'a> Renewed<'a> {
     /// `None` where the figures of no rule come with requests.
     pub(super) fn of<C: Clock>(gate: &Gate<C>, request: &Request<'a>) -> Option<Self> {
         gate.may_look_up().then(|| Self { request: *request, last: Arc::default() })
+    }
+
+    /// How the request is known if it is asked again, under these figures.
+    pub(super) fn once<C: Clock>(&self, gate: &Gate<C>, met: &[Met]) -> Option<Once> {
+        gate.once(&self.request, met)
     }
 
     /// The same limiters under the plans of now.

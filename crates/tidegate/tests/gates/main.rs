@@ -4,6 +4,7 @@ mod amend;
 mod amend_walk;
 mod ban;
 mod figures;
+mod figures_amended;
 mod figures_walk;
 mod holding;
 mod ids;

@@ -38,6 +38,12 @@ impl Changes {
         Self { laters, budget: RwLock::new(budget) }
     }
 
+    /// Forgets all that was changed, and the limiters that `whole` counts, for they are gone.
+    pub(super) fn begin_anew(&mut self, whole: Option<&Budget>) {
+        whole.iter().for_each(|whole| whole.release(self.keys()));
+        *self = Self { laters: Vec::new(), budget: RwLock::new(Arc::new(Budget::new(0))) };
+    }
+
     fn keys(&self) -> usize {
         self.budget.read().unwrap_or_else(PoisonError::into_inner).keys()
     }

@@ -91,6 +91,9 @@ impl MemoryStore {
         if let Some(tables) = self.tables.get_mut(number) {
             tables.clear();
         }
+        if let Some(changes) = self.changes.get_mut(number) {
+            changes.begin_anew(self.shared.as_deref());
+        }
         self.figured.resize_with(policy.rules().len(), || None);
         let shared = self.shared.clone();
         if let Some(place) = self.figured.get_mut(number) {

@@ -1,0 +1,134 @@
+//! Rules that are changed, at a gate where the figures of others come with each request.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use crate::packed::{TODAY_US, TestClock, together};
+use tidegate::{
+    Algorithm, Descriptor, Gate, Limit, Micros, OnFull, OwnLimit, Policy, Request, Rule, RuleSpec,
+    Spec,
+};
+
+const EACH: &str = "each";
+
+fn log(limit: u64) -> Spec {
+    Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(86_400))
+}
+
+/// A rule for each user, "each", under a plan for ada; before it and behind it one for all.
+fn gate(each: RuleSpec, plan: u64, all: u64) -> Gate<TestClock> {
+    let rules = vec![
+        RuleSpec::new("before", log(all)),
+        each.key(["user"]).limit_from_request(),
+        RuleSpec::new("behind", log(all)),
+    ];
+    let plan = Arc::new(Rule::new(log(plan)).unwrap());
+    Gate::with_clock(Policy::new(rules).unwrap(), TestClock::at(TODAY_US))
+        .with_plans("default", EACH, move |descriptor| {
+            (descriptor.value("user") == Some("ada")).then(|| Arc::clone(&plan))
+        })
+        .unwrap()
+}
+
+fn usual(limit: u64) -> RuleSpec {
+    RuleSpec::new(EACH, log(limit))
+}
+
+fn ask<T>(user: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+    let entries = [("user", user)];
+    ask(&Request::new("default", &[Descriptor::new(&entries).cost(cost)]))
+}
+
+fn admits(gate: &Gate<TestClock>, user: &str, cost: u64) -> bool {
+    ask(user, cost, |request| gate.admits(request))
+}
+
+fn left(gate: &Gate<TestClock>, user: &str) -> Vec<u64> {
+    ask(user, 0, |request| {
+        gate.peek(request).matched().iter().map(|one| one.decision().remaining).collect()
+    })
+}
+
+fn amend(gate: &Gate<TestClock>, rule: &str, limit: u64) {
+    gate.amend("default", rule, log(limit)).unwrap();
+}
+
+#[test]
+fn a_limiter_under_a_plan_is_as_it_was_when_a_rule_behind_it_turns_out_to_be_changed() {
+    let gate = gate(usual(10), 40, 100);
+    assert!(admits(&gate, "ada", 30));
+    assert!(admits(&gate, "bob", 5));
+    // From now on each step over all three finds the last one closed, with the others in hand.
+    amend(&gate, "behind", 90);
+    for _ in 0..3 {
+        assert_eq!(left(&gate, "ada"), [65, 10, 55]);
+        assert_eq!(left(&gate, "bob"), [65, 5, 55]);
+        assert!(!admits(&gate, "ada", 11));
+        assert!(!admits(&gate, "new", 11), "nor does one begin that is refused");
+    }
+    assert!(admits(&gate, "ada", 10));
+    assert_eq!((left(&gate, "ada"), gate.keys()), (vec![55, 0, 45], 4));
+    assert_eq!(ask("ada", 0, |request| gate.reset(request)), 3);
+    assert_eq!(left(&gate, "ada"), [100, 40, 90]);
+}
+
+#[test]
+fn what_a_rule_is_changed_to_holds_where_there_is_no_plan_and_nothing_is_brought() {
+    let gate = gate(usual(10), 40, 1_000);
+    assert!(admits(&gate, "bob", 8));
+    amend(&gate, EACH, 12);
+    assert_eq!((left(&gate, "bob")[1], left(&gate, "ada")[1]), (4, 40));
+    let own = OwnLimit::new(Rule::new(log(20)).unwrap());
+    let entries = [("user", "bob")];
+    let brought = [Descriptor::new(&entries).limit(&own)];
+    let answer = gate.peek(&Request::new("default", &brought));
+    assert_eq!(answer.matched()[1].figures().spec().limit, Limit::Units(20));
+    ask("bob", 1, |request| {
+        let answer = gate.check(request);
+        let told = answer.matched()[1].figures().spec().limit;
+        assert_eq!((answer.is_allowed(), told), (true, Limit::Units(12)));
+    });
+    amend(&gate, EACH, 5);
+    assert!(!admits(&gate, "bob", 1), "9 of 5 are used");
+    gate.amend("default", EACH, Spec::unlimited(Algorithm::SlidingLog)).unwrap();
+    assert_eq!(left(&gate, "bob").len(), 2, "it is not met");
+    assert!(admits(&gate, "bob", 100));
+    amend(&gate, EACH, 10);
+    assert_eq!(left(&gate, "bob")[1], 1, "what was used before stays used");
+}
+
+#[test]
+fn keys_without_room_share_a_limiter_under_what_the_rule_was_changed_to() {
+    let gate = gate(usual(10).max_keys(1, OnFull::Share), 40, 1_000);
+    assert!(admits(&gate, "first", 1));
+    assert!(admits(&gate, "one", 6));
+    amend(&gate, EACH, 7);
+    assert!(!admits(&gate, "other", 2), "6 of 7 are used");
+    assert!(admits(&gate, "other", 1));
+    amend(&gate, EACH, 9);
+    let alone = ask("third", 3, |request| gate.check(request).is_allowed());
+    assert!(!alone && admits(&gate, "third", 2));
+}
+
+#[test]
+fn while_eight_threads_take_and_rules_move_all_are_charged_or_none() {
+    let gate = gate(usual(5_000), 5_000, 3_000);
+    let taken = AtomicU64::new(0);
+    together(8, |thread, _| {
+        let user = if thread % 2 == 0 { "ada" } else { "bob" };
+        for round in 0..600 {
+            if thread == 0 && round % 20 == 0 {
+                amend(&gate, ["before", EACH, "behind"][round / 20 % 3], 4_000);
+            }
+            taken.fetch_add(u64::from(admits(&gate, user, 1)), SeqCst);
+        }
+    });
+    let taken = taken.into_inner();
+    let used = |user: &str| left(&gate, user);
+    let (ada, bob) = (used("ada"), used("bob"));
+    assert_eq!((ada[0], ada[2]), (bob[0], bob[2]));
+    assert_eq!(4_000 - ada[0], taken, "before");
+    assert_eq!(4_000 - ada[2], taken, "behind");
+    assert_eq!((5_000 - ada[1]) + (4_000 - bob[1]), taken, "each");
+}
