@@ -5,7 +5,8 @@ mod shared;
 use std::future::pending;
 
 use tidegate::{
-    Answer, Gate, Micros, Policy, Request, SharedGate, StoreError, StoreEvent, StoreSettings,
+    Answer, Gate, Micros, Mode, OnExcess, Policy, Request, RuleSpec, SharedGate, StoreError,
+    StoreEvent, StoreSettings,
 };
 
 use crate::cli::Failure;
@@ -19,6 +20,8 @@ pub(crate) use shared::Shared;
 #[derive(Debug)]
 pub(crate) struct Limiters {
     place: Place,
+    /// Whether there is a rule that lets requests wait.
+    lets_wait: bool,
     /// When nobody may wait any longer; never without it.
     stop: Option<Stop>,
 }
@@ -38,15 +41,17 @@ impl Limiters {
         match policy.store().cloned() {
             None => Ok(Self::here(Gate::new(policy))),
             Some(store) => {
+                let lets_wait = lets_wait(&policy);
                 let place = Place::Shared(Box::new(shared(policy, store)?));
-                Ok(Self { place, stop: None })
+                Ok(Self { place, lets_wait, stop: None })
             }
         }
     }
 
     /// Those of a gate in this process.
     pub(crate) fn here(gate: Gate) -> Self {
-        Self { place: Place::Here(Box::new(gate)), stop: None }
+        let lets_wait = lets_wait(gate.policy());
+        Self { place: Place::Here(Box::new(gate)), lets_wait, stop: None }
     }
 
     /// The same, where nobody waits any longer once the process refuses that.
@@ -86,10 +91,17 @@ impl Limiters {
     }
 
     /// Decides and takes; a request that may wait does, and is told how it stands when it can wait no longer
-    /// because the process stops.
+    /// because the process stops. What can not wait is asked once and never dropped: a store might have
+    /// decided it already.
     pub(crate) async fn check(&self, request: &Request<'_>) -> Answer<'_> {
         if let Some(answer) = self.check_at_once(request) {
             return answer;
+        }
+        if !self.lets_wait {
+            return self.check_in_turn(request).await;
+        }
+        if self.stop.as_ref().is_some_and(Stop::refuses_waits) {
+            return self.check_in_turn(&request.max_wait(Micros::ZERO)).await;
         }
         tokio::select! {
             biased;
@@ -144,6 +156,14 @@ impl Limiters {
     }
 }
 
+/// Whether a request may have to wait for a limiter of one of these rules.
+fn lets_wait(policy: &Policy) -> bool {
+    let waits = |spec: &RuleSpec| {
+        spec.mode == Mode::Enforce && matches!(spec.on_excess, OnExcess::Wait { .. })
+    };
+    policy.rules().iter().any(|rule| waits(rule.spec()))
+}
+
 fn shared(policy: Policy, store: StoreSettings) -> Result<Shared, Failure> {
     let bounds = shared::Bounds::of(&store);
     match SharedGate::new(policy, store, log) {
@@ -190,6 +210,15 @@ mod tests {
         window = "365d"
         on_excess = { wait = "365d", max_waiters = 1 }
     "#;
+
+    #[test]
+    fn only_an_enforced_rule_lets_wait() {
+        let said = |toml: &str| lets_wait(&config::parse("test", toml).unwrap());
+        assert!(said(HOPELESS));
+        assert!(!said(&format!("{HOPELESS}mode = \"shadow\"")));
+        let (rejects, _) = HOPELESS.split_once("on_excess").unwrap();
+        assert!(!said(rejects));
+    }
 
     #[tokio::test]
     async fn who_waits_when_the_process_ends_is_told_and_takes_nothing() {

@@ -44,6 +44,16 @@ impl Stop {
         Ok(Self(seen))
     }
 
+    /// Whether the process drains.
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.0.borrow() >= Phase::Draining
+    }
+
+    /// Whether nobody may wait any longer.
+    pub(crate) fn refuses_waits(&self) -> bool {
+        *self.0.borrow() >= Phase::Refusing
+    }
+
     /// Returns once the process drains; at once from then on.
     pub(crate) async fn draining(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Draining).await;

@@ -12,6 +12,7 @@ mod secret;
 mod socket;
 mod stream;
 mod tls;
+mod uses;
 
 pub(crate) use limits::Limits;
 pub(crate) use listen::serve;
@@ -19,6 +20,7 @@ pub(crate) use reload::on_hangup;
 pub(crate) use secret::{Secret, bearer};
 pub(crate) use stream::Stream;
 pub(crate) use tls::{Tls, TlsFiles};
+pub(crate) use uses::Uses;
 
 use crate::stop::Stop;
 

@@ -3,17 +3,21 @@
 use super::Tls;
 
 /// Reads the files again whenever the process gets SIGHUP, as long as it runs. What is wrong with them is
-/// logged, and then those that were read before stay in force. Without TLS, or where the system does not
-/// tell, nothing is done.
+/// logged, and then those that were read before stay in force. Without TLS there is nothing to read, which
+/// is logged: the signal would end a process that does not listen for it.
 #[cfg(unix)]
 pub(crate) fn on_hangup(tls: Option<Tls>) {
     use tokio::signal::unix::{SignalKind, signal};
-    let Some(tls) = tls else { return };
     match signal(SignalKind::hangup()) {
         Ok(mut hangups) => {
             tokio::spawn(async move {
                 while hangups.recv().await.is_some() {
-                    reload(&tls);
+                    match &tls {
+                        Some(tls) => reload(tls),
+                        None => {
+                            tracing::info!("SIGHUP: without TLS there is nothing to read again")
+                        }
+                    }
                 }
             });
         }

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use hyper::Request;
 use hyper::body::Incoming;
@@ -15,7 +14,7 @@ use tokio::time::{Instant, interval_at};
 use super::Limits;
 use super::inline::Inline;
 use super::routes::Routes;
-use crate::door::{Handler, Stream};
+use crate::door::{Handler, Stream, Uses};
 use crate::stop::Stop;
 
 /// Serves every connection by the same routes.
@@ -44,12 +43,18 @@ impl Connections {
 
 impl Handler for Connections {
     async fn serve(self, stream: Stream, mut stop: Stop) {
-        let called = Arc::new(AtomicBool::new(false));
+        let uses = Arc::new(Uses::default());
         let service = service_fn(|request: Request<Incoming>| {
-            let (routes, called) = (Arc::clone(&self.routes), Arc::clone(&called));
+            let (routes, uses) = (Arc::clone(&self.routes), Arc::clone(&uses));
             async move {
-                let let_in = || called.store(true, Ordering::Relaxed);
-                Ok::<_, Infallible>(routes.answer(request, let_in).await)
+                let mut under_way = None;
+                let let_in = || {
+                    uses.note();
+                    under_way = Some(uses.begin());
+                };
+                let answer = routes.answer(request, let_in).await;
+                drop(under_way);
+                Ok::<_, Infallible>(answer)
             }
         });
         let mut connection = pin!(self.builder().serve_connection(TokioIo::new(stream), service));
@@ -64,7 +69,7 @@ impl Handler for Connections {
                     connection.as_mut().graceful_shutdown();
                 }
                 _ = look.tick() => {
-                    let idle = !called.swap(false, Ordering::Relaxed);
+                    let idle = !uses.any_since_last_look();
                     if idle && (warned || !has_called) {
                         return;
                     }
@@ -94,9 +99,12 @@ mod tests {
     use hyper::client::conn::http2::{Builder as Client, SendRequest};
     use hyper_util::rt::TokioExecutor;
     use std::time::Duration;
-    use tidegate::Policy;
+    use tidegate::{Policy, config};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinHandle;
+
+    /// The domain `edge`, and one descriptor: the user ada.
+    const ADA: &[u8] = b"\0\0\0\0\x15\x0a\x04edge\x12\x0d\x0a\x0b\x0a\x04user\x12\x03ada";
 
     #[tokio::test]
     async fn a_stranger_s_calls_do_not_keep_its_connection() {
@@ -116,15 +124,34 @@ mod tests {
         let first_call = Duration::from_secs(2);
         let limits = Limits { first_call, idle: short, ping: short / 4, ..Limits::default() };
         let mut called = called(limits, None).await;
-        // The domain `edge`, and one descriptor: the user ada.
-        let asked = b"\0\0\0\0\x15\x0a\x04edge\x12\x0d\x0a\x0b\x0a\x04user\x12\x03ada";
-        let asked = Bytes::from_static(asked);
-        let told = called.send.send_request(call(asked)).await.unwrap();
+        let told = called.send.send_request(call(Bytes::from_static(ADA))).await.unwrap();
         assert_eq!(told.status(), 200);
         let body = told.into_body();
         let _ = called.connection.await.unwrap();
         assert!(called.send.is_closed());
         assert!(body.collect().await.is_err(), "it did not come");
+    }
+
+    /// A call that waits is of use for as long as it does.
+    #[tokio::test]
+    async fn a_call_that_waits_longer_than_a_connection_may_idle_is_answered() {
+        const RULE: &str = r#"
+            [[rule]]
+            name = "shaped"
+            domain = "edge"
+            algorithm = "token_bucket"
+            limit = 1
+            window = "2s"
+            on_excess = { wait = "1h", max_waiters = 1 }
+        "#;
+        let limiters = Limiters::of(config::parse("test", RULE).unwrap()).unwrap();
+        let idle = Duration::from_millis(50);
+        let limits = Limits { first_call: Duration::from_secs(1), idle, ..Limits::default() };
+        let mut called = connected(limiters, limits, None, 1 << 16).await;
+        for _ in 0..2 {
+            let told = called.send.send_request(call(Bytes::from_static(ADA))).await.unwrap();
+            assert!(told.into_body().collect().await.is_ok());
+        }
     }
 
     struct Called {
@@ -142,8 +169,17 @@ mod tests {
 
     /// A connection of a client whose window has no room for any reply.
     async fn called(limits: Limits, secret: Option<Secret>) -> Called {
-        let limiters = Arc::new(Limiters::of(Policy::default()).unwrap());
-        let routes = Routes::new(limiters, Choices::default(), secret, limits);
+        connected(Limiters::of(Policy::default()).unwrap(), limits, secret, 0).await
+    }
+
+    /// A connection of a client whose window has room for so many bytes of each reply.
+    async fn connected(
+        limiters: Limiters,
+        limits: Limits,
+        secret: Option<Secret>,
+        window: u32,
+    ) -> Called {
+        let routes = Routes::new(Arc::new(limiters), Choices::default(), secret, limits);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let (stop, stopping) = Stop::by_hand();
@@ -151,7 +187,7 @@ mod tests {
         tokio::spawn(door::serve(listener, Door::default(), connections, stopping));
         let stream = TokioIo::new(TcpStream::connect(at).await.unwrap());
         let mut client = Client::new(TokioExecutor::new());
-        client.initial_stream_window_size(0);
+        client.initial_stream_window_size(window);
         let (send, connection) = client.handshake(stream).await.unwrap();
         Called { send, connection: tokio::spawn(connection), _stop: stop }
     }

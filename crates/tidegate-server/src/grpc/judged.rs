@@ -1,19 +1,36 @@
 //! What holds for every message, whatever is in it: for the fuzzer, and for its seeds whenever tests run.
 
+use std::sync::LazyLock;
+
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use prost::Message;
-use tidegate::Descriptor;
+use tidegate::{Algorithm, Descriptor, Micros, Policy, RuleSpec, Spec};
 
 use super::multiplier;
+use super::own_limits::OwnLimits;
 use super::question::{Entries, Question};
+
+/// Rules that look at the limits of descriptors, in the domain of the seed that brings one.
+static LOOKS: LazyLock<Policy> = LazyLock::new(|| {
+    let rule = |name: &str, algorithm| {
+        let spec = Spec::new(algorithm, 5, Micros::from_secs(1));
+        RuleSpec::new(name, spec).in_domain("d").limit_from_request()
+    };
+    let rules = vec![rule("bucket", Algorithm::TokenBucket), rule("log", Algorithm::SlidingLog)];
+    Policy::new(rules).unwrap_or_default()
+});
 
 /// Panics where a message is taken for what it is not.
 pub(crate) fn judge(sent: &[u8]) {
     let Ok(message) = RateLimitRequest::decode(sent) else { return };
     assert_eq!(multiplier::of(sent).len(), message.descriptors.len());
     match Entries::of(&message) {
-        Ok(entries) => judge_question(&message, &Question::of(&message, &entries)),
+        Ok(entries) => {
+            let question = Question::of(&message, &entries);
+            judge_question(&message, &question);
+            judge_own_limits(&message, sent, &question);
+        }
         Err(status) => {
             let asks = !message.domain.is_empty() && !message.descriptors.is_empty();
             assert!(!asks || status.message().contains("expected at most"), "{status:?}");
@@ -45,10 +62,27 @@ fn judge_descriptor(sent: &RateLimitDescriptor, cost: u64, asked: &Descriptor<'_
     assert!(asked.units() == cost && entries.eq(asked.entries().iter().copied()), "{asked:?}");
 }
 
+/// Limits that rules look at are taken, or it is told that they can not be.
+fn judge_own_limits(message: &RateLimitRequest, sent: &[u8], question: &Question<'_>) {
+    let told = OwnLimits::of(message, sent, &question.charges, &LOOKS).err();
+    let expected = tonic::Code::InvalidArgument;
+    assert!(told.as_ref().is_none_or(|status| status.code() == expected), "{told:?}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::seeds;
+
+    #[test]
+    fn the_rules_look_at_the_limit_of_a_seed() {
+        let looked_at = |sent: &Vec<u8>| {
+            let message = RateLimitRequest::decode(&sent[..]).unwrap();
+            let brings = message.descriptors.iter().any(|descriptor| descriptor.limit.is_some());
+            brings && LOOKS.looks_at_own_limit(&message.domain, &Descriptor::new(&[]))
+        };
+        assert!(seeds::of("rls").iter().any(looked_at));
+    }
 
     #[test]
     fn every_seed_and_what_lies_close_to_it_is_judged() {

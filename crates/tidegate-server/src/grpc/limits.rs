@@ -15,7 +15,7 @@ pub(super) struct Limits {
     pub(super) message: Duration,
     /// A connection that brought no call by one who may ask for so long since it began is cut.
     pub(super) first_call: Duration,
-    /// One that brought some, and then none for so long, is asked to leave, and after as long again without
+    /// One that brought some, and then none for so long while none was under way, is asked to leave, and after as long again without
     /// one is cut: whoever reads no answer can bring no more calls in the end. It is long, for a proxy holds
     /// its connections, and would wait for a new one in its next call.
     pub(super) idle: Duration,

@@ -14,10 +14,9 @@ use tokio::time::{Instant, interval_at};
 
 use super::quick::Quick;
 use super::unread::{Places, Unread, is_large};
-use super::uses::Uses;
 use super::withhold::Withholding;
 use super::{Limits, Request, Response, head, refused};
-use crate::door::{Handler, Stream};
+use crate::door::{Handler, Stream, Uses};
 use crate::stop::Stop;
 
 /// What answers the requests of a connection; a copy of it for each of them.
@@ -88,13 +87,18 @@ async fn run(
     limits: Limits,
     mut stop: Stop,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let builder = builder(limits);
+    let mut builder = builder(limits);
+    if stop.is_draining() {
+        builder.http1().keep_alive(false);
+    }
     let service = noting(Arc::clone(&uses), site);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut look = interval_at(Instant::now() + limits.idle, limits.idle);
     let (mut draining, mut warned) = (false, false);
     loop {
         tokio::select! {
+            // What was handed over is read before the connection is asked to leave.
+            biased;
             ended = connection.as_mut() => return ended,
             () = stop.draining(), if !draining => {
                 draining = true;

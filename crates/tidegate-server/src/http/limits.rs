@@ -5,7 +5,8 @@ use std::time::Duration;
 /// The bounds of one HTTP connection and of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// How long the head of a request may take; an HTTP/1.1 connection between requests as well.
+    /// How long the head of a request may take; an HTTP/1.1 connection between requests as well, but for one
+    /// that has brought nothing yet but checks that come whole: for it there is `idle` alone.
     pub(crate) head: Duration,
     /// A connection that brought no request that was let in for so long is asked to leave, and after as long again cut.
     pub(crate) idle: Duration,

@@ -25,7 +25,6 @@ mod rules;
 #[cfg(test)]
 mod testing;
 mod unread;
-mod uses;
 mod withhold;
 
 use std::sync::Arc;

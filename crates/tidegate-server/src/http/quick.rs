@@ -81,9 +81,14 @@ impl Quick {
     ) -> io::Result<Option<Bytes>> {
         let idle = self.app.limits.idle;
         let mut look = interval_at(Instant::now() + idle, idle);
+        let stops = stop.clone();
         let mut draining = pin!(stop.draining());
         let mut came = false;
         loop {
+            // Who always has more to ask would never be told: hyper says that its answer is the last.
+            if stops.is_draining() && !self.unread().is_empty() {
+                return Ok(Some(self.rest()));
+            }
             let next = self.answer_all();
             came |= !self.reply.bytes.is_empty();
             self.write(stream).await?;
@@ -109,7 +114,7 @@ impl Quick {
     /// Answers what has come, request by request.
     fn answer_all(&mut self) -> Next {
         loop {
-            let unread = self.input.get(self.start..).unwrap_or_default();
+            let unread = self.unread();
             if unread.is_empty() {
                 self.input.clear();
                 self.start = 0;
@@ -178,6 +183,11 @@ impl Quick {
     }
 
     /// What is not answered.
+    fn unread(&self) -> &[u8] {
+        self.input.get(self.start..).unwrap_or_default()
+    }
+
+    /// The same, to be handed over.
     fn rest(mut self) -> Bytes {
         self.input.drain(..self.start.min(self.input.len()));
         self.input.into()

@@ -23,8 +23,7 @@ use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::{Sleep, sleep};
 
 use super::Limits;
-use super::uses::Uses;
-use crate::door::Stream;
+use crate::door::{Stream, Uses};
 
 /// The bare answer is shorter; a longer write is not looked at.
 const BARE_BYTES: usize = 256;

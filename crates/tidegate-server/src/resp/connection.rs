@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::later::{self, Later};
-use super::limits::{AT_ONCE, TURN_BYTES, TURN_COMMANDS};
+use super::limits::{AT_ONCE, Limits, TURN_BYTES, TURN_COMMANDS};
 use super::parse::Parser;
 use super::patience::{Patience, Seen};
 use super::reply::Reply;
@@ -163,16 +163,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Waits for replies, writing those before them; a client that is gone is not waited for. Whether one that has
     /// sent all that is read meanwhile is still there can not be seen: it is waited for as long as one that idles.
     async fn wait(&mut self, later: Vec<Later>) -> io::Result<()> {
-        let limits = self.session.shared.limits;
-        let half_closed = limits.half_closed;
-        let mut unseen = pin!(sleep(limits.idle));
+        let Limits { half_closed, idle, .. } = self.session.shared.limits;
+        let mut unseen = pin!(sleep(idle));
         let mut replies = pin!(join_all(later.into_iter().map(Later::reply)));
         let mut grace = pin!(sleep(half_closed));
-        let mut had_ended = false;
+        let (mut had_ended, mut was_full) = (false, false);
         loop {
             if self.wire.has_ended() && !had_ended {
                 had_ended = true;
                 grace.as_mut().reset(Instant::now() + half_closed);
+            }
+            if self.wire.input.is_full() && !was_full {
+                was_full = true;
+                unseen.as_mut().reset(Instant::now() + idle);
             }
             tokio::select! {
                 biased;
@@ -183,7 +186,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
                 () = grace.as_mut(), if had_ended => return Err(io::ErrorKind::ConnectionAborted.into()),
-                () = unseen.as_mut(), if self.wire.input.is_full() => return Err(io::ErrorKind::TimedOut.into()),
+                () = unseen.as_mut(), if was_full => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
     }
@@ -214,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::{Limits, testing};
+    use crate::resp::testing;
 
     /// Commands and bytes of replies in each turn, until all of the input is answered.
     fn turns(sent: &[u8]) -> Vec<(u64, usize)> {

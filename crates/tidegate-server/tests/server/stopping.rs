@@ -66,6 +66,16 @@ fn a_second_signal_does_not_wait() {
     assert!(log.contains("stopped connections_cut=1"), "{log}");
 }
 
+#[test]
+fn sighup_without_certificates_ends_nothing() {
+    let mut server = Server::with_example();
+    server.signal("HUP");
+    server.logs("there is nothing to read again");
+    server.signal("TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+}
+
 /// One unit, and whoever comes after it waits for a year.
 const HOPELESS: &str = r#"
 [[rule]]

@@ -23,11 +23,9 @@ impl Date {
         &self.text
     }
 
-    /// The last one that was told.
-    pub(super) fn again(&mut self) -> &str {
-        if self.text.is_empty() {
-            self.text = now();
-        }
+    /// The date of an answer that nothing decided: of now, however long ago the last one was.
+    pub(super) fn now(&mut self) -> &str {
+        self.text = now();
         &self.text
     }
 }
@@ -35,4 +33,16 @@ impl Date {
 #[expect(clippy::disallowed_methods, reason = "no decision depends on it")]
 fn now() -> String {
     httpdate::fmt_http_date(SystemTime::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nothing_decided_has_no_old_date() {
+        let mut date = Date { second: 1, text: "long ago".to_owned() };
+        assert_eq!(date.at(Timestamp::from_micros(1_000_000)), "long ago");
+        assert!(date.now().ends_with(" GMT"));
+    }
 }

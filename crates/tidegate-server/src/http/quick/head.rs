@@ -61,7 +61,10 @@ impl Said {
         let (name, value) = (field.name, field.value);
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         match name.len() {
-            12 if is("content-type") => std::str::from_utf8(value).is_ok_and(body::is_json),
+            // Of other characters some would count as spaces.
+            12 if is("content-type") => {
+                value.is_ascii() && std::str::from_utf8(value).is_ok_and(body::is_json)
+            }
             14 if is("content-length") => {
                 let first = self.length.is_none();
                 self.length = digits(value);

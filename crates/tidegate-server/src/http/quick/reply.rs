@@ -47,7 +47,7 @@ impl Reply {
         }
         self.body.clear();
         self.body.extend_from_slice(&response.into_body().into_inner().unwrap_or_default());
-        self.end(date.again());
+        self.end(date.now());
     }
 
     fn begin(&mut self, status: StatusCode) {

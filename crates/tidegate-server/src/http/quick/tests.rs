@@ -90,6 +90,7 @@ fn whatever_is_not_quite_a_check_is_somebody_else_s() {
         field("upgrade: h2c"),
         field("origin: http://a"),
         field("content-type: text/plain"),
+        field("content-type: application/json\u{a0}"),
         field(&"x: y\r\n".repeat(40)),
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
         "\x16\x03\x01".to_owned(),
@@ -180,6 +181,21 @@ async fn between_two_requests_a_connection_ends_with_the_process() {
     stream.read_u8().await.unwrap();
     server.stop.drain();
     until_closed(&mut stream).await;
+    assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
+}
+
+#[tokio::test]
+async fn a_client_that_never_stops_asking_is_told_that_the_process_ends() {
+    let server = server(Limits::default()).await;
+    let (mut read, mut write) = server.connect().await.into_split();
+    tokio::spawn(
+        async move { while write.write_all(CHECK.repeat(100).as_bytes()).await.is_ok() {} },
+    );
+    read.read_exact(&mut [0; 4 << 10]).await.unwrap();
+    server.stop.drain();
+    let mut rest = Vec::new();
+    // A reset is a close as well: what it asked behind its last answer is not read.
+    let _ = read.read_to_end(&mut rest).await;
     assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
 }
 

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 /// The requests of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Uses {
+pub(crate) struct Uses {
     /// A request was let in since the last look.
     came: AtomicBool,
     /// Requests whose answers are not there yet: a rule may let them wait.
@@ -17,27 +17,27 @@ pub(super) struct Uses {
 
 impl Uses {
     /// Whether a request was let in since this was asked before, or is under way still.
-    pub(super) fn any_since_last_look(&self) -> bool {
+    pub(crate) fn any_since_last_look(&self) -> bool {
         self.came.swap(false, Ordering::Relaxed) || self.any_under_way()
     }
 
     /// Whether a request is under way.
-    pub(super) fn any_under_way(&self) -> bool {
+    pub(crate) fn any_under_way(&self) -> bool {
         self.under_way.load(Ordering::Acquire) > 0
     }
 
     /// Notes that a request was let in: only then is the connection of use.
-    pub(super) fn note(&self) {
+    pub(crate) fn note(&self) {
         self.came.store(true, Ordering::Relaxed);
     }
 
     /// Wakes `waker` when no request is under way any more.
-    pub(super) fn wake_when_none(&self, waker: &Waker) {
+    pub(crate) fn wake_when_none(&self, waker: &Waker) {
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
     }
 
     /// Counts a request until the answer is dropped.
-    pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
+    pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         UnderWay(Arc::clone(self))
     }
@@ -45,7 +45,7 @@ impl Uses {
 
 /// A request that is under way until this is dropped.
 #[derive(Debug)]
-pub(super) struct UnderWay(Arc<Uses>);
+pub(crate) struct UnderWay(Arc<Uses>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
