@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, pause, sleep};
 
 use super::limits::FREE;
 use super::testing::{exchange, serve, shared_with, told};
@@ -51,6 +52,22 @@ async fn one_that_waits_with_a_full_input_is_not_waited_for_without_end() {
     let mut stands = serve(shared_with(limits), 1 << 10);
     let asks = command(&["TG.CHECK", "stands"]).repeat(2) + &"PING\r\n".repeat(100_000);
     assert!(stands.client.write_all(asks.as_bytes()).await.is_err(), "the pipe breaks before");
+    stands.done.await.unwrap();
+}
+
+/// However long it has waited before.
+#[tokio::test]
+async fn a_full_input_is_waited_for_since_it_is_full() {
+    pause();
+    let idle = Duration::from_secs(20);
+    let mut stands = serve(shared_with(Limits { idle, ..Limits::default() }), 1 << 10);
+    let asks = command(&["TG.CHECK", "stands"]).repeat(2);
+    stands.client.write_all(asks.as_bytes()).await.unwrap();
+    stands.client.read_exact(&mut [0; 64]).await.unwrap();
+    sleep(2 * idle).await;
+    let before = Instant::now();
+    assert!(stands.client.write_all(&b"PING\r\n".repeat(100_000)).await.is_err());
+    assert!(before.elapsed() >= idle);
     stands.done.await.unwrap();
 }
 
