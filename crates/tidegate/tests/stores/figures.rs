@@ -53,16 +53,28 @@ fn told(answer: &Answer<'_>) -> (bool, Vec<(u64, u64, Algorithm)>) {
     (answer.is_allowed(), each.collect())
 }
 
-/// Of windows of a day, so that no time that the test takes counts.
 #[tokio::test]
-async fn under_plans_and_figures_of_requests_the_store_decides_as_memory_does() {
+async fn under_plans_the_store_decides_as_memory_does() {
+    walk(false).await;
+}
+
+#[tokio::test]
+async fn under_limits_that_requests_bring_the_store_decides_as_memory_does() {
+    walk(true).await;
+}
+
+/// Beside a gate in memory; of windows of a day, so that no time that the test takes counts. Plans are of any
+/// algorithm; what requests bring is of the rule's own, and where they do there are no plans.
+async fn walk(brings: bool) {
     let server = Server::start(&[]);
     for seed in 0..if long() { 200 } else { 20 } {
         let rng = &mut Rng::new(seed);
+        // While a plan is unlimited a store gives nothing back, and memory does.
+        let gives_back = seed % 2 == 1;
         let any = |rng: &mut Rng| {
             let algorithm = rng.pick([0, 1, 2, 3, 4, 5, 6]);
             let spec = figures(Algorithm::ALL[algorithm], rng.between(1, 30));
-            if rng.chance(5) { Spec::unlimited(spec.algorithm) } else { spec }
+            if !gives_back && rng.chance(5) { Spec::unlimited(spec.algorithm) } else { spec }
         };
         let own = any(rng).algorithm;
         let plans = Plans::default();
@@ -71,17 +83,27 @@ async fn under_plans_and_figures_of_requests_the_store_decides_as_memory_does() 
         let here = Gate::new(Policy::new(rules(own)).unwrap());
         let here = here.with_plans("default", "per-user", plans.looked_up()).unwrap();
         for step in 0..40 {
-            if rng.chance(30) {
+            if !brings && rng.chance(30) {
                 plans.set(rng.pick(USERS), any(rng));
             }
-            let brought = rng.chance(25).then(|| OwnLimit::new((*checked(any(rng))).clone()));
-            let entries = [[("user", rng.pick(USERS))], [("user", rng.pick(USERS))]];
-            let descriptors = entries.each_ref().map(|entries| {
-                let descriptor = Descriptor::new(entries).cost(rng.below(4));
-                brought.as_ref().map_or(descriptor, |own| descriptor.limit(own))
+            let brought = (brings && rng.chance(50)).then(|| {
+                let spec = figures(own, rng.between(1, 30));
+                OwnLimit::new((*checked(spec)).clone())
             });
-            let request = Request::new("default", &descriptors[..1 + rng.below(2) as usize]);
-            let verb = rng.below(10);
+            let entries = [[("user", rng.pick(USERS))], [("user", rng.pick(USERS))]];
+            let costs = [rng.between(1, 3), rng.between(1, 3)];
+            let plain = [0, 1].map(|n| Descriptor::new(&entries[n]).cost(costs[n]));
+            let bringing = [0, 1].map(|n| match &brought {
+                Some(own) => Descriptor::new(&entries[n]).cost(costs[n]).limit(own),
+                None => plain[n],
+            });
+            let several = 1 + rng.below(2) as usize;
+            // A store puts figures in force that are brought by what it denies, and memory does not.
+            let bringing = Request::new("default", &bringing[..several]);
+            let is_admitted = here.peek(&bringing).is_allowed();
+            let plain = Request::new("default", &plain[..several]);
+            let request = if is_admitted { bringing } else { plain };
+            let verb = rng.below(if gives_back { 10 } else { 8 });
             let (one, other) = match verb {
                 0..6 => (shared.check(&request).await, here.check(&request)),
                 6..8 => (shared.peek(&request).await, here.peek(&request)),
@@ -93,7 +115,7 @@ async fn under_plans_and_figures_of_requests_the_store_decides_as_memory_does() 
             if verb >= 8 {
                 one_told.0 = other_told.0;
             }
-            assert_eq!(one_told, other_told, "seed {seed}, step {step}: {descriptors:?}");
+            assert_eq!(one_told, other_told, "seed {seed}, step {step}: {request:?}");
             assert!(!one.is_degraded());
         }
         for user in USERS {
