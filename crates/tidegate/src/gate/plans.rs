@@ -12,11 +12,11 @@ use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, Policy};
 
 /// Tells the plan of whom a descriptor is about; `None` for one that has none of its own.
-type Plan = dyn Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync;
+type Lookup = dyn Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync;
 
 /// The rules whose figures are looked up, by their numbers.
 #[derive(Default)]
-pub(crate) struct Plans(Vec<(usize, Box<Plan>)>);
+pub(crate) struct Plans(Vec<(usize, Box<Lookup>)>);
 
 impl Plans {
     /// Looks up the figures of a rule from now on; those of before are forgotten.
@@ -28,7 +28,7 @@ impl Plans {
         policy: &Policy,
         domain: &str,
         rule: &str,
-        plan: Box<Plan>,
+        plan: Box<Lookup>,
     ) -> Result<usize, NoSuchRule> {
         let (number, _) = policy.named(domain, rule)?;
         self.0.retain(|(other, _)| *other != number);

@@ -16,7 +16,7 @@ impl SharedGate {
     /// [`Gate::with_plans`](crate::Gate::with_plans). All nodes should look up the same; where they do not,
     /// each call puts the figures of its node in force, and what was used stays used.
     ///
-    /// What differs from a gate in process: whoever waits does so under the figures it came with; what was
+    /// What differs from a gate in process: whoever waits under a plan keeps the one it came with; what was
     /// reserved under a limit is not given back while the plan is unlimited; and figures that no store can
     /// hold, as those of a log whose string could pass 512 MB, are answered as by a rule that is closed
     /// while the store is away ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the store
