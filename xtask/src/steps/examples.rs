@@ -3,23 +3,33 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
+use cargo_metadata::camino::{Utf8Path, Utf8PathBuf};
 use cargo_metadata::{Package, TargetKind};
 
 use crate::context::Context;
-use crate::process::cargo;
+use crate::process::{cargo, run_as_step};
 use crate::step::Outcome;
+
+/// As the tests are built, so that what they have built is not built again.
+const BUILD: &[&str] =
+    &["build", "--workspace", "--all-features", "--locked", "--examples", "--profile", "test"];
 
 /// Of what an example prints, as much is shown; one writes a whole access log.
 const SHOWN_LINES: usize = 20;
 
 /// Runs one example after the other, and goes on after one has failed.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
+    let built = run_as_step(&mut cargo(context, BUILD))?;
+    if !matches!(built, Outcome::Passed(_)) {
+        return Ok(built);
+    }
     let mut failed = Vec::new();
     for package in &context.metadata.packages {
         for example in examples(package) {
-            let mut run = cargo(context, &arguments(&package.name, example));
-            println!("$ cargo run --package {} --example {example}", package.name);
-            if !ends_well(&mut run)? {
+            let program = program(&context.metadata.target_directory, example);
+            println!("$ {program}");
+            let mut run = Command::new(&program);
+            if !ends_well(run.current_dir(context.root()))? {
                 failed.push(format!("{} {example}", package.name));
             }
         }
@@ -27,8 +37,13 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::from_failures(&failed))
 }
 
+/// Where the build puts an example.
+fn program(target: &Utf8Path, example: &str) -> Utf8PathBuf {
+    target.join("debug/examples").join(format!("{example}{}", std::env::consts::EXE_SUFFIX))
+}
+
 fn ends_well(run: &mut Command) -> Result<bool> {
-    let ended = run.stderr(Stdio::inherit()).output().context("can not start cargo")?;
+    let ended = run.stderr(Stdio::inherit()).output().context("can not start what was built")?;
     print!("{}", beginning(&String::from_utf8_lossy(&ended.stdout)));
     Ok(ended.status.success())
 }
@@ -49,10 +64,6 @@ fn examples(package: &Package) -> impl Iterator<Item = &str> {
 }
 
 /// All features, so that what the tests have built is not built again.
-const fn arguments<'a>(package: &'a str, example: &'a str) -> [&'a str; 8] {
-    ["run", "--quiet", "--locked", "--all-features", "--package", package, "--example", example]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
