@@ -23,7 +23,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use redis::{FromRedisValue, ToRedisArgs};
+use redis::{FromRedisValue, RedisResult, ToRedisArgs};
 use tidegate::{
     Algorithm, Answer, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec, StoreEvent,
     StoreSettings,
@@ -139,11 +139,16 @@ impl Server {
 
     /// Runs a command of words; panics where it is refused.
     pub fn run<T: FromRedisValue>(&self, words: &[impl ToRedisArgs]) -> T {
+        self.ask(words).unwrap()
+    }
+
+    /// Runs a command of words, over a connection of its own.
+    pub fn ask<T: FromRedisValue>(&self, words: &[impl ToRedisArgs]) -> RedisResult<T> {
         let mut command = redis::Cmd::new();
         words.iter().for_each(|word| {
             command.arg(word);
         });
-        command.query(&mut self.connect()).unwrap()
+        command.query(&mut redis::Client::open(self.url())?.get_connection()?)
     }
 }
 
