@@ -8,6 +8,7 @@
 
 mod ahead;
 mod amend;
+mod apart;
 mod budget;
 mod build;
 mod cell;

@@ -10,16 +10,14 @@ use std::sync::{Arc, PoisonError};
 
 use tidegate_core::{Rule, RuleErrors, Timestamp};
 
-use super::ahead::Ahead;
 use super::budget::Budget;
 use super::build::Build;
 use super::estate::{Followed, follow};
 use super::later::{Current, Later};
 use super::sync::{RwLock, RwLockReadGuard};
 use super::table::{Hold, Step, Table};
-use super::{Decided, Done, MemoryStore, OfTable, budget_of, done_by, let_go};
-use crate::clock::{Clock, Reading};
-use crate::few::Few;
+use super::{Decided, Done, MemoryStore, OfTable, budget_of, let_go};
+use crate::clock::Reading;
 use crate::gate::Met;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
 
@@ -155,31 +153,6 @@ impl MemoryStore {
     fn later_of(&self, rule: usize, variant: usize) -> Option<&Later<dyn Table>> {
         let later = self.changes.get(rule)?.laters.get(variant)?;
         Some(&**later).filter(|later| later.has_begun())
-    }
-
-    /// A step with a limiter of a rule that was unlimited, or whose figures come with each request.
-    #[cold]
-    pub(super) fn step_apart(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
-        if let Some(figured) = self.figured(met.rule) {
-            let one = figured.one(met, step, clock);
-            self.tidy_if(one.overloaded, one.at);
-            return done_by(met, one, step);
-        }
-        let Some(later) = self.later(met) else {
-            return Done { allowed: true, at: clock.now(), repeated: false, decisions: Few::new() };
-        };
-        let one = later.one(met.print, met.cost, step, Reading::of(clock));
-        self.tidy_if(one.overloaded, one.at);
-        done_by(met, one, step)
-    }
-
-    /// A look ahead on such a limiter; `None` where there is none.
-    #[cold]
-    pub(super) fn ahead_apart(&self, met: &Met, clock: &impl Clock) -> Option<Box<dyn Ahead>> {
-        match self.figured(met.rule) {
-            Some(figured) => figured.ahead(met, clock.now()),
-            None => self.later(met).map(|later| later.ahead(met.print, Reading::of(clock))),
-        }
     }
 
     /// Looks for limiters that can go in one table, by its number over all.

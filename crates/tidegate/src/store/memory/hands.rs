@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use tidegate_core::{Held, Room};
 
 use super::budget::Budget;
-use super::shared::{Overflow, Pressed, Refusal, Shared};
+use super::shared::{Overflow, Pressed, Shared, Told};
 use super::table::{Grip, Holding, Part};
 
 /// One limiter in hand: its state, if it exists.
@@ -62,7 +62,7 @@ impl<'a, R: Room> Hands<'a, R> {
             let verbs: Box<dyn Grip + 'h> = match hand.standing {
                 Standing::Beyond => match shared.take() {
                     Some(slot) => Box::new(Pressed::shared(of(room, slot, cost, enforced))),
-                    None => Box::new(Refusal::of(room, cost, enforced)),
+                    None => Box::new(Told::refusal(room, cost, enforced)),
                 },
                 Standing::Cramped => {
                     Box::new(Pressed::cramped(of(room, &mut hand.slot, cost, enforced)))

@@ -5,6 +5,7 @@
 //! shard): whoever invents a new one with each call has one limiter, as any other key.
 
 mod brought;
+mod bystander;
 mod figures;
 mod hand;
 mod held;
@@ -12,7 +13,6 @@ mod hold;
 mod kept;
 mod own;
 mod shard;
-mod told;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -20,7 +20,7 @@ use tidegate_core::{Room, Rule, Timestamp, Verdict, Visitor};
 
 use super::ahead::{Ahead, ahead};
 use super::budget::Budget;
-use super::shared::Refusal;
+use super::shared::Told;
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 use super::table::{OnFull, One, Part, Step};
 use super::whole::{LOOKED_AT_PER_ADDED, LOOKED_AT_WHEN_FULL, SHARDS, need_of};
@@ -252,7 +252,7 @@ impl Stepping<'_> {
     fn beyond<R: Room>(&self, room: &R) -> One {
         let Asked { step, cost, .. } = self.asked;
         let step = step.beyond(cost);
-        let refusal = || Refusal::of(room, cost, true).one(step, self.clock.now());
+        let refusal = || Told::refusal(room, cost, true).one(step, self.clock.now());
         never(room, self.asked, self.clock.now())
             .or_else(|| self.table.shared(Asked { step, ..self.asked }, self.clock))
             .unwrap_or_else(refusal)
@@ -276,7 +276,7 @@ impl Visitor for SteppingShared<'_> {
 
     fn visit<R: Room>(self, room: &R) -> One {
         let Stepping { table, asked, clock } = self.0;
-        let refusal = || Refusal::of(room, asked.cost, true).one(asked.step, clock.now());
+        let refusal = || Told::refusal(room, asked.cost, true).one(asked.step, clock.now());
         if table.on_full == OnFull::Refuse {
             return refusal();
         }

@@ -50,7 +50,7 @@ impl<R: Room> Shared<R> {
         step: Step,
         reading: Reading<'_>,
     ) -> Option<One> {
-        let refusal = || Refusal::of(room, cost, true).one(step, reading.early());
+        let refusal = || Told::refusal(room, cost, true).one(step, reading.early());
         if self.on_full == OnFull::Refuse {
             return Some(refusal());
         }
@@ -100,38 +100,43 @@ impl<R: Room> Shared<R> {
     }
 }
 
-/// The answer to a key for which there is no room and that may not share: come back a window later,
-/// when every limiter that was not asked meanwhile is as good as new.
+/// The verbs of one that has said all it has to say, and decides nothing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal {
-    enforced: bool,
-    decision: Decision,
+pub(super) struct Told {
+    pub(super) decision: Decision,
+    pub(super) enforced: bool,
+    pub(super) overloaded: bool,
+    pub(super) elsewhere: bool,
 }
 
-impl Refusal {
-    pub(super) fn of<R: Room>(room: &R, cost: u64, enforced: bool) -> Self {
+impl Told {
+    /// That there is no room for a key, and that it may not share: come back a window later, when every
+    /// limiter that was not asked meanwhile is as good as new.
+    pub(super) fn refusal<R: Room>(room: &R, cost: u64, enforced: bool) -> Self {
         let outcome = match cost {
             0 => Outcome::Allow { delay: Default::default() },
             _ => Outcome::Deny { retry_after: room.window() },
         };
         let decision =
             Decision { outcome, limit: room.limit(), remaining: 0, reset_after: room.window() };
-        Self { enforced, decision }
+        Self::instead(decision, enforced)
     }
 
+    /// What is decided in place of a limiter for which there is no room or no memory.
+    pub(super) const fn instead(decision: Decision, enforced: bool) -> Self {
+        Self { decision, enforced, overloaded: true, elsewhere: true }
+    }
+
+    /// The same as the answer of a step.
     pub(super) fn one(self, step: Step, at: Timestamp) -> One {
-        let decision = step.wants_figures().then_some(self.decision);
-        One {
-            verdict: self.verdict(),
-            decision,
-            overloaded: true,
-            elsewhere: true,
-            ..One::unlimited(at)
-        }
+        let Self { decision, overloaded, elsewhere, .. } = self;
+        let told = step.wants_figures().then_some(decision);
+        let verdict = decision.verdict();
+        One { verdict, decision: told, overloaded, elsewhere, ..One::unlimited(at) }
     }
 }
 
-impl Verbs for Refusal {
+impl Verbs for Told {
     fn advance(&mut self, _now: Timestamp) {}
 
     fn decide(&mut self) -> Verdict {
@@ -155,13 +160,13 @@ impl Verbs for Refusal {
     }
 }
 
-impl Grip for Refusal {
+impl Grip for Told {
     fn is_overloaded(&self) -> bool {
-        true
+        self.overloaded
     }
 
     fn is_elsewhere(&self) -> bool {
-        true
+        self.elsewhere
     }
 
     fn settle(&mut self, _now: Timestamp, _reserved: u64, _actual: u64) {}

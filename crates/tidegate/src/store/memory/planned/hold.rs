@@ -4,12 +4,13 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tidegate_core::{Room, Rule, Timestamp, Visitor};
 
+use super::bystander::Bystander;
 use super::figures::{Figures, Recent};
 use super::hand::{AnyHand, Hand, Home, Standing};
 use super::kept::{Kept, leaves_a_trace};
 use super::own::Own;
 use super::shard::Shard;
-use super::told::Told;
+
 use super::{PlannedPart, PlannedTable, never, shard_of};
 use crate::key::Fingerprint;
 use crate::store::memory::table::{Hold, Holding, OnFull, Part};
@@ -52,7 +53,7 @@ impl PlannedTable {
 impl<'a> HeldPlanned<'a> {
     fn take_in_hand(&mut self, asked: PlannedPart<'a>, now: Timestamp) -> Box<dyn AnyHand + 'a> {
         let hand = asked.rule.visit(TakingInHand { held: self, asked, now });
-        hand.unwrap_or_else(|| Box::new(Told::unlimited(asked)))
+        hand.unwrap_or_else(|| Box::new(Bystander::unlimited(asked)))
     }
 
     /// The limiter that keys without room share, for the first of them in this step.
@@ -151,7 +152,7 @@ impl<'a> TakingInHand<'_, 'a> {
             shard.forget(print, &table.budget);
             return None;
         }
-        Some(Box::new(Told::refused(asked, room)))
+        Some(Box::new(Bystander::refused(asked, room)))
     }
 
     /// The place for one that is not there; `None` where there is no room.
@@ -178,9 +179,9 @@ impl<'a> TakingInHand<'_, 'a> {
     fn beyond<R: Room>(self, room: &R) -> Box<dyn AnyHand + 'a> {
         let Self { held, asked, now } = self;
         if let Some(never) = never(room, asked.asked(), now) {
-            return Box::new(Told::never(asked, never));
+            return Box::new(Bystander::never(asked, never));
         }
-        held.overflow(asked).unwrap_or_else(|| Box::new(Told::refused(asked, room)))
+        held.overflow(asked).unwrap_or_else(|| Box::new(Bystander::refused(asked, room)))
     }
 }
 

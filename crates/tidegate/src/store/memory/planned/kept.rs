@@ -9,7 +9,7 @@ use super::held::Held;
 use super::own::Own;
 use crate::key::Fingerprint;
 use crate::store::memory::budget::Budget;
-use crate::store::memory::shared::Refusal;
+use crate::store::memory::shared::Told;
 use crate::store::memory::table::{One, Step};
 
 /// A limiter, unless it is still to begin, and its bytes.
@@ -139,7 +139,7 @@ impl Kept {
         let figures = recent.figures(room);
         let claimed = Own::<R>::need(figures.heap).first.saturating_sub(self.bytes);
         if !claim(claimed) {
-            let refusal = || Refusal::of(room, asked.cost, true).one(asked.step, now);
+            let refusal = || Told::refusal(room, asked.cost, true).one(asked.step, now);
             return Err(self.give_back(asked, now, budget).unwrap_or_else(refusal));
         }
         self.own = match (seen, std::mem::take(&mut self.own)) {

@@ -1,7 +1,7 @@
 //! What is told in a step over several of a limiter that has no part in deciding: its figures are unlimited,
 //! or there is no room or no memory for it.
 
-use tidegate_core::{Decision, Outcome, Room, Timestamp, Verbs, Verdict};
+use tidegate_core::{Decision, Outcome, Room, Timestamp};
 
 use super::PlannedPart;
 use super::hand::{AnyHand, Home};
@@ -9,44 +9,37 @@ use super::kept::Kept;
 use crate::key::Fingerprint;
 use crate::limiter::UNLIMITED;
 use crate::store::memory::budget::Budget;
-use crate::store::memory::shared::Refusal;
-use crate::store::memory::table::{Grip, Holding, One, Part, Step};
+use crate::store::memory::shared::Told;
+use crate::store::memory::table::{Holding, One, Part, Step};
 
 /// One that decides nothing; what is given back to it is, under the figures that it has.
-pub(super) struct Told<'a> {
+pub(super) struct Bystander<'a> {
     asked: PlannedPart<'a>,
-    telling: Telling,
+    told: Told,
     /// Whether its figures are unlimited, and so tell nothing of its state.
     unlimited: bool,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Bystander<'a> {
     /// Of unlimited figures: only what was reserved before is given back, and nothing is counted.
     pub(super) const fn unlimited(asked: PlannedPart<'a>) -> Self {
         let enforced = asked.part.enforced;
-        let telling =
-            Telling { decision: UNLIMITED, enforced, overloaded: false, elsewhere: false };
-        Self { asked, telling, unlimited: true }
+        let told = Told { decision: UNLIMITED, enforced, overloaded: false, elsewhere: false };
+        Self { asked, told, unlimited: true }
     }
 
     /// A refusal, for want of room or memory.
     pub(super) fn refused<R: Room>(asked: PlannedPart<'a>, room: &R) -> Self {
         let Part { cost, enforced, .. } = asked.part;
-        let decision = Refusal::of(room, cost, enforced).report();
-        Self::of(asked, decision)
+        Self { asked, told: Told::refusal(room, cost, enforced), unlimited: false }
     }
 
     /// What a key without room is told that is asked for more than its figures ever admit.
     pub(super) fn never(asked: PlannedPart<'a>, never: One) -> Self {
         // Where no figures were asked for, none are read.
         let untold = Decision { outcome: Outcome::Never, ..UNLIMITED };
-        Self::of(asked, never.decision.unwrap_or(untold))
-    }
-
-    const fn of(asked: PlannedPart<'a>, decision: Decision) -> Self {
-        let enforced = asked.part.enforced;
-        let telling = Telling { decision, enforced, overloaded: true, elsewhere: true };
-        Self { asked, telling, unlimited: false }
+        let decision = never.decision.unwrap_or(untold);
+        Self { asked, told: Told::instead(decision, asked.part.enforced), unlimited: false }
     }
 
     /// What is done with it if it is there.
@@ -63,7 +56,7 @@ impl<'a> Told<'a> {
     }
 }
 
-impl AnyHand for Told<'_> {
+impl AnyHand for Bystander<'_> {
     fn print(&self) -> Fingerprint {
         self.asked.part.print
     }
@@ -73,12 +66,12 @@ impl AnyHand for Told<'_> {
         let asked = super::Asked { step, ..self.asked.asked() };
         let one = kept.give_back(asked, at, budget).filter(|_| !self.unlimited);
         if let Some(decision) = one.and_then(|one| one.decision) {
-            (self.telling.decision, self.telling.elsewhere) = (decision, false);
+            (self.told.decision, self.told.elsewhere) = (decision, false);
         }
     }
 
     fn hold(&mut self) -> Holding<'_> {
-        Holding { place: self.asked.part.place, verbs: Box::new(self.telling) }
+        Holding { place: self.asked.part.place, verbs: Box::new(self.told) }
     }
 
     fn end(self: Box<Self>, _home: Home<'_>, _at: Timestamp) {}
@@ -86,49 +79,4 @@ impl AnyHand for Told<'_> {
     fn forget(self: Box<Self>, home: Home<'_>) {
         home.shard.forget(self.print(), home.budget);
     }
-}
-
-/// The verbs of a limiter that has said all it has to say.
-#[derive(Clone, Copy)]
-struct Telling {
-    decision: Decision,
-    enforced: bool,
-    overloaded: bool,
-    elsewhere: bool,
-}
-
-impl Verbs for Telling {
-    fn advance(&mut self, _now: Timestamp) {}
-
-    fn decide(&mut self) -> Verdict {
-        self.decision.verdict()
-    }
-
-    fn verdict(&self) -> Verdict {
-        self.decision.verdict()
-    }
-
-    fn take(&mut self) {}
-
-    fn give_back(&mut self) {}
-
-    fn report(&self) -> Decision {
-        self.decision
-    }
-
-    fn is_enforced(&self) -> bool {
-        self.enforced
-    }
-}
-
-impl Grip for Telling {
-    fn is_overloaded(&self) -> bool {
-        self.overloaded
-    }
-
-    fn is_elsewhere(&self) -> bool {
-        self.elsewhere
-    }
-
-    fn settle(&mut self, _now: Timestamp, _reserved: u64, _actual: u64) {}
 }
