@@ -1,14 +1,20 @@
 //! What it costs to count a decision: with and without, and beside the clock that it reads.
 //!
-//! `tidegate/pass` less `floor/clock` is the counting alone, for whoever has read the time already.
+//! `tidegate/pass` less `floor/clock` is the counting alone, for whoever has read the time already; so
+//! counts a gate, which tells its observers when it decided.
 
 use super::{Candidate, Subject};
 use crate::cases::{Case, Rule, Shape};
 use crate::workload::Ask;
-use ::tidegate::{Algorithm, Clock, Limiter, Micros, Spec, Statistics, SystemClock};
+use ::tidegate::{
+    Algorithm, Answer, Clock, Descriptor, Gate, Limiter, Micros, Policy, Request, RuleSpec,
+    RuleStatistics, Spec, Statistics, SystemClock,
+};
 use std::hint::black_box;
+use std::sync::Arc;
 
-/// The clock, the count, the decision, and both; a guard that also times what it stands for.
+/// The clock, the count, the decision, and both; a guard that also times what it stands for; a gate
+/// alone, and with the figures of each of its rules.
 pub fn offers(case: &Case) -> Vec<Candidate> {
     let rule = case.rule;
     match case.shape {
@@ -20,16 +26,34 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
             Candidate::new("tidegate/admits, pass", rule, |rule| {
                 AdmitsAndPass(limiter(rule), Statistics::new())
             }),
+            Candidate::new("tidegate/Gate", rule, |rule| OfGate(Gate::new(policy(rule)))),
+            Candidate::new("tidegate/Gate, RuleStatistics", rule, |rule| {
+                let policy = policy(rule);
+                let counted = Arc::new(RuleStatistics::new(&policy));
+                OfGate(Gate::new(policy).with_observer(counted))
+            }),
+            Candidate::new("tidegate/Gate, no-op observer", rule, |rule| {
+                let nothing = |_: &Request<'_>, answer: &Answer<'_>| drop(black_box(answer.at()));
+                OfGate(Gate::new(policy(rule)).with_observer(Arc::new(nothing)))
+            }),
         ],
         _ => Vec::new(),
     }
 }
 
+fn spec(rule: Rule) -> Spec {
+    let limit = rule.capacity.min(::tidegate::MAX_LIMIT);
+    Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(366 * 86_400))
+}
+
 #[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]
 fn limiter(rule: Rule) -> Limiter {
-    let window = Micros::from_secs(366 * 86_400);
-    let limit = rule.capacity.min(::tidegate::MAX_LIMIT);
-    Limiter::new(Spec::new(Algorithm::TokenBucket, limit, window)).expect("a sound rule")
+    Limiter::new(spec(rule)).expect("a sound rule")
+}
+
+#[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]
+fn policy(rule: Rule) -> Policy {
+    Policy::new(vec![RuleSpec::new("all", spec(rule))]).expect("a sound rule")
 }
 
 struct ReadClock(SystemClock);
@@ -64,6 +88,15 @@ struct Admits(Limiter);
 impl Subject for Admits {
     fn decide(&self, _: &Ask) -> bool {
         self.0.admits(1)
+    }
+}
+
+struct OfGate(Gate);
+
+impl Subject for OfGate {
+    fn decide(&self, _: &Ask) -> bool {
+        let descriptors = [Descriptor::new(&[])];
+        self.0.check(&Request::new("default", &descriptors)).is_allowed()
     }
 }
 

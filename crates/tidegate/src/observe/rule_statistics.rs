@@ -45,8 +45,10 @@ use super::Observer;
 /// ```
 #[derive(Debug)]
 pub struct RuleStatistics<C = SystemClock> {
-    /// Sorted by domain and name.
+    /// As the policy has them.
     rules: Vec<OfRule<C>>,
+    /// Their numbers, by domain and name.
+    sorted: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -80,9 +82,10 @@ impl<C: Clock + Clone> RuleStatistics<C> {
             name: rule.name().into(),
             statistics: Statistics::with_clock(clock.clone()),
         };
-        let mut rules: Vec<_> = policy.rules().iter().map(of_rule).collect();
-        rules.sort_unstable_by(|one, other| one.identity().cmp(&other.identity()));
-        Self { rules }
+        let rules: Vec<_> = policy.rules().iter().map(of_rule).collect();
+        let mut sorted: Vec<_> = (0..rules.len()).collect();
+        sorted.sort_unstable_by_key(|number| rules[*number].identity());
+        Self { rules, sorted }
     }
 }
 
@@ -90,19 +93,30 @@ impl<C> RuleStatistics<C> {
     /// The statistics of a rule; `None` where the policy has no such rule.
     #[must_use]
     pub fn of(&self, domain: &str, name: &str) -> Option<&Statistics<C>> {
-        let place = self.rules.binary_search_by(|rule| rule.identity().cmp(&(domain, name)));
-        Some(&self.rules.get(place.ok()?)?.statistics)
+        let identity = |number: &usize| self.rules.get(*number).map(OfRule::identity);
+        let place = self.sorted.binary_search_by_key(&Some((domain, name)), identity);
+        Some(&self.rules.get(*self.sorted.get(place.ok()?)?)?.statistics)
+    }
+
+    /// The statistics of a rule that its policy numbers so, which need not be the policy of these.
+    #[inline]
+    fn of_matched(&self, matched: &Matched<'_>) -> Option<&Statistics<C>> {
+        let (domain, name) = (matched.rule().domain(), matched.rule().name());
+        match self.rules.get(matched.number) {
+            Some(rule) if rule.identity() == (domain, name) => Some(&rule.statistics),
+            _ => self.of(domain, name),
+        }
     }
 
     /// The domain, the name and the statistics of every rule, by domain, then by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &Statistics<C>)> {
-        self.rules.iter().map(|rule| (&*rule.domain, &*rule.name, &rule.statistics))
+        let rules = self.sorted.iter().filter_map(|number| self.rules.get(*number));
+        rules.map(|rule| (&*rule.domain, &*rule.name, &rule.statistics))
     }
 
     /// Counts one rule's part in an answer.
     fn count(&self, answer: &Answer<'_>, matched: &Matched<'_>) {
-        let rule = matched.rule();
-        let Some(statistics) = self.of(rule.domain(), rule.name()) else { return };
+        let Some(statistics) = self.of_matched(matched) else { return };
         if !matched.decision().is_allowed() {
             statistics.block_at(matched.cost(), answer.at());
         } else if answer.is_allowed() {
