@@ -11,6 +11,7 @@ mod step;
 mod taking;
 mod under;
 
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -30,6 +31,7 @@ use crate::wait::GateLines;
 use across::{Part, Unanswered};
 use away::{Away, Verb};
 pub use error::SharedGateError;
+use plans::ToSettle;
 pub use replay::SharedReplay;
 use step::{Asked, Store};
 
@@ -99,7 +101,7 @@ impl SharedGate {
         let away = Away::new(&policy, settings.nodes)?;
         let client = Client::begin(settings, Box::new(observer));
         Ok(Self {
-            store: Store { policy: Arc::new(policy), client, clock: away.clock() },
+            store: Store::new(Arc::new(policy), client, away.clock()),
             amended: Amended::default(),
             away,
             plans: Plans::default(),
@@ -177,7 +179,7 @@ impl SharedGate {
     /// # Errors
     /// The store gave no answer. Whether anything was given back is known only where nothing was sent.
     pub async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
-        self.settle(request, 0).await
+        self.settle_all(self.met_to_settle(request, 0), false).await
     }
 
     /// Ends a request that was admitted with its costs reserved: each of its descriptors turned out to
@@ -190,9 +192,17 @@ impl SharedGate {
         request: &Request<'_>,
         actual: u64,
     ) -> Result<Answer<'_>, StoreError> {
-        let (met, actual) = self.met_to_settle(request, actual);
-        let answer = self.step(&met, Asked::settle(&actual)).await?;
-        self.stir(&met);
+        self.settle_all(self.met_to_settle(request, actual), true).await
+    }
+
+    /// Settles; what was `reserved` goes back to limiters that are unlimited by now as well.
+    async fn settle_all(&self, all: ToSettle, reserved: bool) -> Result<Answer<'_>, StoreError> {
+        let answer = self.step(&all.met, Asked::settle(&all.actual)).await?;
+        self.stir(&all.met);
+        if reserved && !all.unlimited.is_empty() {
+            self.store.give_back(&all.unlimited).await?;
+            all.unlimited.iter().for_each(|(_, met)| self.stir(slice::from_ref(met)));
+        }
         Ok(answer)
     }
 

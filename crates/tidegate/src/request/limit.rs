@@ -14,10 +14,9 @@ use crate::rules::PolicyRule;
 /// each rule keeps its other words ([`Policy::own_limit`](crate::Policy::own_limit)).
 ///
 /// The figures are in force from when something is taken or given back under them, and what was used before
-/// stays used; a request that is refused, and a look, leave the limiter under those it had. Over a shared
-/// store a refused one puts them in force as well. They stand before those of a plan
-/// ([`Gate::with_plans`](crate::Gate::with_plans)). Where several descriptors of a request meet one limiter,
-/// the first that brings figures for it decides.
+/// stays used; a request that is refused, and a look, leave the limiter under those it had. They stand before
+/// those of a plan ([`Gate::with_plans`](crate::Gate::with_plans)). Where several descriptors of a request
+/// meet one limiter, the first that brings figures for it decides.
 ///
 /// ```
 /// use tidegate::{Algorithm, Descriptor, Gate, Micros, OwnLimit, Policy, Request, Rule, RuleSpec, Spec};

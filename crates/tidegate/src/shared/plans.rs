@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use tidegate_core::Rule;
 
+use super::step::Store;
 use super::{KeyMet, SharedGate};
 use crate::few::Few;
 use crate::gate::{limited, meet, with_actual};
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, PolicyRule};
-use crate::store::redis::key_of;
+use crate::store::redis::script::Call;
+use crate::store::redis::{StoreError, key_of, slot_of};
 
 impl SharedGate {
     /// Looks up the figures of the named rule for each key with `plans`: see
     /// [`Gate::with_plans`](crate::Gate::with_plans). All nodes should look up the same; where they do not,
     /// each call puts the figures of its node in force, and what was used stays used.
     ///
-    /// What differs from a gate in process: whoever waits under a plan keeps the one it came with; what was
-    /// reserved under a limit is not given back while the plan is unlimited; and figures that no store can
-    /// hold, as those of a log whose string could pass 512 MB, are answered as by a rule that is closed
-    /// while the store is away ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the store
+    /// What differs from a gate in process: whoever waits under a plan keeps the one it came with; and figures
+    /// that no store can hold, as those of a log whose string could pass 512 MB, are answered as by a rule
+    /// that is closed while the store is away ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the store
     /// is away, a rule that is decided in process goes by this node's part of the plan, and where that is
     /// less than one unit it denies.
     ///
@@ -33,6 +34,7 @@ impl SharedGate {
     ) -> Result<Self, NoSuchRule> {
         let number = self.plans.add(&self.store.policy, domain, rule, Box::new(plans))?;
         self.away.keep_figures(number);
+        self.store.look_up(number);
         Ok(self)
     }
 
@@ -56,16 +58,51 @@ impl SharedGate {
         })
     }
 
-    /// The limiters a request meets, and what each is to be settled with.
-    pub(super) fn met_to_settle(
-        &self,
-        request: &Request<'_>,
-        actual: u64,
-    ) -> (Vec<KeyMet>, Vec<u64>) {
+    /// The limiters a request meets, and what each is to be settled with; and those that are unlimited by now,
+    /// each with what is to be given back of what a reservation took before.
+    pub(super) fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> ToSettle {
         let costing_actual: Vec<_> =
             request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
         let actual = self.met_at_all(&Request::new(request.domain(), &costing_actual));
-        let both = with_actual(self.met_at_all(request), &actual).into_iter();
-        both.filter(|(met, _)| !met.is_unlimited()).unzip()
+        let mut all = ToSettle::default();
+        for (met, actual) in with_actual(self.met_at_all(request), &actual) {
+            if !met.is_unlimited() {
+                all.met.push(met);
+                all.actual.push(actual);
+            } else if actual < met.cost {
+                all.unlimited.push((met.cost - actual, met));
+            }
+        }
+        all
+    }
+}
+
+/// What a request is settled with.
+#[derive(Default)]
+pub(super) struct ToSettle {
+    pub(super) met: Vec<KeyMet>,
+    pub(super) actual: Vec<u64>,
+    pub(super) unlimited: Vec<(u64, KeyMet)>,
+}
+
+impl Store {
+    /// Gives units back to limiters under the figures that they were last under, one step for each slot.
+    ///
+    /// # Errors
+    /// That of the first slot that gave no answer; those before have been given back.
+    pub(super) async fn give_back(&self, all: &[(u64, KeyMet)]) -> Result<(), StoreError> {
+        let is_cluster = self.client.settings().url.is_cluster();
+        let slot = |met: &KeyMet| if is_cluster { slot_of(&met.print) } else { 0 };
+        let mut all: Vec<_> =
+            all.iter().map(|(units, met)| (slot(met), (&*met.print, *units))).collect();
+        all.sort_by_key(|(slot, _)| *slot);
+        let deadline = self.client.deadline();
+        for here in all.chunk_by(|one, other| one.0 == other.0) {
+            let here: Vec<_> = here.iter().map(|(_, one)| *one).collect();
+            let call = Call::giving_back(&here, None);
+            let reply = self.client.run(&call.script, &call.keys, &call.args, deadline).await?;
+            call.given_back(&reply)?;
+        }
+        Ok(())
     }
 }

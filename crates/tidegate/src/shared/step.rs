@@ -23,6 +23,8 @@ pub(super) struct Store {
     pub(super) policy: Arc<Policy>,
     pub(super) client: Client,
     pub(super) clock: SystemClock,
+    /// The rules with plans.
+    looked_up: Arc<Vec<usize>>,
 }
 
 /// What a step is asked.
@@ -50,6 +52,21 @@ impl<'a> Asked<'a> {
 }
 
 impl Store {
+    pub(super) fn new(policy: Arc<Policy>, client: Client, clock: SystemClock) -> Self {
+        Self { policy, client, clock, looked_up: Arc::default() }
+    }
+
+    /// The figures of a rule are looked up for each key from now on.
+    pub(super) fn look_up(&mut self, rule: usize) {
+        Arc::make_mut(&mut self.looked_up).push(rule);
+    }
+
+    /// Whether the figures of a rule come with each request.
+    fn is_figured(&self, rule: usize) -> bool {
+        self.looked_up.contains(&rule)
+            || self.policy.rules().get(rule).is_some_and(|rule| rule.spec().limit_from_request)
+    }
+
     /// Runs a step; one that a limiter's changed rule held up amends that limiter first.
     ///
     /// # Errors
@@ -159,6 +176,11 @@ impl Store {
             let cost = costs.get(place).copied().unwrap_or(met.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
             let limiter = Limiter::new(&met.print, rule, cost)?.turned_out(actual);
+            let limiter = match met.brought {
+                true => limiter.brought(),
+                false if self.is_figured(met.rule) => limiter.looked_up(),
+                false => limiter,
+            };
             Some(if met.enforced { limiter } else { limiter.shadow() })
         });
         limiters.collect()

@@ -11,12 +11,10 @@ impl SharedGate {
     /// Decides for one key under `rule`, and takes `cost` if it admits it. The keys of a `namespace` are
     /// apart from those of all others, and of every rule of the policy.
     ///
-    /// A key that was asked under another rule before follows this one, also when it is denied: what was
-    /// used stays used. Where the rules differ in more than their limit, units then count as taken at that
-    /// moment, so calls that are denied under one rule and another in turn can keep a key from being
-    /// admitted: bring the figures that the key has booked. Time that passes under a faster rule drains at
-    /// its rate. An
-    /// unlimited rule asks nothing of the store and admits everything.
+    /// A key that was asked under another rule before follows this one when something is taken: what was used
+    /// stays used. A denied call leaves it as it is, and is told the least wait after which the other rule has
+    /// let go of enough. Time that passes under a faster rule drains at its rate. An unlimited rule asks
+    /// nothing of the store and admits everything.
     ///
     /// ```no_run
     /// use tidegate::{Algorithm, Micros, Rule, SharedGate, Spec, StoreError};
@@ -40,7 +38,9 @@ impl SharedGate {
         cost: u64,
     ) -> Result<Decision, StoreError> {
         let key = key_in(&self.settings().key_prefix, namespace, key);
-        let Some(limiter) = Limiter::new(&key, rule, cost) else { return Ok(UNLIMITED) };
+        let Some(limiter) = Limiter::new(&key, rule, cost).map(Limiter::brought) else {
+            return Ok(UNLIMITED);
+        };
         let done = self.store.ask(limiter).await?;
         let none = || StoreError::Answer("no figures".to_owned());
         done.decisions.into_iter().next().ok_or_else(none)

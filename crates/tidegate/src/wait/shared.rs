@@ -333,9 +333,17 @@ impl Door for ToStore<'_> {
     fn ahead(&self, stop: &Stop<GateLine>) -> Option<Box<dyn Ahead>> {
         let (rule, told) = (self.rule(stop.place)?, self.told.get(stop.place)?);
         let looked = self.log_limit(stop).and(self.laps.get(stop.place));
-        let Some(laps) = looked else { return ahead_of_told(rule, told) };
-        let window = rule.spec().window.unwrap_or_default().as_micros();
         let least = self.waits.get(stop.place).copied().unwrap_or_default();
+        let Some(laps) = looked else {
+            let cost = self.met.get(stop.place)?.cost;
+            let by_state = rule.decision(cost, told)?.retry_after().unwrap_or_default();
+            // It waits for others than its own figures, whose state is not told: at least so long.
+            if least != by_state {
+                return Some(Box::new(Known(Foreseen { wait: least, delay: Micros::ZERO })));
+            }
+            return ahead_of_told(rule, told);
+        };
+        let window = rule.spec().window.unwrap_or_default().as_micros();
         let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));
         Some(Box::new(Known(Foreseen { wait, delay: Micros::ZERO })))
     }

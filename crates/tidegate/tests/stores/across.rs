@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::cluster::Cluster;
 use crate::server::gate_over;
 use tidegate::{
-    Algorithm, Answer, Descriptor, Micros, OnStoreError, Request, RuleSpec, SharedGate, Spec,
+    Algorithm, Answer, Descriptor, Micros, OnStoreError, Request, Rule, RuleSpec, SharedGate, Spec,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
@@ -204,4 +204,25 @@ async fn under_admission_passes() {
         assert!(callers > 3 || early == 0, "no more units are held than callers ask for");
         assert_eq!(remaining(&gate, LOOKS).await, [4], "it passes");
     }
+}
+
+#[tokio::test]
+async fn a_reservation_gives_back_in_each_slot_while_plans_are_unlimited() {
+    let cluster = Cluster::start();
+    let unlimited = Arc::new(AtomicBool::new(false));
+    let (mut gate, _) = gate_over(&cluster.url(), vec![per_user(10), payments(20)]).await;
+    for rule in ["per-user", "payments"] {
+        let none = Arc::new(Rule::new(Spec::unlimited(Algorithm::SlidingLog)).unwrap());
+        let unlimited = Arc::clone(&unlimited);
+        let plan = move |_: &Descriptor<'_>| unlimited.load(Relaxed).then(|| Arc::clone(&none));
+        gate = gate.with_plans("default", rule, plan).unwrap();
+    }
+    let descriptors = [Descriptor::new(PAYS).cost(5)];
+    let request = Request::new("default", &descriptors);
+    assert!(gate.check(&request).await.is_allowed());
+    unlimited.store(true, Relaxed);
+    assert!(gate.settle(&request, 2).await.unwrap().matched().is_empty());
+    assert!(gate.refund(&request).await.unwrap().matched().is_empty(), "which gives nothing");
+    unlimited.store(false, Relaxed);
+    assert_eq!(remaining(&gate, PAYS).await, [8, 18]);
 }

@@ -63,31 +63,29 @@ async fn under_limits_that_requests_bring_the_store_decides_as_memory_does() {
     walk(true).await;
 }
 
-/// Beside a gate in memory; of windows of a day, so that no time that the test takes counts. Plans are of any
-/// algorithm; what requests bring is of the rule's own, and where they do there are no plans.
+/// Beside a gate in memory; of windows of a day, so that no time that the test takes counts. Plans, and what
+/// requests bring, are of any algorithm.
 async fn walk(brings: bool) {
     let server = Server::start(&[]);
     for seed in 0..if long() { 200 } else { 20 } {
         let rng = &mut Rng::new(seed);
-        // While a plan is unlimited a store gives nothing back, and memory does.
-        let gives_back = seed % 2 == 1;
         let any = |rng: &mut Rng| {
             let algorithm = rng.pick([0, 1, 2, 3, 4, 5, 6]);
             let spec = figures(Algorithm::ALL[algorithm], rng.between(1, 30));
-            if !gives_back && rng.chance(5) { Spec::unlimited(spec.algorithm) } else { spec }
+            if rng.chance(10) { Spec::unlimited(spec.algorithm) } else { spec }
         };
-        let own = any(rng).algorithm;
+        let own = Algorithm::ALL[rng.below(7) as usize];
         let plans = Plans::default();
         let (shared, _) = gate_over(&server.url(), rules(own)).await;
         let shared = shared.with_plans("default", "per-user", plans.looked_up()).unwrap();
         let here = Gate::new(Policy::new(rules(own)).unwrap());
         let here = here.with_plans("default", "per-user", plans.looked_up()).unwrap();
         for step in 0..40 {
-            if !brings && rng.chance(30) {
+            if rng.chance(if brings { 5 } else { 30 }) {
                 plans.set(rng.pick(USERS), any(rng));
             }
             let brought = (brings && rng.chance(50)).then(|| {
-                let spec = figures(own, rng.between(1, 30));
+                let spec = if rng.chance(50) { any(rng) } else { figures(own, rng.between(1, 30)) };
                 OwnLimit::new((*checked(spec)).clone())
             });
             let entries = [[("user", rng.pick(USERS))], [("user", rng.pick(USERS))]];
@@ -98,12 +96,8 @@ async fn walk(brings: bool) {
                 None => plain[n],
             });
             let several = 1 + rng.below(2) as usize;
-            // A store puts figures in force that are brought by what it denies, and memory does not.
-            let bringing = Request::new("default", &bringing[..several]);
-            let is_admitted = here.peek(&bringing).is_allowed();
-            let plain = Request::new("default", &plain[..several]);
-            let request = if is_admitted { bringing } else { plain };
-            let verb = rng.below(if gives_back { 10 } else { 8 });
+            let request = Request::new("default", &bringing[..several]);
+            let verb = rng.below(10);
             let (one, other) = match verb {
                 0..6 => (shared.check(&request).await, here.check(&request)),
                 6..8 => (shared.peek(&request).await, here.peek(&request)),

@@ -18,6 +18,12 @@ gone = last + level_us
 if level_part > 0 then gone = gone + 1 end
 if start_us > 0 or start_part > 0 or (n == 0 and level_us > 0) then gone = NEVER end
 
+-- @empty
+-- Kept or not: when it is full.
+gone = last + level_us
+if level_part > 0 then gone = gone + 1 end
+if n == 0 and level_us > 0 then gone = NEVER end
+
 -- @old
 local cost, n, w = 0, lowest(N, W)
 local start_us, start_part = b, 0

@@ -2,8 +2,9 @@
 //! is known here.
 //!
 //! The script of a room stands beside the room, in the same paragraphs; the figures are worked out by
-//! the room itself, from the state that the script tells. Three forms are made of these paragraphs:
-//! one limiter, several, and any number of which some were written under another rule.
+//! the room itself, from the state that the script tells. Four forms are made of these paragraphs:
+//! one limiter, several, any number of which some were written under another rule, and any number that are
+//! given back to under whatever rule they were written.
 //!
 //! ```
 //! use tidegate::script::{Answer, Call, Limiter, Reply, Step};
@@ -23,6 +24,7 @@
 mod answer;
 mod call;
 mod known;
+mod rooms;
 mod text;
 
 pub use answer::{Answer, Decided, NotAnAnswer, Reply};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidegate_core::{Decision, Question, Timestamp, Told, Verdict};
+use tidegate_core::{Decision, Micros, Outcome, Question, Timestamp, Told, Verdict};
 
 use super::VERSION;
 use super::call::{Call, Limiter, Step};
@@ -97,12 +97,17 @@ impl fmt::Display for NotAnAnswer {
 
 impl std::error::Error for NotAnAnswer {}
 
+/// The wait until a cost would be admitted, and that until nothing is used.
+type Waits = (Micros, Micros);
+
 /// What is told of one limiter, before its words are read.
 struct Heard<'a> {
     verdict: Verdict,
     now: Timestamp,
     at: Timestamp,
     state: &'a [u8],
+    /// Of one that denies under figures that are not in force.
+    waits: Option<Waits>,
 }
 
 impl Call {
@@ -118,7 +123,7 @@ impl Call {
         let read = match (self.id.form, self.id.step, limiters) {
             (Form::One, Step::Decide, [one]) => verdict_alone(one, reply),
             (Form::One, _, [one]) => self.alone(one, reply),
-            (Form::One, _, _) => None,
+            (Form::One, _, _) | (Form::GivingBack, ..) => None,
             (Form::Several | Form::Amending, _, all) => self.among_others(all, reply),
         };
         read.map(Answer::Decided).ok_or_else(|| NotAnAnswer {
@@ -129,7 +134,9 @@ impl Call {
 
     fn other_version(&self, reply: &Reply) -> Option<u8> {
         match *reply {
-            Reply::Int(version) if self.id.form == Form::Amending => u8::try_from(version).ok(),
+            Reply::Int(version) if matches!(self.id.form, Form::Amending | Form::GivingBack) => {
+                u8::try_from(version).ok()
+            }
             _ => None,
         }
     }
@@ -139,7 +146,7 @@ impl Call {
         let heard = match reply {
             Reply::Bytes(state) => {
                 let at = last(one, state)?;
-                Heard { verdict: Verdict::Allow, now: at, at, state }
+                Heard { verdict: Verdict::Allow, now: at, at, state, waits: None }
             }
             Reply::Array(parts) => match parts.as_slice() {
                 [Reply::Int(verdict), Reply::Int(now), Reply::Int(at), Reply::Bytes(state)] => {
@@ -148,6 +155,7 @@ impl Call {
                         now: time(*now)?,
                         at: time(*at)?,
                         state,
+                        waits: None,
                     }
                 }
                 _ => return None,
@@ -174,10 +182,9 @@ impl Call {
         let took = goes_on && (repeated || self.id.step == Step::Ask);
         let mut decided = Decided { allowed: goes_on, repeated, ..Decided::nothing(now) };
         for (one, told) in all.iter().zip(told.chunks_exact(3)) {
-            let [Reply::Int(verdict), Reply::Int(at), Reply::Bytes(state)] = told else {
-                return None;
-            };
-            let heard = Heard { verdict: verdict_of(*verdict)?, now, at: time(*at)?, state };
+            let [Reply::Int(verdict), Reply::Int(at), state] = told else { return None };
+            let (state, waits) = state_of(state)?;
+            let heard = Heard { verdict: verdict_of(*verdict)?, now, at: time(*at)?, state, waits };
             decided.at = decided.at.max(heard.at);
             if self.id.step != Step::Decide {
                 let (decision, told) = self.decision(one, &heard, took)?;
@@ -194,11 +201,47 @@ impl Call {
         heard: &Heard<'_>,
         took: bool,
     ) -> Option<(Decision, Told)> {
-        let &Heard { verdict, now, at, state } = heard;
+        let &Heard { verdict, now, at, state, waits } = heard;
         let taken = took && verdict.is_allowed() && one.cost > 0;
         let words = words(&one.rule.question(0)?, state)?;
         let told = Told { now, at, verdict, taken, words };
-        Some((one.rule.decision(one.cost, &told)?, told))
+        let decision = one.rule.decision(one.cost, &told)?;
+        let decision = match waits {
+            Some((retry_after, reset_after)) => {
+                Decision { outcome: Outcome::Deny { retry_after }, reset_after, ..decision }
+            }
+            None => decision,
+        };
+        Some((decision, told))
+    }
+
+    /// What a reply to [`Call::giving_back`] means.
+    ///
+    /// # Errors
+    /// The reply, when nothing is known to have been given back.
+    pub fn given_back(&self, reply: &Reply) -> Result<(), NotAnAnswer> {
+        match reply {
+            Reply::Array(_) => Ok(()),
+            reply => {
+                let other_version = self.other_version(reply);
+                Err(NotAnAnswer { reply: reply.clone(), other_version })
+            }
+        }
+    }
+}
+
+/// The state that is told, and, of one that denies under figures that are not in force, two waits.
+fn state_of(told: &Reply) -> Option<(&[u8], Option<Waits>)> {
+    match told {
+        Reply::Bytes(state) => Some((state, None)),
+        Reply::Array(parts) => match parts.as_slice() {
+            [Reply::Bytes(state), Reply::Int(wait), Reply::Int(reset)] => {
+                let [wait, reset] = [wait, reset].map(|us| u64::try_from(*us).ok());
+                Some((state, Some((Micros::from_micros(wait?), Micros::from_micros(reset?)))))
+            }
+            _ => None,
+        },
+        Reply::Nil | Reply::Int(_) => None,
     }
 }
 

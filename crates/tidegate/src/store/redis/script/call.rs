@@ -32,6 +32,18 @@ pub struct Limiter<'a> {
     pub(super) cost: u64,
     pub(super) actual: u64,
     pub(super) enforced: bool,
+    figures: Figures,
+}
+
+/// Where the figures of a limiter come from, which may not be those that it was written under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figures {
+    /// They are the rule's own.
+    Own,
+    /// They are a plan's.
+    LookedUp,
+    /// They came with the request.
+    Brought,
 }
 
 impl<'a> Limiter<'a> {
@@ -39,7 +51,7 @@ impl<'a> Limiter<'a> {
     /// nothing to ask.
     #[must_use]
     pub fn new(key: &'a [u8], rule: &'a Rule, cost: u64) -> Option<Self> {
-        let limited = Self { key, rule, cost, actual: 0, enforced: true };
+        let limited = Self { key, rule, cost, actual: 0, enforced: true, figures: Figures::Own };
         Some(limited).filter(|_| !rule.is_unlimited())
     }
 
@@ -47,6 +59,24 @@ impl<'a> Limiter<'a> {
     #[must_use]
     pub const fn shadow(mut self) -> Self {
         self.enforced = false;
+        self
+    }
+
+    /// The same under a rule that was looked up for the key. Where the limiter was written under another, it
+    /// follows with this step, also when it is denied; but not with a look, nor at no cost.
+    #[must_use]
+    pub const fn looked_up(mut self) -> Self {
+        self.figures = Figures::LookedUp;
+        self
+    }
+
+    /// The same under a rule that the request brings. Where the limiter was written under another, it follows
+    /// only when something is taken or given back. One that denies is told the least wait after which the old
+    /// rule has let go of so much that this one, put in force then, admits the cost; where no wait would do,
+    /// as in a bucket that begins with fewer tokens than the cost, it follows all the same.
+    #[must_use]
+    pub const fn brought(mut self) -> Self {
+        self.figures = Figures::Brought;
         self
     }
 
@@ -70,6 +100,19 @@ impl<'a> Limiter<'a> {
             Step::Undo => -limited(self.cost),
             Step::Decide | Step::Ask | Step::Peek => limited(self.cost),
         }
+    }
+
+    /// Whether it may refuse; and whether it stays as it was under other figures where nothing is taken, and
+    /// is told what it would be then.
+    fn flag(&self, step: Step) -> u8 {
+        let decides = matches!(step, Step::Decide | Step::Ask | Step::Peek);
+        let looks = self.cost == 0 || step == Step::Peek;
+        let stays = match self.figures {
+            Figures::Brought if decides => 4,
+            Figures::LookedUp if decides && looks => 2,
+            _ => 0,
+        };
+        b'0' + stays + u8::from(self.enforced)
     }
 
     fn question(&self, step: Step) -> Option<Question> {
@@ -116,6 +159,8 @@ pub struct Call {
     pub(super) id: Id,
     /// A flag for each limiter, which one that is alone does without.
     enforced: Vec<u8>,
+    /// The same with more to be known of those that are amended.
+    flags: Vec<u8>,
 }
 
 impl Call {
@@ -144,16 +189,37 @@ impl Call {
         let kinds = limiters.iter().filter_map(|one| one.question(step));
         let kinds = kinds.fold(0, |kinds, question| kinds | 1 << question.script.kind);
         let form = if limiters.len() == 1 { Form::One } else { Form::Several };
-        let id = Id { form, step, kinds, time_given: at.is_some(), remembers: false };
-        let flags = limiters.iter().map(|one| if one.enforced { b'1' } else { b'0' });
-        let enforced: Vec<u8> = flags.collect();
+        let time_given = at.is_some();
+        let id = Id { form, step, kinds, time_given, remembers: false, tries: false };
+        let flags: Vec<u8> = limiters.iter().map(|one| one.flag(step)).collect();
+        let enforced: Vec<u8> = flags.iter().map(|flag| b'0' + flag % 2).collect();
         let mut args: Vec<_> = limiters.iter().map(|one| one.argument(step)).collect();
         if form == Form::Several {
             args.push(enforced.clone());
         }
         args.extend([since, at].into_iter().flatten().map(decimal));
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
-        Self { script: script(id), keys, args, id, enforced }
+        Self { script: script(id), keys, args, id, enforced, flags }
+    }
+
+    /// Gives so many units back to each of these keys, under whatever rule it was written last: that of a
+    /// reservation whose key has no limit by now. One that is not there stays so.
+    #[must_use]
+    pub fn giving_back(keys: &[(&[u8], u64)], at: Option<Timestamp>) -> Self {
+        let id = Id {
+            form: Form::GivingBack,
+            step: Step::Settle,
+            kinds: u32::MAX,
+            time_given: at.is_some(),
+            remembers: false,
+            tries: false,
+        };
+        let units = keys.iter().map(|(_, units)| (*units).min(Timestamp::MAX.as_micros()));
+        let mut args = vec![VERSION.to_string().into_bytes()];
+        args.extend(units.map(|units| units.to_string().into_bytes()));
+        args.extend(at.map(decimal));
+        let keys = keys.iter().map(|(key, _)| key.to_vec()).collect();
+        Self { script: script(id), keys, args, id, enforced: Vec::new(), flags: Vec::new() }
     }
 
     /// The same step, whose answer is remembered for `time`, if it admits, under `key`, which lives in
@@ -185,7 +251,11 @@ impl Call {
     #[must_use]
     pub fn amending(mut self) -> Self {
         self.tell_enforced();
-        let id = Id { form: Form::Amending, kinds: u32::MAX, ..self.id };
+        let tries = self.flags != self.enforced;
+        if tries && let Some(flags) = self.args.get_mut(self.enforced.len()) {
+            flags.clone_from(&self.flags);
+        }
+        let id = Id { form: Form::Amending, kinds: u32::MAX, tries, ..self.id };
         Self { script: script(id), id, ..self }
     }
 

@@ -19,6 +19,8 @@ pub(super) struct Id {
     pub(super) time_given: bool,
     /// Whether the answer is kept for when the same is asked again.
     pub(super) remembers: bool,
+    /// Whether there are figures that come in force only with what is taken under them.
+    pub(super) tries: bool,
 }
 
 /// What a script can be asked about.
@@ -28,6 +30,8 @@ pub(super) enum Form {
     Several,
     /// Several, or one, of which some may have been written under another rule.
     Amending,
+    /// Any, each under whatever rule it was written.
+    GivingBack,
 }
 
 /// A script as a server knows it.

@@ -126,7 +126,7 @@ end
 -- used stays used. Answers false for nothing that is left of it, then whether it replaces what is
 -- stored; nil for what no limiter of this version wrote, then the version that it says it has. Those are
 -- below 32, so that no text is taken for one.
-local function amend(key, v, arg)
+local function amend(key, v, arg, now)
   local version, version2 = string.byte(v, 1) or 0, string.byte(arg, 1)
   if version ~= version2 then return nil, version > 0 and version < 32 and version or nil end
   if #v < 22 then return nil end
@@ -134,24 +134,72 @@ local function amend(key, v, arg)
   local kind2, N2, W2, a2, b2 = unpack('<BI4I6I6I4', arg, 2)
   local settle = old[kind]
   if not settle then return nil end
-  local at, same, used = settle(key, v, kind == kind2, sub(arg, 1, 22), N, W, a, b, N2, W2, a2, b2)
+  local head2 = sub(arg, 1, 22)
+  local at, same, used = settle(key, v, kind == kind2, head2, N, W, a, b, N2, W2, a2, b2, now)
   if same ~= nil then return same, same and not in_parts[kind] end
   return charge[kind2](key, arg, at, used), true
 end
 
+-- @trying
+-- When what is stored is as good as new under the rule that it was written under, if nothing more comes.
+local function new_again(key, v)
+  local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
+  local gone = empty[kind](key, v, N, W, a, b)
+  if gone > LAST then return LAST end
+  if gone < now then return now end
+  return gone
+end
+-- Whether the cost is admitted when what is stored comes under the rule that is asked about, then.
+local function admits(key, v, arg, now)
+  local v, replaced = amend(key, v, arg, now)
+  return admitted[string.byte(arg, 2)](key, v, replaced, arg, now)
+end
+-- The least wait until it is, and that until it is as good as new if it is not asked meanwhile; nil where no
+-- wait would do. What is used only ever becomes less.
+local function wait_of(key, v, arg, exactly)
+  local least, most = now, new_again(key, v)
+  local reset = most
+  if not admits(key, v, arg, most) then return nil end
+  while exactly and least < most do
+    local middle = least + (most - least - (most - least) % 2) / 2
+    if admits(key, v, arg, middle) then most = middle else least = middle + 1 end
+  end
+  if reset < most then reset = most end
+  return most - now, reset - now
+end
+
 -- @several
+-- A flag for each limiter: odd for one that is enforced. Under other figures than it was written under, one
+-- of 50 and more stays as it was unless something is taken, and one of 52 and more came with its figures.
 local goes_on, out, ends = true, {1, now}, {}
-local enforced = ARGV[count + 1]
+local flags = ARGV[count + 1]
 for i = 1, count do
-  local verdict, finish = rooms[string.byte(ARGV[i], 2)](KEYS[i], ARGV[i])
+  local flag = string.byte(flags, i)
+  local verdict, finish = rooms[string.byte(ARGV[i], 2)](KEYS[i], ARGV[i], flag)
   if not verdict then return finish end
-  if verdict ~= 0 and string.byte(enforced, i) == 49 then goes_on = false end
+  if verdict ~= 0 and flag % 2 == 1 then goes_on = false end
   out[3 * i], ends[i] = verdict, finish
 end
 if not goes_on then out[1] = 0 end
 for i = 1, count do
   out[3 * i + 1], out[3 * i + 2] = ends[i](goes_on)
 end
+
+-- @giving_back
+-- Each is written under a rule of which the state itself says enough.
+for i = 1, #KEYS do
+  local key = KEYS[i]
+-- @giving_back_to
+  if v then
+    local version, version2 = string.byte(v, 1) or 0, tonumber(ARGV[1])
+    if version ~= version2 then return version > 0 and version < 32 and version or nil end
+    if #v < 22 then return nil end
+    local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
+    if not back[kind] then return nil end
+    back[kind](key, v, tonumber(ARGV[i + 1]), N, W, a, b)
+  end
+end
+return {1, now}
 
 -- @first_answer
 -- What this request was answered before, under its id: `2` stands where the answer says whether it goes

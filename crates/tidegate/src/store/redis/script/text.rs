@@ -2,123 +2,27 @@
 
 use std::fmt::Write;
 
-use tidegate_core::{Algorithm, Layout, Micros, Rule, Spec};
-
 use super::call::Step;
 use super::known::{Form, Id};
+use super::rooms::{Room, paragraph};
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
-/// Time passes: as the rooms' own verb does it, with the clamp of a clock gone backward.
-const ADVANCE: [&str; 2] = [
-    "local at = now\nif now < last then\n  if last - now <= W then\n    at = last\n  else\n",
-    "    last, moved = now, true\n  end\nend\n",
-];
+/// What is stored is kept in sight where it is tried under other figures; and what is denied under figures that
+/// came with the request is told when it would be admitted, or, where no wait would do, begins under them.
+const TRY: (&str, &str) = (
+    "local stored = v\n",
+    "local begins, wait, reset = false\n\
+     if flag > 51 and amended and verdict == 1 then\n\
+     wait, reset = wait_of(key, stored, arg, full)\nbegins = not wait\nend\n",
+);
 
 /// The text of a script.
 pub(super) fn of(id: Id) -> String {
     match id.form {
         Form::One => Maker::new(id).one(),
         Form::Several | Form::Amending => Maker::new(id).several(),
-    }
-}
-
-/// The paragraph of that name; empty where there is none.
-fn paragraph<'a>(text: &'a str, name: &str) -> &'a str {
-    let begins = text.split("-- @").find_map(|part| part.strip_prefix(name)?.strip_prefix('\n'));
-    begins.unwrap_or("")
-}
-
-/// One room's script.
-#[derive(Clone, Copy)]
-struct Room {
-    kind: u8,
-    text: &'static str,
-}
-
-impl Room {
-    /// Those whose bits are set in `kinds`, that of a limit of 0 without a window included.
-    fn all(kinds: u32) -> Vec<Self> {
-        let window = Micros::from_secs(1);
-        let specs = Algorithm::ALL.iter().map(|algorithm| Spec::new(*algorithm, 1, window));
-        let mut sorted_set = Spec::new(Algorithm::SlidingLog, 1, window);
-        sorted_set.layout = Some(Layout::SortedSet);
-        let mut closed = Spec::new(Algorithm::FixedWindow, 0, window);
-        closed.window = None;
-        let scripts = specs.chain([sorted_set, closed]).filter_map(|spec| {
-            let script = Rule::new(spec).ok()?.question(0)?.script;
-            Some(Self { kind: script.kind, text: script.text })
-        });
-        let mut rooms: Vec<Self> = scripts.filter(|room| kinds >> room.kind & 1 == 1).collect();
-        rooms.sort_unstable_by_key(|room| room.kind);
-        rooms.dedup_by_key(|room| room.kind);
-        rooms
-    }
-
-    fn part(self, name: &str) -> &'static str {
-        paragraph(self.text, name)
-    }
-
-    fn part_or(self, name: &str, otherwise: &'static str) -> &'static str {
-        let part = self.part(name);
-        if part.is_empty() { otherwise } else { part }
-    }
-
-    /// Whether it changes parts of what is stored in place.
-    fn in_parts(self) -> bool {
-        !self.part("parts").is_empty()
-    }
-
-    fn advance(self) -> String {
-        format!("{}{}{}", ADVANCE[0], self.part("rewind"), ADVANCE[1])
-    }
-
-    /// From what is stored to what stands at the instant that counts.
-    fn look(self) -> String {
-        format!("{}{}{}", self.part("load"), self.advance(), self.part("view"))
-    }
-
-    /// What is told of the state: what is stored, unless the room says otherwise.
-    fn tell(self) -> &'static str {
-        self.part_or("tell", "told = value\n")
-    }
-
-    /// Reads the figures of the rule that was in force, and settles the state under it: answers the
-    /// instant, then the state where it means the same under the new rule (false for nothing), else
-    /// what is used.
-    fn settle_old(self) -> String {
-        let same = self.part_or("same", "same = W == W2 and a == a2 and b == b2\n");
-        let rest = if self.in_parts() { " .. sub(v, 67)" } else { "" };
-        let refit = format!("{}v = head2 .. value{rest}\n", self.part("keep"));
-        let refit = if self.part("refit").is_empty() { refit } else { self.part("refit").into() };
-        format!(
-            "[{}] = function(key, v, same_room, head2, N, W, a, b, N2, W2, a2, b2)\n\
-             local moved, full, replaced, nothing, same, used, value, gone = false, true\n\
-             local arg, now, expires = '', now, -1\n{}{}{}if nothing then return at, false end\n\
-             if same_room then\n{same}end\nif not same then return at, nil, used end\n\
-             {refit}return at, v\nend,\n",
-            self.kind,
-            self.part("old"),
-            self.look(),
-            self.part("used"),
-        )
-    }
-
-    /// The state of a limiter that begins with units in use.
-    fn charge(self) -> String {
-        format!(
-            "[{}] = function(key, arg, now, used)\n\
-             local v, moved, full, replaced, expires, value, gone = false, false, true, false, -1\n{}{}{}{}\
-             if used > 0 then\n{}end\n{}{}return head .. value\nend,\n",
-            self.kind,
-            self.part("rule"),
-            "cost = used\n",
-            self.part("charge"),
-            self.look(),
-            self.part("take"),
-            self.part("keep"),
-            self.part("carry"),
-        )
+        Form::GivingBack => Maker::new(id).giving_back(),
     }
 }
 
@@ -159,18 +63,23 @@ impl Maker {
 
     /// The state is advanced and looked at; a state of another rule is amended, or told about.
     fn look(&self, room: Room) -> String {
-        let changed = match self.id.form {
-            Form::Amending => {
-                "v, replaced = amend(key, v, arg)\n\
+        let changed = match (self.id.form, self.id.tries) {
+            (Form::Amending, false) => {
+                "v, replaced = amend(key, v, arg, now)\n\
                  if v == nil then return nil, replaced end\n\
                  if not v then call('DEL', key) end\nmoved, amended = true, true\n"
             }
-            Form::One | Form::Several => "return nil\n",
+            (Form::Amending, true) => {
+                "v, replaced = amend(key, v, arg, now)\n\
+                 if v == nil then return nil, replaced end\nmoved, amended = true, true\n"
+            }
+            _ => "return nil\n",
         };
         let full = self.id.step != Step::Decide;
+        let (stored, tried) = if self.id.tries { TRY } else { ("", "") };
         format!(
-            "local moved, full, replaced, amended, expires = false, {full}, false, false, -1\n{}{}\
-             if v and sub(v, 1, 22) ~= head then\n{changed}end\n{}local verdict = 0\n{}",
+            "local moved, full, replaced, amended, expires = false, {full}, false, false, -1\n{}{}{stored}\
+             if v and sub(v, 1, 22) ~= head then\n{changed}end\n{}local verdict = 0\n{}{tried}",
             room.part("rule"),
             self.fetch(room),
             room.look(),
@@ -205,19 +114,35 @@ impl Maker {
             }
         };
         let moved = match self.id.step {
-            Step::Decide | Step::Ask => "moved",
-            Step::Peek | Step::Settle | Step::Undo => "(moved and v)",
+            Step::Decide | Step::Ask => "(takes or moved)",
+            Step::Peek | Step::Settle | Step::Undo => "(takes or (moved and v))",
         };
         let tells_all = self.id.step != Step::Decide && room.part("tell").is_empty();
         let unchanged = if tells_all { "else\n  value = sub(v, 23)\n" } else { "" };
         let tell = if self.id.step == Step::Decide { "told = ''\n" } else { room.tell() };
+        let (stays, writes, wait) = self.stays();
         format!(
-            "{change}local value, gone, told\n\
+            "{change}{stays}local value, gone, told\n\
              if takes or moved or not v then\n{}{unchanged}end\n\
-             if takes or {moved} then\n{}end\n{tell}",
+             if {writes}{moved} then\n{}end\n{tell}{wait}",
             room.part("keep"),
             self.keep(room),
         )
+    }
+
+    /// What was tried under other figures stays as it was, unless something was taken, or has to begin.
+    const fn stays(&self) -> (&'static str, &'static str, &'static str) {
+        if !self.id.tries {
+            return ("", "", "");
+        }
+        let stays = match self.id.step {
+            Step::Peek => "local stays = amended and flag > 49\n",
+            _ => {
+                "local stays = amended and flag > 49 and not takes and not begins\n\
+                 if amended and not v and not stays then call('DEL', key) end\n"
+            }
+        };
+        (stays, "not stays and ", "if wait then told = {told, wait, reset} end\n")
     }
 
     fn helpers(&self, text: &str) -> String {
@@ -253,12 +178,13 @@ impl Maker {
         if self.id.form == Form::Amending {
             body.push_str(&self.amend());
         }
+        let flag = if self.id.tries { ", flag" } else { "" };
         body.push_str("local rooms = {\n");
         for room in &self.rooms {
             let (look, finish) = (self.look(*room), self.finish(*room, "goes_on and verdict == 0"));
             let _ = write!(
                 body,
-                "[{}] = function(key, arg)\n{look}\
+                "[{}] = function(key, arg{flag})\n{look}\
                  return verdict, function(goes_on)\n{finish}return at, told\nend\nend,\n",
                 room.kind
             );
@@ -289,9 +215,29 @@ impl Maker {
         let charge: String = self.rooms.iter().map(|room| room.charge()).collect();
         let in_parts = self.rooms.iter().filter(|room| room.in_parts());
         let in_parts: String = in_parts.map(|room| format!("[{}] = true, ", room.kind)).collect();
-        let amend = paragraph(PRELUDE, "amend");
+        let (amend, trying) = (paragraph(PRELUDE, "amend"), self.trying());
         format!(
-            "local in_parts = {{{in_parts}}}\nlocal old = {{\n{old}}}\nlocal charge = {{\n{charge}}}\n{amend}"
+            "local in_parts = {{{in_parts}}}\nlocal old = {{\n{old}}}\nlocal charge = {{\n{charge}}}\n\
+             {amend}{trying}"
         )
+    }
+
+    fn trying(&self) -> String {
+        if !self.id.tries {
+            return String::new();
+        }
+        let admitted: String = self.rooms.iter().map(|room| room.admitted()).collect();
+        let empty: String = self.rooms.iter().map(|room| room.empty()).collect();
+        let trying = paragraph(PRELUDE, "trying");
+        format!("local admitted = {{\n{admitted}}}\nlocal empty = {{\n{empty}}}\n{trying}")
+    }
+
+    /// Units go back to each limiter under the rule that it was written under.
+    fn giving_back(&self) -> String {
+        let back = self.rooms.iter().map(|room| room.give_back_to_old(&self.keep(*room)));
+        let back: String = back.collect();
+        let each = paragraph(PRELUDE, "giving_back");
+        let (fetch, to) = (paragraph(PRELUDE, "fetch_any"), paragraph(PRELUDE, "giving_back_to"));
+        self.whole(&format!("local back = {{\n{back}}}\n{each}{fetch}{to}"))
     }
 }

@@ -1,0 +1,150 @@
+//! The functions that scripts are made of, each from the paragraphs of one room.
+
+use tidegate_core::{Algorithm, Layout, Micros, Rule, Spec};
+
+/// Time passes: as the rooms' own verb does it, with the clamp of a clock gone backward.
+const ADVANCE: [&str; 2] = [
+    "local at = now\nif now < last then\n  if last - now <= W then\n    at = last\n  else\n",
+    "    last, moved = now, true\n  end\nend\n",
+];
+
+/// The paragraph of that name; empty where there is none.
+pub(super) fn paragraph<'a>(text: &'a str, name: &str) -> &'a str {
+    let begins = text.split("-- @").find_map(|part| part.strip_prefix(name)?.strip_prefix('\n'));
+    begins.unwrap_or("")
+}
+
+/// One room's script.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub(super) kind: u8,
+    text: &'static str,
+}
+
+impl Room {
+    /// Those whose bits are set in `kinds`, that of a limit of 0 without a window included.
+    pub(super) fn all(kinds: u32) -> Vec<Self> {
+        let window = Micros::from_secs(1);
+        let specs = Algorithm::ALL.iter().map(|algorithm| Spec::new(*algorithm, 1, window));
+        let mut sorted_set = Spec::new(Algorithm::SlidingLog, 1, window);
+        sorted_set.layout = Some(Layout::SortedSet);
+        let mut closed = Spec::new(Algorithm::FixedWindow, 0, window);
+        closed.window = None;
+        let scripts = specs.chain([sorted_set, closed]).filter_map(|spec| {
+            let script = Rule::new(spec).ok()?.question(0)?.script;
+            Some(Self { kind: script.kind, text: script.text })
+        });
+        let mut rooms: Vec<Self> = scripts.filter(|room| kinds >> room.kind & 1 == 1).collect();
+        rooms.sort_unstable_by_key(|room| room.kind);
+        rooms.dedup_by_key(|room| room.kind);
+        rooms
+    }
+
+    pub(super) fn part(self, name: &str) -> &'static str {
+        paragraph(self.text, name)
+    }
+
+    pub(super) fn part_or(self, name: &str, otherwise: &'static str) -> &'static str {
+        let part = self.part(name);
+        if part.is_empty() { otherwise } else { part }
+    }
+
+    /// Whether it changes parts of what is stored in place.
+    pub(super) fn in_parts(self) -> bool {
+        !self.part("parts").is_empty()
+    }
+
+    pub(super) fn advance(self) -> String {
+        format!("{}{}{}", ADVANCE[0], self.part("rewind"), ADVANCE[1])
+    }
+
+    /// From what is stored to what stands at the instant that counts.
+    pub(super) fn look(self) -> String {
+        format!("{}{}{}", self.part("load"), self.advance(), self.part("view"))
+    }
+
+    /// What is told of the state: what is stored, unless the room says otherwise.
+    pub(super) fn tell(self) -> &'static str {
+        self.part_or("tell", "told = value\n")
+    }
+
+    /// Reads the figures of the rule that was in force, and settles the state under it: answers the
+    /// instant, then the state where it means the same under the new rule (false for nothing), else
+    /// what is used.
+    pub(super) fn settle_old(self) -> String {
+        let same = self.part_or("same", "same = W == W2 and a == a2 and b == b2\n");
+        let rest = if self.in_parts() { " .. sub(v, 67)" } else { "" };
+        let refit = format!("{}v = head2 .. value{rest}\n", self.part("keep"));
+        let refit = if self.part("refit").is_empty() { refit } else { self.part("refit").into() };
+        format!(
+            "[{}] = function(key, v, same_room, head2, N, W, a, b, N2, W2, a2, b2, now)\n\
+             local moved, full, replaced, nothing, same, used, value, gone = false, true\n\
+             local arg, expires = '', -1\n{}{}{}if nothing then return at, false end\n\
+             if same_room then\n{same}end\nif not same then return at, nil, used end\n\
+             {refit}return at, v\nend,\n",
+            self.kind,
+            self.part("old"),
+            self.look(),
+            self.part("used"),
+        )
+    }
+
+    /// The state of a limiter that begins with units in use.
+    pub(super) fn charge(self) -> String {
+        format!(
+            "[{}] = function(key, arg, now, used)\n\
+             local v, moved, full, replaced, expires, value, gone = false, false, true, false, -1\n{}{}{}{}\
+             if used > 0 then\n{}end\n{}{}return head .. value\nend,\n",
+            self.kind,
+            self.part("rule"),
+            "cost = used\n",
+            self.part("charge"),
+            self.look(),
+            self.part("take"),
+            self.part("keep"),
+            self.part("carry"),
+        )
+    }
+
+    /// Whether the cost is admitted, of what is not stored yet: nothing is written.
+    pub(super) fn admitted(self) -> String {
+        format!(
+            "[{}] = function(key, v, replaced, arg, now)\n\
+             local moved, full, amended, verdict, expires = false, true, true, 0, -1\n\
+             {}{}{}return verdict == 0\nend,\n",
+            self.kind,
+            self.part("rule"),
+            self.look(),
+            self.part("decide"),
+        )
+    }
+
+    /// When what is stored is as good as new.
+    pub(super) fn empty(self) -> String {
+        format!(
+            "[{}] = function(key, v, N, W, a, b)\n\
+             local moved, full, replaced, value, gone = false, true\n\
+             local arg, expires = '', -1\n{}{}{}return gone\nend,\n",
+            self.kind,
+            self.part("old"),
+            self.look(),
+            self.part_or("empty", self.part("keep")),
+        )
+    }
+
+    /// Gives units back to what is stored, under the rule that was in force.
+    pub(super) fn give_back_to_old(self, keep: &str) -> String {
+        format!(
+            "[{}] = function(key, v, units, N, W, a, b)\n\
+             local moved, full, replaced, amended, value, gone = false, true, false, false\n\
+             local head, arg, used, cost_us, cost_part, expires = sub(v, 1, 22), '', units, 0, 0, -1\n\
+             {}{}cost = -units\n{}{}{}{keep}end,\n",
+            self.kind,
+            self.part("old"),
+            self.look(),
+            self.part("charge"),
+            self.part("give_back"),
+            self.part("keep"),
+        )
+    }
+}

@@ -1,0 +1,320 @@
+//! Figures that are looked up, or that requests bring, in scripts: a random walk holds every figure equal to a
+//! gate in memory, where both are told the same time; the clock steps back now and then.
+//!
+//! `TIDEGATE_LONG=1` goes ten times as far.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use crate::server::policies::checked;
+use crate::server::{Client, Server, long};
+use testkit::model;
+use testkit::traffic::{self, Rng};
+use tidegate::script::{Answer, Call, Limiter, Step};
+use tidegate::{
+    Algorithm, Clock, Decision, Descriptor, Gate, Layout, Micros, Mode, OwnLimit, Policy, Request,
+    Rule, RuleSpec, Spec, Timestamp,
+};
+
+const NAMES: [&str; 3] = ["planned", "plain", "brought"];
+const ENTRIES: &[(&str, &str)] = &[("user", "ada")];
+
+/// A clock that is put to any time.
+#[derive(Clone, Debug)]
+struct Hand(Arc<AtomicU64>);
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(SeqCst))
+    }
+}
+
+/// Some figures that are no debts beyond all telling.
+fn figures(rng: &mut Rng, layout: Layout) -> Rule {
+    loop {
+        let algorithms: Vec<_> = model::Algorithm::ALL.into_iter().collect();
+        let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
+        let mut policy = traffic::policy(rng, algorithm);
+        policy.limit = if rng.chance(5) { 0 } else { policy.limit.clamp(1, 1_000) };
+        policy.capacity = policy.capacity.map(|capacity| capacity.clamp(1, 1_000));
+        // Which of the others is gone, and which is full, is not to be seen; of what comes then it is.
+        policy.initial = None;
+        policy.window_us = policy.window_us.min(60_000_000) / 60_000 * 60_000 + 60_000;
+        policy.buckets = 6;
+        policy.resolution_us = policy.resolution_us.clamp(1, 60_000);
+        let Ok(rule) = checked(&policy) else { continue };
+        let mut spec = *rule.spec();
+        spec.layout = (algorithm == model::Algorithm::SlidingLog).then_some(layout);
+        if rng.chance(3) {
+            spec = Spec::new(Algorithm::FixedWindow, 0, Micros::from_secs(1));
+            spec.window = None;
+        }
+        return Rule::new(spec).unwrap();
+    }
+}
+
+struct Walk<'c> {
+    client: &'c Client,
+    number: u64,
+    pool: Vec<Rule>,
+    own: [Rule; 3],
+    modes: [Mode; 3],
+    plan: Arc<Mutex<Option<Arc<Rule>>>>,
+    gate: Gate<Hand>,
+    clock: Hand,
+}
+
+impl<'c> Walk<'c> {
+    fn new(client: &'c Client, number: u64, rng: &mut Rng) -> Self {
+        let layout = rng.pick([Layout::String, Layout::SortedSet]);
+        let pool: Vec<_> = (0..4).map(|_| figures(rng, layout)).collect();
+        let own = [(); 3].map(|()| any(rng, &pool));
+        let modes = [(); 3].map(|()| rng.pick([Mode::Enforce, Mode::Enforce, Mode::Shadow]));
+        let rule = |number: usize| {
+            let rule = RuleSpec::new(NAMES[number], *own[number].spec()).mode(modes[number]);
+            if number == 1 { rule } else { rule.limit_from_request() }
+        };
+        let plan: Arc<Mutex<Option<Arc<Rule>>>> = Arc::default();
+        let looked_up = Arc::clone(&plan);
+        let clock = Hand(Arc::new(AtomicU64::new(1_763_700_000_000_000)));
+        let policy = Policy::new((0..3).map(rule).collect()).unwrap();
+        let gate = Gate::with_clock(policy, clock.clone());
+        let gate =
+            gate.with_plans("default", "planned", move |_| looked_up.lock().unwrap().clone());
+        Self { client, number, pool, own, modes, plan, gate: gate.unwrap(), clock }
+    }
+
+    fn pass(&self, rng: &mut Rng) {
+        let us = rng.pick([0, 1, 1_000, 10_000, 100_000, 3_000_000, 30_000_000]);
+        self.clock.0.fetch_add(us, SeqCst);
+        if rng.chance(8) && self.is_used(rng) {
+            let back = rng.pick([1, 5_000, 400_000, 90_000_000]);
+            self.clock.0.fetch_sub(back, SeqCst);
+        }
+    }
+
+    /// Whether each limiter is in use: one that is as good as new may be gone, or be seen by a clock gone back.
+    fn is_used(&self, rng: &mut Rng) -> bool {
+        let (one, other, context) = self.step(rng, Step::Peek, None, 0);
+        assert_eq!(one, other, "{context}");
+        one.1.iter().filter(|one| one.reset_after > Micros::ZERO).count() == 3
+    }
+
+    /// One step with both.
+    fn step(
+        &self,
+        rng: &mut Rng,
+        step: Step,
+        brought: Option<&OwnLimit>,
+        cost: u64,
+    ) -> (Told, Told, String) {
+        let plan = self.plan.lock().unwrap().clone();
+        let rules = [0, 1, 2].map(|number| match (number, brought, &plan) {
+            (0 | 2, Some(brought), _) => brought.rules().next().unwrap(),
+            (0, None, Some(plan)) => plan,
+            _ => &self.own[number],
+        });
+        let keys = [0, 1, 2].map(|rule| format!("figures:{}:{rule}", self.number).into_bytes());
+        let actual = rng.pick([0, cost / 2, cost, cost + 1]);
+        let limited = (0..3).filter_map(|number| {
+            let one = Limiter::new(&keys[number], rules[number], cost)?.turned_out(actual);
+            let one = if self.modes[number] == Mode::Enforce { one } else { one.shadow() };
+            Some(match (number, brought) {
+                (1, _) => one,
+                (_, Some(_)) => one.brought(),
+                (_, None) => one.looked_up(),
+            })
+        });
+        let limited: Vec<_> = limited.collect();
+        let descriptor = Descriptor::new(ENTRIES).cost(cost);
+        let descriptors = [brought.map_or(descriptor, |own| descriptor.limit(own))];
+        let request = Request::new("default", &descriptors);
+        let gate = &self.gate;
+        let at = self.clock.now();
+        let other = match step {
+            Step::Ask => gate.check(&request),
+            Step::Peek => gate.peek(&request),
+            Step::Decide => {
+                let told = self.client.step(&limited, step, Some(at)).allowed;
+                return ((told, vec![]), (gate.admits(&request), vec![]), format!("{step:?}"));
+            }
+            _ => gate.settle(&request, actual),
+        };
+        if step == Step::Settle && limited.len() < 3 && actual < cost {
+            let unlimited = (0..3).filter(|number| rules[*number].is_unlimited());
+            let unlimited: Vec<_> = unlimited.map(|n| (&*keys[n], cost - actual)).collect();
+            let call = Call::giving_back(&unlimited, Some(at));
+            let reply = self.client.eval(&call.script, &call.keys, &call.args);
+            call.given_back(&reply).unwrap();
+        }
+        let one = self.client.step(&limited, step, Some(at));
+        let other_told = other.matched().iter().zip(&one.decisions).map(|(matched, one)| {
+            // What gives back decides nothing in a store.
+            let other = *matched.decision();
+            let outcome = if step == Step::Settle { one.outcome } else { other.outcome };
+            Decision { outcome, ..other }
+        });
+        let other_told = other_told.collect();
+        let allowed = if step == Step::Settle { one.allowed } else { other.is_allowed() };
+        let context = format!("{step:?} {cost} ({actual}) at {at:?}; {:?}", rules.map(Rule::spec));
+        ((one.allowed, one.decisions), (allowed, other_told), context)
+    }
+}
+
+type Told = (bool, Vec<Decision>);
+
+const STEPS: [Step; 7] =
+    [Step::Ask, Step::Ask, Step::Ask, Step::Ask, Step::Decide, Step::Peek, Step::Settle];
+
+fn any(rng: &mut Rng, pool: &[Rule]) -> Rule {
+    pool[rng.below(pool.len() as u64) as usize].clone()
+}
+
+#[test]
+fn figures_of_plans_and_requests_are_told_as_in_memory() {
+    let server = Server::start();
+    let client = server.client();
+    for seed in 0..if long() { 600 } else { 60 } {
+        let rng = &mut Rng::new(seed);
+        let walk = Walk::new(&client, seed, rng);
+        let (brings, mut latest) = (rng.pick([0, 30, 70]), Timestamp::EPOCH);
+        for turn in 0..120 {
+            if rng.chance(15) {
+                let plan = match rng.below(5) {
+                    0 => None,
+                    1 => Some(Rule::new(Spec::unlimited(Algorithm::TokenBucket)).unwrap()),
+                    _ => Some(any(rng, &walk.pool)),
+                };
+                *walk.plan.lock().unwrap() = plan.map(Arc::new);
+            }
+            walk.pass(rng);
+            let brought = rng.chance(brings).then(|| OwnLimit::new(any(rng, &walk.pool)));
+            let most = rng.pick([3, 50, 500]);
+            let cost = rng.below(most);
+            // What is given back while the clock is behind may leave one as good as new, as above.
+            latest = latest.max(walk.clock.now());
+            let is_behind = walk.clock.now() < latest;
+            let step = rng.pick(STEPS);
+            let step = if is_behind && step == Step::Settle { Step::Ask } else { step };
+            let (one, other, context) = walk.step(rng, step, brought.as_ref(), cost);
+            assert_eq!(
+                one,
+                other,
+                "seed {seed}, turn {turn}, brought {}: {context}",
+                brought.is_some()
+            );
+        }
+    }
+    assert!(client.changed.get() > 100, "rules were found changed");
+}
+
+/// A rule of so many units a minute.
+fn minute(algorithm: Algorithm, limit: u64, layout: Option<Layout>) -> Rule {
+    let mut spec = Spec::new(algorithm, limit, Micros::from_secs(60));
+    spec.capacity = (algorithm == Algorithm::LeakyQueue).then(|| limit - 1);
+    spec.layout = layout;
+    Rule::new(spec).unwrap()
+}
+
+#[test]
+fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
+    let server = Server::start();
+    let client = server.client();
+    let at =
+        |seconds: u64| Some(Timestamp::from_micros(1_763_700_000_000_000 + seconds * 1_000_000));
+    let kinds = Algorithm::ALL.iter().map(|algorithm| (*algorithm, None));
+    let sorted_set = (Algorithm::SlidingLog, Some(Layout::SortedSet));
+    let full = minute(Algorithm::FixedWindow, 1, None);
+    for (algorithm, layout) in kinds.chain([sorted_set]) {
+        let rule = minute(algorithm, 9, layout);
+        let key = format!("stays:{algorithm:?}:{layout:?}").into_bytes();
+        for second in 0..4 {
+            let one = Limiter::new(&key, &rule, 1).unwrap();
+            assert!(client.step(&[one], Step::Ask, at(second)).allowed);
+        }
+        let stored = || client.run(&[b"DUMP", &key]).unwrap();
+        let before = stored();
+        for other in [minute(algorithm, 7, layout), minute(Algorithm::SlidingWindow, 5, None)] {
+            let limiter = |cost| Limiter::new(&key, &other, cost).unwrap();
+            let brought = |cost| limiter(cost).brought();
+            let alone = |one: Limiter<'_>, step| client.step(&[one], step, at(5)).allowed;
+            assert!(!alone(brought(4), Step::Ask), "{algorithm:?}");
+            assert!(!alone(brought(4), Step::Decide));
+            assert!(alone(brought(0), Step::Ask) && alone(limiter(0).looked_up(), Step::Ask));
+            assert!(alone(brought(1), Step::Peek) && alone(limiter(1).looked_up(), Step::Peek));
+            let refusing = Limiter::new(b"full", &full, 2).unwrap();
+            let told = client.step(&[brought(1), refusing], Step::Ask, at(5));
+            assert!(!told.allowed && told.decisions[0].is_allowed());
+            assert_eq!(stored(), before, "{algorithm:?} {layout:?}");
+        }
+        // One whose rule was changed, or whose plan is another, follows when it is denied.
+        let other = minute(Algorithm::SlidingWindow, 5, None);
+        let planned = Limiter::new(&key, &other, 4).unwrap().looked_up();
+        assert!(!client.step(&[planned], Step::Ask, at(5)).allowed);
+        let followed = stored();
+        assert_ne!(followed, before);
+        let changed = Limiter::new(&key, &rule, 8).unwrap();
+        assert!(!client.step(&[changed], Step::Ask, at(5)).allowed);
+        assert_ne!(stored(), followed);
+    }
+}
+
+#[test]
+fn a_bucket_that_begins_with_too_few_tokens_begins_when_it_is_denied() {
+    let server = Server::start();
+    let client = server.client();
+    let window = minute(Algorithm::FixedWindow, 10, None);
+    let mut spec = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(10));
+    spec.initial = Some(1);
+    let bucket = Rule::new(spec).unwrap();
+    let own = OwnLimit::new(bucket.clone());
+    let clock = Hand(Arc::new(AtomicU64::new(1_763_700_000_000_000)));
+    let rule = RuleSpec::new("all", *window.spec()).limit_from_request();
+    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
+    for (rule, cost, seconds) in
+        [(&window, 3, 0), (&bucket, 5, 1), (&bucket, 5, 7), (&bucket, 5, 1)]
+    {
+        clock.0.fetch_add(seconds * 1_000_000, SeqCst);
+        let descriptor = Descriptor::new(ENTRIES).cost(cost);
+        let brings = rule == &bucket;
+        let descriptors = [if brings { descriptor.limit(&own) } else { descriptor }];
+        let here = gate.check(&Request::new("default", &descriptors));
+        let limiter = Limiter::new(b"begins", rule, cost).unwrap();
+        let limiter = if brings { limiter.brought() } else { limiter };
+        let there = client.step(&[limiter], Step::Ask, Some(clock.now()));
+        assert_eq!(there.decisions, [*here.matched()[0].decision()]);
+        assert_eq!(there.allowed, here.is_allowed(), "it fills from when it was denied");
+    }
+}
+
+#[test]
+fn a_wait_for_other_figures_is_remembered_with_the_answer() {
+    let server = Server::start();
+    let client = server.client();
+    let at =
+        |seconds: u64| Some(Timestamp::from_micros(1_763_700_000_000_000 + seconds * 1_000_000));
+    let (window, other) =
+        (minute(Algorithm::SlidingLog, 5, None), minute(Algorithm::SlidingWindow, 3, None));
+    let five = Limiter::new(b"shadow", &window, 5).unwrap();
+    assert!(client.step(&[five], Step::Ask, at(0)).allowed);
+    let shadow = || Limiter::new(b"shadow", &other, 1).unwrap().brought().shadow();
+    let both = [shadow(), Limiter::new(b"enforced", &window, 1).unwrap()];
+    let ask = |seconds| {
+        let call = Call::new(&both, Step::Ask, at(seconds));
+        let mut call = call.remembering(b"answer".to_vec(), Micros::from_secs(60));
+        for _ in 0..2 {
+            let reply = client.eval(&call.script, &call.keys, &call.args);
+            match call.answer(&both, &reply).unwrap() {
+                Answer::Decided(told) => return told,
+                Answer::Changed => call = call.amending(),
+            }
+        }
+        panic!("not amended")
+    };
+    let (first, again) = (ask(20), ask(30));
+    assert!(first.allowed && !first.repeated && again.repeated);
+    let wait = first.decisions[0].retry_after();
+    assert_eq!(wait, Some(Micros::from_secs(40)), "when the log has let go of what it counts");
+    assert_eq!(first.decisions, again.decisions);
+}
