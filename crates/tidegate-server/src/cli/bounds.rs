@@ -1,5 +1,7 @@
 //! How much the doors bear, and how long they take to close, by flags.
 
+use std::num::NonZeroUsize;
+use std::thread;
 use std::time::Duration;
 
 use tidegate::config::parse_duration;
@@ -19,6 +21,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
 
+    /// Threads that answer, 1 to 1024; half as many as there are cores unless told, for who asks and the network
+    /// between need the other half
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
     /// How long requests under way have once the process is asked to stop, "100ms" to "10m"; those that still wait
     /// for a limiter near its end are told that they may not go on
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = drain)]
@@ -26,6 +33,12 @@ pub(super) struct Args {
 }
 
 impl Args {
+    /// Threads that answer.
+    pub(super) fn threads(&self) -> usize {
+        let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        self.threads.map_or_else(|| cores().div_ceil(2), usize::from)
+    }
+
     /// The bounds of each door.
     pub(super) fn limits(&self) -> Limits {
         Limits { connections: self.max_connections, drain: self.drain, ..Limits::default() }

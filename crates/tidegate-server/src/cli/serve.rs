@@ -111,17 +111,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(url) => policy::over(policy, url.clone()),
         None => policy,
     };
-    let runtime = runtime()?;
+    let runtime = runtime(args.bounds.threads())?;
     let served = runtime.block_on(serve(args, policy));
     // A task that hangs does not keep the process from ending.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
 }
 
-fn runtime() -> Result<Runtime, Failure> {
-    let mut builder = Builder::new_multi_thread();
-    let built = builder.enable_all().build();
-    built.map_err(|error| Failure::new(format!("can not start the runtime: {error}")))
+fn runtime(threads: usize) -> Result<Runtime, Failure> {
+    let built = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    built.map_err(|error| Failure::new(format!("can not start {threads} threads: {error}")))
 }
 
 /// The doors that are open.
