@@ -74,8 +74,8 @@ impl State {
 /// The script where the log is a sorted set. What it is told, and tells, is that of the other.
 const SORTED_SET: Script =
     Script { kind: 8, name: "sliding_log", text: include_str!("sorted_set.lua"), numbers: 5 };
-/// Bytes of the string in front of its entries, and of each entry.
-const STRING: (u64, u64) = (66, 10);
+/// Bytes of the string in front of its entries, and of each entry, of which there is place for eights.
+const STRING: (u64, u64) = (226, 10);
 
 /// Most units held at once: what is taken beyond that, in debt, is not counted.
 const MOST_HELD: u64 = 1 << 62;
@@ -150,8 +150,9 @@ impl SlidingLog {
 
 impl Room for SlidingLog {
     type State = State;
+    /// Kind 6 was a log with nothing between the numbers and the ring.
     const SCRIPT: Script =
-        Script { kind: 6, name: "sliding_log", text: include_str!("script.lua"), numbers: 5 };
+        Script { kind: 9, name: "sliding_log", text: include_str!("script.lua"), numbers: 5 };
     const WORDS: &'static [Word] = &[Word::Resolution, Word::Layout, Word::MaxMemory];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -243,7 +244,7 @@ impl Room for SlidingLog {
 
     fn most_stored_bytes(&self) -> u64 {
         match self.layout {
-            Layout::String => STRING.0 + STRING.1 * self.most_entries,
+            Layout::String => STRING.0 + STRING.1 * self.most_entries.next_multiple_of(8),
             Layout::SortedSet => 0,
         }
     }

@@ -1,78 +1,75 @@
 -- Sliding log: an entry of ten bytes for the units of one tick, oldest first: when they count no more,
 -- since `base`, and how many units there ever were through them, both of which may be far in the past.
--- Few entries lie one behind the other; many lie in a ring of `slots`, of which only the entry that is
--- added and the header are written.
+-- Few entries lie one behind the other, behind the numbers. Many lie in a ring of `slots`, eights of them,
+-- and what most decisions need lies before it, so that they read once and write once:
 --
--- `v` is the beginning of what is stored: the header at least. Each byte that is read costs the store time,
--- and so does each text that is made, each number that is written out, and each step of this script.
+--   the newest eight entries    of those, the ring has none of the last, unfinished eight slots
+--   the numbers
+--   the oldest eight            a copy of the eight slots of which the oldest entry is one
+--   the ring
+--
+-- `v` is what lies before the ring. Each call costs the store time, five to nine thousand instructions; and so
+-- does each text that is made, and each number that is written out.
 
 -- @rule
 local head, cost, W, N, tick, most = unpack('<c22ddddd', arg)
 
--- @fetch
--- The header; and all entries where there can never be more than fit into `near`.
-local v = call('GETRANGE', key, '0', most < 16 and '225' or '65')
-if v == '' then v = false end
-
 -- @load
 local base, last, newest, first, entries, slots, forgotten, held =
-  unpack('<dddI4I4I4I4I4', v or rep('\0', 66), 23)
+  unpack('<dddI4I4I4I4I4', v or rep('\0', 66), v and #v > 225 and 103 or 23)
 if not v then base = now end
--- The text to be written: everything behind the header, or a part of the ring and its first slot.
-local whole, part, part_slot
+-- The text to be written: everything behind the numbers; or else what has changed of the newest eight, all
+-- but the newest, and of the oldest. And where the newest eight go into the ring.
+local whole, newest_seven, oldest_eight, full_eight
 -- When what is stored expires.
 if held > 0 then expires = base + newest end
--- Some of what is stored, and where it begins: the entries that are looked at first are there. And when the
--- oldest leaves, with the total through it.
-local near, near_from, oldest, oldest_total = v, 0
-if slots > 0 then
-  near_from = 66 + 10 * first
-  near = call('GETRANGE', key, digits('%d', near_from), digits('%d', near_from + 39))
-elseif entries > 0 and #v < 66 + 10 * entries then
-  near, near_from = call('GETRANGE', key, '66', '225'), 66
-end
-if entries > 0 then
-  oldest, oldest_total = unpack('<I6I4', near, 67 + 10 * first - near_from)
-end
 -- What an entry says: when it leaves since the base, and the units held through it. Functions name
 -- everything they use, for what they would close over costs time at every call.
-local function look(call, digits, unpack, key, near, near_from, slot, slots, forgotten)
-  if slots > 0 and slot >= slots then slot = slot - slots end
-  local offset, leaves, total = 66 + 10 * slot
-  if offset >= near_from and offset + 10 <= near_from + #near then
-    leaves, total = unpack('<I6I4', near, offset - near_from + 1)
+local function look(call, digits, unpack, key, v, first, entries, slots, forgotten, index)
+  local leaves, total
+  if slots == 0 then
+    leaves, total = unpack('<I6I4', v, 67 + 10 * index)
+  elseif entries - index <= 8 then
+    leaves, total = unpack('<I6I4', v, 103 - 10 * (entries - index))
+  elseif first % 8 + index < 8 then
+    leaves, total = unpack('<I6I4', v, 147 + 10 * (first % 8 + index))
   else
+    local offset = 226 + 10 * ((first + index) % slots)
     local entry = call('GETRANGE', key, digits('%d', offset), digits('%d', offset + 9))
     leaves, total = unpack('<I6I4', entry)
   end
   return leaves, (total - forgotten) % 4294967296
 end
 -- The index of the entry that holds the nth oldest unit: it is one of the first n.
-local function find(
-  look, call, digits, unpack, key, near, near_from, first, slots, forgotten, entries, nth)
+local function find(call, digits, unpack, key, v, first, entries, slots, forgotten, look, nth)
   local low, high = 0, entries - 1
   if nth - 1 < high then high = nth - 1 end
   while low < high do
     local middle = low + (high - low - (high - low) % 2) / 2
     local _, through =
-      look(call, digits, unpack, key, near, near_from, first + middle, slots, forgotten)
+      look(call, digits, unpack, key, v, first, entries, slots, forgotten, middle)
     if through >= nth then high = middle else low = middle + 1 end
   end
   return low
+end
+-- When the oldest leaves, and its units.
+local oldest, oldest_units
+if entries > 0 then
+  oldest, oldest_units = look(call, digits, unpack, key, v, first, entries, slots, forgotten, 0)
 end
 
 -- @rewind
 base = base - (last - now)
 
 -- @view
--- What has left: looked for from the oldest on in steps that double, then by halves. For figures; a
--- verdict does without.
+-- What has left: looked for from the oldest on in steps that double, then by halves; not beyond the oldest
+-- eight before all of those have left. For figures; a verdict does without.
 local since_base, left_units, left_entries = at - base, 0, 0
 if full and entries > 0 and oldest <= since_base then
   if newest <= since_base then
     left_units, left_entries = held, entries
   else
-    left_units, left_entries = (oldest_total - forgotten) % 4294967296, 1
+    left_units, left_entries = oldest_units, 1
     local high, step = entries - 1, 1
     while left_entries < high do
       local probe = left_entries + step - 1
@@ -81,8 +78,9 @@ if full and entries > 0 and oldest <= since_base then
       elseif probe >= high then
         probe = high - 1
       end
+      if left_entries < 8 - first % 8 and probe > 7 - first % 8 then probe = 7 - first % 8 end
       local leaves, through =
-        look(call, digits, unpack, key, near, near_from, first + probe, slots, forgotten)
+        look(call, digits, unpack, key, v, first, entries, slots, forgotten, probe)
       if leaves <= since_base then
         left_entries, left_units, step = probe + 1, through, probe + 1
       else
@@ -101,12 +99,12 @@ elseif held + cost > N then
   -- Admitted when the unit that must make room has left; then all of its entry has.
   local over, leaves, through = held + cost - N, oldest
   if over > 1 then
-    left_entries = find(look, call, digits, unpack, key, near, near_from, first, slots, forgotten,
-      entries, over)
-    leaves, through = look(call, digits, unpack, key, near, near_from, first + left_entries, slots,
-      forgotten)
+    left_entries =
+      find(call, digits, unpack, key, v, first, entries, slots, forgotten, look, over)
+    leaves, through =
+      look(call, digits, unpack, key, v, first, entries, slots, forgotten, left_entries)
   else
-    through = (oldest_total - forgotten) % 4294967296
+    through = oldest_units
   end
   if leaves > since_base then
     verdict, left_entries = 1, 0
@@ -117,10 +115,10 @@ end
 
 -- @take
 if not full and left_entries < entries then
-  local leaves, through = oldest, (oldest_total - forgotten) % 4294967296
+  local leaves, through = oldest, oldest_units
   if left_entries > 0 then
     leaves, through =
-      look(call, digits, unpack, key, near, near_from, first + left_entries, slots, forgotten)
+      look(call, digits, unpack, key, v, first, entries, slots, forgotten, left_entries)
   end
   if leaves <= since_base then left_entries, left_units = left_entries + 1, through end
 end
@@ -142,28 +140,30 @@ if held > 4294967295 then
 end
 local older = kept
 if replaces then older = kept - 1 end
-local few = kept <= 8 or (slots == 0 and kept < 16)
+local few = kept <= 8 or (slots == 0 and kept < 15)
 if few or slots == 0 or older >= slots or newest >= 281474976710656 then
-  -- The entries that stay, in one text.
+  -- The entries that stay, in one text: all of the few; or those of the ring, then the newest.
   whole = ''
-  local slot, count = first + left_entries, older
-  if slots == 0 and v then
-    local from = 67 + 10 * slot - near_from
-    whole = sub(near, from, from + 10 * count - 1)
-    count = 0
-  end
-  while count > 0 do
-    local fits = count
-    if slot >= slots then slot = slot - slots end
-    if slot + count > slots then fits = slots - slot end
-    local from = 66 + 10 * slot
-    local piece = call('GETRANGE', key, digits('%d', from), digits('%d', from + 10 * fits - 1))
-    whole, slot, count = whole .. piece, slot + fits, count - fits
+  if slots > 0 then
+    local slot, count, of_newest = first + left_entries, kept - 8, 8
+    if kept < 8 then of_newest = kept end
+    while count > 0 do
+      slot = slot % slots
+      local fits = count
+      if slot + count > slots then fits = slots - slot end
+      local from = 226 + 10 * slot
+      local piece = call('GETRANGE', key, digits('%d', from), digits('%d', from + 10 * fits - 1))
+      whole, slot, count = whole .. piece, slot + fits, count - fits
+    end
+    whole = whole .. sub(v, 103 - 10 * of_newest, 102 - 10 * (kept - older))
+  elseif v then
+    whole = sub(v, 67 + 10 * left_entries, 66 + 10 * (left_entries + older))
   end
   -- A ring of some size grows fourfold, and is there as a whole; a large one grows at its end.
   first, slots = 0, 4 * older
   if slots > most or slots > 4096 then slots = most end
   if slots <= older then slots = 2 * older end
+  slots = slots + 7 - (slots + 7) % 8
   if few then slots = 0 end
 end
 if newest >= 281474976710656 then
@@ -177,14 +177,22 @@ if newest >= 281474976710656 then
   end
   whole, base, newest = table.concat(later), at, newest - since_base
 end
-local entry = pack('<I6I4', newest, (forgotten + held) % 4294967296)
 entries = older + 1
 if whole then
-  whole = whole .. entry
+  local before_ring = ''
+  if slots > 0 then before_ring, newest_seven = sub(whole, 1, 80), sub(whole, -70) end
+  whole = before_ring .. whole .. pack('<I6I4', newest, (forgotten + held) % 4294967296)
   if slots > 0 and slots <= 4096 then whole = whole .. rep('\0', 10 * (slots - entries)) end
 else
+  local first_before = first
   first = (first + left_entries) % slots
-  part, part_slot = entry, (first + older) % slots
+  if first - first % 8 ~= first_before - first_before % 8 then
+    local from = 226 + 10 * (first - first % 8)
+    oldest_eight = call('GETRANGE', key, digits('%d', from), digits('%d', from + 79))
+  end
+  if not replaces then newest_seven = sub(v, 33, 102) end
+  local slot = (first + older) % slots
+  if slot % 8 == 7 then full_eight = slot - 7 end
 end
 left_units, left_entries = 0, 0
 
@@ -198,7 +206,7 @@ if -cost < back then back = -cost end
 if back > 0 then
   local index = entries
   if left_units + back < held then
-    index = find(look, call, digits, unpack, key, near, near_from, first, slots, forgotten, entries,
+    index = find(call, digits, unpack, key, v, first, entries, slots, forgotten, look,
       left_units + back + 1)
   end
   -- Those that have left are kept, for a clock that goes back a little: they move up over the entries
@@ -206,7 +214,7 @@ if back > 0 then
   local dropped_units, kept, moves = 0, 0, {}
   for older = left_entries - 1, 0, -1 do
     local leaves, through =
-      look(call, digits, unpack, key, near, near_from, first + older, slots, forgotten)
+      look(call, digits, unpack, key, v, first, entries, slots, forgotten, older)
     if leaves <= last - base or kept == 4096 then
       dropped_units = through
       break
@@ -220,12 +228,32 @@ if back > 0 then
   end
   local moved_up = table.concat(moves)
   if slots == 0 then
-    local from = 67 + 10 * (first + index) - near_from
-    whole = moved_up .. sub(near, from, from + 10 * (entries - index) - 1)
-    first = 0
+    whole = moved_up .. sub(v, 67 + 10 * index, 66 + 10 * entries)
   else
+    local newest_slot = (first + entries - 1) % slots
     first = (first + index - kept) % slots
-    if kept > 0 then part, part_slot = moved_up, first end
+    if kept > 0 then
+      -- What is moved lies in the ring, as do the newest, which are taken out of it anew.
+      local in_eight = newest_slot % 8
+      call('SETRANGE', key, digits('%d', 226 + 10 * (newest_slot - in_eight)),
+        sub(v, 93 - 10 * in_eight, 102))
+      local fits = 10 * (slots - first)
+      call('SETRANGE', key, digits('%d', 226 + 10 * first), sub(moved_up, 1, fits))
+      if #moved_up > fits then call('SETRANGE', key, '226', sub(moved_up, fits + 1)) end
+      local before, from, to = '', newest_slot - 7, newest_slot - 1
+      if from < 0 then
+        before = call('GETRANGE', key, digits('%d', 226 + 10 * (slots + from)),
+          digits('%d', 225 + 10 * slots))
+        from = 0
+      end
+      if from <= to then
+        before = before .. call('GETRANGE', key, digits('%d', 226 + 10 * from),
+          digits('%d', 235 + 10 * to))
+      end
+      newest_seven = before
+    end
+    local from = 226 + 10 * (first - first % 8)
+    oldest_eight = call('GETRANGE', key, digits('%d', from), digits('%d', from + 79))
   end
   entries = entries - index + kept
   held = held - back - dropped_units
@@ -235,22 +263,24 @@ if back > 0 then
 end
 
 -- @keep
-value = pack('<dddI4I4I4I4I4', base, last, newest, first, entries, slots, forgotten, held)
+if slots == 0 then
+  value = pack('<dddI4I4I4I4I4', base, last, newest, first, entries, slots, forgotten, held)
+else
+  value = (newest_seven or sub(v, 23, 92)) .. pack('<I6I4dddI4I4I4I4I4', newest,
+    (forgotten + held) % 4294967296, base, last, newest, first, entries, slots, forgotten, held)
+end
 gone = 0
 if held > 0 then gone = base + newest end
 if replaced and not whole then whole = sub(v, 67) end
-if whole then value = value .. whole end
+local behind = whole or oldest_eight
+if behind then value = value .. behind end
 
 -- @in_parts
 not whole
 
 -- @parts
-if part and (part_slot * 10 + #part > slots * 10) then
-  local fits = 10 * (slots - part_slot)
-  call('SETRANGE', key, digits('%d', 66 + 10 * part_slot), sub(part, 1, fits))
-  call('SETRANGE', key, '66', sub(part, fits + 1))
-elseif part then
-  call('SETRANGE', key, digits('%d', 66 + 10 * part_slot), part)
+if full_eight then
+  call('SETRANGE', key, digits('%d', 226 + 10 * full_eight), sub(value, 1, 80))
 end
 if amended then call('SETRANGE', key, '0', head) end
 call('SETRANGE', key, '22', value)
@@ -261,10 +291,10 @@ if verdict == 1 then
   over = counted + cost - N
   local index = left_entries
   if over > 1 then
-    index = find(look, call, digits, unpack, key, near, near_from, first, slots, forgotten, entries,
+    index = find(call, digits, unpack, key, v, first, entries, slots, forgotten, look,
       left_units + over)
   end
-  local leaves = look(call, digits, unpack, key, near, near_from, first + index, slots, forgotten)
+  local leaves = look(call, digits, unpack, key, v, first, entries, slots, forgotten, index)
   over_leaves = base + leaves
 end
 if entries > 0 then newest_leaves = base + newest end

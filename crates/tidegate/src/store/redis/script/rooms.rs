@@ -73,7 +73,7 @@ impl Room {
     /// what is used.
     pub(super) fn settle_old(self) -> String {
         let same = self.part_or("same", "same = W == W2 and a == a2 and b == b2\n");
-        let rest = if self.in_parts() { " .. sub(v, 67)" } else { "" };
+        let rest = if self.in_parts() { " .. sub(v, 23 + #value)" } else { "" };
         let refit = format!("{}v = head2 .. value{rest}\n", self.part("keep"));
         let refit = if self.part("refit").is_empty() { refit } else { self.part("refit").into() };
         format!(
