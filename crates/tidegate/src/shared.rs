@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tidegate_core::{Decision, Timestamp};
+use tokio::time::Instant;
 
 use crate::answer::{Answer, Matched, Standing};
 use crate::few::Few;
@@ -197,10 +198,12 @@ impl SharedGate {
 
     /// Settles; what was `reserved` goes back to limiters that are unlimited by now as well.
     async fn settle_all(&self, all: ToSettle, reserved: bool) -> Result<Answer<'_>, StoreError> {
-        let answer = self.step(&all.met, Asked::settle(&all.actual)).await?;
+        let deadline = self.store.client.deadline();
+        let answer = self.step_by(&all.met, Asked::settle(&all.actual), deadline).await?;
         self.stir(&all.met);
         if reserved && !all.unlimited.is_empty() {
-            self.store.give_back(&all.unlimited).await?;
+            let given_back = self.store.give_back(&all.unlimited, deadline).await;
+            given_back.map_err(|error| if all.met.is_empty() { error } else { error.in_part() })?;
             all.unlimited.iter().for_each(|(_, met)| self.stir(slice::from_ref(met)));
         }
         Ok(answer)
@@ -274,11 +277,22 @@ impl SharedGate {
 
     /// A look, or a settlement: in several slots, each slot for itself.
     async fn step(&self, met: &[KeyMet], asked: Asked<'_>) -> Result<Answer<'_>, StoreError> {
+        self.step_by(met, asked, self.store.client.deadline()).await
+    }
+
+    /// The same by a deadline.
+    async fn step_by(
+        &self,
+        met: &[KeyMet],
+        asked: Asked<'_>,
+        deadline: Instant,
+    ) -> Result<Answer<'_>, StoreError> {
         let parts = self.store.parts(met);
         if !parts.is_empty() {
-            return Ok(self.told(met, self.store.each_slot(met, &parts, asked).await?));
+            let done = self.store.each_slot(met, &parts, asked, deadline).await?;
+            return Ok(self.told(met, done));
         }
-        Ok(self.answer(met, self.store.step(met, asked).await?))
+        Ok(self.answer(met, self.store.step_by(met, asked, deadline).await?))
     }
 
     /// The same for one who may be gone before it is decided, and then is to have taken nothing.

@@ -261,13 +261,14 @@ impl Store {
         met: &[KeyMet],
         parts: &[Part],
         asked: Asked<'_>,
+        deadline: Instant,
     ) -> Result<Done, StoreError> {
         self.may_be_apart(met, parts)?;
-        let deadline = self.client.deadline();
         let mut done = nothing_told(met, Timestamp::EPOCH);
-        for part in parts {
+        for (number, part) in parts.iter().enumerate() {
             let (here, actual) = (part.of(met), of(asked.actual, &part.places));
-            let told = self.step_by(&here, Asked { actual: &actual, ..asked }, deadline).await?;
+            let told = self.step_by(&here, Asked { actual: &actual, ..asked }, deadline).await;
+            let told = told.map_err(|error| if number == 0 { error } else { error.in_part() })?;
             done.note(&part.places, &told);
         }
         Ok(done)

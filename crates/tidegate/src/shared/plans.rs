@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_core::Rule;
+use tokio::time::Instant;
 
 use super::step::Store;
 use super::{KeyMet, SharedGate};
@@ -19,9 +20,9 @@ impl SharedGate {
     /// each call puts the figures of its node in force, and what was used stays used.
     ///
     /// What differs from a gate in process: whoever waits under a plan keeps the one it came with; and figures
-    /// that no store can hold, as those of a log whose string could pass 512 MB, are answered as by a rule
-    /// that is closed while the store is away ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the store
-    /// is away, a rule that is decided in process goes by this node's part of the plan, and where that is
+    /// that no store can hold, as those of a log whose string could pass 512 MB, are answered as by a rule that
+    /// is closed while the store is away ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the
+    /// store is away, a rule that is decided in process goes by this node's part of the plan, and where that is
     /// less than one unit it denies.
     ///
     /// # Errors
@@ -90,18 +91,22 @@ impl Store {
     ///
     /// # Errors
     /// That of the first slot that gave no answer; those before have been given back.
-    pub(super) async fn give_back(&self, all: &[(u64, KeyMet)]) -> Result<(), StoreError> {
+    pub(super) async fn give_back(
+        &self,
+        all: &[(u64, KeyMet)],
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
         let is_cluster = self.client.settings().url.is_cluster();
         let slot = |met: &KeyMet| if is_cluster { slot_of(&met.print) } else { 0 };
         let mut all: Vec<_> =
             all.iter().map(|(units, met)| (slot(met), (&*met.print, *units))).collect();
         all.sort_by_key(|(slot, _)| *slot);
-        let deadline = self.client.deadline();
-        for here in all.chunk_by(|one, other| one.0 == other.0) {
+        for (number, here) in all.chunk_by(|one, other| one.0 == other.0).enumerate() {
             let here: Vec<_> = here.iter().map(|(_, one)| *one).collect();
             let call = Call::giving_back(&here, None);
-            let reply = self.client.run(&call.script, &call.keys, &call.args, deadline).await?;
-            call.given_back(&reply)?;
+            let reply = self.client.run(&call.script, &call.keys, &call.args, deadline).await;
+            let given_back = reply.and_then(|reply| Ok(call.given_back(&reply)?));
+            given_back.map_err(|error| if number == 0 { error } else { error.in_part() })?;
         }
         Ok(())
     }

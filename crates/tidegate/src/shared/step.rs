@@ -13,7 +13,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::limiter::UNLIMITED;
 use crate::once;
 use crate::rules::Policy;
-use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Step};
+use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Seen, Step};
 use crate::store::redis::{Client, StoreError, answer_key};
 
 /// The store, and the policy whose limiters live in it.
@@ -226,27 +226,27 @@ fn by_key(limiters: Vec<Limiter<'_>>) -> (Vec<usize>, Vec<Limiter<'_>>) {
 
 /// What came of a step, with each limiter's part in the place where that stood.
 fn put_back(places: &[usize], done: Decided) -> Decided {
-    let parts = done.decisions.into_iter().zip(done.told);
+    let parts = done.decisions.into_iter().zip(done.seen);
     let mut all: Vec<_> = places.iter().zip(parts).collect();
     all.sort_by_key(|(place, _)| **place);
-    let (decisions, told) = all.into_iter().map(|(_, part)| part).unzip();
-    Decided { decisions, told, ..done }
+    let (decisions, seen) = all.into_iter().map(|(_, part)| part).unzip();
+    Decided { decisions, seen, ..done }
 }
 
 /// The same with a part for each limiter whose rule was changed to be unlimited: the store is not asked
 /// about it.
 fn with_unlimited(met: &[KeyMet], mut done: Decided) -> Decided {
-    let nothing = || Told {
+    let told = Told {
         now: done.now,
         at: done.at,
         verdict: Verdict::Allow,
         taken: false,
         words: Vec::new(),
     };
-    let (nothing, unlimited) = (nothing(), met.iter().enumerate());
-    for (place, _) in unlimited.filter(|(_, met)| met.is_unlimited()) {
+    let nothing = Seen { told, tried: false };
+    for (place, _) in met.iter().enumerate().filter(|(_, met)| met.is_unlimited()) {
         done.decisions.insert(place.min(done.decisions.len()), UNLIMITED);
-        done.told.insert(place.min(done.told.len()), nothing.clone());
+        done.seen.insert(place.min(done.seen.len()), nothing.clone());
     }
     done
 }

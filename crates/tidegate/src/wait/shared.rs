@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use tidegate_core::{Algorithm, Limit, Micros, Rule, Timestamp, Told};
+use tidegate_core::{Algorithm, Limit, Micros, Rule, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
@@ -24,6 +24,7 @@ use crate::few::Few;
 use crate::request::Request;
 use crate::shared::{KeyMet, SharedGate};
 use crate::store::memory::{Ahead, Decided, Done, Foreseen, ahead_of_told};
+use crate::store::redis::script::Seen;
 use crate::store::redis::{StoreError, script};
 
 /// Wakes one who waits; rung while nobody listens, it is heard by who listens next.
@@ -250,7 +251,7 @@ struct ToStore<'g> {
     gate: &'g SharedGate,
     met: Few<KeyMet>,
     stops: Vec<Stop<GateLine>>,
-    told: Vec<Told>,
+    seen: Vec<Seen>,
     /// By place, the wait that was told.
     waits: Vec<Micros>,
     /// By place, where it was looked at for more than its own cost: how often the window of a log must
@@ -261,7 +262,7 @@ struct ToStore<'g> {
 impl<'g> ToStore<'g> {
     fn new(gate: &'g SharedGate, met: Few<KeyMet>, max_wait: Micros) -> Self {
         let stops = stops_of(gate.policy(), &met, max_wait, |met| gate.line_of(met));
-        Self { gate, met, stops, told: Vec::new(), waits: Vec::new(), laps: Vec::new() }
+        Self { gate, met, stops, seen: Vec::new(), waits: Vec::new(), laps: Vec::new() }
     }
 
     /// Goes on under the figures that are in force now: rules may have been changed while it waited.
@@ -302,7 +303,7 @@ impl<'g> ToStore<'g> {
     /// What was seen, at the time of this process.
     fn see(&mut self, seen: script::Decided, now: Timestamp) -> Done {
         let waits = seen.decisions.iter().map(|one| one.retry_after().unwrap_or_default());
-        (self.waits, self.told) = (waits.collect(), seen.told);
+        (self.waits, self.seen) = (waits.collect(), seen.seen);
         let decided = |(decision, met): (_, &KeyMet)| Decided {
             unlimited: met.is_unlimited(),
             ..Decided::of(decision, false, false)
@@ -331,17 +332,15 @@ impl Door for ToStore<'_> {
     }
 
     fn ahead(&self, stop: &Stop<GateLine>) -> Option<Box<dyn Ahead>> {
-        let (rule, told) = (self.rule(stop.place)?, self.told.get(stop.place)?);
+        let (rule, seen) = (self.rule(stop.place)?, self.seen.get(stop.place)?);
         let looked = self.log_limit(stop).and(self.laps.get(stop.place));
         let least = self.waits.get(stop.place).copied().unwrap_or_default();
         let Some(laps) = looked else {
-            let cost = self.met.get(stop.place)?.cost;
-            let by_state = rule.decision(cost, told)?.retry_after().unwrap_or_default();
-            // It waits for others than its own figures, whose state is not told: at least so long.
-            if least != by_state {
+            // What is in force until it is admitted is not told: it waits at least so long.
+            if seen.tried {
                 return Some(Box::new(Known(Foreseen { wait: least, delay: Micros::ZERO })));
             }
-            return ahead_of_told(rule, told);
+            return ahead_of_told(rule, &seen.told);
         };
         let window = rule.spec().window.unwrap_or_default().as_micros();
         let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));

@@ -1,5 +1,5 @@
 //! Plans, and figures that requests bring, over a real server: the same decisions as in memory.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,6 +10,7 @@ use tidegate::{
     Algorithm, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, OwnLimit, Policy,
     Request, Rule, RuleSpec, SharedGate, Spec, StoreError,
 };
+use tokio::task::yield_now;
 
 const DAY: Micros = Micros::from_secs(86_400);
 const USERS: [&str; 2] = ["ada", "bob"];
@@ -200,4 +201,40 @@ async fn who_waits_does_so_under_the_figures_it_came_with() {
     assert!(answer.is_allowed());
     assert_eq!(answer.matched()[0].figures().spec().limit, Limit::Units(1));
     assert_eq!(answer.matched()[0].figures().spec().window, Some(Micros::from_millis(1)));
+}
+
+/// In force is a window of a second, under which all have room soon; under their own, of a day, nobody would
+/// behind the first.
+#[tokio::test]
+async fn nobody_is_refused_for_those_before_it_by_figures_that_are_not_in_force() {
+    let server = Server::start(&[]);
+    let wait = OnExcess::Wait { wait: Micros::from_secs(30), max_waiters: 5 };
+    let six_a = |window| Spec::new(Algorithm::FixedWindow, 6, window);
+    let rule = RuleSpec::new("r", six_a(Micros::from_secs(1))).key(["user"]).on_excess(wait);
+    let (gate, _) = gate_over(&server.url(), vec![rule.limit_from_request()]).await;
+    let own = OwnLimit::new(Rule::new(six_a(DAY)).unwrap());
+    // Where the second ends between, the first goes on at once, and another user begins anew.
+    for user in ["ada", "bob", "eve"] {
+        let entries = [("user", user)];
+        let used = [Descriptor::new(&entries).cost(5)];
+        assert!(gate.check(&Request::new("default", &used)).await.is_allowed());
+        let (five, one) = (used[0].limit(&own), Descriptor::new(&entries).limit(&own));
+        let (five, one) = ([five], [one]);
+        let (five, one) = (Request::new("default", &five), Request::new("default", &one));
+        let mut first = Box::pin(gate.acquire(&five));
+        let went_on = loop {
+            tokio::select! {
+                biased;
+                answer = first.as_mut() => break Some(answer),
+                () = yield_now(), if gate.waiting(&one) > 0 => break None,
+                () = yield_now() => {}
+            }
+        };
+        if went_on.is_none() {
+            let (first, second) = tokio::join!(first, gate.acquire(&one));
+            assert!(first.is_allowed() && second.is_allowed(), "{first:?} and {second:?}");
+            return;
+        }
+    }
+    panic!("the second ended three times between two requests");
 }

@@ -92,6 +92,16 @@ impl StoreError {
         }
     }
 
+    /// The same after a part of what was asked has been done: that nothing was sent is no longer so.
+    pub(crate) fn in_part(self) -> Self {
+        match self {
+            Self::Away | Self::TooManyInFlight => {
+                Self::Unreachable(format!("a part was done, then: {self}"))
+            }
+            error => error,
+        }
+    }
+
     /// What it says of the store, which is a cluster or not: a cluster has nodes that still answer when
     /// one does not.
     pub(super) const fn symptom(&self, of_cluster: bool) -> Symptom {

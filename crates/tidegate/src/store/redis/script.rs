@@ -27,6 +27,7 @@ mod known;
 mod rooms;
 mod text;
 
+pub(crate) use answer::Seen;
 pub use answer::{Answer, Decided, NotAnAnswer, Reply};
 pub use call::{Call, Limiter, Step};
 pub use known::Script;

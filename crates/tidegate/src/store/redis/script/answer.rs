@@ -45,7 +45,15 @@ pub struct Decided {
     /// One decision for each limiter, in the order of the call; none for [`Step::Decide`].
     pub decisions: Vec<Decision>,
     /// What each decision was worked out from.
-    pub(crate) told: Vec<Told>,
+    pub(crate) seen: Vec<Seen>,
+}
+
+/// What was told of one limiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) told: Told,
+    /// It is a state as under figures that came with the request, which are not in force.
+    pub(crate) tried: bool,
 }
 
 impl Decided {
@@ -57,7 +65,7 @@ impl Decided {
             at,
             repeated: false,
             decisions: Vec::new(),
-            told: Vec::new(),
+            seen: Vec::new(),
         }
     }
 }
@@ -106,7 +114,8 @@ struct Heard<'a> {
     now: Timestamp,
     at: Timestamp,
     state: &'a [u8],
-    /// Of one that denies under figures that are not in force.
+    /// Of one that is under figures that came with the request and are not in force; none to wait where it
+    /// would admit.
     waits: Option<Waits>,
 }
 
@@ -163,10 +172,10 @@ impl Call {
             Reply::Nil | Reply::Int(_) => return None,
         };
         let allowed = heard.verdict.is_allowed() || !one.enforced;
-        let (decision, told) = self.decision(one, &heard, self.id.step == Step::Ask)?;
-        let (decisions, told) = (vec![decision], vec![told]);
+        let (decision, seen) = self.decision(one, &heard, self.id.step == Step::Ask)?;
+        let (decisions, seen) = (vec![decision], vec![seen]);
         let Heard { now, at, .. } = heard;
-        Some(Decided { allowed, now, at, repeated: false, decisions, told })
+        Some(Decided { allowed, now, at, repeated: false, decisions, seen })
     }
 
     fn among_others(&self, all: &[Limiter<'_>], reply: &Reply) -> Option<Decided> {
@@ -187,9 +196,9 @@ impl Call {
             let heard = Heard { verdict: verdict_of(*verdict)?, now, at: time(*at)?, state, waits };
             decided.at = decided.at.max(heard.at);
             if self.id.step != Step::Decide {
-                let (decision, told) = self.decision(one, &heard, took)?;
+                let (decision, seen) = self.decision(one, &heard, took)?;
                 decided.decisions.push(decision);
-                decided.told.push(told);
+                decided.seen.push(seen);
             }
         }
         Some(decided)
@@ -200,19 +209,19 @@ impl Call {
         one: &Limiter<'_>,
         heard: &Heard<'_>,
         took: bool,
-    ) -> Option<(Decision, Told)> {
+    ) -> Option<(Decision, Seen)> {
         let &Heard { verdict, now, at, state, waits } = heard;
         let taken = took && verdict.is_allowed() && one.cost > 0;
         let words = words(&one.rule.question(0)?, state)?;
         let told = Told { now, at, verdict, taken, words };
         let decision = one.rule.decision(one.cost, &told)?;
         let decision = match waits {
-            Some((retry_after, reset_after)) => {
+            Some((retry_after, reset_after)) if !verdict.is_allowed() => {
                 Decision { outcome: Outcome::Deny { retry_after }, reset_after, ..decision }
             }
-            None => decision,
+            _ => decision,
         };
-        Some((decision, told))
+        Some((decision, Seen { told, tried: waits.is_some() }))
     }
 
     /// What a reply to [`Call::giving_back`] means.
@@ -230,7 +239,7 @@ impl Call {
     }
 }
 
-/// The state that is told, and, of one that denies under figures that are not in force, two waits.
+/// The state that is told, and, of one under figures that are not in force, two waits.
 fn state_of(told: &Reply) -> Option<(&[u8], Option<Waits>)> {
     match told {
         Reply::Bytes(state) => Some((state, None)),

@@ -185,17 +185,20 @@ for i = 1, count do
   out[3 * i + 1], out[3 * i + 2] = ends[i](goes_on)
 end
 
--- @giving_back
--- Each is written under a rule of which the state itself says enough.
+-- @each_key
 for i = 1, #KEYS do
   local key = KEYS[i]
--- @giving_back_to
+
+-- @known
+  local version, version2 = v and string.byte(v, 1) or 0, tonumber(ARGV[1])
+  if v and version ~= version2 then return version > 0 and version < 32 and version or nil end
+  if v and (#v < 22 or not back[string.byte(v, 2)]) then return nil end
+end
+
+-- @giving_back
+  -- Each is written under a rule of which the state itself says enough.
   if v then
-    local version, version2 = string.byte(v, 1) or 0, tonumber(ARGV[1])
-    if version ~= version2 then return version > 0 and version < 32 and version or nil end
-    if #v < 22 then return nil end
     local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
-    if not back[kind] then return nil end
     back[kind](key, v, tonumber(ARGV[i + 1]), N, W, a, b)
   end
 end

@@ -13,6 +13,7 @@ const PRELUDE: &str = include_str!("prelude.lua");
 const TRY: (&str, &str) = (
     "local stored = v\n",
     "local begins, wait, reset = false\n\
+     if flag > 51 and amended and verdict == 0 then wait, reset = 0, 0 end\n\
      if flag > 51 and amended and verdict == 1 then\n\
      wait, reset = wait_of(key, stored, arg, full)\nbegins = not wait\nend\n",
 );
@@ -142,7 +143,7 @@ impl Maker {
                  if amended and not v and not stays then call('DEL', key) end\n"
             }
         };
-        (stays, "not stays and ", "if wait then told = {told, wait, reset} end\n")
+        (stays, "not stays and ", "if wait and stays then told = {told, wait, reset} end\n")
     }
 
     fn helpers(&self, text: &str) -> String {
@@ -232,12 +233,12 @@ impl Maker {
         format!("local admitted = {{\n{admitted}}}\nlocal empty = {{\n{empty}}}\n{trying}")
     }
 
-    /// Units go back to each limiter under the rule that it was written under.
+    /// Units go back to each limiter under the rule that it was written under, once all are known.
     fn giving_back(&self) -> String {
         let back = self.rooms.iter().map(|room| room.give_back_to_old(&self.keep(*room)));
         let back: String = back.collect();
-        let each = paragraph(PRELUDE, "giving_back");
-        let (fetch, to) = (paragraph(PRELUDE, "fetch_any"), paragraph(PRELUDE, "giving_back_to"));
-        self.whole(&format!("local back = {{\n{back}}}\n{each}{fetch}{to}"))
+        let each = paragraph(PRELUDE, "each_key").to_owned() + paragraph(PRELUDE, "fetch_any");
+        let (known, to) = (paragraph(PRELUDE, "known"), paragraph(PRELUDE, "giving_back"));
+        self.whole(&format!("local back = {{\n{back}}}\n{each}{known}{each}{to}"))
     }
 }
