@@ -33,7 +33,7 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
                 OfGate(Gate::new(policy).with_observer(counted))
             }),
             Candidate::new("tidegate/Gate, no-op observer", rule, |rule| {
-                let nothing = |_: &Request<'_>, answer: &Answer<'_>| drop(black_box(answer.at()));
+                let nothing = |_: &Request<'_>, answer: &Answer<'_>| _ = black_box(answer.at());
                 OfGate(Gate::new(policy(rule)).with_observer(Arc::new(nothing)))
             }),
         ],

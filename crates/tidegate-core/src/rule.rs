@@ -173,7 +173,8 @@ impl Spec {
         Self::bare(algorithm, Limit::Units(limit), Some(window))
     }
 
-    /// A rule that admits everything and counts nothing.
+    /// A rule that admits everything and counts nothing. Its algorithm is what it will go by once it is given
+    /// a limit; as a plan, any will do.
     #[must_use]
     pub const fn unlimited(algorithm: Algorithm) -> Self {
         Self::bare(algorithm, Limit::Unlimited, None)

@@ -1,6 +1,8 @@
 //! Time as the limiters know it: integer microseconds, saturating, never negative.
 
 use core::fmt;
+use core::num::TryFromIntError;
+use core::time::Duration;
 
 /// A point in time: microseconds since the Unix epoch, UTC.
 ///
@@ -62,6 +64,30 @@ impl Timestamp {
 /// Shown in the largest unit that tells it exactly: `Micros::from_micros(1_500_000)` is `1500ms`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(u64);
+
+impl From<Micros> for Duration {
+    fn from(length: Micros) -> Self {
+        Self::from_micros(length.0)
+    }
+}
+
+/// Rounded down to whole microseconds; more than [`Micros::MAX`], 584,542 years, is refused.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_core::Micros;
+///
+/// assert_eq!(Micros::try_from(Duration::from_millis(3)), Ok(Micros::from_millis(3)));
+/// assert!(Micros::try_from(Duration::MAX).is_err());
+/// assert_eq!(Duration::from(Micros::from_secs(2)), Duration::from_secs(2));
+/// ```
+impl TryFrom<Duration> for Micros {
+    type Error = TryFromIntError;
+
+    fn try_from(length: Duration) -> Result<Self, Self::Error> {
+        u64::try_from(length.as_micros()).map(Self)
+    }
+}
 
 impl Micros {
     /// No time at all.

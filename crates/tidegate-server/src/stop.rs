@@ -31,6 +31,10 @@ impl Stop {
         let (phase, seen) = watch::channel(Phase::Running);
         tokio::spawn(async move {
             signals.next().await;
+            tracing::info!(
+                ?patience,
+                "stopping once what is under way is answered; at once if asked again"
+            );
             let _ = phase.send(Phase::Draining);
             tokio::select! {
                 () = signals.next() => {}

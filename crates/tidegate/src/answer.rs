@@ -216,6 +216,13 @@ impl<'g> Answer<'g> {
         }
     }
 
+    /// Unit-cost requests that would be admitted now by the rule that is [reported](Answer::reported); `None`
+    /// where no rule limits the request.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        self.reported().map(|matched| matched.decision.remaining)
+    }
+
     /// Least wait after which the same cost would fit: zero when allowed, `None` when it never does.
     #[must_use]
     pub fn retry_after(&self) -> Option<Micros> {

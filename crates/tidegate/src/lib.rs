@@ -24,6 +24,22 @@
 //! assert!(refused.retry_after().is_some_and(|wait| wait <= Micros::from_secs(1)));
 //! # Ok::<(), tidegate::PolicyErrors>(())
 //! ```
+//!
+//! | to … | there is |
+//! |---|---|
+//! | decide by rules, several at once | [`Gate`], of a [`Policy`] of [`RuleSpec`]s |
+//! | limit one thing, or each key alike | [`Limiter`], [`KeyedLimiter`] |
+//! | give each key its own limit | [`PlannedLimiter`], [`Gate::with_plans`], [`Descriptor::limit`] |
+//! | let the excess wait its turn | `acquire` and `acquire_blocking` of each of these |
+//! | hand work out at an even pace | [`Shaper`], [`ShapingQueue`] |
+//! | limit what is in flight | [`Concurrency`], [`KeyedConcurrency`] |
+//! | know what passed, failed, and how fast | [`Statistics`], [`Resources`]; of each rule, [`RuleStatistics`] |
+//! | be told of every decision | [`Observer`] |
+//! | decide in tests, or in the past | [`ManualClock`]; any [`Timestamp`] is a clock |
+//!
+//! Limits are written as a [`Spec`] and checked as a [`Rule`], which plans are made of; a [`RuleSpec`] says whom
+//! they hold for, and is a [`PolicyRule`] once its policy is checked. Features add a layer (`tower`), a shared
+//! store (`redis`), rules from TOML (`config`) and more; the README lists them.
 
 /// The examples of the README, which must compile and hold; one is about the layer.
 #[cfg(all(doctest, feature = "axum"))]

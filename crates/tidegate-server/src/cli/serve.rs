@@ -207,7 +207,8 @@ fn announce(
     let told = |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| at.to_string());
     let (http, grpc) = (told(banner.public), told(banner.grpc));
     let (resp, admin) = (told(banner.resp), told(banner.admin));
-    tracing::info!(http, grpc, resp, admin, rules = policy.rules().len(), "started");
+    let (threads, rules) = (args.bounds.threads(), policy.rules().len());
+    tracing::info!(http, grpc, resp, admin, threads, rules, "started");
     open.warn(doors);
     Ok(())
 }

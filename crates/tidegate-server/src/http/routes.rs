@@ -151,9 +151,8 @@ fn get(request: &Request) -> Result<(), Problem> {
 
 fn other(request: &Request, allowed: &'static str) -> Problem {
     let (path, method) = (request.uri().path(), request.method());
-    let detail = format!(
-        "{path} does not take {method}: expected a method that the Allow header field names"
-    );
+    let expected = allowed.replace(',', " or ");
+    let detail = format!("{path} does not take {method}: expected {expected}");
     let allowed = HeaderValue::from_static(allowed);
     Problem::new(Kind::MethodNotAllowed, detail).with(ALLOW, allowed)
 }

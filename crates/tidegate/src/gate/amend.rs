@@ -14,8 +14,8 @@ impl<C: Clock> Gate<C> {
     /// to all of them or to none.
     ///
     /// It means what [`Limiter::amend`](crate::Limiter::amend) means, for the limiter of every key: what
-    /// was used stays used, so no change is a credit or a reset, and from an unlimited rule on limiters
-    /// begin as new. All other words of the rule stay: what it matches, its mode, its caps on keys, for how
+    /// was used stays used, so no change is a credit or a reset. Only from an unlimited rule on limiters begin
+    /// as new; under an unlimited plan ([`Gate::with_plans`]) they stay as they were. All other words of the rule stay: what it matches, its mode, its caps on keys, for how
     /// long it remembers answers. Its overrides stay as well, and go on changing what they changed:
     /// `spec` takes the place of the figures that the rule was written with, as though it had been so in
     /// the policy. [`Gate::amend_override`] changes one of them.

@@ -217,7 +217,23 @@ impl<C: Timer> Gate<C> {
 }
 
 impl<C: Park> Gate<C> {
-    /// What [`Gate::acquire`] does, by blocking the thread.
+    /// What [`Gate::acquire`] does, by blocking the thread: who may wait, and how long, is said by the rules
+    /// (`on_excess`), and may be cut short by the request.
+    ///
+    /// ```
+    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, OnExcess, Policy, Request, RuleSpec, Spec};
+    ///
+    /// let spec = Spec::new(Algorithm::TokenBucket, 1, Micros::from_millis(40));
+    /// let patient = OnExcess::Wait { wait: Micros::from_secs(10), max_waiters: 100 };
+    /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec).on_excess(patient)])?);
+    /// let descriptors = [Descriptor::new(&[])];
+    /// let request = Request::new("default", &descriptors);
+    /// assert!(gate.acquire_blocking(&request).is_allowed());
+    /// assert!(gate.acquire_blocking(&request).is_allowed()); // 40 ms later
+    /// let hasty = Request::new("default", &descriptors).max_wait(Micros::from_micros(1));
+    /// assert!(!gate.acquire_blocking(&hasty).is_allowed()); // at once
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
     pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
         let (door, told) = self.arrive(request);
         let met = AsDecided::of(&door.met, door.renewed.as_ref());
