@@ -13,12 +13,13 @@ impl<C: Clock> Gate<C> {
     /// decision mixes both, none is lost between them, and a request that several rules decide is charged
     /// to all of them or to none.
     ///
-    /// It means what [`Limiter::amend`](crate::Limiter::amend) means, for the limiter of every key: what
-    /// was used stays used, so no change is a credit or a reset. Only from an unlimited rule on limiters begin
-    /// as new; under an unlimited plan ([`Gate::with_plans`]) they stay as they were. All other words of the rule stay: what it matches, its mode, its caps on keys, for how
-    /// long it remembers answers. Its overrides stay as well, and go on changing what they changed:
-    /// `spec` takes the place of the figures that the rule was written with, as though it had been so in
-    /// the policy. [`Gate::amend_override`] changes one of them.
+    /// It means what [`Limiter::amend`](crate::Limiter::amend) means, for the limiter of every key:
+    /// what was used stays used, so no change is a credit or a reset. Only from an unlimited rule on
+    /// limiters begin as new; under an unlimited plan ([`Gate::with_plans`]) they stay as they were.
+    /// All other words of the rule stay: what it matches, its mode, its caps on keys, for how long it
+    /// remembers answers. Its overrides stay as well, and go on changing what they changed: `spec`
+    /// takes the place of the figures that the rule was written with, as though it had been so in the
+    /// policy. [`Gate::amend_override`] changes one of them.
     ///
     /// Each answer tells the figures that decided ([`Matched::figures`](crate::Matched::figures)).
     /// [`Gate::policy`] stays as it was loaded. A request that was answered under an id is answered the

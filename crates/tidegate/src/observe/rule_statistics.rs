@@ -12,9 +12,9 @@ use super::Observer;
 /// last second and the last minute.
 ///
 /// A rule passes the cost of a request that goes on, and blocks the cost of one that it refuses itself.
-/// A rule that would have admitted what another one refused counts nothing: nothing was taken from it. A
-/// rule in shadow mode counts what it would have done; one that is unlimited, by itself or by the plan of the key,
-/// is not met and counts nothing. A rule that a request meets under several keys
+/// A rule that would have admitted what another one refused counts nothing: nothing was taken from it.
+/// A rule in shadow mode counts what it would have done; one that is unlimited, by itself or by the
+/// plan of the key, is not met and counts nothing. A rule that a request meets under several keys
 /// counts for each of them.
 ///
 /// There are as many statistics as the policy has rules, of about seven kilobytes each, whoever asks and
