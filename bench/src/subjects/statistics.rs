@@ -26,6 +26,9 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
             Candidate::new("tidegate/admits, pass", rule, |rule| {
                 AdmitsAndPass(limiter(rule), Statistics::new())
             }),
+            Candidate::new("tidegate/admits_counted", rule, |rule| {
+                AdmitsCounted(limiter(rule), Statistics::new())
+            }),
             Candidate::new("tidegate/Gate", rule, |rule| OfGate(Gate::new(policy(rule)))),
             Candidate::new("tidegate/Gate, RuleStatistics", rule, |rule| {
                 let policy = policy(rule);
@@ -110,5 +113,13 @@ impl Subject for AdmitsAndPass {
             false => self.1.block(1),
         }
         admitted
+    }
+}
+
+struct AdmitsCounted(Limiter, Statistics);
+
+impl Subject for AdmitsCounted {
+    fn decide(&self, _: &Ask) -> bool {
+        self.0.admits_counted(1, &self.1)
     }
 }

@@ -1,6 +1,7 @@
 //! The one place that reads the time, and that waits for it to pass.
 
 mod manual;
+mod noting;
 mod sleep;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -13,6 +14,7 @@ use tidegate_core::Timestamp;
 #[cfg(feature = "tokio")]
 pub use self::tokio::TokioClock;
 pub use manual::ManualClock;
+pub(crate) use noting::Noting;
 pub use sleep::Sleep;
 
 /// Where a gate or a limiter takes the time from.

@@ -2,6 +2,7 @@
 
 mod amend;
 mod ban;
+mod counted;
 mod keyed;
 mod planned;
 mod reservation;
@@ -74,14 +75,7 @@ impl<C: Clock> Limiter<C> {
     /// Takes `cost` units if they fit now; works out no figures.
     #[inline]
     pub fn admits(&self, cost: u64) -> bool {
-        let Some(cell) = &self.cell else { return self.admits_unlimited(cost) };
-        match self.lines.are_idle() {
-            true => {
-                let (early, clock) = self.reading().apart();
-                cell.admits(cost, early, clock)
-            }
-            false => self.admits_behind(cost),
-        }
+        self.admits_by(&self.clock, cost)
     }
 
     /// Takes `cost` units if they fit now, and tells the figures. An unlimited limiter tells the
@@ -109,11 +103,28 @@ impl<C: Clock> Limiter<C> {
         self.lines.stir(&());
     }
 
+    /// [`Limiter::admits`], by its own clock as `clock` reads it.
+    #[inline]
+    fn admits_by<T: Clock>(&self, clock: &T, cost: u64) -> bool {
+        let Some(cell) = &self.cell else { return self.admits_unlimited(clock, cost) };
+        match self.lines.are_idle() {
+            true => {
+                let (early, clock) = self.reading(clock).apart();
+                cell.admits(cost, early, clock)
+            }
+            false => self.admits_behind(cost),
+        }
+    }
+
     fn step(&self, cost: u64, step: Step) -> Decision {
+        self.step_by(&self.clock, cost, step)
+    }
+
+    fn step_by<T: Clock>(&self, clock: &T, cost: u64, step: Step) -> Decision {
         if !self.lines.are_idle() && !step.gives_back() {
             return self.step_behind(cost, step);
         }
-        let one = self.step_now(cost, step);
+        let one = self.step_now_by(clock, cost, step);
         if step.gives_back() {
             self.lines.stir(&());
         }
@@ -122,17 +133,22 @@ impl<C: Clock> Limiter<C> {
 
     /// One step, whoever waits; `None` when unlimited.
     pub(crate) fn step_now(&self, cost: u64, step: Step) -> Option<One> {
+        self.step_now_by(&self.clock, cost, step)
+    }
+
+    fn step_now_by<T: Clock>(&self, clock: &T, cost: u64, step: Step) -> Option<One> {
+        let reading = || self.reading(clock);
         match &self.cell {
-            Some(cell) => Some(cell.step(cost, step, self.reading())),
-            None => self.later.has_begun().then(|| self.later.step(cost, step, self.reading())),
+            Some(cell) => Some(cell.step(cost, step, reading())),
+            None => self.later.has_begun().then(|| self.later.step(cost, step, reading())),
         }
     }
 
     /// [`Limiter::admits`] of one that was built unlimited.
-    fn admits_unlimited(&self, cost: u64) -> bool {
+    fn admits_unlimited<T: Clock>(&self, clock: &T, cost: u64) -> bool {
         !self.later.has_begun()
             || match self.lines.are_idle() {
-                true => self.later.admits(cost, self.reading()),
+                true => self.later.admits(cost, self.reading(clock)),
                 false => self.admits_behind(cost),
             }
     }
@@ -140,14 +156,14 @@ impl<C: Clock> Limiter<C> {
     /// A look ahead; `None` when unlimited.
     pub(crate) fn look_ahead(&self) -> Option<Box<dyn Ahead>> {
         match &self.cell {
-            Some(cell) => Some(cell.ahead(self.reading())),
-            None => self.later.has_begun().then(|| self.later.ahead(self.reading())),
+            Some(cell) => Some(cell.ahead(self.reading(&self.clock))),
+            None => self.later.has_begun().then(|| self.later.ahead(self.reading(&self.clock))),
         }
     }
 
     #[inline]
-    fn reading(&self) -> Reading<'_> {
-        Reading::if_wanted(self.early, &self.clock)
+    fn reading<'a, T: Clock>(&self, clock: &'a T) -> Reading<'a> {
+        Reading::if_wanted(self.early, clock)
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) use amended::{Amended, override_figures, own_figures, refused};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use policy::Policy;
 pub use rule::PolicyRule;
+pub(crate) use rule::Token;
 #[cfg(feature = "config")]
 pub(crate) use spec::{
     DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,

@@ -123,13 +123,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Takes `cost` units of the key's limiter if they fit now; works out no figures.
     #[inline]
     pub fn admits(&self, key: impl AsRef<[u8]>, cost: u64) -> bool {
-        let Some(table) = &self.table else { return self.admits_unlimited(key.as_ref(), cost) };
-        let (early, clock) = self.reading().apart();
-        let print = self.seed.of_bytes(key.as_ref());
-        match self.lines.are_idle() {
-            true => table.admits(print, cost, early, clock),
-            false => self.admits_behind(print, cost),
-        }
+        self.admits_by(&self.clock, key.as_ref(), cost)
     }
 
     /// Takes `cost` units of the key's limiter if they fit now, and tells the figures.
@@ -153,11 +147,12 @@ impl<C: Clock> KeyedLimiter<C> {
     /// memory of the next few is on its way while one is decided.
     pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
         let Some(table) = &self.table else {
-            return keys.iter().map(|key| self.admits_unlimited(key.as_ref(), 1)).collect();
+            let admits = |key: &K| self.admits_unlimited(&self.clock, key.as_ref(), 1);
+            return keys.iter().map(admits).collect();
         };
         let mut verdicts = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
-            let (early, clock) = self.reading().apart();
+            let (early, clock) = self.reading(&self.clock).apart();
             let prints: Vec<_> = batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
             let touched = prints.iter().fold(0, |all, print| all ^ table.touch(*print));
             std::hint::black_box(touched);
@@ -176,12 +171,34 @@ impl<C: Clock> KeyedLimiter<C> {
         self.table.as_ref().map_or_else(|| self.later.keys(), |table| table.keys())
     }
 
+    /// [`KeyedLimiter::admits`], by its own clock as `clock` reads it.
+    #[inline]
+    pub(super) fn admits_by<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> bool {
+        let Some(table) = &self.table else { return self.admits_unlimited(clock, key, cost) };
+        let (early, clock) = self.reading(clock).apart();
+        let print = self.seed.of_bytes(key);
+        match self.lines.are_idle() {
+            true => table.admits(print, cost, early, clock),
+            false => self.admits_behind(print, cost),
+        }
+    }
+
     pub(super) fn step(&self, key: &[u8], cost: u64, step: Step) -> Decision {
+        self.step_by(&self.clock, key, cost, step)
+    }
+
+    pub(super) fn step_by<T: Clock>(
+        &self,
+        clock: &T,
+        key: &[u8],
+        cost: u64,
+        step: Step,
+    ) -> Decision {
         let print = self.seed.of_bytes(key);
         if !self.lines.are_idle() && !step.gives_back() {
             return self.step_behind(print, cost, step);
         }
-        let one = self.step_now(print, cost, step);
+        let one = self.step_now_by(clock, print, cost, step);
         if step.gives_back() {
             self.lines.stir(&print);
         }
@@ -190,7 +207,17 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// One step, whoever waits; `None` when unlimited.
     pub(crate) fn step_now(&self, print: Fingerprint, cost: u64, step: Step) -> Option<One> {
-        let reading = || self.reading();
+        self.step_now_by(&self.clock, print, cost, step)
+    }
+
+    fn step_now_by<T: Clock>(
+        &self,
+        clock: &T,
+        print: Fingerprint,
+        cost: u64,
+        step: Step,
+    ) -> Option<One> {
+        let reading = || self.reading(clock);
         match &self.table {
             Some(table) => Some(table.one(print, cost, step, reading())),
             None => self.later.has_begun().then(|| self.later.one(print, cost, step, reading())),
@@ -198,9 +225,9 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     /// [`KeyedLimiter::admits`] of limiters that were built unlimited.
-    fn admits_unlimited(&self, key: &[u8], cost: u64) -> bool {
+    fn admits_unlimited<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> bool {
         let limited = || {
-            let (print, reading) = (self.seed.of_bytes(key), self.reading());
+            let (print, reading) = (self.seed.of_bytes(key), self.reading(clock));
             match self.lines.are_idle() {
                 true => self.later.admits(print, cost, reading),
                 false => self.admits_behind(print, cost),
@@ -211,7 +238,7 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// A look ahead; `None` when unlimited.
     pub(crate) fn look_ahead(&self, print: Fingerprint) -> Option<Box<dyn Ahead>> {
-        let reading = || self.reading();
+        let reading = || self.reading(&self.clock);
         match &self.table {
             Some(table) => Some(table.ahead(print, reading())),
             None => self.later.has_begun().then(|| self.later.ahead(print, reading())),
@@ -219,7 +246,7 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     #[inline]
-    fn reading(&self) -> Reading<'_> {
-        Reading::if_wanted(self.early, &self.clock)
+    fn reading<'a, T: Clock>(&self, clock: &'a T) -> Reading<'a> {
+        Reading::if_wanted(self.early, clock)
     }
 }

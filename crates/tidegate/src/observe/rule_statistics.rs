@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Matched};
 use crate::clock::{Clock, SystemClock};
 use crate::request::Request;
-use crate::rules::{Policy, PolicyRule};
+use crate::rules::{Policy, PolicyRule, Token};
 use crate::stats::Statistics;
 
 use super::Observer;
@@ -56,6 +56,7 @@ pub struct RuleStatistics<C = SystemClock> {
 struct OfRule<C> {
     domain: Box<str>,
     name: Box<str>,
+    token: Token,
     statistics: Statistics<C>,
 }
 
@@ -81,6 +82,7 @@ impl<C: Clock + Clone> RuleStatistics<C> {
         let of_rule = |rule: &PolicyRule| OfRule {
             domain: rule.domain().into(),
             name: rule.name().into(),
+            token: rule.token().clone(),
             statistics: Statistics::with_clock(clock.clone()),
         };
         let rules: Vec<_> = policy.rules().iter().map(of_rule).collect();
@@ -99,13 +101,12 @@ impl<C> RuleStatistics<C> {
         Some(&self.rules.get(*self.sorted.get(place.ok()?)?)?.statistics)
     }
 
-    /// The statistics of a rule that its policy numbers so, which need not be the policy of these.
+    /// The statistics of a rule of the policy of these, or of one that has the same name in another.
     #[inline]
     fn of_matched(&self, matched: &Matched<'_>) -> Option<&Statistics<C>> {
-        let (domain, name) = (matched.rule().domain(), matched.rule().name());
         match self.rules.get(matched.number) {
-            Some(rule) if rule.identity() == (domain, name) => Some(&rule.statistics),
-            _ => self.of(domain, name),
+            Some(rule) if rule.token.is(matched.rule().token()) => Some(&rule.statistics),
+            _ => self.of(matched.rule().domain(), matched.rule().name()),
         }
     }
 

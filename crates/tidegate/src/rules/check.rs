@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tidegate_core::{MAX_WINDOW, Rule, RuleErrors};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
-use super::rule::{Override, Pattern, PolicyRule};
+use super::rule::{Override, Pattern, PolicyRule, Token};
 use super::spec::{
     DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, OverrideSpec, RuleSpec,
 };
@@ -57,7 +57,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     let when = patterns(&spec, mistakes);
     let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
     let overrides = checked_overrides(&spec, mistakes);
-    Some(PolicyRule { when, base: base?, overrides, spec })
+    Some(PolicyRule { when, base: base?, overrides, spec, token: Token::default() })
 }
 
 fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {

@@ -73,7 +73,7 @@ impl Policy {
         domain: &str,
         name: &str,
     ) -> Result<(usize, &PolicyRule), NoSuchRule> {
-        let none = || NoSuchRule { domain: domain.to_owned(), rule: name.to_owned() };
+        let none = || NoSuchRule::new(domain, name, &self.rules);
         self.in_domain(domain).find(|(_, rule)| rule.name() == name).ok_or_else(none)
     }
 

@@ -1,5 +1,7 @@
 //! A checked rule: which descriptors it matches, and which figures hold for a key.
 
+use std::sync::Arc;
+
 use tidegate_core::Rule;
 
 use super::spec::{Mode, RuleSpec};
@@ -55,6 +57,19 @@ pub struct PolicyRule {
     pub(super) when: Vec<(String, Pattern)>,
     pub(super) base: Rule,
     pub(super) overrides: Vec<Override>,
+    pub(super) token: Token,
+}
+
+/// What a rule and its copies have in common, and no other rule has: so that it is known again without
+/// its texts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Token(Arc<()>);
+
+impl Token {
+    #[inline]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl PolicyRule {
@@ -62,7 +77,14 @@ impl PolicyRule {
     #[cfg(feature = "tower")]
     pub(crate) fn of_figures(name: &str, figures: &Rule) -> Self {
         let spec = RuleSpec::new(name, *figures.spec());
-        Self { spec, when: Vec::new(), base: figures.clone(), overrides: Vec::new() }
+        let (base, token) = (figures.clone(), Token::default());
+        Self { spec, when: Vec::new(), base, overrides: Vec::new(), token }
+    }
+
+    /// What it is known by, without its texts.
+    #[inline]
+    pub(crate) const fn token(&self) -> &Token {
+        &self.token
     }
 
     /// Its name, unique in its domain.

@@ -302,11 +302,23 @@ fn all_rules_together_keep_no_more_than_the_common_cap() {
 
 #[test]
 fn a_rule_that_there_is_not_has_no_plans() {
-    let policy = || Policy::new(vec![RuleSpec::new("all", log(1))]).unwrap();
-    for (domain, rule) in [("default", "other"), ("other", "all")] {
-        let told = Gate::new(policy()).with_plans(domain, rule, |_| None).unwrap_err().to_string();
-        assert!(told.contains(&format!("no rule \"{rule}\" in domain \"{domain}\"")), "{told}");
-    }
+    let rules =
+        || vec![RuleSpec::new("all", log(1)), RuleSpec::new("per-ip", log(1)).in_domain("web")];
+    let told = |domain, rule| {
+        let gate = Gate::new(Policy::new(rules()).unwrap());
+        gate.with_plans(domain, rule, |_| None).unwrap_err().to_string()
+    };
+    let such_as = "expected the domain and the name of a rule of the policy, such as";
+    assert_eq!(
+        told("web", "all"),
+        format!("no rule \"all\" in domain \"web\": {such_as} (\"web\", \"per-ip\")")
+    );
+    assert_eq!(
+        told("other", "all"),
+        format!(
+            "no rule \"all\" in domain \"other\": {such_as} (\"default\", \"all\"), (\"web\", \"per-ip\")"
+        )
+    );
 }
 
 #[cfg(feature = "headers")]

@@ -1,0 +1,120 @@
+//! What limiters count of what they decide: the same decisions as without, at the time they were taken.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use testkit::traffic::Rng;
+use tidegate::{Algorithm, Clock, KeyedLimiter, Limiter, Micros, Spec, Statistics, Timestamp};
+
+/// A clock that moves on by a microsecond with each reading; its copies are the same clock.
+#[derive(Clone, Debug)]
+struct Ticking {
+    us: Arc<AtomicU64>,
+    never_steps_back: bool,
+}
+
+impl Ticking {
+    fn new(never_steps_back: bool) -> Self {
+        Self { us: Arc::new(AtomicU64::new(1_699_999_200_000_000)), never_steps_back }
+    }
+
+    fn moved_by(&self, us: u64) {
+        self.us.fetch_add(us, Relaxed);
+    }
+
+    /// How often it is read meanwhile.
+    fn readings<T>(&self, work: impl FnOnce() -> T) -> (u64, T) {
+        let before = self.us.load(Relaxed);
+        let done = work();
+        (self.us.load(Relaxed) - before, done)
+    }
+}
+
+impl Clock for Ticking {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.us.fetch_add(1, Relaxed))
+    }
+
+    fn never_steps_back(&self) -> bool {
+        self.never_steps_back
+    }
+}
+
+/// Every algorithm, with states that are packed and with states that are kept whole, and one unlimited.
+fn limiters() -> impl Iterator<Item = (Spec, bool)> {
+    let specs = Algorithm::ALL.iter().flat_map(|algorithm| {
+        [Spec::new(*algorithm, 7, Micros::from_millis(900)), Spec::unlimited(*algorithm)]
+    });
+    specs.flat_map(|spec| [(spec, true), (spec, false)])
+}
+
+/// Two of the same, one counted by the limiter and one by hand, of random requests.
+#[test]
+fn a_limiter_counts_what_it_decided_when_it_decided() {
+    for (spec, packed) in limiters() {
+        let clock = Ticking::new(packed);
+        let by_hand = Ticking::new(packed);
+        let one = Limiter::with_clock(spec, clock.clone()).unwrap();
+        let other = Limiter::with_clock(spec, by_hand.clone()).unwrap();
+        let keyed = KeyedLimiter::with_clock(spec, clock.clone()).unwrap();
+        let other_keyed = KeyedLimiter::with_clock(spec, by_hand.clone()).unwrap();
+        let counted = Statistics::with_clock(Timestamp::EPOCH);
+        let expected = Statistics::with_clock(Timestamp::EPOCH);
+        let mut random = Rng::new(20_261_122);
+        for _ in 0..2_000 {
+            let (cost, key) = (random.below(4), [b'a' + u8::try_from(random.below(3)).unwrap()]);
+            // The time that nothing is read at is that of the next reading.
+            let now = Timestamp::from_micros(by_hand.us.load(Relaxed));
+            let verb = random.below(4);
+            let (by_limiter, plain) = match verb {
+                0 => (one.admits_counted(cost, &counted), other.admits(cost)),
+                1 => (keyed.admits_counted(key, cost, &counted), other_keyed.admits(key, cost)),
+                2 => {
+                    let told = one.check_counted(cost, &counted);
+                    let plain = other.check(cost);
+                    assert_eq!(told, plain, "{spec:?}");
+                    (told.is_allowed(), plain.is_allowed())
+                }
+                _ => {
+                    let told = keyed.check_counted(key, cost, &counted);
+                    let plain = other_keyed.check(key, cost);
+                    assert_eq!(told, plain, "{spec:?}");
+                    (told.is_allowed(), plain.is_allowed())
+                }
+            };
+            assert_eq!(by_limiter, plain, "{spec:?}");
+            match plain {
+                true => expected.pass_at(cost, now),
+                false => expected.block_at(cost, now),
+            }
+            // Both clocks are at one time again, whichever was read more often.
+            let latest =
+                clock.us.load(Relaxed).max(by_hand.us.load(Relaxed)) + random.below(300_000);
+            clock.us.store(latest, Relaxed);
+            by_hand.us.store(latest, Relaxed);
+            let now = Timestamp::from_micros(latest);
+            assert_eq!(counted.second_at(now), expected.second_at(now), "{spec:?}");
+            assert_eq!(counted.minute_at(now), expected.minute_at(now), "{spec:?}");
+        }
+    }
+}
+
+#[test]
+fn counting_reads_no_clock_that_the_decision_has_read() {
+    for (spec, packed) in limiters() {
+        let clock = Ticking::new(packed);
+        let limiter = Limiter::with_clock(spec, clock.clone()).unwrap();
+        let keyed = KeyedLimiter::with_clock(spec, clock.clone()).unwrap();
+        let statistics = Statistics::with_clock(Timestamp::EPOCH);
+        for _ in 0..20 {
+            let (alone, _) = clock.readings(|| limiter.admits_counted(1, &statistics));
+            let (with_figures, _) = clock.readings(|| limiter.check_counted(1, &statistics));
+            let (by_key, _) = clock.readings(|| keyed.admits_counted("key", 1, &statistics));
+            assert_eq!((alone, with_figures, by_key), (1, 1, 1), "{spec:?}");
+            clock.moved_by(50_000);
+        }
+        let counted = statistics.minute_at(clock.now());
+        assert_eq!(counted.pass + counted.block, 60);
+    }
+}
