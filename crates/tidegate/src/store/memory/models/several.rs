@@ -43,7 +43,8 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
         cost: 1,
         enforced: true,
         brought: false,
-        figures: None,
+        by_plan: false,
+        first: 0,
         by: Descriptors::one(0),
     };
     limiters.iter().map(met).collect()
