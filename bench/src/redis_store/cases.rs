@@ -7,8 +7,11 @@ use tidegate::{Algorithm, Layout, Micros, Rule, Spec};
 pub const DEPTHS: [usize; 2] = [1, 16];
 /// Units that a limiter which is never used up admits in its window.
 const NEVER_REACHED: u64 = 1_000_000;
-/// The window of limiters that are never used up, and of those that are used up and stay so.
-const LONG: Duration = Duration::from_secs(3600);
+/// The window of limiters that are never used up, and of those that are used up and stay so: of a bucket that
+/// is asked more than ten times a second something is always left in it.
+const LONG: Duration = Duration::from_secs(86_400);
+/// The window of limiters that are as good as new when they are asked again.
+const SHORT: Duration = Duration::from_secs(60);
 /// How full a log is kept that admits what comes: so far below its limit that a round in which the
 /// server is quicker than it was before is not refused.
 const KEPT_FULL: f64 = 0.8;
@@ -31,8 +34,10 @@ pub struct Case {
 /// What the limiters of a case are made to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// All is admitted, for the limit is never reached.
+    /// All is admitted, for the limit is never reached; what is stored lives on.
     Unreached,
+    /// All is admitted, and what is stored has expired when the next request comes.
+    New,
     /// All is admitted: for each unit that comes one leaves, nearly as many as the limit are held.
     Sliding,
     /// All is refused.
@@ -49,7 +54,11 @@ pub fn all() -> Vec<Case> {
         others.flat_map(|algorithm| DEPTHS.map(|depth| Case::unreached(*algorithm, depth)));
     let logs = [(100, State::Sliding), (1_000, State::Sliding), (100, State::Full)];
     let logs = logs.into_iter().flat_map(|(limit, state)| DEPTHS.map(log(limit, state)));
-    others.chain(logs).collect()
+    let new = |depth| Case {
+        state: State::New,
+        ..Case::unreached(Algorithm::TokenBucket, depth)
+    };
+    others.chain(DEPTHS.map(new)).chain(logs).collect()
 }
 
 impl Case {
@@ -63,6 +72,7 @@ impl Case {
         match self.state {
             State::Sliding if *limit != 100 => format!("{algorithm} N={limit} p{depth}"),
             State::Full => format!("{algorithm} full p{depth}"),
+            State::New => format!("{algorithm} new p{depth}"),
             State::Sliding | State::Unreached => format!("{algorithm} p{depth}"),
         }
     }
@@ -71,6 +81,7 @@ impl Case {
     pub fn window(&self, per_s: f64) -> Duration {
         match self.state {
             State::Unreached | State::Full => LONG,
+            State::New => SHORT,
             State::Sliding => {
                 let per_key = per_s / self.keys as f64;
                 Duration::from_secs_f64(KEPT_FULL * self.limit as f64 / per_key)
