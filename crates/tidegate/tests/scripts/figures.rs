@@ -318,3 +318,39 @@ fn a_wait_for_other_figures_is_remembered_with_the_answer() {
     assert_eq!(wait, Some(Micros::from_secs(40)), "when the log has let go of what it counts");
     assert_eq!(first.decisions, again.decisions);
 }
+
+#[test]
+fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
+    let server = Server::start();
+    let client = server.client();
+    let at = Some(Timestamp::from_micros(1_763_700_000_000_000));
+    let rule = minute(Algorithm::SlidingLog, 10, None);
+    let (known, unknown) = (b"known".as_slice(), b"unknown".as_slice());
+    let seven = Limiter::new(known, &rule, 7).unwrap();
+    assert!(client.step(&[seven], Step::Ask, at).allowed);
+    let stored = || client.run(&[b"DUMP", known]).unwrap();
+    let before = stored();
+    let give_back = || {
+        let call = Call::giving_back(&[(known, 5), (unknown, 5)], at);
+        call.given_back(&client.eval(&call.script, &call.keys, &call.args))
+    };
+    // Of a version to come, of a kind to come, and nobody's.
+    for (foreign, version) in
+        [([9, 1], Some(9)), ([version_now(&rule), 31], None), ([b'x', b'y'], None)]
+    {
+        let foreign = [&foreign[..], &[0; 60]].concat();
+        client.run(&[b"SET", unknown, &foreign]).unwrap();
+        assert_eq!(give_back().unwrap_err().other_version(), version);
+        assert_eq!(stored(), before, "{version:?}");
+    }
+    client.run(&[b"DEL", unknown]).unwrap();
+    give_back().unwrap();
+    let look = Limiter::new(known, &rule, 1).unwrap();
+    assert_eq!(client.step(&[look], Step::Peek, at).decisions[0].remaining, 8);
+}
+
+/// The version that what is stored now begins with.
+fn version_now(rule: &Rule) -> u8 {
+    let call = Call::new(&[Limiter::new(b"any", rule, 1).unwrap()], Step::Ask, None);
+    call.args[0][0]
+}

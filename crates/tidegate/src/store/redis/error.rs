@@ -176,3 +176,22 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who asks again must not take for untouched what was done in part.
+    #[test]
+    fn what_was_done_in_part_is_not_told_as_never_sent() {
+        for never_sent in [StoreError::Away, StoreError::TooManyInFlight] {
+            let told = never_sent.to_string();
+            match never_sent.in_part() {
+                StoreError::Unreachable(in_part) => assert!(in_part.contains(&told), "{in_part}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(StoreError::Timeout.in_part(), StoreError::Timeout);
+        assert_eq!(StoreError::ReadOnly.in_part(), StoreError::ReadOnly);
+    }
+}
