@@ -58,22 +58,17 @@ impl Connection {
         self.send(&command(words))?;
         self.reply()
     }
-
-    /// The half that writes and the half that reads, each for a thread of its own.
-    pub fn split(self) -> (TcpStream, Replies<BufReader<TcpStream>>) {
-        (self.out, self.replies)
-    }
 }
 
 /// The replies on a connection.
-pub struct Replies<R>(R);
+struct Replies<R>(R);
 
 impl<R: BufRead> Replies<R> {
     /// The next one.
     ///
     /// # Errors
     /// When the connection is lost, or the reply is an error.
-    pub fn next(&mut self) -> Result<Reply, String> {
+    fn next(&mut self) -> Result<Reply, String> {
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).map_err(lost)?;
         let (kind, rest) =

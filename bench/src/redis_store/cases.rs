@@ -8,7 +8,7 @@ pub const DEPTHS: [usize; 2] = [1, 16];
 /// Units that a limiter which is never used up admits in its window.
 const NEVER_REACHED: u64 = 1_000_000;
 /// The window of limiters that are never used up, and of those that are used up and stay so: of a bucket that
-/// is asked more than ten times a second something is always left in it.
+/// is asked twelve times a second, as all are while a thousand of them answer 12,000, something is always used.
 const LONG: Duration = Duration::from_secs(86_400);
 /// The window of limiters that are as good as new when they are asked again.
 const SHORT: Duration = Duration::from_secs(60);
@@ -54,10 +54,7 @@ pub fn all() -> Vec<Case> {
         others.flat_map(|algorithm| DEPTHS.map(|depth| Case::unreached(*algorithm, depth)));
     let logs = [(100, State::Sliding), (1_000, State::Sliding), (100, State::Full)];
     let logs = logs.into_iter().flat_map(|(limit, state)| DEPTHS.map(log(limit, state)));
-    let new = |depth| Case {
-        state: State::New,
-        ..Case::unreached(Algorithm::TokenBucket, depth)
-    };
+    let new = |depth| Case { state: State::New, ..Case::unreached(Algorithm::TokenBucket, depth) };
     others.chain(DEPTHS.map(new)).chain(logs).collect()
 }
 

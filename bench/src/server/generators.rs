@@ -35,8 +35,6 @@ pub struct Request<'a> {
     pub headers: &'a [&'a str],
     /// What is sent.
     pub body: &'a [u8],
-    /// HTTP/1.1 in place of HTTP/2.
-    pub http_1: bool,
     /// Requests on their way at once, on each connection.
     pub streams: u32,
 }
@@ -94,16 +92,11 @@ fn read_wrk(said: &str) -> Option<(Load, u64)> {
     Some((load, wrong))
 }
 
-/// h2load: one request again and again; as fast as it is answered, or `per_s` times a second.
+/// h2load: one request again and again over HTTP/2, as fast as it is answered.
 ///
 /// # Errors
 /// When it is missing, or an answer is not one of success.
-pub fn h2load(
-    at: SocketAddr,
-    request: &Request<'_>,
-    length: Duration,
-    per_s: Option<f64>,
-) -> Result<Load, String> {
+pub fn h2load(at: SocketAddr, request: &Request<'_>, length: Duration) -> Result<Load, String> {
     let folder = folder_with("body", request.body)?;
     let log = folder.path().join("log");
     let mut program = Command::new("h2load");
@@ -111,9 +104,6 @@ pub fn h2load(
     program.args(["-D", &seconds(length)]).arg("-d").arg(folder.path().join("body"));
     program.arg(format!("--log-file={}", log.display()));
     program.args(request.headers.iter().flat_map(|header| ["-H", header]));
-    program.args(request.http_1.then_some("--h1"));
-    let per_connection = per_s.map(|per_s| (per_s / f64::from(CONNECTIONS)).max(1.0));
-    program.args(per_connection.map(|rate| format!("--rps={rate:.2}")));
     program.arg(format!("http://{at}{}", request.path));
     let said = programs::output(&mut program)?;
     let (decisions, wrong) = read_h2load(&said).ok_or_else(|| format!("h2load said {said:?}"))?;

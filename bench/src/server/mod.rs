@@ -1,6 +1,7 @@
 //! The command `server`: what the doors of the server answer in a second, and what that costs, beside
 //! programs that answer as fast as any.
 
+mod asking;
 mod cases;
 mod generators;
 pub mod no_op;
@@ -10,6 +11,7 @@ mod running;
 use crate::process;
 use crate::resp::Connection;
 use crate::rounds::{self, By, Form, Sample};
+use asking::Asking;
 use cases::{Case, Door, Subject};
 use clap::Args;
 use generators::{Load, Request};
@@ -20,8 +22,6 @@ use tidegate::script::Reply;
 
 /// Requests to redis-benchmark, which counts and has no clock, until its rate is known.
 const FIRST_REQUESTS: u64 = 20_000;
-/// How a check over HTTP looks that is the same each time.
-const CHECK: &[u8] = br#"{"domain":"bench","descriptor":{"user":"u000001"}}"#;
 
 /// What is wanted of it.
 #[derive(Args)]
@@ -149,20 +149,18 @@ impl Ready {
             }
             Door::Http => generators::wrk(at, length),
             Door::Grpc { streams } => {
-                generators::h2load(at, &call(&no_op::body(), streams), length, None)
+                generators::h2load(at, &call(&no_op::body(), streams), length)
             }
         }
     }
 
     fn at_half(&self, door: Door, length: Duration) -> Result<Load, String> {
-        let (at, per_s) = (self.running.at, self.highest / 2.0);
-        match door {
-            Door::Resp { .. } => open_loop::run(at, self.subject.command(), per_s, length),
-            Door::Http => generators::h2load(at, &CHECKING, length, Some(per_s)),
-            Door::Grpc { streams } => {
-                generators::h2load(at, &call(&no_op::body(), streams), length, Some(per_s))
-            }
-        }
+        let asking = match door {
+            Door::Resp { .. } => Asking::Resp(self.subject.command()),
+            Door::Http => Asking::Http,
+            Door::Grpc { .. } => Asking::Grpc,
+        };
+        open_loop::run(self.running.at, asking, self.highest / 2.0, length)
     }
 }
 
@@ -178,18 +176,10 @@ impl Subject {
     }
 }
 
-const CHECKING: Request<'static> = Request {
-    path: "/v1/check",
-    headers: &["content-type: application/json"],
-    body: CHECK,
-    http_1: true,
-    streams: 1,
-};
-
 /// A call of Envoy's service.
 fn call(body: &[u8], streams: u32) -> Request<'_> {
     let headers = &["content-type: application/grpc", "te: trailers"];
-    Request { path: no_op::PATH, headers, body, http_1: false, streams }
+    Request { path: no_op::PATH, headers, body, streams }
 }
 
 /// Sees that the answer is a decision: programs that generate load hardly look.

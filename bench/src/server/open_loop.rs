@@ -1,25 +1,27 @@
-//! Requests over RESP at a given rate, however long answers take: what a caller sees whose requests do not
-//! wait for each other.
+//! Requests at a given rate, evenly apart, however long answers take: what a caller sees whose requests do not
+//! wait for each other. (h2load's `--rps` sends every ten milliseconds what has become due, all at once.)
 
+use super::asking::{Answers, Asking, Begins, lost};
 use super::generators::Load;
+use super::no_op;
 use crate::pauses::least_above;
-use crate::resp::{self, Connection};
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use std::io::ErrorKind::{Interrupted, WouldBlock};
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Connections, taken in turn.
-const CONNECTIONS: usize = 10;
-/// How long the sender rests when nothing is due.
-const REST: Duration = Duration::from_micros(20);
-/// Numbers of the keys that are asked for.
-const KEYS: usize = 100_000;
+const CONNECTIONS: usize = super::generators::CONNECTIONS as usize;
+/// How long the last answers may take, and the next request until it is sent.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// When requests are due.
 #[derive(Clone, Copy)]
 struct Schedule {
     begins: Instant,
     apart: Duration,
-    requests: usize,
 }
 
 impl Schedule {
@@ -27,36 +29,47 @@ impl Schedule {
         self.begins + self.apart.mul_f64(number as f64)
     }
 
-    /// Those of one connection.
-    fn of(self, connection: usize) -> impl Iterator<Item = Instant> {
-        (connection..self.requests).step_by(CONNECTIONS).map(move |number| self.due(number))
+    /// When a connection's request of that place is due.
+    fn due_of(&self, connection: usize, place: usize) -> Instant {
+        self.due(connection + place * CONNECTIONS)
     }
 }
 
-/// Asks `per_s` times a second for `length`; `words` make a command, in which `__rand_int__` is a number.
-/// Latency counts from when a request was due.
+/// Asks `per_s` times a second for `length`, on one thread that never rests, so that it wakes nobody and is
+/// not woken. Latency counts from when a request was due.
 ///
 /// # Errors
-/// When a connection is lost, or an answer is an error.
-pub fn run(at: SocketAddr, words: &[&str], per_s: f64, length: Duration) -> Result<Load, String> {
+/// When a connection is lost, an answer is an error, or none comes.
+pub fn run(at: SocketAddr, asking: Asking, per_s: f64, length: Duration) -> Result<Load, String> {
     let requests = (per_s * length.as_secs_f64()) as usize;
     let apart = Duration::from_secs_f64(1.0 / per_s.max(1.0));
-    let schedule = Schedule { begins: Instant::now() + Duration::from_millis(50), apart, requests };
-    let mut senders = Vec::new();
-    let mut readers = Vec::new();
-    for number in 0..CONNECTIONS {
-        let (sender, mut replies) = Connection::open(at)?.split();
-        senders.push(sender);
-        readers.push(std::thread::spawn(move || -> Result<Vec<u32>, String> {
-            let answered = |due| replies.next().map(|_| micros_since(due));
-            schedule.of(number).map(answered).collect()
-        }));
-    }
-    send(&mut senders, words, schedule)?;
-    let mut us = Vec::new();
-    for reader in readers {
-        let latencies = reader.join().map_err(|_| "a reader of replies panicked".to_owned())?;
-        us.extend(latencies?);
+    let mut poll = Poll::new().map_err(lost)?;
+    let opened = |number| Line::open(at, asking, Token(number), &poll);
+    let mut lines: Vec<_> = (0..CONNECTIONS).map(opened).collect::<Result<_, _>>()?;
+    let schedule = Schedule { begins: Instant::now() + Duration::from_millis(50), apart };
+    let mut events = Events::with_capacity(CONNECTIONS);
+    let body = no_op::body();
+    // Made before it is due.
+    let request = |number: usize| asking.request(number, number / CONNECTIONS, &body);
+    let (mut sent, mut next, mut us) = (0, request(0), Vec::with_capacity(requests));
+    while us.len() < requests {
+        if sent < requests && Instant::now() >= schedule.due(sent) {
+            lines[sent % CONNECTIONS].send(&next)?;
+            sent += 1;
+            next = request(sent);
+        }
+        match poll.poll(&mut events, Some(Duration::ZERO)) {
+            Err(error) if error.kind() == Interrupted => continue,
+            polled => polled.map_err(lost)?,
+        }
+        for event in &events {
+            let number = event.token().0;
+            let answered = |place| us.push(micros_since(schedule.due_of(number, place)));
+            lines[number].read(answered)?;
+        }
+        if Instant::now().saturating_duration_since(schedule.due(sent)) > PATIENCE {
+            return Err(format!("{} of {sent} requests were not answered", sent - us.len()));
+        }
     }
     us.sort_unstable();
     let wall = schedule.begins.elapsed().as_secs_f64();
@@ -68,28 +81,65 @@ pub fn run(at: SocketAddr, words: &[&str], per_s: f64, length: Duration) -> Resu
     })
 }
 
-/// Sends what is due, until all is sent.
-fn send(
-    senders: &mut [impl std::io::Write],
-    words: &[&str],
-    schedule: Schedule,
-) -> Result<(), String> {
-    for number in 0..schedule.requests {
-        let command = command(words, number);
-        while Instant::now() < schedule.due(number) {
-            std::thread::sleep(REST);
-        }
-        let sent = senders[number % CONNECTIONS].write_all(&command);
-        sent.map_err(|error| format!("the connection was lost: {error}"))?;
-    }
-    Ok(())
+/// A connection that blocks nobody.
+struct Line {
+    stream: TcpStream,
+    answers: Answers,
+    /// What was read and is not answered by what it says.
+    read: Vec<u8>,
 }
 
-/// The numbers are spread, and the same in every run.
-fn command(words: &[&str], number: usize) -> Vec<u8> {
-    let key = format!("{:012}", number.wrapping_mul(7_919) % KEYS);
-    let words: Vec<String> = words.iter().map(|word| word.replace("__rand_int__", &key)).collect();
-    resp::command(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>())
+impl Line {
+    fn open(at: SocketAddr, asking: Asking, token: Token, poll: &Poll) -> Result<Self, String> {
+        let (stream, answers) = asking.open(at)?;
+        stream.set_nonblocking(true).map_err(lost)?;
+        let mut stream = TcpStream::from_std(stream);
+        poll.registry().register(&mut stream, token, Interest::READABLE).map_err(lost)?;
+        Ok(Self { stream, answers, read: Vec::new() })
+    }
+
+    /// Sends a request; where there is no room for it, until there is.
+    fn send(&mut self, mut request: &[u8]) -> Result<(), String> {
+        let until = Instant::now() + PATIENCE;
+        while !request.is_empty() && Instant::now() < until {
+            match self.stream.write(request) {
+                Ok(written) => request = &request[written..],
+                Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => {}
+                Err(error) => return Err(lost(error)),
+            }
+        }
+        if request.is_empty() { Ok(()) } else { Err("a request could not be sent".to_owned()) }
+    }
+
+    /// Reads all that is there, and tells of each request that is answered.
+    fn read(&mut self, mut answered: impl FnMut(usize)) -> Result<(), String> {
+        let mut bytes = [0; 16_384];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err("the connection was closed".to_owned()),
+                Ok(length) => self.read.extend_from_slice(&bytes[..length]),
+                Err(error) if error.kind() == WouldBlock => return self.understand(&mut answered),
+                Err(error) if error.kind() == Interrupted => {}
+                Err(error) => return Err(lost(error)),
+            }
+        }
+    }
+
+    fn understand(&mut self, answered: &mut impl FnMut(usize)) -> Result<(), String> {
+        let mut at = 0;
+        loop {
+            match (self.answers)(&self.read[at..])? {
+                Begins::More => break,
+                Begins::Other(length) => at += length,
+                Begins::Answer(length, place) => {
+                    at += length;
+                    answered(place);
+                }
+            }
+        }
+        self.read.drain(..at);
+        Ok(())
+    }
 }
 
 fn micros_since(due: Instant) -> u32 {
@@ -102,18 +152,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_connection_has_its_own_requests_and_all_are_had() {
+    fn each_connection_has_its_own_requests() {
         let begins = Instant::now();
-        let schedule = Schedule { begins, apart: Duration::from_millis(1), requests: 25 };
-        let all: usize = (0..CONNECTIONS).map(|number| schedule.of(number).count()).sum();
-        assert_eq!(all, 25);
-        let second = schedule.of(3).nth(1);
-        assert_eq!(second, Some(begins + Duration::from_millis(13)));
-    }
-
-    #[test]
-    fn each_request_asks_for_a_key_of_its_own() {
-        let first = command(&["INCR", "key:__rand_int__"], 1);
-        assert_eq!(first, resp::command(&[b"INCR", b"key:000000007919"]));
+        let schedule = Schedule { begins, apart: Duration::from_millis(1) };
+        let second = schedule.due_of(3, 1);
+        assert_eq!(second, begins + Duration::from_millis(3 + CONNECTIONS as u64));
     }
 }

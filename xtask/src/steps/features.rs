@@ -1,7 +1,8 @@
-//! The features step: every library builds bare, and with each of its features alone.
+//! The features step: every library builds bare, and with each of its features alone; and so do the models.
 
 use anyhow::Result;
 
+use super::loom;
 use crate::context::Context;
 use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
@@ -18,6 +19,9 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
                 failed.push(format!("{} {}", package.name, feature.unwrap_or("without features")));
             }
         }
+    }
+    if !loom::builds(context)? {
+        failed.push("the models of loom".to_owned());
     }
     Ok(Outcome::from_failures(&failed))
 }

@@ -1,21 +1,35 @@
 //! The loom step: the models of the memory store, under every interleaving of their threads.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use super::tests;
 use crate::context::Context;
-use crate::process::cargo;
+use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
 
 /// Optimised, for a model runs many thousand times over.
 const TEST: &[&str] =
     &["test", "--release", "--locked", "--package", "tidegate", "--lib", "--", "models"];
 
+const CHECK: &[&str] =
+    &["check", "--locked", "--package", "tidegate", "--lib", "--profile", "test"];
+
 /// Builds with the model checker's primitives in place of the standard library's, below a target
 /// folder of its own: the flag is part of every build, and would have all others begin anew.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
+    tests::counted(&mut of_models(context, TEST), context)
+}
+
+/// Whether the models build, which is soon known: they are run only when asked for.
+pub(super) fn builds(context: &Context) -> Result<bool> {
+    succeeds(&mut of_models(context, CHECK))
+}
+
+fn of_models(context: &Context, arguments: &[&str]) -> Command {
     let target = context.metadata.target_directory.join("loom");
-    let mut test = cargo(context, TEST);
-    test.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
-    tests::counted(&mut test, context)
+    let mut command = cargo(context, arguments);
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
+    command
 }

@@ -38,7 +38,7 @@ pub(crate) const LIST: &[Step] = &[
     },
     Step {
         name: "features",
-        what: "each library builds bare, and with each feature alone",
+        what: "each library builds bare, and with each feature alone; so do the models",
         when: When::Always,
         run: features::run,
     },

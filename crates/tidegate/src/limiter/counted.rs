@@ -1,21 +1,25 @@
-//! Decisions that are counted as they are taken, at the time that they were decided at.
+//! Decisions that are counted as they are taken, at the time that they were taken at.
 
 use tidegate_core::{Decision, Timestamp};
 
-use super::{KeyedLimiter, Limiter};
+use super::{KeyedLimiter, Limiter, decision_of};
 use crate::clock::{Clock, Noting};
 use crate::stats::Statistics;
 use crate::store::memory::Step;
 
 impl<C: Clock> Limiter<C> {
     /// [`Limiter::admits`], counted in `statistics`: the units pass, or are blocked, at the time of the
-    /// decision, so the clock is not read once more for it. A cost of 0 counts as nothing.
+    /// decision, so that the clock is not read once more for it. A cost of 0 counts as nothing.
+    ///
+    /// It is the time of this limiter's clock, whatever that of the statistics: clone one for both.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Limiter, Micros, Spec, Statistics};
+    /// use tidegate::{Algorithm, Limiter, Micros, Spec, Statistics, SystemClock};
     ///
-    /// let limiter = Limiter::new(Spec::new(Algorithm::SlidingLog, 5, Micros::from_secs(60)))?;
-    /// let statistics = Statistics::new();
+    /// let clock = SystemClock::new();
+    /// let spec = Spec::new(Algorithm::SlidingLog, 5, Micros::from_secs(60));
+    /// let limiter = Limiter::with_clock(spec, clock.clone())?;
+    /// let statistics = Statistics::with_clock(clock);
     /// assert!(limiter.admits_counted(4, &statistics));
     /// assert!(!limiter.admits_counted(2, &statistics));
     /// let minute = statistics.minute();
@@ -24,6 +28,11 @@ impl<C: Clock> Limiter<C> {
     /// ```
     #[inline]
     pub fn admits_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> bool {
+        if !self.lines.are_idle() {
+            let done = self.behind(cost, Step::Decide);
+            count(statistics, done.allowed, cost, done.at);
+            return done.allowed;
+        }
         let clock = Noting::new(&self.clock);
         let admitted = self.admits_by(&clock, cost);
         count(statistics, admitted, cost, clock.last());
@@ -32,6 +41,11 @@ impl<C: Clock> Limiter<C> {
 
     /// [`Limiter::check`], counted in `statistics` as [`Limiter::admits_counted`] counts.
     pub fn check_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> Decision {
+        if !self.lines.are_idle() {
+            let done = self.behind(cost, Step::Ask);
+            count(statistics, done.allowed, cost, done.at);
+            return decision_of(&done);
+        }
         let clock = Noting::new(&self.clock);
         let decision = self.step_by(&clock, cost, Step::Ask);
         count(statistics, decision.is_allowed(), cost, clock.last());
@@ -40,15 +54,19 @@ impl<C: Clock> Limiter<C> {
 }
 
 impl<C: Clock> KeyedLimiter<C> {
-    /// [`KeyedLimiter::admits`], counted in `statistics`, which are those of all keys or of some: the
-    /// units pass, or are blocked, at the time of the decision, so the clock is not read once more for
-    /// it. A cost of 0 counts as nothing.
+    /// [`KeyedLimiter::admits`], counted in `statistics`, which may be those of all keys or of some: the
+    /// units pass, or are blocked, at the time of the decision, so that the clock is not read once more
+    /// for it. A cost of 0 counts as nothing.
+    ///
+    /// It is the time of this limiter's clock, whatever that of the statistics: clone one for both.
     ///
     /// ```
-    /// use tidegate::{Algorithm, KeyedLimiter, Micros, Spec, Statistics};
+    /// use tidegate::{Algorithm, KeyedLimiter, Micros, Spec, Statistics, SystemClock};
     ///
-    /// let per_user = KeyedLimiter::new(Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(60)))?;
-    /// let statistics = Statistics::new();
+    /// let clock = SystemClock::new();
+    /// let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(60));
+    /// let per_user = KeyedLimiter::with_clock(spec, clock.clone())?;
+    /// let statistics = Statistics::with_clock(clock);
     /// let admitted = ["ada", "ada", "bob"].map(|user| per_user.admits_counted(user, 1, &statistics));
     /// assert_eq!(admitted, [true, false, true]);
     /// let minute = statistics.minute();
@@ -62,6 +80,11 @@ impl<C: Clock> KeyedLimiter<C> {
         cost: u64,
         statistics: &Statistics<S>,
     ) -> bool {
+        if !self.lines.are_idle() {
+            let done = self.behind(self.seed.of_bytes(key.as_ref()), cost, Step::Decide);
+            count(statistics, done.allowed, cost, done.at);
+            return done.allowed;
+        }
         let clock = Noting::new(&self.clock);
         let admitted = self.admits_by(&clock, key.as_ref(), cost);
         count(statistics, admitted, cost, clock.last());
@@ -75,6 +98,11 @@ impl<C: Clock> KeyedLimiter<C> {
         cost: u64,
         statistics: &Statistics<S>,
     ) -> Decision {
+        if !self.lines.are_idle() {
+            let done = self.behind(self.seed.of_bytes(key.as_ref()), cost, Step::Ask);
+            count(statistics, done.allowed, cost, done.at);
+            return decision_of(&done);
+        }
         let clock = Noting::new(&self.clock);
         let decision = self.step_by(&clock, key.as_ref(), cost, Step::Ask);
         count(statistics, decision.is_allowed(), cost, clock.last());

@@ -46,7 +46,8 @@ impl Amended {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, mut spec) = self.in_force(policy, domain, name)?;
         words(&mut spec)?;
-        let rule = PolicyRule::checked(number, spec)?;
+        let mut rule = PolicyRule::checked(number, spec)?;
+        rule.token.clone_from(&policy.named(domain, name)?.1.token);
         put(number, &rule)?;
         let figures = (0..rule.variants()).map(|number| Arc::new(rule.variant(number).clone()));
         let changed = Changed { figures: figures.collect(), rule };
@@ -167,8 +168,8 @@ impl NoSuchRule {
 
     pub(super) fn new(domain: &str, rule: &str, there_are: &[PolicyRule]) -> Self {
         let of_domain = |known: &&PolicyRule| known.domain() == domain;
-        let is_domain = there_are.iter().any(|known| of_domain(&known));
-        let instead = there_are.iter().filter(|known| !is_domain || of_domain(known));
+        let has_domain = there_are.iter().any(|known| of_domain(&known));
+        let instead = there_are.iter().filter(|known| !has_domain || of_domain(known));
         let identity = |known: &PolicyRule| (known.domain().to_owned(), known.name().to_owned());
         let instead = instead.take(Self::MOST_TOLD).map(identity).collect();
         Self { domain: domain.to_owned(), rule: rule.to_owned(), instead }

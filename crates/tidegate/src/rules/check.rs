@@ -57,7 +57,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     let when = patterns(&spec, mistakes);
     let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
     let overrides = checked_overrides(&spec, mistakes);
-    Some(PolicyRule { when, base: base?, overrides, spec, token: Token::default() })
+    Some(PolicyRule { when, base: base?, overrides, spec, token: Token::new() })
 }
 
 fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {

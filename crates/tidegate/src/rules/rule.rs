@@ -60,15 +60,23 @@ pub struct PolicyRule {
     pub(super) token: Token,
 }
 
-/// What a rule and its copies have in common, and no other rule has: so that it is known again without
-/// its texts.
+/// What a rule has in common with its copies, and with what it is changed to, and no other rule has: so that
+/// it is known again without its texts. A rule that is made for one answer has none.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Token(Arc<()>);
+pub(crate) struct Token(Option<Arc<()>>);
 
 impl Token {
+    pub(super) fn new() -> Self {
+        Self(Some(Arc::new(())))
+    }
+
+    /// Whether both are of one rule.
     #[inline]
     pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::drive::{wait, wait_blocking};
 use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
 use crate::limiter::{KeyedLimiter, decision_of, unlimited_at};
-use crate::store::memory::{Ahead, One, Step};
+use crate::store::memory::{Ahead, Done, One, Step};
 
 impl<C: Clock> KeyedLimiter<C> {
     /// Takes `cost` units of the key's limiter if they fit now and nobody waits for it. The same as
@@ -33,7 +33,13 @@ impl<C: Clock> KeyedLimiter<C> {
     /// A step of one who does not wait, while others do.
     #[cold]
     pub(crate) fn step_behind(&self, print: Fingerprint, cost: u64, step: Step) -> Decision {
-        decision_of(&step_behind(&self.door(print, cost, Micros::ZERO), step))
+        decision_of(&self.behind(print, cost, step))
+    }
+
+    /// The same with all that came of it.
+    #[cold]
+    pub(crate) fn behind(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
+        step_behind(&self.door(print, cost, Micros::ZERO), step)
     }
 
     /// Takes `cost` units at once, or is refused: also by those who wait.
@@ -51,7 +57,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// The same without figures.
     #[cold]
     pub(crate) fn admits_behind(&self, print: Fingerprint, cost: u64) -> bool {
-        step_behind(&self.door(print, cost, Micros::ZERO), Step::Decide).allowed
+        self.behind(print, cost, Step::Decide).allowed
     }
 
     fn door(

@@ -6,7 +6,7 @@ use super::door::{Patience, Single, Source, step_behind};
 use super::drive::{wait, wait_blocking};
 use crate::clock::{Clock, Park, Timer};
 use crate::limiter::{Limiter, decision_of, unlimited_at};
-use crate::store::memory::{Ahead, One, Step};
+use crate::store::memory::{Ahead, Done, One, Step};
 
 impl<C: Clock> Limiter<C> {
     /// Takes `cost` units if they fit now and nobody waits for this limiter. The same as
@@ -32,7 +32,13 @@ impl<C: Clock> Limiter<C> {
     /// A step of one who does not wait, while others do.
     #[cold]
     pub(crate) fn step_behind(&self, cost: u64, step: Step) -> Decision {
-        decision_of(&step_behind(&self.door(cost, Micros::ZERO), step))
+        decision_of(&self.behind(cost, step))
+    }
+
+    /// The same with all that came of it.
+    #[cold]
+    pub(crate) fn behind(&self, cost: u64, step: Step) -> Done {
+        step_behind(&self.door(cost, Micros::ZERO), step)
     }
 
     /// Takes `cost` units at once, or is refused: also by those who wait.
@@ -46,7 +52,7 @@ impl<C: Clock> Limiter<C> {
     /// The same without figures.
     #[cold]
     pub(crate) fn admits_behind(&self, cost: u64) -> bool {
-        step_behind(&self.door(cost, Micros::ZERO), Step::Decide).allowed
+        self.behind(cost, Step::Decide).allowed
     }
 
     fn door(&self, cost: u64, wait: Micros) -> Single<'_, (), &Self> {

@@ -1,18 +1,26 @@
 //! What limiters count of what they decide: the same decisions as without, at the time they were taken.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::future::Future as _;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Waker};
 
 use testkit::traffic::Rng;
-use tidegate::{Algorithm, Clock, KeyedLimiter, Limiter, Micros, Spec, Statistics, Timestamp};
+use tidegate::{
+    Algorithm, Clock, KeyedLimiter, Limiter, ManualClock, Micros, Spec, Statistics, Timestamp,
+};
 
-/// A clock that moves on by a microsecond with each reading; its copies are the same clock.
+/// A clock that moves on with each reading, by more than half a second, so that what is counted by the next
+/// one is counted in another; its copies are the same clock.
 #[derive(Clone, Debug)]
 struct Ticking {
     us: Arc<AtomicU64>,
     never_steps_back: bool,
 }
+
+const TICK_US: u64 = 600_000;
 
 impl Ticking {
     fn new(never_steps_back: bool) -> Self {
@@ -27,13 +35,13 @@ impl Ticking {
     fn readings<T>(&self, work: impl FnOnce() -> T) -> (u64, T) {
         let before = self.us.load(Relaxed);
         let done = work();
-        (self.us.load(Relaxed) - before, done)
+        ((self.us.load(Relaxed) - before) / TICK_US, done)
     }
 }
 
 impl Clock for Ticking {
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.us.fetch_add(1, Relaxed))
+        Timestamp::from_micros(self.us.fetch_add(TICK_US, Relaxed))
     }
 
     fn never_steps_back(&self) -> bool {
@@ -88,7 +96,8 @@ fn a_limiter_counts_what_it_decided_when_it_decided() {
                 true => expected.pass_at(cost, now),
                 false => expected.block_at(cost, now),
             }
-            // Both clocks are at one time again, whichever was read more often.
+            // Both clocks are at one time again, whichever was read more often, and that of the last reading
+            // is not long ago.
             let latest =
                 clock.us.load(Relaxed).max(by_hand.us.load(Relaxed)) + random.below(300_000);
             clock.us.store(latest, Relaxed);
@@ -117,4 +126,32 @@ fn counting_reads_no_clock_that_the_decision_has_read() {
         let counted = statistics.minute_at(clock.now());
         assert_eq!(counted.pass + counted.block, 60);
     }
+}
+
+/// While somebody waits, others are refused behind the line, and counted as of then.
+#[test]
+fn what_is_refused_behind_a_line_is_counted_as_well() {
+    let clock = ManualClock::new();
+    clock.advance_to(Timestamp::from_micros(1_699_999_200_000_000));
+    let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(60));
+    let limiter = Limiter::with_clock(spec, clock.clone()).unwrap();
+    let keyed = KeyedLimiter::with_clock(spec, clock.clone()).unwrap();
+    let statistics = Statistics::with_clock(clock.clone());
+    assert!(limiter.admits_counted(1, &statistics) && keyed.admits_counted("key", 1, &statistics));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waiting = pin!(limiter.acquire(1, Micros::from_secs(100)));
+    let mut waiting_by_key = pin!(keyed.acquire("key", 1, Micros::from_secs(100)));
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    assert!(waiting_by_key.as_mut().poll(&mut context).is_pending());
+
+    clock.advance(Micros::from_secs(5));
+    assert!(!limiter.admits_counted(1, &statistics));
+    assert_eq!(limiter.check_counted(1, &statistics), limiter.check(1));
+    assert!(!keyed.admits_counted("key", 1, &statistics));
+    assert_eq!(keyed.check_counted("key", 1, &statistics), keyed.check("key", 1));
+    // Nobody waits for this one, though somebody does for another.
+    assert!(keyed.admits_counted("other", 1, &statistics));
+    let second = statistics.second();
+    assert_eq!((second.pass, second.block), (1, 4));
+    assert_eq!(statistics.minute().pass, 3);
 }

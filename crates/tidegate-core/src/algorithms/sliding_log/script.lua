@@ -8,7 +8,7 @@
 --   the oldest eight            a copy of the eight slots of which the oldest entry is one
 --   the ring
 --
--- `v` is what lies before the ring. Each call costs the store time, five to nine thousand instructions; and so
+-- `v` is what lies before the ring. Each call costs the store time, some thousands of instructions; and so
 -- does each text that is made, and each number that is written out.
 
 -- @rule

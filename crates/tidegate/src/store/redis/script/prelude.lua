@@ -55,12 +55,11 @@ elseif gone > LAST then
 else
   local ms = gone + 999
   ms = (ms - ms % 1000) / 1000
-  if amended then
-    call('SET', key, head .. value, 'PXAT', digits('%d', ms))
+  if v and not amended then
+    call('SETRANGE', key, '22', value)
+    if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
   else
-    -- Two commands that take less than `SET` with its words does, also where nothing is stored yet.
-    if v then call('SETRANGE', key, '22', value) else call('SETRANGE', key, '0', head .. value) end
-    if not v or gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
+    call('SET', key, head .. value, 'PXAT', digits('%d', ms))
   end
 end
 

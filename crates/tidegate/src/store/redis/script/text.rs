@@ -64,17 +64,13 @@ impl Maker {
 
     /// The state is advanced and looked at; a state of another rule is amended, or told about.
     fn look(&self, room: Room) -> String {
-        let changed = match (self.id.form, self.id.tries) {
-            (Form::Amending, false) => {
+        let dropped = if self.id.tries { "" } else { "if not v then call('DEL', key) end\n" };
+        let changed = match self.id.form {
+            Form::Amending => format!(
                 "v, replaced = amend(key, v, arg, now)\n\
-                 if v == nil then return nil, replaced end\n\
-                 if not v then call('DEL', key) end\nmoved, amended = true, true\n"
-            }
-            (Form::Amending, true) => {
-                "v, replaced = amend(key, v, arg, now)\n\
-                 if v == nil then return nil, replaced end\nmoved, amended = true, true\n"
-            }
-            _ => "return nil\n",
+                 if v == nil then return nil, replaced end\n{dropped}moved, amended = true, true\n"
+            ),
+            Form::One | Form::Several | Form::GivingBack => "return nil\n".to_owned(),
         };
         let full = self.id.step != Step::Decide;
         let (stored, tried) = if self.id.tries { TRY } else { ("", "") };

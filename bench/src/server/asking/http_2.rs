@@ -1,0 +1,126 @@
+//! HTTP/2 as far as one call after the other needs it (RFC 9113): header fields are written out whole and
+//! never indexed, so that all calls but for their streams are the same bytes.
+
+use super::{Begins, lost};
+use crate::server::no_op;
+use std::io::{Read, Write};
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+/// Of DATA and HEADERS.
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+/// Of SETTINGS.
+const ACK: u8 = 1;
+/// More than all answers of a run take.
+const WINDOW: u32 = 1 << 30;
+
+/// One frame.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// Greets, and awaits the other's greeting.
+pub fn begin(stream: &mut (impl Read + Write)) -> Result<(), String> {
+    let initial_window = [&[0, 4], &WINDOW.to_be_bytes()[..]].concat();
+    let mut greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    greeting.extend(frame(SETTINGS, 0, 0, &initial_window));
+    greeting.extend(frame(WINDOW_UPDATE, 0, 0, &WINDOW.to_be_bytes()));
+    stream.write_all(&greeting).map_err(lost)?;
+    let mut head = [0; HEAD];
+    stream.read_exact(&mut head).map_err(lost)?;
+    let theirs = Frame::of(head);
+    if (theirs.kind, theirs.flags) != (SETTINGS, 0) {
+        return Err(format!("HTTP/2 begins with {theirs:?}"));
+    }
+    stream.read_exact(&mut vec![0; theirs.length]).map_err(lost)?;
+    stream.write_all(&frame(SETTINGS, ACK, 0, &[])).map_err(lost)
+}
+
+/// The call that is the `place`th of its connection.
+pub fn call(place: usize, body: &[u8]) -> Vec<u8> {
+    let stream = u32::try_from(2 * place + 1).unwrap_or(u32::MAX);
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", no_op::PATH),
+        (":authority", "bench"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ];
+    let literal = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+    let field = |(name, value): (&str, &str)| [vec![0], literal(name), literal(value)].concat();
+    let fields: Vec<u8> = fields.into_iter().flat_map(field).collect();
+    [frame(HEADERS, END_HEADERS, stream, &fields), frame(DATA, END_STREAM, stream, body)].concat()
+}
+
+/// What the bytes begin with; `messages` are those of calls that have not ended.
+pub fn answer(read: &[u8], messages: &mut u64) -> Result<Begins, String> {
+    let Some(head) = read.first_chunk() else { return Ok(Begins::More) };
+    let frame = Frame::of(*head);
+    let bytes = HEAD + frame.length;
+    if bytes > read.len() {
+        return Ok(Begins::More);
+    }
+    match frame.kind {
+        DATA => *messages += 1,
+        HEADERS if frame.flags & END_STREAM != 0 => {
+            *messages = messages.checked_sub(1).ok_or("a call was answered by no message")?;
+            return Ok(Begins::Answer(bytes, frame.stream as usize / 2));
+        }
+        RST_STREAM | GOAWAY => return Err("the server broke off".to_owned()),
+        _ => {}
+    }
+    Ok(Begins::Other(bytes))
+}
+
+/// What a frame says of itself.
+#[derive(Debug)]
+struct Frame {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+    /// Of what follows.
+    length: usize,
+}
+
+/// The bytes in which it says so.
+const HEAD: usize = 9;
+
+impl Frame {
+    fn of([a, b, c, kind, flags, stream @ ..]: [u8; HEAD]) -> Self {
+        let length = u32::from_be_bytes([0, a, b, c]) as usize;
+        Self { kind, flags, stream: u32::from_be_bytes(stream), length }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_has_a_stream_of_its_own_and_is_known_again_by_its_answer() {
+        let sent = call(3, b"body");
+        assert_eq!(sent[..9], [0, 0, sent[2], HEADERS, END_HEADERS, 0, 0, 0, 7]);
+        assert!(sent.ends_with(&[&[0, 0, 4, DATA, END_STREAM, 0, 0, 0, 7], &b"body"[..]].concat()));
+        let answered = [
+            frame(WINDOW_UPDATE, 0, 0, &[0; 4]),
+            frame(HEADERS, END_HEADERS, 7, b"fields"),
+            frame(DATA, 0, 7, b"message"),
+            frame(HEADERS, END_HEADERS | END_STREAM, 7, b"trailers"),
+        ];
+        let mut messages = 0;
+        let told = answered.map(|frame| answer(&frame, &mut messages).unwrap());
+        let [update, fields, message] = [13, 15, 16].map(Begins::Other);
+        assert_eq!(told, [update, fields, message, Begins::Answer(17, 3)]);
+        let refused = frame(HEADERS, END_HEADERS | END_STREAM, 7, b"status 13");
+        assert_eq!(answer(&refused[..12], &mut messages), Ok(Begins::More));
+        assert!(answer(&refused, &mut messages).is_err());
+        assert!(answer(&frame(GOAWAY, 0, 0, &[0; 8]), &mut messages).is_err());
+    }
+}
