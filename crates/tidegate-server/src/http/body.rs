@@ -8,7 +8,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue};
-use hyper::{HeaderMap, Method};
+use hyper::{HeaderMap, Method, Version};
 use tokio::time::timeout;
 
 use super::problem::{Kind, Problem};
@@ -18,10 +18,16 @@ use super::{Limits, Request};
 /// after writing, gets to see the answer.
 const READ_PAST: usize = 16;
 
+/// How long the body of a request that is refused without it is read.
+const PASSED_OVER: Duration = Duration::from_secs(1);
+
 /// The bytes of the body.
 pub(super) async fn read(request: Request, limits: Limits) -> Result<Bytes, Problem> {
+    if let Err(problem) = check_type(request.headers()) {
+        Box::pin(pass_over(request, limits)).await;
+        return Err(problem);
+    }
     let (head, body) = request.into_parts();
-    check_type(&head.headers)?;
     let declared = declared(&head.headers);
     let waits = head.headers.contains_key(EXPECT);
     let hopeless = if waits { 1 } else { READ_PAST } * limits.body_bytes;
@@ -30,6 +36,16 @@ pub(super) async fn read(request: Request, limits: Limits) -> Result<Bytes, Prob
     }
     let collected = within(limits.body, collect(body, limits)).await;
     collected.unwrap_or_else(|| Err(too_slow(limits)))
+}
+
+/// Reads what comes of a body that nobody wants, for a moment. An answer over HTTP/2 that comes before its
+/// request has ended is followed by a reset of the stream (RFC 9113, 8.1), and there are clients, curl 7.88
+/// among them, that then drop the answer.
+pub(super) async fn pass_over(request: Request, limits: Limits) {
+    if request.version() == Version::HTTP_2 {
+        // Whether it comes, and what it is, is all the same.
+        _ = within(limits.body.min(PASSED_OVER), collect(request.into_body(), limits)).await;
+    }
 }
 
 /// Waits for so long. Most bodies come with their head, and are there when they are asked for a second

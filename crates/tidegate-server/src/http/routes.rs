@@ -30,27 +30,36 @@ pub(super) struct Public(pub(super) Arc<App>, pub(super) Option<Secret>);
 #[derive(Clone)]
 pub(super) struct Admin(pub(super) Arc<App>, pub(super) Option<Secret>);
 
+/// What a request is to be answered by.
+enum Way {
+    Health,
+    Decide(Verb),
+    Reset,
+    Refund,
+    Rules,
+}
+
 impl Site for Public {
     fn quick(&self) -> Option<Quick> {
         Quick::of(&self.0, self.1.as_ref())
     }
 
     async fn answer(self, request: Request) -> Response {
-        guarded(request, async |request| self.route(request).await).await
+        guarded(request, async |request| go(&self.0, request, |request| self.way(request)).await)
+            .await
     }
 }
 
 impl Public {
-    async fn route(&self, request: Request) -> Result<Response, Problem> {
-        let Self(app, secret) = self;
+    fn way(&self, request: &Request) -> Result<Way, Problem> {
         let path = request.uri().path();
         if path == HEALTH {
-            return health_of(app, &request).await;
+            return get(request).map(|()| Way::Health);
         }
-        check_who(secret.as_ref(), &request)?;
+        check_who(self.1.as_ref(), request)?;
         match path {
-            CHECK => check::decide(app, Verb::Check, post(request)?).await,
-            PEEK => check::decide(app, Verb::Peek, post(request)?).await,
+            CHECK => post(request).map(|()| Way::Decide(Verb::Check)),
+            PEEK => post(request).map(|()| Way::Decide(Verb::Peek)),
             RESET | REFUND | RULES => Err(elsewhere(path, "the admin listener")),
             _ => Err(nothing(path, &[CHECK, PEEK, HEALTH])),
         }
@@ -59,34 +68,47 @@ impl Public {
 
 impl Site for Admin {
     async fn answer(self, request: Request) -> Response {
-        guarded(request, async |request| self.route(request).await).await
+        guarded(request, async |request| go(&self.0, request, |request| self.way(request)).await)
+            .await
     }
 }
 
 impl Admin {
-    async fn route(&self, request: Request) -> Result<Response, Problem> {
-        let Self(app, secret) = self;
+    fn way(&self, request: &Request) -> Result<Way, Problem> {
         let path = request.uri().path();
         if path == HEALTH {
-            return health_of(app, &request).await;
+            return get(request).map(|()| Way::Health);
         }
-        check_who(secret.as_ref(), &request)?;
-        browser::check_host(secret.as_ref(), &request)?;
-        body::check_declared(&request)?;
+        check_who(self.1.as_ref(), request)?;
+        browser::check_host(self.1.as_ref(), request)?;
+        body::check_declared(request)?;
         match path {
-            RESET => admin::reset(app, post(request)?).await,
-            REFUND => admin::refund(app, post(request)?).await,
-            RULES => get(&request).and_then(|()| rules::rules(app)),
+            RESET => post(request).map(|()| Way::Reset),
+            REFUND => post(request).map(|()| Way::Refund),
+            RULES => get(request).map(|()| Way::Rules),
             CHECK | PEEK => Err(elsewhere(path, "the public listener")),
             _ => Err(nothing(path, &[RESET, REFUND, RULES, HEALTH])),
         }
     }
 }
 
-/// Told to everyone who asks.
-async fn health_of(app: &App, request: &Request) -> Result<Response, Problem> {
-    get(request)?;
-    Box::pin(health::health(app)).await
+async fn go(
+    app: &App,
+    request: Request,
+    way: impl FnOnce(&Request) -> Result<Way, Problem>,
+) -> Result<Response, Problem> {
+    match head::fits(&request).and_then(|()| way(&request)) {
+        Ok(Way::Decide(verb)) => check::decide(app, verb, request).await,
+        // Told to everyone who asks.
+        Ok(Way::Health) => Box::pin(health::health(app)).await,
+        Ok(Way::Reset) => admin::reset(app, request).await,
+        Ok(Way::Refund) => admin::refund(app, request).await,
+        Ok(Way::Rules) => rules::rules(app),
+        Err(problem) => {
+            Box::pin(body::pass_over(request, app.limits)).await;
+            Err(problem)
+        }
+    }
 }
 
 /// Lets in who has a token, where one is asked for, and nobody on behalf of a foreign web page.
@@ -95,17 +117,14 @@ fn check_who(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> 
     browser::check_origin(secret, request)
 }
 
-/// What every request of either listener gets: a problem for a large head or a panic, and a log line.
+/// What every request of either listener gets: a problem for a panic, and a log line.
 pub(super) async fn guarded(
     request: Request,
     route: impl AsyncFnOnce(Request) -> Result<Response, Problem>,
 ) -> Response {
     let log = Log::of(&request);
     let is_head = request.method() == Method::HEAD;
-    let response = match head::fits(&request) {
-        Ok(()) => AssertUnwindSafe(route(request)).catch_unwind().await,
-        Err(problem) => Ok(Err(problem)),
-    };
+    let response = AssertUnwindSafe(route(request)).catch_unwind().await;
     let response = response.unwrap_or_else(|_| Err(panicked()));
     let response = response.unwrap_or_else(Problem::into_response);
     log.tell(&response);
@@ -136,9 +155,9 @@ fn without_body(mut response: Response) -> Response {
     response.map(|_: Full<_>| Full::default())
 }
 
-/// The request, if it is one to do something.
-fn post(request: Request) -> Result<Request, Problem> {
-    if request.method() == Method::POST { Ok(request) } else { Err(other(&request, "POST")) }
+/// Nothing, if the request is one to do something.
+fn post(request: &Request) -> Result<(), Problem> {
+    if request.method() == Method::POST { Ok(()) } else { Err(other(request, "POST")) }
 }
 
 /// Nothing, if the request is one to see something.

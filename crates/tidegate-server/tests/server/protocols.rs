@@ -1,7 +1,19 @@
 //! HTTP/1.1 and HTTP/2 on one port, Envoy's service and Redis clients beside it, and one limit for all.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
-use hyper::Method;
+use hyper::body::{Body, Bytes, Frame};
+use hyper::client::conn::http2;
+use hyper::{Method, Request};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
 
 use crate::client::Client;
 use crate::grpc::{self, descriptor, request};
@@ -45,6 +57,64 @@ async fn a_head_too_large_is_told_so_over_http_2_too() {
     let refused = client.send(Method::POST, "/v1/check", Some(&long), body).await;
     assert!(refused.problem(431).contains("expected at most 65536"), "{}", refused.text);
     assert_eq!(client.get("/healthz").await.status, 200, "the connection goes on");
+}
+
+/// A body whose end comes late, and that tells when it was asked for.
+struct Late {
+    pause: Pin<Box<Sleep>>,
+    has_begun: bool,
+    ended: Arc<AtomicBool>,
+}
+
+impl Late {
+    fn by(pause: Duration, ended: &Arc<AtomicBool>) -> Self {
+        let pause = Box::pin(tokio::time::sleep(pause));
+        Self { pause, has_begun: false, ended: Arc::clone(ended) }
+    }
+}
+
+impl Body for Late {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"{")))));
+        }
+        ready!(self.pause.as_mut().poll(cx));
+        self.ended.store(true, SeqCst);
+        Poll::Ready(None)
+    }
+}
+
+/// An answer before the request has ended is followed by a reset of the stream, and some clients (curl 7.88)
+/// then drop it.
+#[tokio::test]
+async fn what_is_refused_over_http_2_is_read_to_its_end_before_it_is_answered() {
+    let server = Server::with_example();
+    let stream = TokioIo::new(TcpStream::connect(server.http).await.unwrap());
+    let (mut send, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let mut ask = async |path: &str, (name, value): (&str, &str), pause: Duration| {
+        let ended = Arc::new(AtomicBool::new(false));
+        let request = Request::post(format!("http://{}{path}", server.http)).header(name, value);
+        let body = Late::by(pause, &ended);
+        let answer = send.send_request(request.body(body).unwrap()).await.unwrap();
+        (answer.status().as_u16(), ended.load(SeqCst))
+    };
+    let (soon, never) = (Duration::from_millis(50), Duration::from_secs(3_600));
+    let (json, long) = (("content-type", "application/json"), "a".repeat(70_000));
+    assert_eq!(ask("/nowhere", json, soon).await, (404, true));
+    assert_eq!(ask("/v1/rules", json, soon).await, (404, true));
+    assert_eq!(ask("/healthz", json, soon).await, (405, true));
+    assert_eq!(ask("/v1/check", ("content-type", "text/html"), soon).await, (415, true));
+    assert_eq!(ask("/v1/check", ("origin", "http://elsewhere.example"), soon).await, (403, true));
+    assert_eq!(ask("/v1/check", ("padding", &long), soon).await, (431, true));
+    // Not for ever, though.
+    assert_eq!(ask("/nowhere", json, never).await, (404, false));
 }
 
 const ONE_RULE: &str = r#"

@@ -115,7 +115,7 @@ pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
             field(("match", &["matching"]), RuleDraft::matching),
             field(("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
         ],
-        elsewhere: |_| None,
+        elsewhere: only_of_the_store,
     }
 }
 
@@ -244,6 +244,12 @@ fn only_of_a_rule(name: &str) -> Option<String> {
         .then(|| format!("`{name}` is not for all rules together: expected it below a `[[rule]]`"))
 }
 
+/// A field of `[store]`, which is not for one rule.
+fn only_of_the_store(name: &str) -> Option<String> {
+    let of_store = store_fields().fields.iter().any(|field| field.known.0 == name);
+    of_store.then(|| format!("`{name}` is not for one rule: expected it below `[store]`"))
+}
+
 /// A field that only a rule has.
 fn not_for_overrides(name: &str) -> Option<String> {
     let changeable: Vec<_> = override_fields().fields.iter().map(|field| field.known).collect();
@@ -256,4 +262,38 @@ fn not_for_overrides(name: &str) -> Option<String> {
             )
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page that lists all fields, by its sections.
+    const PAGE: &str = include_str!("../../../../docs/configuration.md");
+
+    #[test]
+    fn the_page_of_all_fields_lists_all_fields() {
+        let of_rule: Vec<_> = rule_fields().fields.iter().map(|field| field.known.0).collect();
+        let of_override: Vec<_> =
+            override_fields().fields.iter().map(|field| field.known.0).collect();
+        let of_memory: Vec<_> = memory_fields().fields.iter().map(|field| field.known.0).collect();
+        let of_store: Vec<_> = store_fields().fields.iter().map(|field| field.known.0).collect();
+        for (header, fields) in [
+            ("[[rule]]", of_rule),
+            ("[[rule.override]]", of_override),
+            ("[memory]", of_memory),
+            ("[store]", of_store),
+        ] {
+            let section =
+                PAGE.split("\n## ").find(|section| section.starts_with(&format!("`{header}`")));
+            let rows = section.unwrap_or_default().lines().filter(|line| line.starts_with("| `"));
+            let named: Vec<_> = rows.filter_map(|row| row.split('|').nth(1)).collect();
+            for field in fields {
+                assert!(
+                    named.iter().any(|row| row.contains(&format!("`{field}`"))),
+                    "{header} {field}"
+                );
+            }
+        }
+    }
 }
