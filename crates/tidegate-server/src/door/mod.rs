@@ -20,7 +20,7 @@ pub(crate) use reload::on_hangup;
 pub(crate) use secret::{Secret, bearer};
 pub(crate) use stream::Stream;
 pub(crate) use tls::{Tls, TlsFiles};
-pub(crate) use uses::Uses;
+pub(crate) use uses::{UnderWay, Uses};
 
 use crate::stop::Stop;
 

@@ -11,6 +11,7 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::{HeaderMap, Method, Version};
 use tokio::time::timeout;
 
+use super::connection::Held;
 use super::problem::{Kind, Problem};
 use super::{Limits, Request};
 
@@ -40,11 +41,25 @@ pub(super) async fn read(request: Request, limits: Limits) -> Result<Bytes, Prob
 
 /// Reads what comes of a body that nobody wants, for a moment. An answer over HTTP/2 that comes before its
 /// request has ended is followed by a reset of the stream (RFC 9113, 8.1), and there are clients, curl 7.88
-/// among them, that then drop the answer.
-pub(super) async fn pass_over(request: Request, limits: Limits) {
-    if request.version() == Version::HTTP_2 {
-        // Whether it comes, and what it is, is all the same.
-        _ = within(limits.body.min(PASSED_OVER), collect(request.into_body(), limits)).await;
+/// among them, that then drop the answer. One that is longer than is ever read, or is sent only when asked
+/// for, is not waited for. Meanwhile the request holds nothing of its connection.
+pub(super) async fn pass_over(mut request: Request, limits: Limits) {
+    if request.version() != Version::HTTP_2 || request.headers().contains_key(EXPECT) {
+        return;
+    }
+    drop(request.extensions_mut().remove::<Held>().and_then(|held| held.take()));
+    let most = READ_PAST * limits.body_bytes;
+    _ = within(limits.body.min(PASSED_OVER), drained(request.into_body(), most)).await;
+}
+
+/// The end of a body, or of so many bytes of it.
+async fn drained(mut body: Incoming, most: usize) {
+    let mut came = 0;
+    while came <= most
+        && !body.is_end_stream()
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        came += frame.data_ref().map_or(0, Bytes::len);
     }
 }
 

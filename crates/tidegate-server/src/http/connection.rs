@@ -3,20 +3,21 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::service::{Service, service_fn};
+use hyper::{StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, interval_at};
 
 use super::quick::Quick;
 use super::unread::{Places, Unread, is_large};
 use super::withhold::Withholding;
 use super::{Limits, Request, Response, head, refused};
-use crate::door::{Handler, Stream, Uses};
+use crate::door::{Handler, Stream, UnderWay, Uses};
 use crate::stop::Stop;
 
 /// What answers the requests of a connection; a copy of it for each of them.
@@ -133,6 +134,17 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
     builder
 }
 
+/// What a request holds of its connection until it is answered, or until it is refused and only the rest of
+/// it is still waited for.
+#[derive(Clone)]
+pub(super) struct Held(Arc<Mutex<Option<(UnderWay, Option<OwnedSemaphorePermit>)>>>);
+
+impl Held {
+    pub(super) fn take(&self) -> Option<(UnderWay, Option<OwnedSemaphorePermit>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// The site, noting what the connection is used for.
 fn noting(
     uses: Arc<Uses>,
@@ -144,7 +156,7 @@ fn noting(
     Future: Future<Output = Result<hyper::Response<Unread>, Infallible>> + Send + 'static,
 > {
     let places = Places::new();
-    service_fn(move |request: Request| {
+    service_fn(move |mut request: Request| {
         let large = is_large(&request);
         // One that waits for others to be read is of no use before its turn comes.
         let under_way = (!large).then(|| uses.begin());
@@ -152,12 +164,17 @@ fn noting(
         let uses = Arc::clone(&uses);
         async move {
             let place = places.place(large).await;
-            let _under_way = under_way.unwrap_or_else(|| uses.begin());
+            let under_way = under_way.unwrap_or_else(|| uses.begin());
+            let held = Held(Arc::new(Mutex::new(Some((under_way, place)))));
+            if request.version() == Version::HTTP_2 {
+                request.extensions_mut().insert(held.clone());
+            }
             let answer = site.answer(request).await;
             if answer.status() != StatusCode::UNAUTHORIZED {
                 uses.note();
             }
-            Ok(Unread::of(answer, place))
+            let (_under_way, place) = held.take().unzip();
+            Ok(Unread::of(answer, place.flatten()))
         }
     })
 }
@@ -165,7 +182,12 @@ fn noting(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::body;
     use crate::http::testing::{self, Server, until_closed};
+    use hyper::body::{Body, Frame};
+    use hyper::client::conn::http2;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -295,6 +317,45 @@ mod tests {
                 break;
             }
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// A body that begins and never ends.
+    struct Endless(bool);
+
+    impl Body for Endless {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match std::mem::replace(&mut self.0, true) {
+                false => Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"{"))))),
+                true => Poll::Pending,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn nor_do_those_over_http_2_whose_rest_is_waited_for() {
+        let limits = Limits { idle: SHORT, ..Limits::default() };
+        let refuses = testing::site(move |request| async move {
+            body::pass_over(request, limits).await;
+            let mut response = Response::default();
+            *response.status_mut() = StatusCode::UNAUTHORIZED;
+            response
+        });
+        let server = testing::serve(refuses, limits).await;
+        let stream = TokioIo::new(server.connect().await);
+        let (mut send, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+        tokio::spawn(connection);
+        // Until it is closed, which it would never be if what is refused were under way.
+        while send.ready().await.is_ok() {
+            let request = hyper::Request::post(format!("http://{}/", server.at));
+            tokio::spawn(send.send_request(request.body(Endless(false)).unwrap()));
+            tokio::time::sleep(SHORT / 4).await;
         }
     }
 
