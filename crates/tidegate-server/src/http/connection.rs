@@ -137,10 +137,13 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
 /// What a request holds of its connection until it is answered, or until it is refused and only the rest of
 /// it is still waited for.
 #[derive(Clone)]
-pub(super) struct Held(Arc<Mutex<Option<(UnderWay, Option<OwnedSemaphorePermit>)>>>);
+pub(super) struct Held(Arc<Mutex<Option<Place>>>);
+
+/// That it is under way, and the place of a large one.
+type Place = (UnderWay, Option<OwnedSemaphorePermit>);
 
 impl Held {
-    pub(super) fn take(&self) -> Option<(UnderWay, Option<OwnedSemaphorePermit>)> {
+    pub(super) fn take(&self) -> Option<Place> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
