@@ -137,13 +137,14 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
 /// What a request holds of its connection until it is answered, or until it is refused and only the rest of
 /// it is still waited for.
 #[derive(Clone)]
-pub(super) struct Held(Arc<Mutex<Option<Place>>>);
+pub(super) struct Held(Arc<Mutex<Option<Holdings>>>);
 
-/// That it is under way, and the place of a large one.
-type Place = (UnderWay, Option<OwnedSemaphorePermit>);
+/// That it is under way; and, if it is large, one of the [`Places`].
+type Holdings = (UnderWay, Option<OwnedSemaphorePermit>);
 
 impl Held {
-    pub(super) fn take(&self) -> Option<Place> {
+    /// All of it, once: it is let go when that is dropped.
+    pub(super) fn take(&self) -> Option<Holdings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
