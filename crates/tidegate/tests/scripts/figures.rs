@@ -18,11 +18,11 @@ use tidegate::{
 };
 
 const NAMES: [&str; 3] = ["planned", "plain", "brought"];
-const ENTRIES: &[(&str, &str)] = &[("user", "ada")];
+pub(super) const ENTRIES: &[(&str, &str)] = &[("user", "ada")];
 
 /// A clock that is put to any time.
 #[derive(Clone, Debug)]
-struct Hand(Arc<AtomicU64>);
+pub(super) struct Hand(pub(super) Arc<AtomicU64>);
 
 impl Clock for Hand {
     fn now(&self) -> Timestamp {
@@ -210,82 +210,11 @@ fn figures_of_plans_and_requests_are_told_as_in_memory() {
 }
 
 /// A rule of so many units a minute.
-fn minute(algorithm: Algorithm, limit: u64, layout: Option<Layout>) -> Rule {
+pub(super) fn minute(algorithm: Algorithm, limit: u64, layout: Option<Layout>) -> Rule {
     let mut spec = Spec::new(algorithm, limit, Micros::from_secs(60));
     spec.capacity = (algorithm == Algorithm::LeakyQueue).then(|| limit - 1);
     spec.layout = layout;
     Rule::new(spec).unwrap()
-}
-
-#[test]
-fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
-    let server = Server::start();
-    let client = server.client();
-    let at =
-        |seconds: u64| Some(Timestamp::from_micros(1_763_700_000_000_000 + seconds * 1_000_000));
-    let kinds = Algorithm::ALL.iter().map(|algorithm| (*algorithm, None));
-    let sorted_set = (Algorithm::SlidingLog, Some(Layout::SortedSet));
-    let full = minute(Algorithm::FixedWindow, 1, None);
-    for (algorithm, layout) in kinds.chain([sorted_set]) {
-        let rule = minute(algorithm, 9, layout);
-        let key = format!("stays:{algorithm:?}:{layout:?}").into_bytes();
-        for second in 0..4 {
-            let one = Limiter::new(&key, &rule, 1).unwrap();
-            assert!(client.step(&[one], Step::Ask, at(second)).allowed);
-        }
-        let stored = || client.run(&[b"DUMP", &key]).unwrap();
-        let before = stored();
-        for other in [minute(algorithm, 7, layout), minute(Algorithm::SlidingWindow, 5, None)] {
-            let limiter = |cost| Limiter::new(&key, &other, cost).unwrap();
-            let brought = |cost| limiter(cost).brought();
-            let alone = |one: Limiter<'_>, step| client.step(&[one], step, at(5)).allowed;
-            assert!(!alone(brought(4), Step::Ask), "{algorithm:?}");
-            assert!(!alone(brought(4), Step::Decide));
-            assert!(alone(brought(0), Step::Ask) && alone(limiter(0).looked_up(), Step::Ask));
-            assert!(alone(brought(1), Step::Peek) && alone(limiter(1).looked_up(), Step::Peek));
-            let refusing = Limiter::new(b"full", &full, 2).unwrap();
-            let told = client.step(&[brought(1), refusing], Step::Ask, at(5));
-            assert!(!told.allowed && told.decisions[0].is_allowed());
-            assert_eq!(stored(), before, "{algorithm:?} {layout:?}");
-        }
-        // One whose rule was changed, or whose plan is another, follows when it is denied.
-        let other = minute(Algorithm::SlidingWindow, 5, None);
-        let planned = Limiter::new(&key, &other, 4).unwrap().looked_up();
-        assert!(!client.step(&[planned], Step::Ask, at(5)).allowed);
-        let followed = stored();
-        assert_ne!(followed, before);
-        let changed = Limiter::new(&key, &rule, 8).unwrap();
-        assert!(!client.step(&[changed], Step::Ask, at(5)).allowed);
-        assert_ne!(stored(), followed);
-    }
-}
-
-#[test]
-fn a_bucket_that_begins_with_too_few_tokens_begins_when_it_is_denied() {
-    let server = Server::start();
-    let client = server.client();
-    let window = minute(Algorithm::FixedWindow, 10, None);
-    let mut spec = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(10));
-    spec.initial = Some(1);
-    let bucket = Rule::new(spec).unwrap();
-    let own = OwnLimit::new(bucket.clone());
-    let clock = Hand(Arc::new(AtomicU64::new(1_763_700_000_000_000)));
-    let rule = RuleSpec::new("all", *window.spec()).limit_from_request();
-    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
-    for (rule, cost, seconds) in
-        [(&window, 3, 0), (&bucket, 5, 1), (&bucket, 5, 7), (&bucket, 5, 1)]
-    {
-        clock.0.fetch_add(seconds * 1_000_000, SeqCst);
-        let descriptor = Descriptor::new(ENTRIES).cost(cost);
-        let brings = rule == &bucket;
-        let descriptors = [if brings { descriptor.limit(&own) } else { descriptor }];
-        let here = gate.check(&Request::new("default", &descriptors));
-        let limiter = Limiter::new(b"begins", rule, cost).unwrap();
-        let limiter = if brings { limiter.brought() } else { limiter };
-        let there = client.step(&[limiter], Step::Ask, Some(clock.now()));
-        assert_eq!(there.decisions, [*here.matched()[0].decision()]);
-        assert_eq!(there.allowed, here.is_allowed(), "it fills from when it was denied");
-    }
 }
 
 #[test]

@@ -304,6 +304,7 @@ impl Visitor for LookingAhead<'_> {
         if !brought || held.any().is_none() || held.under(room).is_some() {
             return ahead(room, held.state_under(room, rule, now), now);
         }
+        held.pass(now);
         let (room, rule) = (room.clone(), rule.clone());
         Box::new(Coming { held, room, rule, now, then: None })
     }

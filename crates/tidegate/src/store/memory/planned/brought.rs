@@ -8,7 +8,8 @@ use super::held::Held;
 use crate::store::memory::ahead::{Ahead, Foreseen, ahead};
 use crate::store::memory::table::{One, Step};
 
-/// A limiter as it is, and the figures it is seen under: those of `rule`.
+/// A limiter as it is at `now`, for which it has [passed](Held::pass), and the figures it is seen under: those
+/// of `rule`.
 #[derive(Debug)]
 pub(super) struct Brought<'a, R: Room> {
     pub(super) held: &'a Held,

@@ -217,8 +217,14 @@ impl<R: Room> AnyHand for Hand<'_, R> {
             Course::Follow => {
                 self.slot = std::mem::take(&mut self.held).state_under(room, rule, at);
             }
-            Course::Look => self.slot = self.held.copy().state_under(room, rule, at),
-            Course::Try { commits } => self.try_under(commits, at),
+            Course::Look => {
+                self.held.pass(at);
+                self.slot = self.held.copy().state_under(room, rule, at);
+            }
+            Course::Try { commits } => {
+                self.held.pass(at);
+                self.try_under(commits, at);
+            }
         }
     }
 

@@ -59,6 +59,13 @@ impl Held {
         own.downcast_mut::<Own<R>>().filter(|own| own.figures.room == *room)
     }
 
+    /// Time passes, under the figures that it has.
+    pub(super) fn pass(&mut self, now: Timestamp) {
+        if let Some(own) = self.any_mut() {
+            own.pass(now);
+        }
+    }
+
     /// Another one like it.
     pub(super) fn copy(&self) -> Self {
         self.any().map(AnyOwn::copy).unwrap_or_default()

@@ -86,6 +86,7 @@ impl Kept {
         claim: impl Fn(usize) -> bool,
     ) -> Option<One> {
         if self.own.under(room).is_none() {
+            self.own.pass(now);
             if !leaves_a_trace(asked.step, asked.cost) {
                 return Some(self.look(asked, room, now));
             }

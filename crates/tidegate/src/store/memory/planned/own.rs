@@ -50,6 +50,9 @@ pub(super) trait AnyOwn: any::Any + fmt::Debug + Send {
     /// Another one like it.
     fn copy(&self) -> Held;
 
+    /// Time passes: a clock that went back by more than the window moves its times.
+    fn pass(&mut self, now: Timestamp);
+
     /// The wait until it is as good as new.
     fn reset_after(&self, now: Timestamp) -> Micros;
 
@@ -77,6 +80,12 @@ impl<R: Room> AnyOwn for Own<R> {
 
     fn copy(&self) -> Held {
         Held::new(self.clone())
+    }
+
+    fn pass(&mut self, now: Timestamp) {
+        if let Some(state) = &mut self.slot {
+            self.figures.room.advance(state, now);
+        }
     }
 
     fn reset_after(&self, now: Timestamp) -> Micros {

@@ -140,6 +140,14 @@ local function amend(key, v, arg, now)
   return charge[kind2](key, arg, at, used), true
 end
 
+-- @passing
+-- What is stored, once it has seen the clock. What no limiter of this version wrote is left to `amend`.
+local function pass(key, v)
+  local version, version2 = string.byte(v, 1), string.byte(ARGV[1], 1)
+  if version ~= version2 or #v < 22 then return v end
+  local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
+  if not passed[kind] or not passed[kind](key, v, N, W, a, b) then return v end
+
 -- @trying
 -- When what is stored is as good as new under the rule that it was written under, if nothing more comes.
 local function new_again(key, v)

@@ -106,6 +106,21 @@ impl Room {
         )
     }
 
+    /// Writes what is stored anew where the clock went back by more than the window, and says so.
+    pub(super) fn passed(self, keep: &str) -> String {
+        format!(
+            "[{}] = function(key, v, N, W, a, b)\n\
+             local moved, full, replaced, amended, value, gone = false, true, false, false\n\
+             local head, arg, expires = sub(v, 1, 22), '', -1\n{}{}\
+             if not moved then return false end\n{}\
+             if gone <= at then return false end\n{keep}return true\nend,\n",
+            self.kind,
+            self.part("old"),
+            self.look(),
+            self.part("keep"),
+        )
+    }
+
     /// Whether the cost is admitted, of what is not stored yet: nothing is written.
     pub(super) fn admitted(self) -> String {
         format!(

@@ -8,10 +8,11 @@ use super::rooms::{Room, paragraph};
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
-/// What is stored is kept in sight where it is tried under other figures; and what is denied under figures that
-/// came with the request is told when it would be admitted, or, where no wait would do, begins under them.
+/// What is stored sees the clock before it is tried under other figures, and is kept in sight meanwhile; and
+/// what is denied under figures that came with the request is told when it would be admitted, or, where no
+/// wait would do, begins under them.
 const TRY: (&str, &str) = (
-    "local stored = v\n",
+    "if v and flag > 49 and sub(v, 1, 22) ~= head then v = pass(key, v) end\nlocal stored = v\n",
     "local begins, wait, reset = false\n\
      if flag > 51 and amended and verdict == 0 then wait, reset = 0, 0 end\n\
      if flag > 51 and amended and verdict == 1 then\n\
@@ -225,8 +226,17 @@ impl Maker {
         }
         let admitted: String = self.rooms.iter().map(|room| room.admitted()).collect();
         let empty: String = self.rooms.iter().map(|room| room.empty()).collect();
-        let trying = paragraph(PRELUDE, "trying");
-        format!("local admitted = {{\n{admitted}}}\nlocal empty = {{\n{empty}}}\n{trying}")
+        let passed = self.rooms.iter().map(|room| room.passed(&self.keep(*room)));
+        let passed: String = passed.collect();
+        let (fetch, passing, trying) = (
+            paragraph(PRELUDE, "fetch_any"),
+            paragraph(PRELUDE, "passing"),
+            paragraph(PRELUDE, "trying"),
+        );
+        format!(
+            "local admitted = {{\n{admitted}}}\nlocal empty = {{\n{empty}}}\n\
+             local passed = {{\n{passed}}}\n{passing}{fetch}return v\nend\n{trying}"
+        )
     }
 
     /// Units go back to each limiter under the rule that it was written under, once all are known.

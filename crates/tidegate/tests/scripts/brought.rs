@@ -1,0 +1,144 @@
+//! Figures that requests bring, by examples: what they refuse leaves what is stored as it was.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use tidegate::script::{Limiter, Step};
+use tidegate::{
+    Algorithm, Clock, Descriptor, Gate, Layout, Micros, OwnLimit, Policy, Request, Rule, RuleSpec,
+    Spec, Timestamp,
+};
+
+use crate::figures::{ENTRIES, Hand, minute};
+use crate::server::Server;
+
+#[test]
+fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
+    let server = Server::start();
+    let client = server.client();
+    let at =
+        |seconds: u64| Some(Timestamp::from_micros(1_763_700_000_000_000 + seconds * 1_000_000));
+    let full = minute(Algorithm::FixedWindow, 1, None);
+    for (algorithm, layout) in kinds() {
+        let rule = minute(algorithm, 9, layout);
+        let key = format!("stays:{algorithm:?}:{layout:?}").into_bytes();
+        for second in 0..4 {
+            let one = Limiter::new(&key, &rule, 1).unwrap();
+            assert!(client.step(&[one], Step::Ask, at(second)).allowed);
+        }
+        let stored = || client.run(&[b"DUMP", &key]).unwrap();
+        let before = stored();
+        for other in [minute(algorithm, 7, layout), minute(Algorithm::SlidingWindow, 5, None)] {
+            let limiter = |cost| Limiter::new(&key, &other, cost).unwrap();
+            let brought = |cost| limiter(cost).brought();
+            let alone = |one: Limiter<'_>, step| client.step(&[one], step, at(5)).allowed;
+            assert!(!alone(brought(4), Step::Ask), "{algorithm:?}");
+            assert!(!alone(brought(4), Step::Decide));
+            assert!(alone(brought(0), Step::Ask) && alone(limiter(0).looked_up(), Step::Ask));
+            assert!(alone(brought(1), Step::Peek) && alone(limiter(1).looked_up(), Step::Peek));
+            let refusing = Limiter::new(b"full", &full, 2).unwrap();
+            let told = client.step(&[brought(1), refusing], Step::Ask, at(5));
+            assert!(!told.allowed && told.decisions[0].is_allowed());
+            assert_eq!(stored(), before, "{algorithm:?} {layout:?}");
+        }
+        // One whose rule was changed, or whose plan is another, follows when it is denied.
+        let other = minute(Algorithm::SlidingWindow, 5, None);
+        let planned = Limiter::new(&key, &other, 4).unwrap().looked_up();
+        assert!(!client.step(&[planned], Step::Ask, at(5)).allowed);
+        let followed = stored();
+        assert_ne!(followed, before);
+        let changed = Limiter::new(&key, &rule, 8).unwrap();
+        assert!(!client.step(&[changed], Step::Ask, at(5)).allowed);
+        assert_ne!(stored(), followed);
+    }
+}
+
+/// Each kind of limiter with what it is stored as.
+fn kinds() -> impl Iterator<Item = (Algorithm, Option<Layout>)> {
+    let kinds = Algorithm::ALL.iter().map(|algorithm| (*algorithm, None));
+    kinds.chain([(Algorithm::SlidingLog, Some(Layout::SortedSet))])
+}
+
+#[test]
+fn a_refused_request_leaves_figures_as_they_were_where_the_clock_went_back_by_more_than_the_window()
+{
+    let server = Server::start();
+    let client = server.client();
+    let clock = Hand(Arc::default());
+    for (algorithm, layout) in kinds() {
+        let rule = minute(algorithm, 9, layout);
+        let spec = RuleSpec::new("each", *rule.spec()).key(["user"]).limit_from_request();
+        let policy = Policy::new(vec![spec]).unwrap();
+        let gate = Gate::with_clock(policy, clock.clone());
+        let put = |seconds: u64| clock.0.store(1_763_700_000_000_000 + seconds * 1_000_000, SeqCst);
+        let ask = |user: &str, brought: Option<&Rule>, cost, step| {
+            let key = format!("back:{algorithm:?}:{layout:?}:{user}").into_bytes();
+            let limiter = Limiter::new(&key, brought.unwrap_or(&rule), cost).unwrap();
+            let limiter = if brought.is_some() { limiter.brought() } else { limiter };
+            let there = client.step(&[limiter], step, Some(clock.now()));
+            let own = brought.map(|rule| OwnLimit::new(rule.clone()));
+            let entries = [("user", user)];
+            let descriptor = Descriptor::new(&entries).cost(cost);
+            let descriptor = [own.as_ref().map_or(descriptor, |own| descriptor.limit(own))];
+            let request = Request::new("default", &descriptor);
+            let here = if step == Step::Ask { gate.check(&request) } else { gate.peek(&request) };
+            assert_eq!(there.decisions, [*here.matched()[0].decision()], "{algorithm:?}");
+            there.decisions[0]
+        };
+        for other in [minute(algorithm, 7, layout), minute(Algorithm::SlidingWindow, 5, None)] {
+            for step in [Step::Ask, Step::Peek] {
+                let [asked, beside] =
+                    ["asked", "beside"].map(|name| format!("{name}:{other:?}:{step:?}"));
+                for (user, second) in (1_000..1_008).flat_map(|at| [(&asked, at), (&beside, at)]) {
+                    put(second);
+                    assert!(ask(user, None, 1, Step::Ask).is_allowed());
+                }
+                put(800);
+                let wait = ask(&asked, Some(&other), 4, step).retry_after().unwrap();
+                ask(&beside, None, 4, Step::Peek);
+                for second in [800, 801, 820, 845] {
+                    put(second);
+                    assert_eq!(
+                        ask(&asked, None, 9, Step::Peek),
+                        ask(&beside, None, 9, Step::Peek),
+                        "{algorithm:?} {layout:?} then {other:?}"
+                    );
+                }
+                put(800);
+                clock.0.fetch_add(wait.as_micros() - 1, SeqCst);
+                assert!(!ask(&asked, Some(&other), 4, Step::Peek).is_allowed());
+                clock.0.fetch_add(1, SeqCst);
+                assert!(ask(&asked, Some(&other), 4, Step::Ask).is_allowed());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bucket_that_begins_with_too_few_tokens_begins_when_it_is_denied() {
+    let server = Server::start();
+    let client = server.client();
+    let window = minute(Algorithm::FixedWindow, 10, None);
+    let mut spec = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(10));
+    spec.initial = Some(1);
+    let bucket = Rule::new(spec).unwrap();
+    let own = OwnLimit::new(bucket.clone());
+    let clock = Hand(Arc::new(AtomicU64::new(1_763_700_000_000_000)));
+    let rule = RuleSpec::new("all", *window.spec()).limit_from_request();
+    let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
+    for (rule, cost, seconds) in
+        [(&window, 3, 0), (&bucket, 5, 1), (&bucket, 5, 7), (&bucket, 5, 1)]
+    {
+        clock.0.fetch_add(seconds * 1_000_000, SeqCst);
+        let descriptor = Descriptor::new(ENTRIES).cost(cost);
+        let brings = rule == &bucket;
+        let descriptors = [if brings { descriptor.limit(&own) } else { descriptor }];
+        let here = gate.check(&Request::new("default", &descriptors));
+        let limiter = Limiter::new(b"begins", rule, cost).unwrap();
+        let limiter = if brings { limiter.brought() } else { limiter };
+        let there = client.step(&[limiter], Step::Ask, Some(clock.now()));
+        assert_eq!(there.decisions, [*here.matched()[0].decision()]);
+        assert_eq!(there.allowed, here.is_allowed(), "it fills from when it was denied");
+    }
+}
