@@ -15,6 +15,7 @@ mod ids;
 mod in_turn;
 mod lost;
 mod reached;
+mod rights;
 mod server;
 mod shared;
 mod versions;

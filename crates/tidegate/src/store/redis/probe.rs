@@ -19,8 +19,14 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_
 const LOOK: Duration = Duration::from_secs(2);
 /// Writes of which one must be answered within the deadline of a decision.
 const TRIES: usize = 3;
-/// How long the key lives that is written to see whether writing works.
-const WRITTEN_MS: u64 = 1_000;
+/// What nearly every decision does, with a key that lives a second or two. A user who may not do all of it is
+/// told so here: one who may write and not say when that expires would leave keys for ever.
+const WRITE: &str = "\
+local expires = string.format('%d', redis.call('TIME')[1] * 1000 + 2000)
+redis.call('SET', KEYS[1], '', 'PXAT', expires)
+redis.call('SETRANGE', KEYS[1], '0', '?')
+redis.call('PEXPIREAT', KEYS[1], expires)
+return redis.call('GET', KEYS[1])";
 
 /// Begins to look after the store; `lost` is why, `None` at the start.
 pub(super) fn begin(shared: &Arc<Shared>, lost: Option<StoreError>) {
@@ -103,10 +109,10 @@ async fn is_primary(link: &mut Link) -> Result<(), StoreError> {
     }
 }
 
-/// What every decision needs: a write. No key of a limiter is like this one.
+/// What every decision needs: to write, in a script. No key of a limiter is like this one.
 fn written(prefix: &str) -> Cmd {
-    let mut command = redis::cmd("SET");
-    command.arg(format!("{prefix}?")).arg("").arg("PX").arg(WRITTEN_MS);
+    let mut command = redis::cmd("EVAL");
+    command.arg(WRITE).arg(1).arg(format!("{prefix}?"));
     command
 }
 

@@ -55,11 +55,15 @@ elseif gone > LAST then
 else
   local ms = gone + 999
   ms = (ms - ms % 1000) / 1000
-  if v and not amended then
-    call('SETRANGE', key, '22', value)
-    if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
-  else
+  if amended then
     call('SET', key, head .. value, 'PXAT', digits('%d', ms))
+  else
+    if v then
+      call('SETRANGE', key, '22', value)
+    else
+      call('SETRANGE', key, '0', head .. value)
+    end
+    if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
   end
 end
 
