@@ -52,9 +52,13 @@ local function find(call, digits, unpack, key, v, first, entries, slots, forgott
   end
   return low
 end
--- When the oldest leaves, and its units.
-local oldest, oldest_units
-if entries > 0 then
+-- When the oldest leaves, and its units; and the units through the second, where both are read at once.
+local oldest, oldest_units, second, second_units
+if slots > 0 and entries > 9 and first % 8 < 7 then
+  oldest, oldest_units, second, second_units = unpack('<I6I4I6I4', v, 147 + first % 8 * 10)
+  oldest_units = (oldest_units - forgotten) % 4294967296
+  second_units = (second_units - forgotten) % 4294967296
+elseif entries > 0 then
   oldest, oldest_units = look(call, digits, unpack, key, v, first, entries, slots, forgotten, 0)
 end
 
@@ -71,6 +75,11 @@ if full and entries > 0 and oldest <= since_base then
   else
     left_units, left_entries = oldest_units, 1
     local high, step = entries - 1, 1
+    if second and second <= since_base then
+      left_units, left_entries, step = second_units, 2, 2
+    elseif second then
+      high = 1
+    end
     while left_entries < high do
       local probe = left_entries + step - 1
       if step == 0 then
@@ -116,7 +125,9 @@ end
 -- @take
 if not full and left_entries < entries then
   local leaves, through = oldest, oldest_units
-  if left_entries > 0 then
+  if left_entries == 1 and second then
+    leaves, through = second, second_units
+  elseif left_entries > 0 then
     leaves, through =
       look(call, digits, unpack, key, v, first, entries, slots, forgotten, left_entries)
   end
@@ -266,7 +277,7 @@ end
 if slots == 0 then
   value = pack('<dddI4I4I4I4I4', base, last, newest, first, entries, slots, forgotten, held)
 else
-  value = (newest_seven or sub(v, 23, 92)) .. pack('<I6I4dddI4I4I4I4I4', newest,
+  value = pack('<c70I6I4dddI4I4I4I4I4', newest_seven or sub(v, 23, 92), newest,
     (forgotten + held) % 4294967296, base, last, newest, first, entries, slots, forgotten, held)
 end
 gone = 0
