@@ -39,19 +39,21 @@ pub struct Request<'a> {
     pub streams: u32,
 }
 
-/// redis-benchmark: so many commands of one kind, in which `__rand_int__` is one of 100,000 numbers.
+/// redis-benchmark, so deep a pipeline and so many threads: so many commands of one kind, in which
+/// `__rand_int__` is one of 100,000 numbers.
 ///
 /// # Errors
 /// When it is missing, or an answer is an error.
 pub fn redis_benchmark(
     at: SocketAddr,
-    depth: u32,
+    [depth, threads]: [u32; 2],
     requests: u64,
     command: &[&str],
 ) -> Result<Load, String> {
     let mut program = Command::new("redis-benchmark");
     program.args(["-h", &at.ip().to_string(), "-p", &at.port().to_string()]);
     program.args(["-c", &CONNECTIONS.to_string(), "-P", &depth.to_string()]);
+    program.args(["--threads", &threads.to_string()]);
     program.args(["-n", &requests.to_string(), "-r", KEYS, "--csv"]).args(command);
     let said = programs::output(&mut program)?;
     read_benchmark(&said, requests).ok_or_else(|| format!("redis-benchmark said {said:?}"))

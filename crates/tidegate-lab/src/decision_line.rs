@@ -1,10 +1,11 @@
 //! One decision as a line of JSON: what `replay` prints and the server answers.
 
-use serde::Serialize;
 use tidegate::{Answer, Micros};
 
+use crate::object::Object;
+
 /// The figures of one answer under the names they have everywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecisionLine<'g> {
     /// When it was taken, microseconds since the Unix epoch.
     pub at_us: u64,
@@ -37,5 +38,21 @@ impl<'g> From<&Answer<'g>> for DecisionLine<'g> {
             reset_after_us: answer.reset_after().as_micros(),
             delay_us: answer.delay().as_micros(),
         }
+    }
+}
+
+impl DecisionLine<'_> {
+    /// Writes it behind `to`, as an object to which others may add fields of their own.
+    pub fn write<'b>(&self, to: &'b mut Vec<u8>) -> Object<'b> {
+        let mut object = Object::begin(to);
+        object.number("at_us", Some(self.at_us));
+        object.flag("allowed", self.allowed);
+        object.value("rule", &self.rule);
+        object.number("limit", self.limit);
+        object.number("remaining", self.remaining);
+        object.number("retry_after_us", self.retry_after_us);
+        object.number("reset_after_us", Some(self.reset_after_us));
+        object.number("delay_us", Some(self.delay_us));
+        object
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod compare;
 mod decision_line;
+mod object;
 mod picture_file;
 pub mod plot;
 pub mod replay;
@@ -13,4 +14,5 @@ pub mod report;
 pub mod trace;
 
 pub use decision_line::DecisionLine;
+pub use object::Object;
 pub use picture_file::{PictureError, PictureFile};

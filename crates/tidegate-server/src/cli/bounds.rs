@@ -21,10 +21,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
 
-    /// Threads that answer, 1 to 1024; half as many as there are cores unless told, for who asks and the network
-    /// between need the other half
+    /// Threads that answer over HTTP and RESP, 1 to 1024; half as many as there are cores unless told, for who asks
+    /// and the network between need the other half
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+
+    /// Threads that answer over gRPC, 1 to 1024; as many as there are cores unless told, for each call takes several
+    /// times as long as one over the others
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    grpc_threads: Option<u16>,
 
     /// How long requests under way have once the process is asked to stop, "100ms" to "10m"; those that still wait
     /// for a limiter near its end are told that they may not go on
@@ -33,16 +38,24 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Threads that answer.
+    /// Threads that answer over HTTP and RESP.
     pub(super) fn threads(&self) -> usize {
-        let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
         self.threads.map_or_else(|| cores().div_ceil(2), usize::from)
+    }
+
+    /// Threads that answer over gRPC.
+    pub(super) fn grpc_threads(&self) -> usize {
+        self.grpc_threads.map_or_else(cores, usize::from)
     }
 
     /// The bounds of each door.
     pub(super) fn limits(&self) -> Limits {
         Limits { connections: self.max_connections, drain: self.drain, ..Limits::default() }
     }
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 fn drain(text: &str) -> Result<Duration, String> {

@@ -87,22 +87,29 @@ fn named(path: &Path) -> String {
 }
 
 /// Standard output for decisions, where they are asked for and somebody still reads them.
-struct Lines(Option<BufWriter<StdoutLock<'static>>>);
+struct Lines {
+    out: Option<BufWriter<StdoutLock<'static>>>,
+    /// The one that is being written.
+    line: Vec<u8>,
+}
 
 impl Lines {
     fn new(format: Format) -> Self {
-        Self((format == Format::Ndjson).then(|| BufWriter::new(std::io::stdout().lock())))
+        let out = (format == Format::Ndjson).then(|| BufWriter::new(std::io::stdout().lock()));
+        Self { out, line: Vec::new() }
     }
 
-    fn print(&mut self, line: &DecisionLine<'_>) -> Result<(), Failure> {
-        let Some(out) = &mut self.0 else { return Ok(()) };
-        let written = serde_json::to_writer(&mut *out, line).map_err(Into::into);
-        let written = written.and_then(|()| out.write_all(b"\n"));
+    fn print(&mut self, decision: &DecisionLine<'_>) -> Result<(), Failure> {
+        let Self { out: Some(out), line } = self else { return Ok(()) };
+        line.clear();
+        decision.write(line).end();
+        line.push(b'\n');
+        let written = out.write_all(line);
         self.still_read(written)
     }
 
     fn end(&mut self) -> Result<(), Failure> {
-        let flushed = self.0.as_mut().map_or(Ok(()), Write::flush);
+        let flushed = self.out.as_mut().map_or(Ok(()), Write::flush);
         self.still_read(flushed)
     }
 

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use futures_util::future::OptionFuture;
 use tidegate::{Policy, StoreUrl};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::address::{self, Where};
 use super::listeners::{self, Listener, bind};
@@ -111,15 +112,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(url) => policy::over(policy, url.clone()),
         None => policy,
     };
-    let runtime = runtime(args.bounds.threads())?;
-    let served = runtime.block_on(serve(args, policy));
+    let runtime = runtime("tidegate", args.bounds.threads())?;
+    // Calls over gRPC keep more threads busy than checks at the other doors, which would only be in their way.
+    let for_grpc = runtime_of_grpc(args)?;
+    let grpc = for_grpc.as_ref().map(Runtime::handle);
+    let served = runtime.block_on(serve(args, policy, grpc));
     // A task that hangs does not keep the process from ending.
-    runtime.shutdown_background();
+    [Some(runtime), for_grpc].into_iter().flatten().for_each(Runtime::shutdown_background);
     served.map(|()| ExitCode::SUCCESS)
 }
 
-fn runtime(threads: usize) -> Result<Runtime, Failure> {
-    let built = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+fn runtime_of_grpc(args: &Args) -> Result<Option<Runtime>, Failure> {
+    match args.grpc {
+        Where::Off => Ok(None),
+        Where::At(_) => runtime("tidegate-grpc", args.bounds.grpc_threads()).map(Some),
+    }
+}
+
+fn runtime(name: &str, threads: usize) -> Result<Runtime, Failure> {
+    let mut builder = Builder::new_multi_thread();
+    let built = builder.thread_name(name).worker_threads(threads).enable_all().build();
     built.map_err(|error| Failure::new(format!("can not start {threads} threads: {error}")))
 }
 
@@ -163,7 +175,7 @@ impl Open {
     }
 }
 
-async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
+async fn serve(args: &Args, policy: Policy, grpc: Option<&Handle>) -> Result<(), Failure> {
     listeners::check([
         ("--http", args.http),
         ("--grpc", args.grpc),
@@ -178,7 +190,7 @@ async fn serve(args: &Args, policy: Policy) -> Result<(), Failure> {
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
     announce(args, &open, &doors, limiters.policy())?;
-    let cut = answer(args, open, doors, Arc::new(limiters), stop).await?;
+    let cut = answer(args, open, doors, Arc::new(limiters), stop, grpc).await?;
     tracing::info!(connections_cut = cut, "stopped");
     Ok(())
 }
@@ -208,7 +220,8 @@ fn announce(
     let (http, grpc) = (told(banner.public), told(banner.grpc));
     let (resp, admin) = (told(banner.resp), told(banner.admin));
     let (threads, rules) = (args.bounds.threads(), policy.rules().len());
-    tracing::info!(http, grpc, resp, admin, threads, rules, "started");
+    let grpc_threads = args.bounds.grpc_threads();
+    tracing::info!(http, grpc, resp, admin, threads, grpc_threads, rules, "started");
     open.warn(doors);
     Ok(())
 }
@@ -220,13 +233,17 @@ async fn answer(
     doors: guard::Doors,
     limiters: Arc<Limiters>,
     stop: Stop,
+    for_grpc: Option<&Handle>,
 ) -> Result<usize, Failure> {
     let service = http::Service::new(Arc::clone(&limiters), Limits::default());
     let resp_service = args.resp_service(Arc::clone(&limiters), &doors.public)?;
     let public = &doors.public;
     let http = open.http.map(|on| service.serve_public(on.tcp, public.clone(), stop.clone()));
-    let grpc = open.grpc.map(|on| {
-        grpc::serve(on.tcp, public.clone(), Arc::clone(&limiters), args.choices(), stop.clone())
+    let grpc = open.grpc.zip(for_grpc).map(|(on, runtime)| {
+        let (door, limiters) = (public.clone(), Arc::clone(&limiters));
+        let served = grpc::serve(on.tcp, door, limiters, args.choices(), stop.clone());
+        // It panics in no way of its own; what it serves does so in tasks of theirs.
+        runtime.spawn(served).map(Result::unwrap_or_default)
     });
     let resp = open.resp.map(|on| resp_service.serve(on.tcp, public.clone(), stop.clone()));
     let admin = open.admin.map(|on| service.serve_admin(on.tcp, doors.admin.clone(), stop.clone()));

@@ -10,22 +10,6 @@ use tidegate_lab::DecisionLine;
 use super::Response;
 use super::problem::{Kind, Problem};
 
-/// The body of an answer.
-#[derive(Serialize)]
-struct Body<'g> {
-    #[serde(flatten)]
-    decision: DecisionLine<'g>,
-    /// No rule with a limit was enforced.
-    unlimited: bool,
-    /// The store was away, and the rule's own choice decided.
-    degraded: bool,
-    /// A rule had no room for the key: it shared a limiter with others, or was refused for that.
-    overloaded: bool,
-    /// What the rules in shadow mode decided.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    shadow: Vec<Shadow<'g>>,
-}
-
 /// What a rule decided that refuses nothing.
 #[derive(Serialize)]
 struct Shadow<'g> {
@@ -35,19 +19,6 @@ struct Shadow<'g> {
     remaining: u64,
     retry_after_us: Option<u64>,
     reset_after_us: u64,
-}
-
-impl<'g> From<&Answer<'g>> for Body<'g> {
-    fn from(answer: &Answer<'g>) -> Self {
-        let shadow = answer.matched().iter().filter(|m| !m.is_enforced());
-        Self {
-            decision: DecisionLine::from(answer),
-            unlimited: answer.is_unlimited(),
-            degraded: answer.is_degraded(),
-            overloaded: answer.is_overloaded(),
-            shadow: shadow.map(Shadow::from).collect(),
-        }
-    }
 }
 
 impl<'g> From<&Matched<'g>> for Shadow<'g> {
@@ -67,7 +38,7 @@ impl<'g> From<&Matched<'g>> for Shadow<'g> {
 /// The answer to a check or a peek: 200 yes, 429 no, 422 never, 503 when the store is away and a rule is
 /// then closed; with the header fields for the caller.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
-    let mut response = json(&Body::from(answer))?;
+    let mut response = told(answer);
     *response.status_mut() = status(answer)?;
     for (name, value) in headers::of(answer) {
         let value = HeaderValue::from_maybe_shared(Bytes::from(value));
@@ -82,31 +53,54 @@ pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, Problem> {
 }
 
 /// Writes the body of the answer to a check or a peek.
-pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Problem> {
-    serde_json::to_writer(body, &Body::from(answer)).map_err(|error| unwritable(&error))
+pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) {
+    let mut fields = DecisionLine::from(answer).write(body);
+    // No rule with a limit was enforced.
+    fields.flag("unlimited", answer.is_unlimited());
+    // The store was away, and the rule's own choice decided.
+    fields.flag("degraded", answer.is_degraded());
+    // A rule had no room for the key: it shared a limiter with others, or was refused for that.
+    fields.flag("overloaded", answer.is_overloaded());
+    let mut shadow = answer.matched().iter().filter(|matched| !matched.is_enforced()).peekable();
+    if shadow.peek().is_some() {
+        fields.value("shadow", &shadow.map(Shadow::from).collect::<Vec<_>>());
+    }
+    fields.end();
 }
 
 /// The answers to a batch, in its order. What a status and header fields say of one is in its figures.
-pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
-    let bodies: Vec<_> = answers.iter().map(Body::from).collect();
-    json(&bodies)
+pub(super) fn each(answers: &[Answer<'_>]) -> Response {
+    let mut body = Vec::with_capacity(2 + answers.len() * USUAL_BYTES);
+    body.push(b'[');
+    for (number, answer) in answers.iter().enumerate() {
+        if number > 0 {
+            body.push(b',');
+        }
+        write(answer, &mut body);
+    }
+    body.push(b']');
+    of_json(body)
 }
 
 /// The figures alone, where nothing was asked for that could be refused.
-pub(super) fn told(answer: &Answer<'_>) -> Result<Response, Problem> {
-    json(&Body::from(answer))
+pub(super) fn told(answer: &Answer<'_>) -> Response {
+    let mut body = Vec::with_capacity(USUAL_BYTES);
+    write(answer, &mut body);
+    of_json(body)
 }
 
 /// A value as JSON, with status 200. Nothing that is answered here may be kept: it is true for an instant.
 pub(super) fn json(value: &impl Serialize) -> Result<Response, Problem> {
-    let mut body = Vec::with_capacity(USUAL_BYTES);
-    serde_json::to_writer(&mut body, value).map_err(|error| unwritable(&error))?;
+    serde_json::to_vec(value).map(of_json).map_err(|error| unwritable(&error))
+}
+
+fn of_json(body: Vec<u8>) -> Response {
     let mut response = Response::new(body.into());
     let fields = response.headers_mut();
     fields.reserve(USUAL_FIELDS);
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    response
 }
 
 /// Room for a body and for the header fields of one decision, so that neither grows as it is written.

@@ -226,7 +226,10 @@ fn is_array(body: &[u8]) -> bool {
 }
 
 fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| unreadable(&error))
+    // Looked through once, and not text by text; where it is no text, the reader of bytes says where.
+    let read = std::str::from_utf8(body)
+        .map_or_else(|_| serde_json::from_slice(body), |body| serde_json::from_str(body));
+    read.map_err(|error| unreadable(&error))
 }
 
 fn check_number(descriptors: usize) -> Result<(), String> {

@@ -22,12 +22,14 @@ impl Reply {
     /// An answer of the gate.
     pub(super) fn decided(&mut self, answer: &Answer<'_>, date: &str) -> Result<(), Problem> {
         self.body.clear();
-        answer::write(answer, &mut self.body)?;
+        answer::write(answer, &mut self.body);
         let status = answer::status(answer)?;
         self.begin(status);
         self.text("content-type: application/json\r\ncache-control: no-store\r\n");
         headers::each(answer, |name, value| {
-            self.bytes.extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
+            let start = self.bytes.len();
+            self.text(name);
+            self.bytes.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
             self.text(": ");
             self.text(value);
             self.text("\r\n");
