@@ -7,8 +7,9 @@ pub enum Door {
     Resp {
         /// How many.
         depth: u32,
-        /// Threads of the generator. One is busy all the time without a pipeline, and then measures itself.
-        threads: u32,
+        /// How many generators share the connections. One is busy all the time without a pipeline, and then
+        /// measures itself.
+        generators: u32,
     },
     /// `POST /v1/check` over HTTP/1.1.
     Http,
@@ -57,19 +58,19 @@ use Subject::{Nginx, RedisIncr, RedisSet, Tidegate, TidegateChecks, TidegateOnRe
 pub const ALL: &[Case] = &[
     Case {
         name: "resp p1",
-        door: Door::Resp { depth: 1, threads: 2 },
+        door: Door::Resp { depth: 1, generators: 2 },
         at_half: false,
         subjects: &[Tidegate, TidegateChecks, RedisIncr, RedisSet],
     },
     Case {
-        name: "resp p1 one thread",
-        door: Door::Resp { depth: 1, threads: 1 },
+        name: "resp p1 one generator",
+        door: Door::Resp { depth: 1, generators: 1 },
         at_half: false,
         subjects: &[Tidegate, RedisSet],
     },
     Case {
         name: "resp p16",
-        door: Door::Resp { depth: 16, threads: 1 },
+        door: Door::Resp { depth: 16, generators: 1 },
         at_half: false,
         subjects: &[Tidegate, TidegateChecks, RedisSet, RedisIncr],
     },
@@ -94,7 +95,7 @@ pub const ALL: &[Case] = &[
     },
     Case {
         name: "resp half",
-        door: Door::Resp { depth: 1, threads: 1 },
+        door: Door::Resp { depth: 1, generators: 1 },
         at_half: true,
         subjects: &[Tidegate, RedisIncr],
     },

@@ -143,10 +143,10 @@ impl Ready {
     fn as_fast_as_it_goes(&self, door: Door, length: Duration) -> Result<Load, String> {
         let at = self.running.at;
         match door {
-            Door::Resp { depth, threads } => {
+            Door::Resp { depth, generators } => {
                 let requests = (self.highest * length.as_secs_f64()) as u64;
-                let way = [depth, threads];
-                generators::redis_benchmark(at, way, requests, self.subject.command())
+                let way = [depth, generators];
+                generators::redis_benchmarks(at, way, requests, self.subject.command())
             }
             Door::Http => generators::wrk(at, length),
             Door::Grpc { streams } => {
