@@ -55,6 +55,10 @@ impl fmt::Display for Banner<'_> {
                 None => writeln!(f, "  {name}  off")?,
             }
         }
+        if let Some(store) = self.policy.store() {
+            let (url, prefix) = (&store.url, &store.key_prefix);
+            writeln!(f, "  store  {url}  limits are shared there; keys begin with {prefix}")?;
+        }
         writeln!(f, "\n{}\n", table::of(self.policy))?;
         match self.public {
             Some(at) => writeln!(f, "Try it:\n  {}", self.curl(at, &Sample::of(self.policy))),

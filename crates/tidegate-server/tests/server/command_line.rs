@@ -147,6 +147,7 @@ fn a_bound_that_can_not_be_is_told_with_those_that_can() {
         ("--max-connections", "0", "1..=1000000"),
         ("--max-connections", "many", "invalid"),
         ("--threads", "0", "1..=1024"),
+        ("--grpc-threads", "2000", "1..=1024"),
         ("--drain", "1h", "from 100ms to 600s"),
         ("--drain", "8", "expected"),
     ] {

@@ -258,6 +258,8 @@ async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
     let shared = format!("{rule}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
     for rules in [rule, shared] {
         let server = Server::with_rules(&rules);
+        let names_it = server.printed.contains(&format!("  store  {}/0  ", store.url()));
+        assert_eq!(names_it, rules.contains("[store]"), "{}", server.printed);
         let client = Client::new(server.http);
         let body =
             |id: &str| format!("{{\"descriptor\": {{\"user\": \"ada\"}}, \"request_id\": {id}}}");
@@ -291,6 +293,8 @@ fn redis_clients_ask_again_under_an_id_with_and_without_a_store() {
     let shared = format!("{rule}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
     for rules in [rule, shared] {
         let server = Server::with_rules(&rules);
+        let names_it = server.printed.contains(&format!("  store  {}/0  ", store.url()));
+        assert_eq!(names_it, rules.contains("[store]"), "{}", server.printed);
         let client = redis::Client::open(format!("redis://{}/", server.resp)).unwrap();
         let mut connection = client.get_connection().unwrap();
         // All in one pipeline: what is asked again may still be on its way.
