@@ -3,7 +3,7 @@
 
 use tidegate::{
     Algorithm, Descriptor, Layout, Micros, OwnLimit, Policy, Request, Rule, RuleSpec, Secret,
-    SharedGate, Spec,
+    SharedGate, Spec, StoreError,
 };
 
 use crate::server::{Server, check, rule, settings};
@@ -26,13 +26,25 @@ async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     let server = Server::start(&[]);
     let rules = || vec![rule(Algorithm::TokenBucket, 10)];
     let refused = gate(&server, &["+@all", "-pexpireat"], rules());
-    let told = refused.connected().await.unwrap_err().to_string();
-    assert!(told.contains("can't run this command") || told.contains("pexpireat"), "{told}");
+    let told = refused.connected().await.unwrap_err();
+    assert!(matches!(told, StoreError::Denied(_)), "{told}");
     assert!(check(&refused, "ada", 1).await.is_degraded());
-    assert_eq!(server.run::<u64>(&["EXISTS", "tidegate:default:token_bucket:ada"]), 0);
+    let lives_for = |user: &str| {
+        server.run::<i64>(&["PTTL".to_owned(), format!("tidegate:default:token_bucket:{user}")])
+    };
+    const NOT_THERE: i64 = -2;
+    assert_eq!(lives_for("ada"), NOT_THERE);
     let allowed = gate(&server, &["+@all"], rules());
     allowed.connected().await.unwrap();
     assert!(!check(&allowed, "ada", 1).await.is_degraded());
+    assert!(lives_for("ada") > 0);
+    // Nor one whose rights are taken away meanwhile; and the store is left alone until it has them again.
+    server.run::<()>(&["ACL", "SETUSER", "tide", "-pexpireat"]);
+    assert!(check(&allowed, "bob", 1).await.is_degraded());
+    assert_eq!(lives_for("bob"), NOT_THERE);
+    server.run::<()>(&["ACL", "SETUSER", "tide", "+pexpireat"]);
+    allowed.recovered().await;
+    assert!(!check(&allowed, "bob", 1).await.is_degraded());
 }
 
 /// The commands that the page on configuration lists.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
 
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     in_flight: Semaphore,
     pub(super) deadline: Duration,
     began: Instant,
+    pub(super) runtime: Handle,
 }
 
 impl Shared {
@@ -59,6 +61,7 @@ impl Client {
             in_flight: Semaphore::new(settings.max_in_flight),
             deadline,
             began: Instant::now(),
+            runtime: Handle::current(),
             settings,
         });
         probe::begin(&shared, None);
@@ -160,7 +163,7 @@ impl std::fmt::Debug for Client {
 
 /// Runs a script by its digest, or, where the server does not know it (any more), by its text, from
 /// which it learns it. Nothing else is ever sent again, for it may have been run.
-async fn evaluate(
+pub(super) async fn evaluate(
     link: &mut Link,
     script: &Script,
     keys: &[Vec<u8>],

@@ -41,6 +41,10 @@ pub enum StoreError {
     Answer(String),
 }
 
+/// What servers say of a command of a script, or its keys, that a user may not have; from 7.2 on the last.
+const DENIED_IN_A_SCRIPT: [&str; 3] =
+    ["can't run this command", "can't access at least one of the keys", "ACL failure in script"];
+
 /// What an error says of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symptom {
@@ -88,6 +92,7 @@ impl StoreError {
             // What a command of a script met, as servers before 7.0 tell it.
             _ if told.contains("OOM command not allowed") => Self::OutOfMemory,
             _ if told.contains("READONLY") => Self::ReadOnly,
+            _ if DENIED_IN_A_SCRIPT.iter().any(|text| told.contains(text)) => Self::Denied(told),
             _ => Self::Refused(told),
         }
     }

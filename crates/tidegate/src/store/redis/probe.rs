@@ -1,17 +1,18 @@
 //! Looking after a store that is away: one at a time, at growing pauses, until it is fit again.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Value;
 use tokio::time::{sleep, timeout};
 
 use super::audit;
-use super::client::Shared;
+use super::client::{self, Shared};
 use super::error::StoreError;
 use super::event::StoreEvent;
 use super::link::Link;
+use super::script::Script;
 
 /// The first pause, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
@@ -19,18 +20,33 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_
 const LOOK: Duration = Duration::from_secs(2);
 /// Writes of which one must be answered within the deadline of a decision.
 const TRIES: usize = 3;
-/// What nearly every decision does, with a key that lives a second or two. A user who may not do all of it is
-/// told so here: one who may write and not say when that expires would leave keys for ever.
-const WRITE: &str = "\
-local expires = string.format('%d', redis.call('TIME')[1] * 1000 + 2000)
-redis.call('SET', KEYS[1], '', 'PXAT', expires)
-redis.call('SETRANGE', KEYS[1], '0', '?')
-redis.call('PEXPIREAT', KEYS[1], expires)
-return redis.call('GET', KEYS[1])";
+/// All that scripts do, with one key that lives a second or two. A user who may not do all of it is told so
+/// here, and not by one decision or the other.
+static ALL_THAT_SCRIPTS_DO: LazyLock<Script> = LazyLock::new(|| {
+    let text = "\
+local call, key = redis.call, KEYS[1]
+local expires = string.format('%d', call('TIME')[1] * 1000 + 2000)
+call('SET', key, '', 'PXAT', expires)
+call('SETRANGE', key, '0', '?')
+call('PEXPIREAT', key, expires)
+call('GETRANGE', key, '0', '0')
+call('GET', key)
+call('TYPE', key)
+call('DEL', key)
+call('ZADD', key, '0', 'a')
+call('PEXPIREAT', key, expires)
+call('ZRANGE', key, '0', '0')
+call('ZCARD', key)
+call('ZCOUNT', key, '-inf', '0')
+call('ZREMRANGEBYRANK', key, '0', '0')
+return 1";
+    Script::new(text.to_owned())
+});
 
-/// Begins to look after the store; `lost` is why, `None` at the start.
+/// Begins to look after the store; `lost` is why, `None` at the start. It is done, and connections are driven, in
+/// the runtime in which the client began, whichever noticed that it is away.
 pub(super) fn begin(shared: &Arc<Shared>, lost: Option<StoreError>) {
-    tokio::spawn(look_after(Arc::downgrade(shared), lost));
+    shared.runtime.spawn(look_after(Arc::downgrade(shared), lost));
 }
 
 /// Ends when the store is fit, or nobody needs it any more.
@@ -84,9 +100,11 @@ async fn look(shared: &Shared) -> Result<Link, StoreError> {
 /// A store that answers, but later than decisions wait, is as good as away: each request would only wait in
 /// vain. One late answer says nothing, so it is asked a few times.
 async fn decides_in_time(shared: &Shared, link: &mut Link) -> Result<(), StoreError> {
-    let write = written(&shared.settings.key_prefix);
+    // No key of a limiter is like this one.
+    let key = [format!("{}?", shared.settings.key_prefix).into_bytes()];
     for _ in 0..TRIES {
-        if let Ok(answer) = timeout(shared.deadline, link.send(&write)).await {
+        let answer = client::evaluate(link, &ALL_THAT_SCRIPTS_DO, &key, &[]);
+        if let Ok(answer) = timeout(shared.deadline, answer).await {
             return answer.map(|_| ()).map_err(|error| StoreError::of(&error));
         }
     }
@@ -107,13 +125,6 @@ async fn is_primary(link: &mut Link) -> Result<(), StoreError> {
         Ok(_) | Err(StoreError::Denied(_) | StoreError::Refused(_)) => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// What every decision needs: to write, in a script. No key of a limiter is like this one.
-fn written(prefix: &str) -> Cmd {
-    let mut command = redis::cmd("EVAL");
-    command.arg(WRITE).arg(1).arg(format!("{prefix}?"));
-    command
 }
 
 /// Somewhere between half of a pause and all of it, so that nodes do not come back as one.

@@ -44,7 +44,7 @@ pub struct Script {
 }
 
 impl Script {
-    pub(super) fn new(text: String) -> Self {
+    pub(crate) fn new(text: String) -> Self {
         let sha1 = Sha1::from(&text).digest().to_string();
         Self { text, sha1 }
     }
