@@ -1,13 +1,13 @@
 //! Figures that requests bring, by examples: what they refuse leaves what is stored as it was.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tidegate::script::{Limiter, Step};
 use tidegate::{
-    Algorithm, Clock, Descriptor, Gate, Layout, Micros, OwnLimit, Policy, Request, Rule, RuleSpec,
-    Spec, Timestamp,
+    Algorithm, Clock, Decision, Descriptor, Gate, Layout, Micros, OwnLimit, Policy, Request, Rule,
+    RuleSpec, Spec, Timestamp,
 };
 
 use crate::figures::{ENTRIES, Hand, minute};
@@ -111,6 +111,39 @@ fn a_refused_request_leaves_figures_as_they_were_where_the_clock_went_back_by_mo
                 clock.0.fetch_add(1, SeqCst);
                 assert!(ask(&asked, Some(&other), 4, Step::Ask).is_allowed());
             }
+        }
+    }
+}
+
+#[test]
+fn what_a_clock_that_went_back_has_moved_expires_by_the_time_of_the_server() {
+    let server = Server::start();
+    let client = server.client();
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
+    let ahead = Timestamp::from_micros(now + 2 * 3_600_000_000);
+    for (algorithm, layout) in kinds() {
+        let (rule, other) = (minute(algorithm, 9, layout), minute(algorithm, 7, layout));
+        for (name, brought, step) in [
+            ("brought", true, Step::Ask),
+            ("verdict", true, Step::Decide),
+            ("looked up", false, Step::Peek),
+        ] {
+            let key = format!("ahead:{algorithm:?}:{layout:?}:{name}").into_bytes();
+            let used = Limiter::new(&key, &rule, 8).unwrap();
+            assert!(client.step(&[used], Step::Ask, Some(ahead)).allowed);
+            let asked = Limiter::new(&key, &other, 4).unwrap();
+            let asked = if brought { asked.brought() } else { asked.looked_up() };
+            assert!(!client.step(&[asked], step, None).allowed);
+            let redis::Value::Int(lives_ms) = client.run(&[b"PTTL", &key]).unwrap() else {
+                panic!("PTTL tells a number")
+            };
+            assert!(
+                (1..=120_000).contains(&lives_ms),
+                "{algorithm:?} {layout:?} {name}: {lives_ms}"
+            );
+            let after = client.step(&[Limiter::new(&key, &rule, 1).unwrap()], Step::Peek, None);
+            let Decision { limit, remaining, .. } = after.decisions[0];
+            assert!((limit, remaining <= 2) == (9, true), "{algorithm:?} {layout:?}: {after:?}");
         }
     }
 }

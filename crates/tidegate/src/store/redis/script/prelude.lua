@@ -57,13 +57,17 @@ else
   ms = (ms - ms % 1000) / 1000
   if amended then
     call('SET', key, head .. value, 'PXAT', digits('%d', ms))
-  else
-    if v then
-      call('SETRANGE', key, '22', value)
-    else
-      call('SETRANGE', key, '0', head .. value)
-    end
+  elseif v then
+    call('SETRANGE', key, '22', value)
     if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
+  else
+    ms = digits('%d', ms)
+    call('SETRANGE', key, '0', head .. value)
+    -- One that could not be told when to expire would stay for ever.
+    if redis.pcall('PEXPIREAT', key, ms) ~= 1 then
+      call('DEL', key)
+      call('PEXPIREAT', key, ms)
+    end
   end
 end
 
@@ -144,13 +148,13 @@ local function amend(key, v, arg, now)
   return charge[kind2](key, arg, at, used), true
 end
 
--- @passing
+-- @seeing_the_clock
 -- What is stored, once it has seen the clock. What no limiter of this version wrote is left to `amend`.
-local function pass(key, v)
+local function see_clock(key, v)
   local version, version2 = string.byte(v, 1), string.byte(ARGV[1], 1)
   if version ~= version2 or #v < 22 then return v end
   local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
-  if not passed[kind] or not passed[kind](key, v, N, W, a, b) then return v end
+  if not rewound[kind] or not rewound[kind](key, v, N, W, a, b) then return v end
 
 -- @trying
 -- When what is stored is as good as new under the rule that it was written under, if nothing more comes.

@@ -106,17 +106,19 @@ impl Room {
         )
     }
 
-    /// Writes what is stored anew where the clock went back by more than the window, and says so.
-    pub(super) fn passed(self, keep: &str) -> String {
+    /// Writes what is stored anew where the clock went back by more than the window, and says so. What is as
+    /// good as new is so at any reading.
+    pub(super) fn rewound(self, keep: &str) -> String {
         format!(
             "[{}] = function(key, v, N, W, a, b)\n\
              local moved, full, replaced, amended, value, gone = false, true, false, false\n\
-             local head, arg, expires = sub(v, 1, 22), '', -1\n{}{}\
+             local head, arg, expires = sub(v, 1, 22), '', -1\n{}{}{}\
              if not moved then return false end\n{}\
              if gone <= at then return false end\n{keep}return true\nend,\n",
             self.kind,
             self.part("old"),
-            self.look(),
+            self.part("load"),
+            self.advance(),
             self.part("keep"),
         )
     }

@@ -12,7 +12,7 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// what is denied under figures that came with the request is told when it would be admitted, or, where no
 /// wait would do, begins under them.
 const TRY: (&str, &str) = (
-    "if v and flag > 49 and sub(v, 1, 22) ~= head then v = pass(key, v) end\nlocal stored = v\n",
+    "if v and flag > 49 and sub(v, 1, 22) ~= head then v = see_clock(key, v) end\nlocal stored = v\n",
     "local begins, wait, reset = false\n\
      if flag > 51 and amended and verdict == 0 then wait, reset = 0, 0 end\n\
      if flag > 51 and amended and verdict == 1 then\n\
@@ -226,16 +226,16 @@ impl Maker {
         }
         let admitted: String = self.rooms.iter().map(|room| room.admitted()).collect();
         let empty: String = self.rooms.iter().map(|room| room.empty()).collect();
-        let passed = self.rooms.iter().map(|room| room.passed(&self.keep(*room)));
-        let passed: String = passed.collect();
-        let (fetch, passing, trying) = (
+        let rewound = self.rooms.iter().map(|room| room.rewound(&self.keep(*room)));
+        let rewound: String = rewound.collect();
+        let (fetch, seeing, trying) = (
             paragraph(PRELUDE, "fetch_any"),
-            paragraph(PRELUDE, "passing"),
+            paragraph(PRELUDE, "seeing_the_clock"),
             paragraph(PRELUDE, "trying"),
         );
         format!(
             "local admitted = {{\n{admitted}}}\nlocal empty = {{\n{empty}}}\n\
-             local passed = {{\n{passed}}}\n{passing}{fetch}return v\nend\n{trying}"
+             local rewound = {{\n{rewound}}}\n{seeing}{fetch}return v\nend\n{trying}"
         )
     }
 
