@@ -43,16 +43,19 @@ impl<'g> From<&Answer<'g>> for DecisionLine<'g> {
 
 impl DecisionLine<'_> {
     /// Writes it behind `to`, as an object to which others may add fields of their own.
-    pub fn write<'b>(&self, to: &'b mut Vec<u8>) -> Object<'b> {
+    ///
+    /// # Errors
+    /// None that is known: the name of a rule can be written.
+    pub fn write<'b>(&self, to: &'b mut Vec<u8>) -> Result<Object<'b>, serde_json::Error> {
         let mut object = Object::begin(to);
         object.number("at_us", Some(self.at_us));
         object.flag("allowed", self.allowed);
-        object.value("rule", &self.rule);
+        object.value("rule", &self.rule)?;
         object.number("limit", self.limit);
         object.number("remaining", self.remaining);
         object.number("retry_after_us", self.retry_after_us);
         object.number("reset_after_us", Some(self.reset_after_us));
         object.number("delay_us", Some(self.delay_us));
-        object
+        Ok(object)
     }
 }

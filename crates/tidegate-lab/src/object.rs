@@ -13,9 +13,10 @@ use serde::Serialize;
 /// object.number("limit", Some(5));
 /// object.number("retry_after_us", None);
 /// object.flag("allowed", true);
-/// object.value("rule", &"per \"user\"");
+/// object.value("rule", &"per \"user\"")?;
 /// object.end();
 /// assert_eq!(line, br#"{"limit":5,"retry_after_us":null,"allowed":true,"rule":"per \"user\""}"#);
+/// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "an object that is not ended is not closed"]
@@ -48,14 +49,17 @@ impl<'b> Object<'b> {
         self.raw(if value { "true" } else { "false" });
     }
 
-    /// Anything else; null where it can not be written, as a map whose keys are no texts.
-    pub fn value(&mut self, name: &'static str, value: &impl Serialize) {
+    /// Anything else.
+    ///
+    /// # Errors
+    /// What can not be written, as a map whose keys are no texts; then the object is not whole.
+    pub fn value(
+        &mut self,
+        name: &'static str,
+        value: &impl Serialize,
+    ) -> Result<(), serde_json::Error> {
         self.name(name);
-        let before = self.bytes.len();
-        if serde_json::to_writer(&mut *self.bytes, value).is_err() {
-            self.bytes.truncate(before);
-            self.raw("null");
-        }
+        serde_json::to_writer(&mut *self.bytes, value)
     }
 
     /// Closes it.
@@ -92,12 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_written_is_null() {
+    fn what_can_not_be_written_is_told() {
         let mut line = Vec::new();
         let mut object = Object::begin(&mut line);
-        object.value("odd", &HashMap::from([((1, 2), 3)]));
-        object.flag("after", false);
-        object.end();
-        assert_eq!(line, br#"{"odd":null,"after":false}"#);
+        assert!(object.value("odd", &HashMap::from([((1, 2), 3)])).is_err());
+        assert!(object.value("even", &HashMap::from([("one", 3)])).is_ok());
     }
 }

@@ -38,7 +38,7 @@ pub(super) async fn refund(app: &App, request: Request) -> Result<Response, Prob
     question.refuse_a_wait("a refund")?;
     takes_no_id(&question, "a refund")?;
     question
-        .ask(async |request| Ok(answer::told(&app.limiters.refund(request).await.map_err(away)?)))
+        .ask(async |request| answer::told(&app.limiters.refund(request).await.map_err(away)?))
         .await
 }
 

@@ -38,7 +38,7 @@ impl<'g> From<&Matched<'g>> for Shadow<'g> {
 /// The answer to a check or a peek: 200 yes, 429 no, 422 never, 503 when the store is away and a rule is
 /// then closed; with the header fields for the caller.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
-    let mut response = told(answer);
+    let mut response = told(answer)?;
     *response.status_mut() = status(answer)?;
     for (name, value) in headers::of(answer) {
         let value = HeaderValue::from_maybe_shared(Bytes::from(value));
@@ -53,8 +53,9 @@ pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, Problem> {
 }
 
 /// Writes the body of the answer to a check or a peek.
-pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) {
-    let mut fields = DecisionLine::from(answer).write(body);
+pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Problem> {
+    let written = DecisionLine::from(answer).write(body);
+    let mut fields = written.map_err(|error| unwritable(&error))?;
     // No rule with a limit was enforced.
     fields.flag("unlimited", answer.is_unlimited());
     // The store was away, and the rule's own choice decided.
@@ -63,30 +64,32 @@ pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) {
     fields.flag("overloaded", answer.is_overloaded());
     let mut shadow = answer.matched().iter().filter(|matched| !matched.is_enforced()).peekable();
     if shadow.peek().is_some() {
-        fields.value("shadow", &shadow.map(Shadow::from).collect::<Vec<_>>());
+        let shadow: Vec<_> = shadow.map(Shadow::from).collect();
+        fields.value("shadow", &shadow).map_err(|error| unwritable(&error))?;
     }
     fields.end();
+    Ok(())
 }
 
 /// The answers to a batch, in its order. What a status and header fields say of one is in its figures.
-pub(super) fn each(answers: &[Answer<'_>]) -> Response {
+pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
     let mut body = Vec::with_capacity(2 + answers.len() * USUAL_BYTES);
     body.push(b'[');
     for (number, answer) in answers.iter().enumerate() {
         if number > 0 {
             body.push(b',');
         }
-        write(answer, &mut body);
+        write(answer, &mut body)?;
     }
     body.push(b']');
-    of_json(body)
+    Ok(of_json(body))
 }
 
 /// The figures alone, where nothing was asked for that could be refused.
-pub(super) fn told(answer: &Answer<'_>) -> Response {
+pub(super) fn told(answer: &Answer<'_>) -> Result<Response, Problem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
-    write(answer, &mut body);
-    of_json(body)
+    write(answer, &mut body)?;
+    Ok(of_json(body))
 }
 
 /// A value as JSON, with status 200. Nothing that is answered here may be kept: it is true for an instant.

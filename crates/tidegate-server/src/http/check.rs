@@ -37,13 +37,13 @@ pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Re
     let body = body::read(request, app.limits).await?;
     match Asked::parse(&body)? {
         Asked::One(question) => answer::decided(&put(app, verb, &question).await),
-        Asked::Each(questions) => Ok(Box::pin(each(app, verb, &questions)).await),
+        Asked::Each(questions) => Box::pin(each(app, verb, &questions)).await,
     }
 }
 
 /// Begun in their order, so decided in it; some together, so a store is not waited for once each, and not
 /// all, so that others are not kept from it.
-async fn each(app: &App, verb: Verb, questions: &[Question<'_>]) -> Response {
+async fn each(app: &App, verb: Verb, questions: &[Question<'_>]) -> Result<Response, Problem> {
     let asked: Vec<_> = questions.iter().map(|question| put(app, verb, question)).collect();
     let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
     answer::each(&answers)

@@ -22,7 +22,7 @@ impl Reply {
     /// An answer of the gate.
     pub(super) fn decided(&mut self, answer: &Answer<'_>, date: &str) -> Result<(), Problem> {
         self.body.clear();
-        answer::write(answer, &mut self.body);
+        answer::write(answer, &mut self.body)?;
         let status = answer::status(answer)?;
         self.begin(status);
         self.text("content-type: application/json\r\ncache-control: no-store\r\n");
