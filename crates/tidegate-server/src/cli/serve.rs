@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::OptionFuture;
 use tidegate::{Policy, StoreUrl};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinError;
 
 use super::address::{self, Where};
 use super::listeners::{self, Listener, bind};
@@ -112,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(url) => policy::over(policy, url.clone()),
         None => policy,
     };
-    let runtime = runtime("tidegate", args.bounds.threads())?;
+    let runtime = runtime("--threads", args.bounds.threads())?;
     // Calls over gRPC keep more threads busy than checks at the other doors, which would only be in their way.
     let for_grpc = runtime_of_grpc(args)?;
     let grpc = for_grpc.as_ref().map(Runtime::handle);
@@ -125,14 +126,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn runtime_of_grpc(args: &Args) -> Result<Option<Runtime>, Failure> {
     match args.grpc {
         Where::Off => Ok(None),
-        Where::At(_) => runtime("tidegate-grpc", args.bounds.grpc_threads()).map(Some),
+        Where::At(_) => runtime("--grpc-threads", args.bounds.grpc_threads()).map(Some),
     }
 }
 
-fn runtime(name: &str, threads: usize) -> Result<Runtime, Failure> {
+fn runtime(option: &str, threads: usize) -> Result<Runtime, Failure> {
     let mut builder = Builder::new_multi_thread();
-    let built = builder.thread_name(name).worker_threads(threads).enable_all().build();
-    built.map_err(|error| Failure::new(format!("can not start {threads} threads: {error}")))
+    let built = builder.worker_threads(threads).enable_all().build();
+    built.map_err(|error| {
+        Failure::new(format!("can not start {threads} threads ({option}): {error}"))
+    })
 }
 
 /// The doors that are open.
@@ -220,7 +223,7 @@ fn announce(
     let (http, grpc) = (told(banner.public), told(banner.grpc));
     let (resp, admin) = (told(banner.resp), told(banner.admin));
     let (threads, rules) = (args.bounds.threads(), policy.rules().len());
-    let grpc_threads = args.bounds.grpc_threads();
+    let grpc_threads = banner.grpc.map_or(0, |_| args.bounds.grpc_threads());
     tracing::info!(http, grpc, resp, admin, threads, grpc_threads, rules, "started");
     open.warn(doors);
     Ok(())
@@ -242,8 +245,7 @@ async fn answer(
     let grpc = open.grpc.zip(for_grpc).map(|(on, runtime)| {
         let (door, limiters) = (public.clone(), Arc::clone(&limiters));
         let served = grpc::serve(on.tcp, door, limiters, args.choices(), stop.clone());
-        // It panics in no way of its own; what it serves does so in tasks of theirs.
-        runtime.spawn(served).map(Result::unwrap_or_default)
+        runtime.spawn(served).map(|ended| ended.unwrap_or_else(goes_on_panicking))
     });
     let resp = open.resp.map(|on| resp_service.serve(on.tcp, public.clone(), stop.clone()));
     let admin = open.admin.map(|on| service.serve_admin(on.tcp, doors.admin.clone(), stop.clone()));
@@ -254,6 +256,15 @@ async fn answer(
         OptionFuture::from(admin),
     );
     Ok([http, grpc, resp, admin].into_iter().flatten().sum())
+}
+
+/// A door that has panicked ends the process, in whichever runtime it was.
+fn goes_on_panicking(error: JoinError) -> usize {
+    match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        // Its runtime is gone with the process.
+        Err(_cancelled) => 0,
+    }
 }
 
 impl Args {
