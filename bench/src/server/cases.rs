@@ -1,16 +1,12 @@
 //! What is asked of the doors, by whom, and who else is asked the same.
 
+use super::generators::Pipeline;
+
 /// How requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// Commands of RESP, so many on their way at once on each connection.
-    Resp {
-        /// How many.
-        depth: u32,
-        /// How many generators share the connections. One is busy all the time without a pipeline, and then
-        /// measures itself.
-        generators: u32,
-    },
+    /// Commands of RESP.
+    Resp(Pipeline),
     /// `POST /v1/check` over HTTP/1.1.
     Http,
     /// Envoy's rate limit service over HTTP/2, so many streams at once on each connection.
@@ -58,19 +54,19 @@ use Subject::{Nginx, RedisIncr, RedisSet, Tidegate, TidegateChecks, TidegateOnRe
 pub const ALL: &[Case] = &[
     Case {
         name: "resp p1",
-        door: Door::Resp { depth: 1, generators: 2 },
+        door: Door::Resp(Pipeline { depth: 1, generators: 2 }),
         at_half: false,
         subjects: &[Tidegate, TidegateChecks, RedisIncr, RedisSet],
     },
     Case {
         name: "resp p1 one generator",
-        door: Door::Resp { depth: 1, generators: 1 },
+        door: Door::Resp(Pipeline { depth: 1, generators: 1 }),
         at_half: false,
         subjects: &[Tidegate, RedisSet],
     },
     Case {
         name: "resp p16",
-        door: Door::Resp { depth: 16, generators: 1 },
+        door: Door::Resp(Pipeline { depth: 16, generators: 1 }),
         at_half: false,
         subjects: &[Tidegate, TidegateChecks, RedisSet, RedisIncr],
     },
@@ -95,7 +91,7 @@ pub const ALL: &[Case] = &[
     },
     Case {
         name: "resp half",
-        door: Door::Resp { depth: 1, generators: 1 },
+        door: Door::Resp(Pipeline { depth: 1, generators: 1 }),
         at_half: true,
         subjects: &[Tidegate, RedisIncr],
     },

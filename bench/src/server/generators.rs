@@ -40,18 +40,29 @@ pub struct Request<'a> {
     pub streams: u32,
 }
 
+/// How commands of RESP are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pipeline {
+    /// So many are on their way at once on each connection.
+    pub depth: u32,
+    /// So many generators share the connections. One is busy all the time without a pipeline, and then measures
+    /// itself.
+    pub generators: u32,
+}
+
 /// redis-benchmark, so deep a pipeline, so many of them at once: so many commands of one kind, in which
 /// `__rand_int__` is one of 100,000 numbers. (With threads of its own it notices its end a quarter of a second
-/// late.) The latencies are those of the one that waited longer.
+/// late.) The rate is that of all until the last one ends, and each latency the greatest.
 ///
 /// # Errors
 /// When it is missing, or an answer is an error.
 pub fn redis_benchmarks(
     at: SocketAddr,
-    [depth, generators]: [u32; 2],
+    pipeline: Pipeline,
     requests: u64,
     command: &[&str],
 ) -> Result<Load, String> {
+    let Pipeline { depth, generators } = pipeline;
     let each = requests / u64::from(generators);
     let connections = CONNECTIONS / generators;
     let loads: Result<Vec<Load>, String> = thread::scope(|scope| {
@@ -60,13 +71,12 @@ pub fn redis_benchmarks(
             .collect();
         begun.into_iter().map(|one| one.join().map_err(|_| "a thread ended".to_owned())?).collect()
     });
-    let together = |one: Load, other: Load| Load {
-        decisions: one.decisions + other.decisions,
-        per_s: one.per_s + other.per_s,
-        p50_us: one.p50_us.max(other.p50_us),
-        p99_us: one.p99_us.max(other.p99_us),
-    };
-    loads?.into_iter().reduce(together).ok_or_else(|| "no generator".to_owned())
+    let loads = loads?;
+    let most = |of: fn(&Load) -> f64| loads.iter().map(of).fold(0.0, f64::max);
+    let decisions = loads.iter().map(|load| load.decisions).sum();
+    let seconds = most(|load| load.decisions as f64 / load.per_s);
+    let (p50_us, p99_us) = (most(|load| load.p50_us), most(|load| load.p99_us));
+    Ok(Load { decisions, per_s: decisions as f64 / seconds, p50_us, p99_us })
 }
 
 fn redis_benchmark(

@@ -143,10 +143,9 @@ impl Ready {
     fn as_fast_as_it_goes(&self, door: Door, length: Duration) -> Result<Load, String> {
         let at = self.running.at;
         match door {
-            Door::Resp { depth, generators } => {
+            Door::Resp(pipeline) => {
                 let requests = (self.highest * length.as_secs_f64()) as u64;
-                let way = [depth, generators];
-                generators::redis_benchmarks(at, way, requests, self.subject.command())
+                generators::redis_benchmarks(at, pipeline, requests, self.subject.command())
             }
             Door::Http => generators::wrk(at, length),
             Door::Grpc { streams } => {
@@ -157,7 +156,7 @@ impl Ready {
 
     fn at_half(&self, door: Door, length: Duration) -> Result<Load, String> {
         let asking = match door {
-            Door::Resp { .. } => Asking::Resp(self.subject.command()),
+            Door::Resp(_) => Asking::Resp(self.subject.command()),
             Door::Http => Asking::Http,
             Door::Grpc { .. } => Asking::Grpc,
         };
@@ -188,7 +187,7 @@ fn check(running: &Running, door: Door, subject: Subject) -> Result<(), String> 
     match door {
         Door::Http => Ok(()),
         Door::Grpc { .. } => no_op::check(running.at),
-        Door::Resp { .. } => {
+        Door::Resp(_) => {
             let words: Vec<&[u8]> = subject.command().iter().map(|word| word.as_bytes()).collect();
             match Connection::open(running.at)?.ask(&words)? {
                 Reply::Array(parts) if parts.first() == Some(&Reply::Int(1)) => {

@@ -107,7 +107,7 @@ impl Door {
     /// The option of the server that opens it.
     const fn option(self) -> &'static str {
         match self {
-            Self::Resp { .. } => "--resp",
+            Self::Resp(_) => "--resp",
             Self::Http => "--http",
             Self::Grpc { .. } => "--grpc",
         }
