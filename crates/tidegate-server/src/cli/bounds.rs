@@ -27,7 +27,7 @@ pub(super) struct Args {
     threads: Option<u16>,
 
     /// Threads that answer over gRPC, 1 to 1024; as many as there are cores unless told, for each call takes several
-    /// times as long as one over the others
+    /// times as long as one over the others. With a store the other doors' threads answer over gRPC too
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     grpc_threads: Option<u16>,
 

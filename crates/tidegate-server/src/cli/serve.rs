@@ -114,19 +114,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => policy,
     };
     let runtime = runtime("--threads", args.bounds.threads())?;
-    // Calls over gRPC keep more threads busy than checks at the other doors, which would only be in their way.
-    let for_grpc = runtime_of_grpc(args)?;
-    let grpc = for_grpc.as_ref().map(Runtime::handle);
+    let for_grpc = runtime_of_grpc(args, &policy)?;
+    let grpc = for_grpc.as_ref().unwrap_or(&runtime).handle();
     let served = runtime.block_on(serve(args, policy, grpc));
     // A task that hangs does not keep the process from ending.
     [Some(runtime), for_grpc].into_iter().flatten().for_each(Runtime::shutdown_background);
     served.map(|()| ExitCode::SUCCESS)
 }
 
-fn runtime_of_grpc(args: &Args) -> Result<Option<Runtime>, Failure> {
+/// Calls over gRPC keep more threads busy than checks at the other doors, which would only be in their way. But
+/// decisions of a store are waited for where its connections are driven: to hand each over between two
+/// runtimes costs more than it saves.
+fn runtime_of_grpc(args: &Args, policy: &Policy) -> Result<Option<Runtime>, Failure> {
     match args.grpc {
-        Where::Off => Ok(None),
-        Where::At(_) => runtime("--grpc-threads", args.bounds.grpc_threads()).map(Some),
+        Where::At(_) if policy.store().is_none() => {
+            runtime("--grpc-threads", args.bounds.grpc_threads()).map(Some)
+        }
+        Where::At(_) | Where::Off => Ok(None),
     }
 }
 
@@ -178,7 +182,7 @@ impl Open {
     }
 }
 
-async fn serve(args: &Args, policy: Policy, grpc: Option<&Handle>) -> Result<(), Failure> {
+async fn serve(args: &Args, policy: Policy, grpc: &Handle) -> Result<(), Failure> {
     listeners::check([
         ("--http", args.http),
         ("--grpc", args.grpc),
@@ -223,8 +227,7 @@ fn announce(
     let (http, grpc) = (told(banner.public), told(banner.grpc));
     let (resp, admin) = (told(banner.resp), told(banner.admin));
     let (threads, rules) = (args.bounds.threads(), policy.rules().len());
-    let grpc_threads = banner.grpc.map_or(0, |_| args.bounds.grpc_threads());
-    tracing::info!(http, grpc, resp, admin, threads, grpc_threads, rules, "started");
+    tracing::info!(http, grpc, resp, admin, threads, rules, "started");
     open.warn(doors);
     Ok(())
 }
@@ -236,16 +239,16 @@ async fn answer(
     doors: guard::Doors,
     limiters: Arc<Limiters>,
     stop: Stop,
-    for_grpc: Option<&Handle>,
+    for_grpc: &Handle,
 ) -> Result<usize, Failure> {
     let service = http::Service::new(Arc::clone(&limiters), Limits::default());
     let resp_service = args.resp_service(Arc::clone(&limiters), &doors.public)?;
     let public = &doors.public;
     let http = open.http.map(|on| service.serve_public(on.tcp, public.clone(), stop.clone()));
-    let grpc = open.grpc.zip(for_grpc).map(|(on, runtime)| {
+    let grpc = open.grpc.map(|on| {
         let (door, limiters) = (public.clone(), Arc::clone(&limiters));
         let served = grpc::serve(on.tcp, door, limiters, args.choices(), stop.clone());
-        runtime.spawn(served).map(|ended| ended.unwrap_or_else(goes_on_panicking))
+        for_grpc.spawn(served).map(|ended| ended.unwrap_or_else(goes_on_panicking))
     });
     let resp = open.resp.map(|on| resp_service.serve(on.tcp, public.clone(), stop.clone()));
     let admin = open.admin.map(|on| service.serve_admin(on.tcp, doors.admin.clone(), stop.clone()));
