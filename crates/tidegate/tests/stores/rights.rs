@@ -24,7 +24,10 @@ fn gate(server: &Server, rights: &[&str], rules: Vec<RuleSpec>) -> SharedGate {
 #[tokio::test]
 async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     let server = Server::start(&[]);
-    let rules = || vec![rule(Algorithm::TokenBucket, 10)];
+    let mut log = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(60));
+    log.layout = Some(Layout::SortedSet);
+    let log = RuleSpec::new("log", log).key(["user"]);
+    let rules = || vec![rule(Algorithm::TokenBucket, 10), log.clone().in_domain("logs")];
     let refused = gate(&server, &["+@all", "-pexpireat"], rules());
     let told = refused.connected().await.unwrap_err();
     assert!(matches!(told, StoreError::Denied(_)), "{told}");
@@ -42,9 +45,31 @@ async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     server.run::<()>(&["ACL", "SETUSER", "tide", "-pexpireat"]);
     assert!(check(&allowed, "bob", 1).await.is_degraded());
     assert_eq!(lives_for("bob"), NOT_THERE);
+    let again = gate(&server, &["+@all"], rules());
+    again.connected().await.unwrap();
+    server.run::<()>(&["ACL", "SETUSER", "tide", "-pexpireat"]);
+    let (entries, key) = ([("user", "eve")], "tidegate:logs:log:eve");
+    let descriptors = [Descriptor::new(&entries)];
+    assert!(again.check(&Request::new("logs", &descriptors)).await.is_degraded());
+    assert_eq!(server.run::<i64>(&["PTTL", key]), NOT_THERE);
     server.run::<()>(&["ACL", "SETUSER", "tide", "+pexpireat"]);
     allowed.recovered().await;
     assert!(!check(&allowed, "bob", 1).await.is_degraded());
+}
+
+#[tokio::test]
+async fn each_right_that_the_page_on_configuration_lists_is_missed_at_the_start() {
+    let server = Server::start(&[]);
+    let all = listed();
+    // The server knows the scripts by now, so that none has to be sent.
+    let rules = || vec![rule(Algorithm::TokenBucket, 10)];
+    gate(&server, &["+@all"], rules()).connected().await.unwrap();
+    for (number, missing) in all.iter().enumerate() {
+        let others = all.iter().enumerate().filter(|(other, _)| *other != number);
+        let rights: Vec<_> = others.map(|(_, right)| right.as_str()).collect();
+        let told = gate(&server, &rights, rules()).connected().await.unwrap_err();
+        assert!(matches!(told, StoreError::Denied(_)), "{missing}: {told}");
+    }
 }
 
 /// The commands that the page on configuration lists.

@@ -163,7 +163,7 @@ impl std::fmt::Debug for Client {
 
 /// Runs a script by its digest, or, where the server does not know it (any more), by its text, from
 /// which it learns it. Nothing else is ever sent again, for it may have been run.
-pub(super) async fn evaluate(
+async fn evaluate(
     link: &mut Link,
     script: &Script,
     keys: &[Vec<u8>],
@@ -175,6 +175,16 @@ pub(super) async fn evaluate(
         }
         told => told,
     }
+}
+
+/// Runs a script both ways, to know that both may be gone.
+pub(super) async fn by_text_and_digest(
+    link: &mut Link,
+    script: &Script,
+    keys: &[Vec<u8>],
+) -> Result<Value, RedisError> {
+    link.send(&command("EVAL", &script.text, keys, &[])).await?;
+    link.send(&command("EVALSHA", &script.sha1, keys, &[])).await
 }
 
 fn command(name: &str, script: &str, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {

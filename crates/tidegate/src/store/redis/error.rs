@@ -92,7 +92,9 @@ impl StoreError {
             // What a command of a script met, as servers before 7.0 tell it.
             _ if told.contains("OOM command not allowed") => Self::OutOfMemory,
             _ if told.contains("READONLY") => Self::ReadOnly,
-            _ if DENIED_IN_A_SCRIPT.iter().any(|text| told.contains(text)) => Self::Denied(told),
+            _ if DENIED_IN_A_SCRIPT.iter().any(|text| told.contains(text)) => {
+                Self::Denied(format!("{told} (ACL LOG of the store names what is missing)"))
+            }
             _ => Self::Refused(told),
         }
     }

@@ -39,6 +39,7 @@ call('ZRANGE', key, '0', '0')
 call('ZCARD', key)
 call('ZCOUNT', key, '-inf', '0')
 call('ZREMRANGEBYRANK', key, '0', '0')
+call('UNLINK', key)
 return 1";
     Script::new(text.to_owned())
 });
@@ -103,7 +104,7 @@ async fn decides_in_time(shared: &Shared, link: &mut Link) -> Result<(), StoreEr
     // No key of a limiter is like this one.
     let key = [format!("{}?", shared.settings.key_prefix).into_bytes()];
     for _ in 0..TRIES {
-        let answer = client::evaluate(link, &ALL_THAT_SCRIPTS_DO, &key, &[]);
+        let answer = client::by_text_and_digest(link, &ALL_THAT_SCRIPTS_DO, &key);
         if let Ok(answer) = timeout(shared.deadline, answer).await {
             return answer.map(|_| ()).map_err(|error| StoreError::of(&error));
         }

@@ -91,7 +91,11 @@ end
 local ms, ms_before = gone + 999, expires + 999
 ms = ms - ms % 1000
 if amended or ms ~= ms_before - ms_before % 1000 then
-  call('PEXPIREAT', key, digits('%d', ms / 1000))
+  ms = digits('%d', ms / 1000)
+  if redis.pcall('PEXPIREAT', key, ms) ~= 1 then
+    if not v then call('DEL', key) end
+    call('PEXPIREAT', key, ms)
+  end
 end
 
 -- @expire_given
