@@ -27,7 +27,7 @@ pub(super) struct Args {
     threads: Option<u16>,
 
     /// Threads that answer over gRPC, 1 to 1024; as many as there are cores unless told, for each call takes several
-    /// times as long as one over the others. With a store the other doors' threads answer over gRPC too
+    /// times as long as one over the others. With a store the other doors' threads answer over gRPC as well, and there are no others
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     grpc_threads: Option<u16>,
 
@@ -41,6 +41,11 @@ impl Args {
     /// Threads that answer over HTTP and RESP.
     pub(super) fn threads(&self) -> usize {
         self.threads.map_or_else(|| cores().div_ceil(2), usize::from)
+    }
+
+    /// Whether those that answer over gRPC were told.
+    pub(super) const fn tells_grpc_threads(&self) -> bool {
+        self.grpc_threads.is_some()
     }
 
     /// Threads that answer over gRPC.

@@ -126,12 +126,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// decisions of a store are waited for where its connections are driven: to hand each over between two
 /// runtimes costs more than it saves.
 fn runtime_of_grpc(args: &Args, policy: &Policy) -> Result<Option<Runtime>, Failure> {
-    match args.grpc {
+    let why_none = match args.grpc {
         Where::At(_) if policy.store().is_none() => {
-            runtime("--grpc-threads", args.bounds.grpc_threads()).map(Some)
+            return runtime("--grpc-threads", args.bounds.grpc_threads()).map(Some);
         }
-        Where::At(_) | Where::Off => Ok(None),
+        Where::At(_) => "with a store the threads of the other doors answer over gRPC (--threads)",
+        Where::Off => "that door is off",
+    };
+    if args.bounds.tells_grpc_threads() {
+        tracing::warn!("--grpc-threads has no effect: {why_none}");
     }
+    Ok(None)
 }
 
 fn runtime(option: &str, threads: usize) -> Result<Runtime, Failure> {

@@ -320,3 +320,26 @@ fn what_can_not_be_with_a_store_is_told_at_start() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("not the URL of a store"), "{said}");
 }
+
+#[test]
+fn threads_of_grpc_that_there_are_not_are_told_of() {
+    let store = Store::start();
+    for (more, why) in [(["--store", &store.url()], "--threads"), (["--grpc", "off"], "is off")] {
+        let mut command = Command::new(BINARY);
+        command.args(["serve", "--http", "127.0.0.1:0", "--resp", "off", "--admin", "off"]);
+        if more[0] == "--store" {
+            command.args(["--grpc", "127.0.0.1:0"]);
+        }
+        let mut child = command
+            .args(more)
+            .args(["--grpc-threads", "3"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let told = lines.find_map(|line| line.ok().filter(|line| line.contains("--grpc-threads")));
+        let _ = child.kill();
+        let _ = child.wait();
+        assert!(told.as_ref().is_some_and(|told| told.contains(why)), "{told:?}");
+    }
+}
