@@ -2,7 +2,7 @@
 
 use tidegate::{Answer, Micros};
 
-use crate::object::Object;
+use crate::json_object::JsonObject;
 
 /// The figures of one answer under the names they have everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,8 @@ impl DecisionLine<'_> {
     ///
     /// # Errors
     /// None that is known: the name of a rule can be written.
-    pub fn write<'b>(&self, to: &'b mut Vec<u8>) -> Result<Object<'b>, serde_json::Error> {
-        let mut object = Object::begin(to);
+    pub fn write<'b>(&self, to: &'b mut Vec<u8>) -> Result<JsonObject<'b>, serde_json::Error> {
+        let mut object = JsonObject::begin(to);
         object.number("at_us", Some(self.at_us));
         object.flag("allowed", self.allowed);
         object.value("rule", &self.rule)?;

@@ -6,7 +6,7 @@
 
 pub mod compare;
 mod decision_line;
-mod object;
+mod json_object;
 mod picture_file;
 pub mod plot;
 pub mod replay;
@@ -14,5 +14,5 @@ pub mod report;
 pub mod trace;
 
 pub use decision_line::DecisionLine;
-pub use object::Object;
+pub use json_object::JsonObject;
 pub use picture_file::{PictureError, PictureFile};

@@ -27,7 +27,8 @@ pub(super) struct Args {
     threads: Option<u16>,
 
     /// Threads that answer over gRPC, 1 to 1024; as many as there are cores unless told, for each call takes several
-    /// times as long as one over the others. With a store the other doors' threads answer over gRPC as well, and there are no others
+    /// times as long as one over the others. With a store there are none: the other doors' threads answer over gRPC
+    /// as well
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     grpc_threads: Option<u16>,
 
@@ -43,7 +44,7 @@ impl Args {
         self.threads.map_or_else(|| cores().div_ceil(2), usize::from)
     }
 
-    /// Whether those that answer over gRPC were told.
+    /// Whether somebody told how many threads answer over gRPC.
     pub(super) const fn tells_grpc_threads(&self) -> bool {
         self.grpc_threads.is_some()
     }

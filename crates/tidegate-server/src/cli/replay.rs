@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use tidegate::StoreUrl;
 use tidegate_lab::report::{self, Report};
-use tidegate_lab::{DecisionLine, Object};
+use tidegate_lab::{DecisionLine, JsonObject};
 
 use super::{Failure, decider::Decider, lab};
 use crate::{policy, stdout};
@@ -102,7 +102,7 @@ impl Lines {
     fn print(&mut self, decision: &DecisionLine<'_>) -> Result<(), Failure> {
         let Self { out: Some(out), line } = self else { return Ok(()) };
         line.clear();
-        let written = decision.write(line).map(Object::end).map_err(Into::into);
+        let written = decision.write(line).map(JsonObject::end).map_err(Into::into);
         line.push(b'\n');
         let written = written.and_then(|()| out.write_all(line));
         self.still_read(written)

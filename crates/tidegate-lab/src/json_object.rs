@@ -5,11 +5,11 @@ use serde::Serialize;
 /// An object of JSON that is being written; it is closed by [`end`](Self::end).
 ///
 /// Numbers and flags are most of what a decision is made of. `serde_json` looks through each name for
-/// characters that have to be escaped, which takes longer than all else that is written.
+/// characters that have to be escaped, which is half of what it takes to write a decision.
 ///
 /// ```
 /// let mut line = Vec::new();
-/// let mut object = tidegate_lab::Object::begin(&mut line);
+/// let mut object = tidegate_lab::JsonObject::begin(&mut line);
 /// object.number("limit", Some(5));
 /// object.number("retry_after_us", None);
 /// object.flag("allowed", true);
@@ -20,13 +20,13 @@ use serde::Serialize;
 /// ```
 #[derive(Debug)]
 #[must_use = "an object that is not ended is not closed"]
-pub struct Object<'b> {
+pub struct JsonObject<'b> {
     bytes: &'b mut Vec<u8>,
     /// What stands before the next name.
     before: u8,
 }
 
-impl<'b> Object<'b> {
+impl<'b> JsonObject<'b> {
     /// Begins an object behind what is there.
     pub const fn begin(bytes: &'b mut Vec<u8>) -> Self {
         Self { bytes, before: b'{' }
@@ -91,14 +91,14 @@ mod tests {
     #[test]
     fn an_object_without_fields_is_one() {
         let mut line = b"[".to_vec();
-        Object::begin(&mut line).end();
+        JsonObject::begin(&mut line).end();
         assert_eq!(line, b"[{}");
     }
 
     #[test]
     fn what_can_not_be_written_is_told() {
         let mut line = Vec::new();
-        let mut object = Object::begin(&mut line);
+        let mut object = JsonObject::begin(&mut line);
         assert!(object.value("odd", &HashMap::from([((1, 2), 3)])).is_err());
         assert!(object.value("even", &HashMap::from([("one", 3)])).is_ok());
     }
