@@ -67,7 +67,7 @@ impl Args {
         let tls = self.tls()?;
         let secret = secret(self.token_file.as_deref(), "--token-file", TOKEN)?;
         let admin = secret_of_admin(self)?.or_else(|| secret.clone());
-        let door = |secret| Door { tls: tls.clone(), secret, limits };
+        let door = |secret| Door { tls: tls.clone(), secret, limits, ..Door::default() };
         Ok(Doors { public: door(secret), admin: door(admin) })
     }
 

@@ -5,17 +5,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use futures_util::future::OptionFuture;
 use tidegate::{Policy, StoreUrl};
-use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::JoinError;
+use tokio::runtime::{Builder, Runtime};
 
 use super::address::{self, Where};
 use super::listeners::{self, Listener, bind};
 use super::{Failure, bounds, guard};
 use crate::banner::Banner;
-use crate::door::{self, Door};
+use crate::door::{self, Door, Threads};
 use crate::grpc::{Choices, Family, Unavailable};
 use crate::http::{self, Limits};
 use crate::limiters::Limiters;
@@ -114,21 +112,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => policy,
     };
     let runtime = runtime("--threads", args.bounds.threads())?;
-    let for_grpc = runtime_of_grpc(args, &policy)?;
-    let grpc = for_grpc.as_ref().unwrap_or(&runtime).handle();
-    let served = runtime.block_on(serve(args, policy, grpc));
+    let for_grpc = runtimes_of_grpc(args, &policy)?;
+    let served = runtime.block_on(serve(args, policy, Threads::of(&for_grpc)));
     // A task that hangs does not keep the process from ending.
-    [Some(runtime), for_grpc].into_iter().flatten().for_each(Runtime::shutdown_background);
+    for_grpc.into_iter().chain([runtime]).for_each(Runtime::shutdown_background);
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// Calls over gRPC keep more threads busy than checks at the other doors, which would only be in their way. But
-/// decisions of a store are waited for where its connections are driven: to hand each over between two
-/// runtimes costs more than it saves.
-fn runtime_of_grpc(args: &Args, policy: &Policy) -> Result<Option<Runtime>, Failure> {
+/// Calls over gRPC keep more threads busy than checks at the other doors, which would only be in their way; and
+/// each of those threads does best by itself. But decisions of a store are waited for where its connections are
+/// driven: to hand each over between two runtimes costs more than it saves.
+fn runtimes_of_grpc(args: &Args, policy: &Policy) -> Result<Vec<Runtime>, Failure> {
     let why_none = match args.grpc {
         Where::At(_) if policy.store().is_none() => {
-            return runtime("--grpc-threads", args.bounds.grpc_threads()).map(Some);
+            let threads = 0..args.bounds.grpc_threads();
+            return threads.map(|_| runtime("--grpc-threads", 1)).collect();
         }
         Where::At(_) => "with a store the threads of the other doors answer over gRPC (--threads)",
         Where::Off => "that door is off",
@@ -136,15 +134,13 @@ fn runtime_of_grpc(args: &Args, policy: &Policy) -> Result<Option<Runtime>, Fail
     if args.bounds.tells_grpc_threads() {
         tracing::warn!("--grpc-threads has no effect: {why_none}");
     }
-    Ok(None)
+    Ok(Vec::new())
 }
 
 fn runtime(option: &str, threads: usize) -> Result<Runtime, Failure> {
     let mut builder = Builder::new_multi_thread();
     let built = builder.worker_threads(threads).enable_all().build();
-    built.map_err(|error| {
-        Failure::new(format!("can not start {threads} threads ({option}): {error}"))
-    })
+    built.map_err(|error| Failure::new(format!("can not start the threads of {option}: {error}")))
 }
 
 /// The doors that are open.
@@ -187,7 +183,7 @@ impl Open {
     }
 }
 
-async fn serve(args: &Args, policy: Policy, grpc: &Handle) -> Result<(), Failure> {
+async fn serve(args: &Args, policy: Policy, for_grpc: Threads) -> Result<(), Failure> {
     listeners::check([
         ("--http", args.http),
         ("--grpc", args.grpc),
@@ -202,7 +198,7 @@ async fn serve(args: &Args, policy: Policy, grpc: &Handle) -> Result<(), Failure
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
     announce(args, &open, &doors, limiters.policy())?;
-    let cut = answer(args, open, doors, Arc::new(limiters), stop, grpc).await?;
+    let cut = answer(args, open, doors, Arc::new(limiters), stop, for_grpc).await?;
     tracing::info!(connections_cut = cut, "stopped");
     Ok(())
 }
@@ -244,16 +240,15 @@ async fn answer(
     doors: guard::Doors,
     limiters: Arc<Limiters>,
     stop: Stop,
-    for_grpc: &Handle,
+    for_grpc: Threads,
 ) -> Result<usize, Failure> {
     let service = http::Service::new(Arc::clone(&limiters), Limits::default());
     let resp_service = args.resp_service(Arc::clone(&limiters), &doors.public)?;
     let public = &doors.public;
     let http = open.http.map(|on| service.serve_public(on.tcp, public.clone(), stop.clone()));
     let grpc = open.grpc.map(|on| {
-        let (door, limiters) = (public.clone(), Arc::clone(&limiters));
-        let served = grpc::serve(on.tcp, door, limiters, args.choices(), stop.clone());
-        for_grpc.spawn(served).map(|ended| ended.unwrap_or_else(goes_on_panicking))
+        let door = Door { threads: for_grpc, ..public.clone() };
+        grpc::serve(on.tcp, door, Arc::clone(&limiters), args.choices(), stop.clone())
     });
     let resp = open.resp.map(|on| resp_service.serve(on.tcp, public.clone(), stop.clone()));
     let admin = open.admin.map(|on| service.serve_admin(on.tcp, doors.admin.clone(), stop.clone()));
@@ -264,15 +259,6 @@ async fn answer(
         OptionFuture::from(admin),
     );
     Ok([http, grpc, resp, admin].into_iter().flatten().sum())
-}
-
-/// A door that has panicked ends the process, in whichever runtime it was.
-fn goes_on_panicking(error: JoinError) -> usize {
-    match error.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        // Its runtime is gone with the process.
-        Err(_cancelled) => 0,
-    }
 }
 
 impl Args {

@@ -47,11 +47,11 @@ pub(crate) async fn serve(
             () = stop.draining() => break,
             next = next(&listener, &places, &mut outage) => next,
         };
-        let served = one(stream, door.clone(), handler.clone(), stop.clone());
-        tokio::spawn(async move {
+        let (to, handler, stop) = (door.clone(), handler.clone(), stop.clone());
+        door.threads.serve(stream, |stream| async move {
             // Given back also when the connection ends by a panic.
             let _place = place;
-            served.await;
+            one(stream, to, handler, stop).await;
         });
     }
     drop(listener);

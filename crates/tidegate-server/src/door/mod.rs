@@ -11,6 +11,7 @@ mod reload;
 mod secret;
 mod socket;
 mod stream;
+mod threads;
 mod tls;
 mod uses;
 
@@ -19,6 +20,7 @@ pub(crate) use listen::serve;
 pub(crate) use reload::on_hangup;
 pub(crate) use secret::{Secret, bearer};
 pub(crate) use stream::Stream;
+pub(crate) use threads::Threads;
 pub(crate) use tls::{Tls, TlsFiles};
 pub(crate) use uses::{UnderWay, Uses};
 
@@ -32,6 +34,7 @@ pub(crate) struct Door {
     pub(crate) tls: Option<Tls>,
     /// What a client must know. [`serve`] does not ask for it: the protocol does.
     pub(crate) secret: Option<Secret>,
+    pub(crate) threads: Threads,
 }
 
 impl Door {

@@ -1,0 +1,161 @@
+//! Threads that keep to themselves: a connection is served by one of them, from its first byte to its last.
+//!
+//! Threads that share their work wake one another whenever one has several things to do, and take them from
+//! each other. Where there are many short ones, that costs more than it brings.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio::runtime::{Handle, Runtime};
+
+/// Who serves the connections of a door.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Threads {
+    /// The runtime that accepts them.
+    #[default]
+    OfWhoAccepts,
+    /// Each connection one of these, which are at least one.
+    Apart(Arc<[Thread]>),
+}
+
+/// A runtime, of one thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    runtime: Handle,
+    /// Held once more for each of its connections.
+    connections: Arc<()>,
+}
+
+impl Threads {
+    /// Each of these runtimes for itself; without any, the one that accepts.
+    pub(crate) fn of(runtimes: &[Runtime]) -> Self {
+        if runtimes.is_empty() {
+            return Self::OfWhoAccepts;
+        }
+        let thread = |runtime: &Runtime| Thread {
+            runtime: runtime.handle().clone(),
+            connections: Arc::default(),
+        };
+        Self::Apart(runtimes.iter().map(thread).collect())
+    }
+
+    /// Serves a connection, by the one that has the fewest. It is closed where the system does not hand it over.
+    pub(super) fn serve<S>(
+        &self,
+        stream: TcpStream,
+        served: impl FnOnce(TcpStream) -> S + Send + 'static,
+    ) where
+        S: Future<Output = ()> + Send + 'static,
+    {
+        let least = match self {
+            Self::OfWhoAccepts => None,
+            Self::Apart(threads) => {
+                threads.iter().min_by_key(|thread| Arc::strong_count(&thread.connections))
+            }
+        };
+        let Some(thread) = least else {
+            tokio::spawn(served(stream));
+            return;
+        };
+        let stream = stream.into_std();
+        let one_more = Arc::clone(&thread.connections);
+        thread.runtime.spawn(async move {
+            // Let go of also when the connection ends by a panic.
+            let _one_more = one_more;
+            match stream.and_then(TcpStream::from_std) {
+                Ok(stream) => served(stream).await,
+                Err(error) => not_handed_over(&error),
+            }
+        });
+    }
+}
+
+fn not_handed_over(error: &io::Error) {
+    tracing::warn!(%error, "a connection could not be handed to the thread that was to serve it");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::thread::ThreadId;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::runtime::Builder;
+    use tokio::sync::mpsc;
+
+    fn runtimes(threads: usize) -> Vec<Runtime> {
+        let one = || Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        (0..threads).map(|_| one()).collect()
+    }
+
+    async fn connection(listener: &TcpListener) -> (TcpStream, TcpStream) {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, listener.accept().await.unwrap().0)
+    }
+
+    /// Connections that tell who serves them, then echo until their client leaves.
+    async fn by_whom(threads: &Threads, connections: usize) -> (Vec<TcpStream>, Vec<ThreadId>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let (mut clients, mut whom) = (Vec::new(), Vec::new());
+        for _ in 0..connections {
+            let (client, stream) = connection(&listener).await;
+            let tell = tell.clone();
+            threads.serve(stream, |mut stream| async move {
+                tell.send(std::thread::current().id()).unwrap();
+                while let Ok(byte) = stream.read_u8().await {
+                    stream.write_u8(byte).await.unwrap();
+                }
+            });
+            whom.push(told.recv().await.unwrap());
+            clients.push(client);
+        }
+        (clients, whom)
+    }
+
+    #[test]
+    fn connections_are_dealt_evenly_and_served_where_they_were_dealt_to() {
+        let (here, apart) = (runtimes(1), runtimes(3));
+        here[0].block_on(async {
+            let (mut clients, whom) = by_whom(&Threads::of(&apart), 6).await;
+            let mut each = BTreeMap::<_, usize>::new();
+            for thread in whom {
+                *each.entry(format!("{thread:?}")).or_default() += 1;
+            }
+            assert_eq!(each.into_values().collect::<Vec<_>>(), [2, 2, 2]);
+            for client in &mut clients {
+                client.write_u8(b'a').await.unwrap();
+                assert_eq!(client.read_u8().await.unwrap(), b'a');
+            }
+        });
+    }
+
+    #[test]
+    fn a_connection_that_has_ended_leaves_room_on_its_thread_even_by_a_panic() {
+        let (here, apart) = (runtimes(1), runtimes(2));
+        here[0].block_on(async {
+            let threads = Threads::of(&apart);
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            for _ in 0..3 {
+                let (mut client, stream) = connection(&listener).await;
+                threads.serve(stream, |_stream| async { panic!("asked to") });
+                assert_eq!(client.read(&mut [0]).await.unwrap_or(0), 0, "it is closed");
+            }
+            let (_clients, whom) = by_whom(&threads, 2).await;
+            assert_ne!(whom[0], whom[1], "nothing is left of those that ended");
+        });
+    }
+
+    #[test]
+    fn without_threads_of_its_own_a_door_is_served_by_those_that_accept() {
+        let here = runtimes(1);
+        let (_clients, whom) = here[0].block_on(async {
+            tokio::spawn(async { by_whom(&Threads::of(&[]), 2).await }).await.unwrap()
+        });
+        let it = here[0]
+            .block_on(async { tokio::spawn(async { std::thread::current().id() }).await.unwrap() });
+        assert_eq!(whom, [it, it]);
+    }
+}
