@@ -85,7 +85,8 @@ impl SharedGate {
     /// told what becomes of the store: once for each outage, not for each request.
     ///
     /// # Errors
-    /// What can not be of the settings, or of a rule's part of its limit.
+    /// What can not be of the settings, or of a rule's part of its limit; or the file or variable of a
+    /// password that can not be read.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -100,7 +101,8 @@ impl SharedGate {
         }
         policy.fits(&settings).map_err(SharedGateError::Policy)?;
         let away = Away::new(&policy, settings.nodes)?;
-        let client = Client::begin(settings, Box::new(observer));
+        let client =
+            Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
         Ok(Self {
             store: Store::new(Arc::new(policy), client, away.clock()),
             amended: Amended::default(),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::rules::PolicyErrors;
+use crate::store::redis::StoreError;
 use crate::store::settings::SettingsError;
 
 /// Why there can be no gate over a store.
@@ -20,6 +21,8 @@ pub enum SharedGateError {
         /// The nodes.
         nodes: u64,
     },
+    /// The password or the certificates to trust can not be read: [`StoreError::Unreadable`].
+    Unreadable(StoreError),
     /// The rules can not be kept in this store, or not with a part of their limits.
     Policy(PolicyErrors),
 }
@@ -38,6 +41,7 @@ impl fmt::Display for SharedGateError {
                 "rule `{rule}`: {units} units among {nodes} nodes is less than one each: expected fewer \
                  `nodes`, or another `on_store_error` than \"local\""
             ),
+            Self::Unreadable(error) => error.fmt(f),
             Self::Policy(errors) => errors.fmt(f),
         }
     }

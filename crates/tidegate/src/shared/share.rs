@@ -28,7 +28,9 @@ pub(super) fn of_rule(
             AmendError::NoShare { rule, units, nodes }
         }
         SharedGateError::Policy(errors) => AmendError::Rule(errors),
-        SharedGateError::Settings(_) => AmendError::Rule(PolicyErrors(Vec::new())),
+        SharedGateError::Settings(_) | SharedGateError::Unreadable(_) => {
+            AmendError::Rule(PolicyErrors(Vec::new()))
+        }
     })?;
     PolicyRule::checked(number, part)
 }

@@ -1,7 +1,9 @@
 //! When the store is slow or away: what each rule does then, and that the store is exact once it is back.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use crate::server::{Events, Server, check, gate_over, gate_with, rule, settings, until_lost};
+use crate::server::{
+    Events, Server, check, gate_over, gate_with, path, rule, settings, until_lost,
+};
 use tidegate::{
     Algorithm, Micros, OnStoreError, Policy, Secret, SharedGate, SharedGateError, StoreError,
 };
@@ -227,23 +229,31 @@ async fn a_closed_rule_keeps_a_local_one_from_being_charged() {
 async fn who_is_not_let_in_is_told_so_and_let_in_once_the_password_is_right() {
     let server = Server::start(&[]);
     server.run::<()>(&["ACL", "SETUSER", "tide", "on", ">right", "~t:*", "+@all"]);
-    let gate = |password: Secret| {
+    let file = server.folder.0.join("password");
+    let begun = || {
         let mut settings = settings(&server.url());
         settings.username = Some("tide".to_owned());
-        settings.password = Some(password);
+        settings.password = Some(Secret::File(file.clone()));
         settings.key_prefix = "t:".to_owned();
         let policy = Policy::new(vec![token(10, OnStoreError::Open)]).unwrap();
-        SharedGate::new(policy, settings, |_| {}).unwrap()
+        SharedGate::new(policy, settings, |_| {})
     };
-    let wrong = gate(Secret::Text("wrong".to_owned()));
-    assert!(matches!(wrong.connected().await, Err(StoreError::Denied(_))));
-    let missing = gate(Secret::File(server.folder.0.join("password")));
+    let missing = begun().unwrap_err();
     assert!(
-        matches!(missing.connected().await, Err(StoreError::Denied(told)) if told.contains("password"))
+        matches!(&missing, SharedGateError::Unreadable(StoreError::Unreadable(_))),
+        "{missing:?}"
     );
-    std::fs::write(server.folder.0.join("password"), "right\n").unwrap();
-    missing.recovered().await;
-    assert_eq!(remaining(&missing).await, 9);
+    assert!(missing.to_string().contains(&path(&file)), "{missing}");
+    std::fs::write(&file, "wrong\n").unwrap();
+    let gate = begun().unwrap();
+    assert!(matches!(gate.connected().await, Err(StoreError::Denied(_))));
+    std::fs::remove_file(&file).unwrap();
+    while !matches!(gate.connected().await, Err(StoreError::Unreadable(_))) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    std::fs::write(&file, "right\n").unwrap();
+    gate.recovered().await;
+    assert_eq!(remaining(&gate).await, 9);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use super::breaker::Breaker;
 use super::error::StoreError;
 use super::event::{Observer, StoreEvent};
 use super::keys::slot_of;
-use super::link::Link;
+use super::link::{Access, Link};
 use super::probe;
 use super::script::{Reply, Script};
 use crate::store::settings::StoreSettings;
@@ -50,7 +50,12 @@ impl Shared {
 
 impl Client {
     /// Begins to connect; needs a tokio runtime around it.
-    pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Self {
+    ///
+    /// # Errors
+    /// [`StoreError::Unreadable`]: nothing has begun.
+    pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Result<Self, StoreError> {
+        // Looked up anew for each connection; what is missing from the start is a mistake.
+        Access::of(&settings)?;
         let deadline = Duration::from_micros(settings.timeout.as_micros());
         let patience_us = if settings.url.is_cluster() { PATIENCE_US } else { 0 };
         let shared = Arc::new(Shared {
@@ -65,7 +70,7 @@ impl Client {
             settings,
         });
         probe::begin(&shared, None);
-        Self(shared)
+        Ok(Self(shared))
     }
 
     pub(crate) fn settings(&self) -> &StoreSettings {

@@ -30,6 +30,8 @@ pub enum StoreError {
     CrossSlot,
     /// The cluster does not answer for the key at this moment.
     ClusterDown(String),
+    /// The password or the certificates to trust can not be read; it was not asked.
+    Unreadable(String),
     /// It does not let this user in, or not do this.
     Denied(String),
     /// Anything else that it refuses.
@@ -41,9 +43,14 @@ pub enum StoreError {
     Answer(String),
 }
 
-/// What servers say of a command of a script, or its keys, that a user may not have; from 7.2 on the last.
-const DENIED_IN_A_SCRIPT: [&str; 3] =
-    ["can't run this command", "can't access at least one of the keys", "ACL failure in script"];
+/// What servers say of a command, or its keys, that a user may not have, where a script tells it (from 7.2 on the
+/// third), or the client that tries to select a database: its kind is lost then.
+const DENIED: [&str; 4] = [
+    "can't run this command",
+    "can't access at least one of the keys",
+    "ACL failure in script",
+    "has no permissions to run",
+];
 
 /// What an error says of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +99,7 @@ impl StoreError {
             // What a command of a script met, as servers before 7.0 tell it.
             _ if told.contains("OOM command not allowed") => Self::OutOfMemory,
             _ if told.contains("READONLY") => Self::ReadOnly,
-            _ if DENIED_IN_A_SCRIPT.iter().any(|text| told.contains(text)) => {
+            _ if DENIED.iter().any(|text| told.contains(text)) => {
                 Self::Denied(format!("{told} (ACL LOG of the store names what is missing)"))
             }
             _ => Self::Refused(told),
@@ -120,6 +127,7 @@ impl StoreError {
             | Self::Busy
             | Self::Loading
             | Self::ClusterDown(_)
+            | Self::Unreadable(_)
             | Self::Denied(_) => {
                 if of_cluster {
                     Symptom::Doubtful
@@ -174,6 +182,7 @@ impl fmt::Display for StoreError {
                  whose `hash_tag` names one entry that all of them have in their key",
             ),
             Self::ClusterDown(told) => write!(f, "the cluster has no answer: {told}"),
+            Self::Unreadable(told) => write!(f, "the store can not be asked: {told}"),
             Self::Denied(told) => write!(f, "the store does not let this user do it: {told}"),
             Self::Refused(told) => write!(f, "the store refuses: {told}"),
             Self::OtherVersion(told) => write!(f, "nodes of two versions share the store: {told}"),

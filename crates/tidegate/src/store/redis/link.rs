@@ -38,16 +38,21 @@ pub(super) struct Access {
 }
 
 impl Access {
-    fn of(settings: &StoreSettings) -> Result<Self, StoreError> {
+    /// Looks secrets up.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreadable`].
+    pub(super) fn of(settings: &StoreSettings) -> Result<Self, StoreError> {
         let url = &settings.url;
         let password = match &settings.password {
-            Some(secret) => Some(secret.read().map_err(StoreError::Denied)?),
+            Some(secret) => Some(secret.read().map_err(StoreError::Unreadable)?),
             None => url.password.clone(),
         };
         let username = settings.username.clone().or_else(|| url.username.clone());
         let roots = settings.tls_roots.as_ref().map(|path| {
             let read = fs::read(path).map_err(|error| {
-                StoreError::Unreachable(format!("`tls_roots`, {}: {error}", path.display()))
+                let file = path.display();
+                StoreError::Unreadable(format!("the file `{file}` of `tls_roots`: {error}"))
             });
             read.map(|pem| TlsCertificates { client_tls: None, root_cert: Some(pem) })
         });
