@@ -31,6 +31,21 @@ impl Cluster {
         format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", self.0[0].port, self.0[1].port)
     }
 
+    /// Moves the slot of a key and the key itself, but for telling every node so.
+    pub(crate) fn begin_to_move(&self, key: &str) -> impl FnOnce() + use<'_> {
+        let (from, to) = self.holder(key);
+        let slot = self.0[0].run::<u32>(&["CLUSTER", "KEYSLOT", key]).to_string();
+        let (old, new) = (&self.0[from], &self.0[to]);
+        new.run::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &self.id(from)]);
+        old.run::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &self.id(to)]);
+        old.run::<()>(&["MIGRATE", "127.0.0.1", &new.port.to_string(), key, "0", "5000"]);
+        move || {
+            for node in [new, old] {
+                node.run::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &self.id(to)]);
+            }
+        }
+    }
+
     fn id(&self, node: usize) -> String {
         self.0[node].run(&["CLUSTER", "MYID"])
     }

@@ -3,22 +3,41 @@
 
 use tidegate::{
     Algorithm, Descriptor, Layout, Micros, OwnLimit, Policy, Request, Rule, RuleSpec, Secret,
-    SharedGate, Spec, StoreError,
+    SharedGate, Spec, StoreError, StoreSettings,
 };
 
-use crate::server::{Server, check, rule, settings};
+use crate::cluster::Cluster;
+use crate::server::nodes::Watched;
+use crate::server::{Server, check, gate_with, rule, settings};
 
 const PAGE: &str = include_str!("../../../../docs/configuration.md");
 
-/// A gate of a user who may do so much.
-fn gate(server: &Server, rights: &[&str], rules: Vec<RuleSpec>) -> SharedGate {
+/// Lets a user do so much, anew.
+fn allow(server: &Server, rights: &[&str]) {
     let user = ["ACL", "SETUSER", "tide", "reset", "on", ">right", "~tidegate:*"];
     server.run::<()>(&[&user[..], rights].concat());
-    let mut settings = settings(&server.url());
+}
+
+/// What that user asks with.
+fn of_that_user(url: &str) -> StoreSettings {
+    let mut settings = settings(url);
     settings.username = Some("tide".to_owned());
     settings.password = Some(Secret::Text("right".to_owned()));
     settings.timeout = Micros::from_secs(5);
+    settings
+}
+
+/// A gate of a user who may do so much.
+fn gate(server: &Server, rights: &[&str], rules: Vec<RuleSpec>) -> SharedGate {
+    allow(server, rights);
+    let settings = of_that_user(&server.url());
     SharedGate::new(Policy::new(rules).unwrap(), settings, |_| {}).unwrap()
+}
+
+/// What connecting says, with one rule.
+async fn connected(url: &str) -> Result<(), StoreError> {
+    let policy = Policy::new(vec![rule(Algorithm::TokenBucket, 10)]).unwrap();
+    SharedGate::new(policy, of_that_user(url), |_| {}).unwrap().connected().await
 }
 
 #[tokio::test]
@@ -72,12 +91,20 @@ async fn each_right_that_the_page_on_configuration_lists_is_missed_at_the_start(
     }
 }
 
-/// The commands that the page on configuration lists.
+/// The commands that the page on configuration lists, whatever the store is.
 fn listed() -> Vec<String> {
-    let list =
-        PAGE.split("a user of the store needs").nth(1).unwrap().split("\n\n").next().unwrap();
+    listed_after("a user of the store needs", "\n\n")
+}
+
+/// The commands that it lists between two texts.
+fn listed_after(begins: &str, ends: &str) -> Vec<String> {
+    let list = PAGE.split(begins).nth(1).unwrap().split(ends).next().unwrap();
     let commands = list.split('`').skip(1).step_by(2).filter(|word| word.starts_with('+'));
     commands.map(str::to_owned).collect()
+}
+
+fn words(rights: &[String]) -> Vec<&str> {
+    rights.iter().map(String::as_str).collect()
 }
 
 #[tokio::test]
@@ -91,8 +118,7 @@ async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
     let rules = rules.map(|rule| rule.dedupe(minute).limit_from_request()).collect();
     let (rights, own) = (listed(), Spec::new(Algorithm::SlidingWindow, 9, minute));
     assert!(rights.len() > 10, "{rights:?}");
-    let rights: Vec<_> = rights.iter().map(String::as_str).collect();
-    let gate = gate(&server, &rights, rules);
+    let gate = gate(&server, &words(&rights), rules);
     gate.connected().await.unwrap();
     let own = OwnLimit::new(Rule::new(own).unwrap());
     let entries = [("user", "ada")];
@@ -112,4 +138,71 @@ async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
         }
     }
     assert!(gate.reset(&Request::new("default", &[descriptor])).await.unwrap() > 0);
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_ask_how_the_store_is_set_up_is_told_that_nobody_looks() {
+    let server = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
+    allow(&server, &["+@all", "-info"]);
+    let rules = vec![rule(Algorithm::TokenBucket, 10)];
+    let (gate, events) = gate_with(of_that_user(&server.url()), rules).await;
+    while events.told().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!check(&gate, "ada", 1).await.is_degraded());
+    let told = events.told();
+    assert!(told.len() == 1 && told[0].contains("+info"), "{told:?}");
+}
+
+#[tokio::test]
+async fn another_database_needs_one_right_more() {
+    let server = Server::start(&[]);
+    let url = format!("{}/2", server.url());
+    let mut rights = listed();
+    allow(&server, &words(&rights));
+    let told = connected(&url).await.unwrap_err();
+    assert!(matches!(told, StoreError::Denied(_)), "{told}");
+    rights.extend(listed_after("a database other than 0", ";"));
+    allow(&server, &words(&rights));
+    connected(&url).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_sentinel_names_needs_one_right_more() {
+    let watched = tokio::task::block_in_place(Watched::start);
+    let mut rights = listed();
+    allow(&watched.primary, &words(&rights));
+    let told = connected(&watched.url()).await.unwrap_err();
+    assert!(matches!(told, StoreError::Denied(_)), "{told}");
+    rights.extend(listed_after("through Sentinel", ";"));
+    allow(&watched.primary, &words(&rights));
+    connected(&watched.url()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_nodes_of_a_cluster_need_a_few_rights_more() {
+    let cluster = Cluster::start();
+    let more = listed_after("in a cluster", ";");
+    let allow_but = |missing: &str| {
+        let all = [listed(), more.clone()].concat();
+        assert!(missing.is_empty() || all.iter().any(|right| right == missing), "{all:?}");
+        let rights: Vec<_> = all.into_iter().filter(|right| right != missing).collect();
+        cluster.0.iter().for_each(|node| allow(node, &words(&rights)));
+    };
+    allow_but("+cluster|slots");
+    let told = connected(&cluster.url()).await.unwrap_err();
+    assert!(matches!(told, StoreError::Denied(_)), "{told}");
+
+    allow_but("");
+    let rules = vec![rule(Algorithm::TokenBucket, 10)];
+    let (gate, events) = gate_with(of_that_user(&cluster.url()), rules).await;
+    assert!(!check(&gate, "ada", 1).await.is_degraded());
+    let finish = cluster.begin_to_move("tidegate:default:token_bucket:ada");
+    assert!(!check(&gate, "ada", 1).await.is_degraded(), "it is asked for where it goes");
+    allow_but("+asking");
+    assert!(check(&gate, "ada", 1).await.is_degraded());
+    allow_but("");
+    finish();
+    assert!(!check(&gate, "ada", 1).await.is_degraded());
+    assert!(events.told().iter().all(|told| told.contains("+info")), "{:?}", events.told());
 }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, RedisError, Value};
 use tidegate_core::Micros;
 
+use super::error::StoreError;
 use super::link::Link;
 
 /// The oldest version whose scripts may do all that is needed.
@@ -25,6 +26,11 @@ pub enum Finding {
     OldVersion {
         /// What it says.
         version: String,
+    },
+    /// The user may not look at how it is set up, so that the rest is not known.
+    NotTold {
+        /// What it says.
+        told: String,
     },
     /// Clocks of the cluster's primaries are apart: a key whose slot moves meets another time.
     ClocksApart {
@@ -53,6 +59,11 @@ impl fmt::Display for Finding {
                 "the store is version {version}: expected {}.{} or later",
                 LEAST_VERSION.0, LEAST_VERSION.1
             ),
+            Self::NotTold { told } => write!(
+                f,
+                "whether the store evicts keys, or is too old, is not known: expected a user with the \
+                 right `+info` ({told})"
+            ),
             Self::ClocksApart { by } => write!(
                 f,
                 "the clocks of the cluster's primaries are {by} apart: expected them synchronised"
@@ -75,11 +86,13 @@ impl Told {
     }
 }
 
-/// All that there is to say of the store behind a link. What it does not tell says nothing.
+/// All that there is to say of the store behind a link. What it does not tell says nothing, unless this user may
+/// not ask.
 pub(super) async fn of(mut link: Link) -> Vec<Finding> {
     let mut found = Vec::new();
-    for told in link.send_to_all(&info("memory")).await.unwrap_or_default() {
-        found.extend(evicts(&text(told)));
+    match link.send_to_all(&info("memory")).await {
+        Ok(all) => found.extend(all.into_iter().filter_map(|told| evicts(&text(told)))),
+        Err(error) => found.extend(not_told(&error)),
     }
     for told in link.send_to_all(&info("server")).await.unwrap_or_default() {
         found.extend(old_version(&text(told)));
@@ -107,6 +120,13 @@ fn text(value: Value) -> String {
 /// The value of a field of `INFO`.
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+fn not_told(error: &RedisError) -> Option<Finding> {
+    match StoreError::of(error) {
+        StoreError::Denied(told) => Some(Finding::NotTold { told }),
+        _ => None,
+    }
 }
 
 fn evicts(info: &str) -> Option<Finding> {
