@@ -12,6 +12,7 @@ use hyper::{HeaderMap, Method, Version};
 use tokio::time::timeout;
 
 use super::connection::Held;
+use super::media_type::is_json;
 use super::problem::{Kind, Problem};
 use super::{Limits, Request};
 
@@ -164,17 +165,6 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Kind::UnsupportedMediaType, detail))
 }
 
-/// `application/json`, with no parameter but `charset=utf-8`.
-pub(super) fn is_json(media_type: &str) -> bool {
-    let mut parts = media_type.split(';').map(str::trim);
-    let json = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("application/json"));
-    let utf_8 = |parameter: &str| {
-        let parameter = parameter.to_ascii_lowercase();
-        ["", "charset=utf-8", "charset=\"utf-8\""].contains(&parameter.as_str())
-    };
-    json && parts.all(utf_8)
-}
-
 fn too_large(limits: Limits) -> Problem {
     let detail = format!("expected at most {} bytes", limits.body_bytes);
     Problem::new(Kind::BodyTooLarge, detail)
@@ -237,13 +227,5 @@ mod tests {
             let answer = answer(limits, &sent).await;
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{bytes}: {answer}");
         }
-    }
-
-    #[test]
-    fn only_json_in_utf_8_is_json() {
-        let yes = ["application/json", "Application/JSON ; Charset=UTF-8", "application/json;"];
-        let no = ["text/json", "application/json; charset=latin1", "application/jsonp", ""];
-        assert!(yes.into_iter().all(is_json));
-        assert!(!no.into_iter().any(is_json));
     }
 }

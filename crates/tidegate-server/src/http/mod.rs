@@ -16,6 +16,8 @@ mod health;
 #[cfg(test)]
 mod judged;
 mod limits;
+mod media_type;
+mod paths;
 mod problem;
 mod question;
 mod quick;

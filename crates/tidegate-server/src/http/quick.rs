@@ -8,6 +8,8 @@
 
 mod date;
 mod head;
+#[cfg(test)]
+mod judged;
 mod reply;
 #[cfg(test)]
 mod tests;

@@ -10,17 +10,11 @@ use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 
 use super::check::Verb;
 use super::connection::Site;
+use super::paths::{CHECK, HEALTH, PEEK, REFUND, RESET, RULES};
 use super::problem::{Kind, Problem};
 use super::quick::Quick;
 use super::{App, Request, Response, admin, authorize, body, browser, check, head, health, rules};
 use crate::door::Secret;
-
-pub(super) const CHECK: &str = "/v1/check";
-const PEEK: &str = "/v1/peek";
-const RESET: &str = "/v1/reset";
-const REFUND: &str = "/v1/refund";
-const RULES: &str = "/v1/rules";
-const HEALTH: &str = "/healthz";
 
 /// For everyone: decisions.
 #[derive(Clone)]

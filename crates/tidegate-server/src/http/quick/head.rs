@@ -6,8 +6,8 @@ use std::ops::Range;
 use httparse::{Header, Status};
 
 use crate::door::{Secret, bearer};
-use crate::http::body;
-use crate::http::routes::CHECK;
+use crate::http::media_type::is_json;
+use crate::http::paths::CHECK;
 
 /// Most bytes of a head, and of a body. What is larger goes where its size is bounded.
 const MOST_BYTES: usize = 4 << 10;
@@ -63,7 +63,7 @@ impl Said {
         match name.len() {
             // Of other characters some would count as spaces.
             12 if is("content-type") => {
-                value.is_ascii() && std::str::from_utf8(value).is_ok_and(body::is_json)
+                value.is_ascii() && std::str::from_utf8(value).is_ok_and(is_json)
             }
             14 if is("content-length") => {
                 let first = self.length.is_none();

@@ -1,0 +1,25 @@
+//! What a body is said to be.
+
+/// `application/json`, with no parameter but `charset=utf-8`.
+pub(super) fn is_json(media_type: &str) -> bool {
+    let mut parts = media_type.split(';').map(str::trim);
+    let json = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("application/json"));
+    let utf_8 = |parameter: &str| {
+        let parameter = parameter.to_ascii_lowercase();
+        ["", "charset=utf-8", "charset=\"utf-8\""].contains(&parameter.as_str())
+    };
+    json && parts.all(utf_8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_json_in_utf_8_is_json() {
+        let yes = ["application/json", "Application/JSON ; Charset=UTF-8", "application/json;"];
+        let no = ["text/json", "application/json; charset=latin1", "application/jsonp", ""];
+        assert!(yes.into_iter().all(is_json));
+        assert!(!no.into_iter().any(is_json));
+    }
+}

@@ -1,0 +1,8 @@
+//! What is asked where.
+
+pub(super) const CHECK: &str = "/v1/check";
+pub(super) const PEEK: &str = "/v1/peek";
+pub(super) const RESET: &str = "/v1/reset";
+pub(super) const REFUND: &str = "/v1/refund";
+pub(super) const RULES: &str = "/v1/rules";
+pub(super) const HEALTH: &str = "/healthz";

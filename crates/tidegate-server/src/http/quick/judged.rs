@@ -1,0 +1,116 @@
+//! What holds for whatever a connection begins with: for the fuzzer, and for its seeds whenever tests run.
+//!
+//! What is taken for a check here is read once more, line by line and without haste. Where the two differed, one
+//! request could be hidden in another.
+
+use super::head::{Came, look};
+use crate::door::{Secret, bearer};
+use crate::http::media_type::is_json;
+
+/// The token of those who have to show one.
+const TOKEN: &str = "sesame";
+
+/// Header fields that ask for more than an answer to what is there.
+const MORE: [&str; 5] = ["expect", "origin", "trailer", "transfer-encoding", "upgrade"];
+
+/// Panics where something is taken for a check that is none; answers how many were taken for one.
+pub(crate) fn judge(bytes: &[u8]) -> usize {
+    let secrets = [None, Secret::parse(TOKEN).ok()];
+    secrets.iter().filter(|secret| judge_for(bytes, secret.as_ref())).count()
+}
+
+fn judge_for(bytes: &[u8], secret: Option<&Secret>) -> bool {
+    let (body, end) = match look(bytes, secret) {
+        Came::Whole { body, end } => (body, end),
+        Came::Part | Came::Other => return false,
+    };
+    let (Some(head), Some(request)) = (bytes.get(..body.start), bytes.get(..end)) else {
+        panic!("{body:?} and {end} of {} bytes", bytes.len());
+    };
+    assert_eq!(body.end, end, "nothing lies between two requests");
+    judge_head(head, body.len(), secret);
+    let whole = Came::Whole { body, end };
+    assert_eq!(look(request, secret), whole, "what comes behind it does not matter");
+    for part in [end - 1, end / 2, head.len() - 1, head.len() / 2] {
+        assert_eq!(look(&bytes[..part], secret), Came::Part, "{part} bytes of it");
+    }
+    true
+}
+
+/// The head as its lines say it: what was asked, and the length of what follows.
+fn judge_head(head: &[u8], length: usize, secret: Option<&Secret>) {
+    let lines =
+        head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let mut lines = lines.skip_while(|line| line.is_empty());
+    assert_eq!(lines.next(), Some(&b"POST /v1/check HTTP/1.1"[..]));
+    let fields: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).map(field).collect();
+    assert_eq!(lines.collect::<Vec<_>>(), [b""], "the head ends with its empty line");
+    let all = |name: &str| -> Vec<&[u8]> {
+        fields.iter().filter(|(named, _)| named == name).map(|(_, value)| *value).collect()
+    };
+    let told = all("content-length");
+    assert!(told.len() == 1 && told[0].iter().all(u8::is_ascii_digit), "{told:?}");
+    assert_eq!(text(told[0]).parse(), Ok(length));
+    assert!(all("connection").iter().all(|value| text(value).eq_ignore_ascii_case("keep-alive")));
+    assert!(all("content-type").iter().all(|value| is_json(text(value))));
+    for more in MORE {
+        assert!(all(more).is_empty(), "{more}");
+    }
+    if let Some(secret) = secret {
+        let shown = all("authorization").first().and_then(|value| bearer(value));
+        assert!(shown.is_some_and(|token| secret.opens(token)), "{shown:?}");
+    }
+}
+
+/// A name, in small letters, and its value without the space around it.
+fn field(line: &[u8]) -> (String, &[u8]) {
+    let colon = line.iter().position(|byte| *byte == b':').unwrap_or_else(|| panic!("{line:?}"));
+    let (name, value) = line.split_at(colon);
+    assert!(!name.is_empty() && !name.contains(&b' ') && !name.contains(&b'\t'), "{line:?}");
+    (text(name).to_ascii_lowercase(), value[1..].trim_ascii())
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_else(|_| panic!("{bytes:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seeds;
+    use std::cell::Cell;
+
+    #[test]
+    fn every_seed_and_what_lies_close_to_it_is_judged() {
+        let checks = Cell::new(0);
+        let judge = |bytes: &[u8]| checks.set(checks.get() + judge(bytes));
+        let judged = seeds::judge_near(&seeds::of("http_head"), b"\r\n: \t,;019aA\0\xff", judge);
+        assert!(judged > 3_000 && checks.get() > 1_000, "{} of {judged}", checks.get());
+    }
+
+    #[test]
+    fn what_lies_further_from_the_seeds_is_judged() {
+        let words = [
+            &b"\r\n"[..],
+            b"\n",
+            b"\r\n ",
+            b"content-length: 29\r\n",
+            b"Content-Length:29\r\n",
+            b"content-length: +2\r\n",
+            b"content-length : 2\r\n",
+            b"transfer-encoding: chunked\r\n",
+            b"connection: close\r\n",
+            b"content-type: application/json\r\n",
+            b"authorization: Bearer sesame\r\n",
+            b"expect: 100-continue\r\n",
+            b"POST /v1/check HTTP/1.1\r\n",
+            b"POST /v1/check HTTP/1.0\r\n",
+            b"?",
+            b"\0",
+        ];
+        let checks = Cell::new(0);
+        let judge = |bytes: &[u8]| checks.set(checks.get() + judge(bytes));
+        seeds::judge_far(&seeds::of("http_head"), &words, judge);
+        assert!(checks.get() > 100, "{}", checks.get());
+    }
+}

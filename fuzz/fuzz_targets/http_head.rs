@@ -1,0 +1,30 @@
+//! What a connection begins with: whatever is answered without looking further is a check, and as long as it says.
+#![no_main]
+#![allow(dead_code, reason = "the server uses more of these files than a target does")]
+
+/// The files of the server that look at a head, and what they stand on.
+#[path = "../../crates/tidegate-server/src"]
+mod server {
+    pub(crate) mod door {
+        mod secret;
+
+        pub(crate) use secret::{Secret, bearer};
+    }
+
+    pub(crate) mod http {
+        mod media_type;
+        mod paths;
+
+        pub(crate) mod quick {
+            mod head;
+            pub(crate) mod judged;
+        }
+    }
+}
+
+/// The server's files name each other from the root of its crate.
+use server::{door, http};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    server::http::quick::judged::judge(bytes);
+});
