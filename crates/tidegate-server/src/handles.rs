@@ -18,7 +18,7 @@ pub(crate) fn raise(connections: u64) {
             file_handles = has,
             needs,
             "fewer file handles than the doors take connections: beyond them clients wait; raise the hard \
-             limit (ulimit -Hn, LimitNOFILE)"
+             limit (ulimit -Hn, LimitNOFILE), or take fewer connections (--max-connections)"
         );
     }
 }

@@ -1,25 +1,25 @@
 //! The rules in force, as a table.
 
 use comfy_table::{Table, presets::NOTHING};
-use tidegate::{Limit, Policy, PolicyRule, Spec};
+use tidegate::{Limit, OnExcess, Policy, PolicyRule, RuleSpec, Spec};
 
 use crate::words;
 
 const HEADINGS: [&str; 8] =
-    ["DOMAIN", "RULE", "ALGORITHM", "LIMIT", "WHEN", "KEY", "MODE", "OVERRIDES"];
+    ["DOMAIN", "RULE", "ALGORITHM", "LIMIT", "WHEN", "KEY", "MODE", "OPTIONS"];
 
 /// One line for each rule, in the order they were written.
 pub(super) fn of(policy: &Policy) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(HEADINGS);
     for rule in policy.rules() {
-        table.add_row(row(rule));
+        table.add_row(row(rule, policy.store().is_some()));
     }
     let lines = table.lines().map(|line| format!(" {}", line.trim_end()));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn row(rule: &PolicyRule) -> [String; 8] {
+fn row(rule: &PolicyRule, is_shared: bool) -> [String; 8] {
     let spec = rule.spec();
     [
         spec.domain.clone(),
@@ -29,8 +29,30 @@ fn row(rule: &PolicyRule) -> [String; 8] {
         list(spec.when.iter().map(|(name, value)| format!("{name}={value}"))),
         list(spec.key.iter().cloned()),
         words::mode(rule.mode()).to_owned(),
-        spec.overrides.len().to_string(),
+        list(options(spec, is_shared).into_iter()),
     ]
+}
+
+/// What else was said of a rule, in the words of a configuration; and what it does while a store is away.
+fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
+    let overrides = match rule.overrides.len() {
+        0 => None,
+        1 => Some("1 override".to_owned()),
+        many => Some(format!("{many} overrides")),
+    };
+    let waits = match rule.on_excess {
+        OnExcess::Reject => None,
+        OnExcess::Wait { wait, max_waiters } => {
+            Some(format!("wait {wait}, max_waiters {max_waiters}"))
+        }
+    };
+    let away =
+        is_shared.then(|| format!("on_store_error {}", words::on_store_error(rule.on_store_error)));
+    let dedupe = rule.dedupe.map(|time| format!("dedupe {time}"));
+    let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));
+    let across = rule.across_slots.then(|| "across_slots".to_owned());
+    let own = rule.limit_from_request.then(|| "limit_from_request".to_owned());
+    [overrides, waits, dedupe, own, away, tag, across].into_iter().flatten().collect()
 }
 
 /// Such as `100 per 1s`, with the capacity of a bucket or queue that has one of its own.
@@ -50,4 +72,50 @@ fn limit(spec: &Spec) -> String {
 fn list(items: impl Iterator<Item = String>) -> String {
     let joined = items.collect::<Vec<_>>().join(", ");
     if joined.is_empty() { "-".to_owned() } else { joined }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::config;
+
+    const RULE: &str = r#"
+        [[rule]]
+        name = "plans"
+        key = ["user"]
+        algorithm = "sliding_window"
+        limit = 10
+        window = "1m"
+    "#;
+
+    fn told(said: &str) -> Vec<String> {
+        let policy = config::parse("test", &format!("{RULE}{said}")).unwrap();
+        options(policy.rules()[0].spec(), policy.store().is_some())
+    }
+
+    #[test]
+    fn what_else_is_said_of_a_rule_is_told() {
+        assert_eq!(told(""), Vec::<String>::new());
+        let waits = r#"on_excess = { wait = "2s", max_waiters = 5 }"#;
+        assert_eq!(told(waits), ["wait 2s, max_waiters 5"]);
+        let more = r#"
+            dedupe = "30s"
+            limit_from_request = true
+            hash_tag = "user"
+            across_slots = true
+            on_store_error = "closed"
+            [[rule.override]]
+            match = { user = "ada" }
+            limit = 5
+        "#;
+        let all =
+            ["1 override", "dedupe 30s", "limit_from_request", "hash_tag user", "across_slots"];
+        assert_eq!(told(more), all, "without a store nothing is done while it is away");
+    }
+
+    #[test]
+    fn with_a_store_it_is_told_what_becomes_of_requests_while_it_is_away() {
+        let store = "[store]\nurl = \"redis://127.0.0.1\"";
+        assert_eq!(told(store), ["on_store_error open"]);
+    }
 }

@@ -1,6 +1,9 @@
 //! How much the doors bear, and how long they take to close, by flags.
 
+use std::fmt::Display;
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
@@ -9,8 +12,7 @@ use tidegate::config::parse_duration;
 use crate::door::Limits;
 
 /// The shortest and the longest time to close the doors.
-const DRAIN: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(100)..=Duration::from_secs(600);
+const DRAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
 
 /// What `serve` takes.
 #[derive(Debug, clap::Args)]
@@ -18,18 +20,18 @@ const DRAIN: std::ops::RangeInclusive<Duration> =
 #[group(skip)]
 pub(super) struct Args {
     /// Connections that each door holds open at once, 1 to 1000000; more wait in the queue of the system
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, allow_negative_numbers = true, value_parser = connections)]
     max_connections: u32,
 
     /// Threads that answer over HTTP and RESP, 1 to 1024; half as many as there are cores unless told, for who asks
     /// and the network between need the other half
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     threads: Option<u16>,
 
     /// Threads that answer over gRPC, 1 to 1024; as many as there are cores unless told, for each call takes several
     /// times as long as one over the others. With a store there are none: the other doors' threads answer over gRPC
     /// as well
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     grpc_threads: Option<u16>,
 
     /// How long requests under way have once the process is asked to stop, "100ms" to "10m"; those that still wait
@@ -70,7 +72,24 @@ fn drain(text: &str) -> Result<Duration, String> {
     if DRAIN.contains(&drain) {
         return Ok(drain);
     }
-    Err(format!("expected a time from {:?} to {:?}", DRAIN.start(), DRAIN.end()))
+    Err("expected a time from \"100ms\" to \"10m\"".to_owned())
+}
+
+fn connections(text: &str) -> Result<u32, String> {
+    number(text, 1..=1_000_000)
+}
+
+fn some_threads(text: &str) -> Result<u16, String> {
+    number(text, 1..=1024)
+}
+
+fn number<N>(text: &str, expected: RangeInclusive<N>) -> Result<N, String>
+where
+    N: FromStr + PartialOrd + Display,
+{
+    let told =
+        || format!("expected a whole number from {} to {}", expected.start(), expected.end());
+    text.parse().ok().filter(|number| expected.contains(number)).ok_or_else(told)
 }
 
 #[cfg(test)]

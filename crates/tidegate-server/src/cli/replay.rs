@@ -34,7 +34,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Decide in a store, under keys of this run's own, in place of in this process: redis://,
-    /// rediss://, unix://, redis+sentinel:// or redis+cluster://
+    /// rediss://, unix://, redis+sentinel:// or redis+cluster://. Without it no store is asked, also where the
+    /// configuration names one; with it the rest of `[store]` holds (user, password, certificates)
     #[arg(long, value_name = "URL")]
     store: Option<StoreUrl>,
     /// Also draw requests admitted and refused over time, one lane a rule, as SVG
