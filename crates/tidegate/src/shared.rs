@@ -85,8 +85,8 @@ impl SharedGate {
     /// told what becomes of the store: once for each outage, not for each request.
     ///
     /// # Errors
-    /// What can not be of the settings, or of a rule's part of its limit; or the file or variable of a
-    /// password that can not be read.
+    /// What can not be of the settings, or of a rule's part of its limit; or that the password, or the
+    /// certificates to trust, can not be read.
     ///
     /// # Panics
     /// Outside of a tokio runtime.

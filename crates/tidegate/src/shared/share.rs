@@ -3,7 +3,26 @@
 use tidegate_core::{Algorithm, Limit, Rule, Spec};
 
 use super::SharedGateError;
-use crate::rules::{AmendError, OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec};
+use crate::rules::{AmendError, OnStoreError, Policy, PolicyRule, RuleSpec};
+
+/// A rule has less than one unit for each node.
+struct NoShare {
+    rule: String,
+    units: u64,
+    nodes: u64,
+}
+
+impl From<NoShare> for SharedGateError {
+    fn from(NoShare { rule, units, nodes }: NoShare) -> Self {
+        Self::NoShare { rule, units, nodes }
+    }
+}
+
+impl From<NoShare> for AmendError {
+    fn from(NoShare { rule, units, nodes }: NoShare) -> Self {
+        Self::NoShare { rule, units, nodes }
+    }
+}
 
 /// The rules that are decided in process while the store is away, each with one node's part of its
 /// limit, rounded down so that all nodes together never admit more; the others limit nothing here.
@@ -23,19 +42,10 @@ pub(super) fn of_rule(
     rule: &PolicyRule,
     nodes: u64,
 ) -> Result<PolicyRule, AmendError> {
-    let part = rule_of(rule, nodes).map_err(|error| match error {
-        SharedGateError::NoShare { rule, units, nodes } => {
-            AmendError::NoShare { rule, units, nodes }
-        }
-        SharedGateError::Policy(errors) => AmendError::Rule(errors),
-        SharedGateError::Settings(_) | SharedGateError::Unreadable(_) => {
-            AmendError::Rule(PolicyErrors(Vec::new()))
-        }
-    })?;
-    PolicyRule::checked(number, part)
+    PolicyRule::checked(number, rule_of(rule, nodes)?)
 }
 
-fn rule_of(rule: &PolicyRule, nodes: u64) -> Result<RuleSpec, SharedGateError> {
+fn rule_of(rule: &PolicyRule, nodes: u64) -> Result<RuleSpec, NoShare> {
     let whole = rule.spec();
     let mut part = whole.clone();
     if whole.on_store_error != OnStoreError::Local {
@@ -45,7 +55,7 @@ fn rule_of(rule: &PolicyRule, nodes: u64) -> Result<RuleSpec, SharedGateError> {
     }
     let share = |units: u64, least: u64| match units / nodes {
         0 if units >= least && least > 0 => {
-            Err(SharedGateError::NoShare { rule: rule.name().to_owned(), units, nodes })
+            Err(NoShare { rule: rule.name().to_owned(), units, nodes })
         }
         share => Ok(share),
     };

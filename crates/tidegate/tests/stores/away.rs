@@ -260,12 +260,9 @@ async fn who_is_not_let_in_is_told_so_and_let_in_once_the_password_is_right() {
 async fn a_store_that_evicts_is_told_of_once() {
     let server = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
     let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
-    while events.told().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    events.until(|told| told.contains("allkeys-lru")).await;
     assert_eq!(remaining(&gate).await, 9);
-    let told = events.told();
-    assert!(told.len() == 1 && told[0].contains("allkeys-lru"), "{told:?}");
+    assert_eq!(events.told().len(), 1, "{:?}", events.told());
 }
 
 #[tokio::test]

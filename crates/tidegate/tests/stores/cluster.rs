@@ -31,19 +31,12 @@ impl Cluster {
         format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", self.0[0].port, self.0[1].port)
     }
 
-    /// Moves the slot of a key and the key itself, but for telling every node so.
-    pub(crate) fn begin_to_move(&self, key: &str) -> impl FnOnce() + use<'_> {
+    /// The way of a key from its node to the other one.
+    pub(crate) fn way_of<'c>(&'c self, key: &'c str) -> Way<'c> {
         let (from, to) = self.holder(key);
         let slot = self.0[0].run::<u32>(&["CLUSTER", "KEYSLOT", key]).to_string();
         let (old, new) = (&self.0[from], &self.0[to]);
-        new.run::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &self.id(from)]);
-        old.run::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &self.id(to)]);
-        old.run::<()>(&["MIGRATE", "127.0.0.1", &new.port.to_string(), key, "0", "5000"]);
-        move || {
-            for node in [new, old] {
-                node.run::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &self.id(to)]);
-            }
-        }
+        Way { key, slot, old, new, old_id: self.id(from), new_id: self.id(to) }
     }
 
     fn id(&self, node: usize) -> String {
@@ -54,6 +47,36 @@ impl Cluster {
     pub(crate) fn holder(&self, key: &str) -> (usize, usize) {
         let slot: u32 = self.0[0].run(&["CLUSTER", "KEYSLOT", key]);
         if slot < 8192 { (0, 1) } else { (1, 0) }
+    }
+}
+
+/// A key that moves with its slot, step by step.
+pub(crate) struct Way<'c> {
+    key: &'c str,
+    slot: String,
+    old: &'c Server,
+    new: &'c Server,
+    old_id: String,
+    new_id: String,
+}
+
+impl Way<'_> {
+    /// Both nodes know that the slot moves; the key is where it was.
+    pub(crate) fn begin(&self) {
+        self.new.run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "IMPORTING", &self.old_id]);
+        self.old.run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "MIGRATING", &self.new_id]);
+    }
+
+    /// The key is on its new node; the slot is not yet.
+    pub(crate) fn carry(&self) {
+        let port = self.new.port.to_string();
+        self.old.run::<()>(&["MIGRATE", "127.0.0.1", &port, self.key, "0", "5000"]);
+    }
+
+    pub(crate) fn end(&self) {
+        for node in [self.new, self.old] {
+            node.run::<()>(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &self.new_id]);
+        }
     }
 }
 
@@ -120,17 +143,12 @@ async fn a_slot_that_moves_is_followed_and_nothing_counts_twice() {
     let key = "tidegate:default:token_bucket:ada";
     assert_eq!(remaining(&gate, "ada").await, 9);
 
-    let (from, to) = cluster.holder(key);
-    let slot = cluster.0[0].run::<u32>(&["CLUSTER", "KEYSLOT", key]).to_string();
-    let (old, new) = (&cluster.0[from], &cluster.0[to]);
-    new.run::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &cluster.id(from)]);
-    old.run::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &cluster.id(to)]);
+    let way = cluster.way_of(key);
+    way.begin();
     assert_eq!(remaining(&gate, "ada").await, 8, "still on the old node");
-    old.run::<()>(&["MIGRATE", "127.0.0.1", &new.port.to_string(), key, "0", "5000"]);
+    way.carry();
     assert_eq!(remaining(&gate, "ada").await, 7, "the old node asks to go to the new one");
-    for node in [new, old] {
-        node.run::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &cluster.id(to)]);
-    }
+    way.end();
     assert_eq!(remaining(&gate, "ada").await, 6, "it has moved");
     assert_eq!(remaining(&gate, "ada").await, 5);
     assert_eq!(events.told(), Vec::<String>::new());

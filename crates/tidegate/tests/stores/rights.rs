@@ -146,12 +146,9 @@ async fn a_user_who_may_not_ask_how_the_store_is_set_up_is_told_that_nobody_look
     allow(&server, &["+@all", "-info"]);
     let rules = vec![rule(Algorithm::TokenBucket, 10)];
     let (gate, events) = gate_with(of_that_user(&server.url()), rules).await;
-    while events.told().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    events.until(|told| told.contains("+info")).await;
     assert!(!check(&gate, "ada", 1).await.is_degraded());
-    let told = events.told();
-    assert!(told.len() == 1 && told[0].contains("+info"), "{told:?}");
+    assert_eq!(events.told().len(), 1, "{:?}", events.told());
 }
 
 #[tokio::test]
@@ -197,12 +194,16 @@ async fn the_nodes_of_a_cluster_need_a_few_rights_more() {
     let rules = vec![rule(Algorithm::TokenBucket, 10)];
     let (gate, events) = gate_with(of_that_user(&cluster.url()), rules).await;
     assert!(!check(&gate, "ada", 1).await.is_degraded());
-    let finish = cluster.begin_to_move("tidegate:default:token_bucket:ada");
+    let way = cluster.way_of("tidegate:default:token_bucket:ada");
+    way.begin();
+    way.carry();
     assert!(!check(&gate, "ada", 1).await.is_degraded(), "it is asked for where it goes");
     allow_but("+asking");
     assert!(check(&gate, "ada", 1).await.is_degraded());
     allow_but("");
-    finish();
+    way.end();
     assert!(!check(&gate, "ada", 1).await.is_degraded());
-    assert!(events.told().iter().all(|told| told.contains("+info")), "{:?}", events.told());
+    events.until(|told| told.contains("+info")).await;
+    let told = events.told();
+    assert!(told.iter().all(|told| told.starts_with("finding: ")), "{told:?}");
 }

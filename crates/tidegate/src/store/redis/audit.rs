@@ -27,7 +27,7 @@ pub enum Finding {
         /// What it says.
         version: String,
     },
-    /// The user may not look at how it is set up, so that the rest is not known.
+    /// The user may not look at how it is set up (at one node of a cluster or more), so that the rest is not known.
     NotTold {
         /// What it says.
         told: String,

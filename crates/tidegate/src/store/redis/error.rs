@@ -43,8 +43,8 @@ pub enum StoreError {
     Answer(String),
 }
 
-/// What servers say of a command, or its keys, that a user may not have, where a script tells it (from 7.2 on the
-/// third), or the client that tries to select a database: its kind is lost then.
+/// What servers say of a command, or its keys, that a user may not have, where the error's kind is lost on the way: in
+/// scripts (the first two, from 7.2 on the third), and where the client selects a database (the last).
 const DENIED: [&str; 4] = [
     "can't run this command",
     "can't access at least one of the keys",

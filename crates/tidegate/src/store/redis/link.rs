@@ -77,7 +77,7 @@ impl Link {
     /// Connects anew.
     ///
     /// # Errors
-    /// It can not be reached, or does not let this user in.
+    /// It can not be reached, or does not let this user in; or what is needed to ask can not be read.
     pub(super) async fn connect(settings: &StoreSettings) -> Result<Self, StoreError> {
         let access = Access::of(settings)?;
         if settings.url.is_tls() {

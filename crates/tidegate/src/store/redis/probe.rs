@@ -80,7 +80,7 @@ async fn found_fit(shared: &Shared, link: Link, was_lost: bool) {
     if was_lost {
         (shared.observer)(StoreEvent::Back);
     }
-    // What a server does not tell says nothing.
+    // What a server does not tell in time says nothing.
     let findings = timeout(LOOK, audit::of(link)).await.unwrap_or_default();
     let new =
         shared.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).new_among(findings);

@@ -1,5 +1,6 @@
 //! A password that is kept where configurations are not.
 
+use std::env::VarError;
 use std::path::PathBuf;
 use std::{env, fmt, fs};
 
@@ -24,7 +25,12 @@ impl Secret {
         match self {
             Self::Text(text) => Ok(text.clone()),
             Self::Env(name) => env::var(name).map_err(|error| {
-                format!("the environment variable `{name}` that should hold the password: {error}")
+                // What the variable holds is in the error's own text.
+                let wrong = match error {
+                    VarError::NotPresent => "is not set",
+                    VarError::NotUnicode(_) => "is not UTF-8",
+                };
+                format!("the environment variable `{name}` that should hold the password {wrong}")
             }),
             Self::File(path) => match fs::read_to_string(path) {
                 Ok(text) => {

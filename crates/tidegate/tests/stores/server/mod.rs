@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use redis::{FromRedisValue, RedisResult, ToRedisArgs};
 use tidegate::{
@@ -208,6 +209,18 @@ impl Events {
 
     pub fn told(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
+    }
+
+    /// Ends when such a thing has been told; fails where it is not for long.
+    pub async fn until(&self, such: impl Fn(&str) -> bool) {
+        let waits = async {
+            while !self.told().iter().any(|told| such(told)) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let long = Duration::from_micros(LONG.as_micros());
+        let told = tokio::time::timeout(long, waits).await;
+        assert!(told.is_ok(), "{:?}", self.told());
     }
 }
 
