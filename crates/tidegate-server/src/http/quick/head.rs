@@ -10,7 +10,7 @@ use crate::http::media_type::is_json;
 use crate::http::paths::CHECK;
 
 /// Most bytes of a head, and of a body. What is larger goes where its size is bounded.
-const MOST_BYTES: usize = 4 << 10;
+pub(super) const MOST_BYTES: usize = 4 << 10;
 /// Most header fields.
 const MOST_FIELDS: usize = 32;
 
@@ -38,9 +38,9 @@ pub(super) fn look(bytes: &[u8], secret: Option<&Secret>) -> Came {
     let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut head = httparse::Request::new(&mut []);
     let start = match head.parse_with_uninit_headers(bytes, &mut fields) {
-        Ok(Status::Complete(start)) => start,
+        Ok(Status::Complete(start)) if start <= MOST_BYTES => start,
         Ok(Status::Partial) if bytes.len() < MOST_BYTES => return Came::Part,
-        Ok(Status::Partial) | Err(_) => return Came::Other,
+        Ok(_) | Err(_) => return Came::Other,
     };
     if (head.method, head.path, head.version) != (Some("POST"), Some(CHECK), Some(1)) {
         return Came::Other;

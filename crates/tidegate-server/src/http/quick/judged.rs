@@ -1,9 +1,9 @@
 //! What holds for whatever a connection begins with: for the fuzzer, and for its seeds whenever tests run.
 //!
-//! What is taken for a check here is read once more, line by line and without haste. Where the two differed, one
-//! request could be hidden in another.
+//! What is taken for a check here is read once more, line by line and without haste; what a field says by itself (a
+//! type, a token) is left to those who know. Where the two differed, one request could be hidden in another.
 
-use super::head::{Came, look};
+use super::head::{Came, MOST_BYTES, look};
 use crate::door::{Secret, bearer};
 use crate::http::media_type::is_json;
 
@@ -28,6 +28,7 @@ fn judge_for(bytes: &[u8], secret: Option<&Secret>) -> bool {
         panic!("{body:?} and {end} of {} bytes", bytes.len());
     };
     assert_eq!(body.end, end, "nothing lies between two requests");
+    assert!(head.len() <= MOST_BYTES && body.len() <= MOST_BYTES, "{body:?}");
     judge_head(head, body.len(), secret);
     let whole = Came::Whole { body, end };
     assert_eq!(look(request, secret), whole, "what comes behind it does not matter");
