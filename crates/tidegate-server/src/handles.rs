@@ -4,16 +4,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What is open besides the connections of clients: listeners, the store, files.
 const BESIDES: u64 = 64;
+/// What a runtime takes to wait for its connections, and to be woken.
+const OF_A_RUNTIME: u64 = 4;
 
-/// Raises the limit of this process to the most it may have, and says so in the log where that is less
-/// than `connections` take.
-pub(crate) fn raise(connections: u64) {
+/// Raises the limit of this process to the most it may have.
+pub(crate) fn raise() {
     let had = getrlimit(Resource::Nofile);
     // Where it is refused, what there is must do.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: had.maximum, maximum: had.maximum });
-    let has = getrlimit(Resource::Nofile).current;
-    let needs = connections + BESIDES;
-    if let Some(has) = too_few(has, needs) {
+}
+
+/// Says so in the log where there are fewer than these connections and runtimes take.
+pub(crate) fn warn_if_too_few(connections: u64, runtimes: usize) {
+    let needs = connections + BESIDES + OF_A_RUNTIME * runtimes as u64;
+    if let Some(has) = too_few(getrlimit(Resource::Nofile).current, needs) {
         tracing::warn!(
             file_handles = has,
             needs,

@@ -1,7 +1,7 @@
 //! The rules in force, as a table.
 
 use comfy_table::{Table, presets::NOTHING};
-use tidegate::{Limit, OnExcess, Policy, PolicyRule, RuleSpec, Spec};
+use tidegate::{Limit, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec};
 
 use crate::words;
 
@@ -33,7 +33,7 @@ fn row(rule: &PolicyRule, is_shared: bool) -> [String; 8] {
     ]
 }
 
-/// What else was said of a rule, in the words of a configuration; and what it does while a store is away.
+/// What else decides whether a request meets a rule, and what becomes of it then, in the words of a configuration.
 fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let overrides = match rule.overrides.len() {
         0 => None,
@@ -52,7 +52,10 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));
     let across = rule.across_slots.then(|| "across_slots".to_owned());
     let own = rule.limit_from_request.then(|| "limit_from_request".to_owned());
-    [overrides, waits, dedupe, own, away, tag, across].into_iter().flatten().collect()
+    let exact = rule.exact.then(|| "match exact".to_owned());
+    let full = (rule.on_full == OnFull::Refuse).then(|| "on_full refuse".to_owned());
+    let all = [exact, overrides, own, waits, dedupe, full, away, tag, across];
+    all.into_iter().flatten().collect()
 }
 
 /// Such as `100 per 1s`, with the capacity of a bucket or queue that has one of its own.
@@ -99,8 +102,10 @@ mod tests {
         let waits = r#"on_excess = { wait = "2s", max_waiters = 5 }"#;
         assert_eq!(told(waits), ["wait 2s, max_waiters 5"]);
         let more = r#"
+            match = "exact"
             dedupe = "30s"
             limit_from_request = true
+            on_full = "refuse"
             hash_tag = "user"
             across_slots = true
             on_store_error = "closed"
@@ -108,8 +113,15 @@ mod tests {
             match = { user = "ada" }
             limit = 5
         "#;
-        let all =
-            ["1 override", "dedupe 30s", "limit_from_request", "hash_tag user", "across_slots"];
+        let all = [
+            "match exact",
+            "1 override",
+            "limit_from_request",
+            "dedupe 30s",
+            "on_full refuse",
+            "hash_tag user",
+            "across_slots",
+        ];
         assert_eq!(told(more), all, "without a store nothing is done while it is away");
     }
 

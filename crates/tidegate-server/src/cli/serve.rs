@@ -111,6 +111,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Some(url) => policy::over(policy, url.clone()),
         None => policy,
     };
+    // Each runtime takes some.
+    handles::raise();
     let runtime = runtime("--threads", args.bounds.threads())?;
     let for_grpc = runtimes_of_grpc(args, &policy)?;
     let served = runtime.block_on(serve(args, policy, Threads::of(&for_grpc)));
@@ -194,7 +196,7 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads) -> Result<(), Fai
     let stop = Stop::on_signals(doors.public.limits.patience())?;
     door::on_hangup(doors.public.tls.clone());
     let open = Open::of(args).await?;
-    handles::raise(open.connections(&doors));
+    handles::warn_if_too_few(open.connections(&doors), 1 + for_grpc.count());
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
     announce(args, &open, &doors, limiters.policy())?;

@@ -47,11 +47,11 @@ pub(crate) async fn serve(
             () = stop.draining() => break,
             next = next(&listener, &places, &mut outage) => next,
         };
-        let (to, handler, stop) = (door.clone(), handler.clone(), stop.clone());
+        let (its_door, handler, stop) = (door.clone(), handler.clone(), stop.clone());
         door.threads.serve(stream, |stream| async move {
             // Given back also when the connection ends by a panic.
             let _place = place;
-            one(stream, to, handler, stop).await;
+            one(stream, its_door, handler, stop).await;
         });
     }
     drop(listener);
@@ -129,6 +129,7 @@ async fn drained(places: &Semaphore, limits: Limits, mut stop: Stop) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::door::Threads;
     use crate::stop::Trigger;
     use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -149,11 +150,11 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(30);
 
-    async fn door(limits: Limits) -> (SocketAddr, Trigger, JoinHandle<usize>) {
+    async fn door(limits: Limits, threads: Threads) -> (SocketAddr, Trigger, JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let (stop, stopping) = Stop::by_hand();
-        let door = Door { limits, ..Door::default() };
+        let door = Door { limits, threads, ..Door::default() };
         (at, stop, tokio::spawn(serve(listener, door, Echo, stopping)))
     }
 
@@ -167,11 +168,13 @@ mod tests {
 
     #[tokio::test]
     async fn what_does_not_end_in_time_is_cut_and_counted() {
-        let limits = Limits { drain: SHORT, ..Limits::default() };
-        let (at, stop, done) = door(limits).await;
-        let _stays = served(at).await;
-        stop.drain();
-        assert_eq!(done.await.unwrap(), 1);
+        for threads in Threads::of_both_kinds() {
+            let limits = Limits { drain: SHORT, ..Limits::default() };
+            let (at, stop, done) = door(limits, threads).await;
+            let _stay = (served(at).await, served(at).await);
+            stop.drain();
+            assert_eq!(done.await.unwrap(), 2);
+        }
     }
 
     /// Tells its client more than any system keeps for it.
@@ -199,24 +202,30 @@ mod tests {
 
     #[tokio::test]
     async fn a_listener_at_its_cap_goes_on_once_a_place_is_free() {
-        let (at, _stop, _done) = door(Limits { connections: 1, ..Limits::default() }).await;
-        let first = served(at).await;
-        let mut waiting = TcpStream::connect(at).await.unwrap();
-        waiting.write_u8(b'b').await.unwrap();
-        drop(first);
-        assert_eq!(waiting.read_u8().await.unwrap(), b'b');
+        for threads in Threads::of_both_kinds() {
+            let limits = Limits { connections: 1, ..Limits::default() };
+            let (at, _stop, _done) = door(limits, threads).await;
+            let first = served(at).await;
+            let mut waiting = TcpStream::connect(at).await.unwrap();
+            waiting.write_u8(b'b').await.unwrap();
+            drop(first);
+            assert_eq!(waiting.read_u8().await.unwrap(), b'b');
+        }
     }
 
     #[tokio::test]
     async fn a_connection_that_panics_gives_its_place_back() {
-        let (at, stop, done) = door(Limits { connections: 1, ..Limits::default() }).await;
-        for _ in 0..3 {
-            let mut stream = served(at).await;
-            stream.write_u8(b'p').await.unwrap();
-            assert!(stream.read_u8().await.is_err());
+        for threads in Threads::of_both_kinds() {
+            let limits = Limits { connections: 1, ..Limits::default() };
+            let (at, stop, done) = door(limits, threads).await;
+            for _ in 0..3 {
+                let mut stream = served(at).await;
+                stream.write_u8(b'p').await.unwrap();
+                assert!(stream.read_u8().await.is_err());
+            }
+            stop.drain();
+            assert_eq!(done.await.unwrap(), 0);
         }
-        stop.drain();
-        assert_eq!(done.await.unwrap(), 0);
     }
 
     #[tokio::test]

@@ -24,20 +24,33 @@ pub(crate) enum Threads {
 pub(crate) struct Thread {
     runtime: Handle,
     /// Held once more for each of its connections.
-    connections: Arc<()>,
+    open: Arc<()>,
+}
+
+impl Thread {
+    fn connections(&self) -> usize {
+        Arc::strong_count(&self.open) - 1
+    }
 }
 
 impl Threads {
-    /// Each of these runtimes for itself; without any, the one that accepts.
+    /// Connections are dealt to these runtimes, of one thread each; where there are none, whoever accepts a connection
+    /// serves it.
     pub(crate) fn of(runtimes: &[Runtime]) -> Self {
         if runtimes.is_empty() {
             return Self::OfWhoAccepts;
         }
-        let thread = |runtime: &Runtime| Thread {
-            runtime: runtime.handle().clone(),
-            connections: Arc::default(),
-        };
+        let thread =
+            |runtime: &Runtime| Thread { runtime: runtime.handle().clone(), open: Arc::default() };
         Self::Apart(runtimes.iter().map(thread).collect())
+    }
+
+    /// How many there are besides the runtime that accepts.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::OfWhoAccepts => 0,
+            Self::Apart(threads) => threads.len(),
+        }
     }
 
     /// Serves a connection, by the one that has the fewest. It is closed where the system does not hand it over.
@@ -50,16 +63,14 @@ impl Threads {
     {
         let least = match self {
             Self::OfWhoAccepts => None,
-            Self::Apart(threads) => {
-                threads.iter().min_by_key(|thread| Arc::strong_count(&thread.connections))
-            }
+            Self::Apart(threads) => threads.iter().min_by_key(|thread| thread.connections()),
         };
         let Some(thread) = least else {
             tokio::spawn(served(stream));
             return;
         };
         let stream = stream.into_std();
-        let one_more = Arc::clone(&thread.connections);
+        let one_more = Arc::clone(&thread.open);
         thread.runtime.spawn(async move {
             // Let go of also when the connection ends by a panic.
             let _one_more = one_more;
@@ -76,6 +87,14 @@ fn not_handed_over(error: &io::Error) {
 }
 
 #[cfg(test)]
+impl Threads {
+    /// Those that accept; and some apart, which last as long as the tests.
+    pub(super) fn of_both_kinds() -> [Self; 2] {
+        [Self::OfWhoAccepts, Self::of(Box::leak(tests::runtimes(2).into()))]
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
@@ -83,9 +102,19 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::runtime::Builder;
-    use tokio::sync::mpsc;
+    use tokio::sync::{mpsc, oneshot};
 
-    fn runtimes(threads: usize) -> Vec<Runtime> {
+    impl Threads {
+        /// How many connections all of them have.
+        fn connections(&self) -> usize {
+            match self {
+                Self::OfWhoAccepts => 0,
+                Self::Apart(all) => all.iter().map(Thread::connections).sum(),
+            }
+        }
+    }
+
+    pub(super) fn runtimes(threads: usize) -> Vec<Runtime> {
         let one = || Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         (0..threads).map(|_| one()).collect()
     }
@@ -137,14 +166,21 @@ mod tests {
         let (here, apart) = (runtimes(1), runtimes(2));
         here[0].block_on(async {
             let threads = Threads::of(&apart);
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let (_stays, first) = by_whom(&threads, 1).await;
             for _ in 0..3 {
-                let (mut client, stream) = connection(&listener).await;
-                threads.serve(stream, |_stream| async { panic!("asked to") });
-                assert_eq!(client.read(&mut [0]).await.unwrap_or(0), 0, "it is closed");
+                let (_client, stream) =
+                    connection(&TcpListener::bind("127.0.0.1:0").await.unwrap()).await;
+                let (tell, told) = oneshot::channel();
+                threads.serve(stream, |stream| async move {
+                    let _stream = stream;
+                    tell.send(std::thread::current().id()).unwrap();
+                    panic!("asked to");
+                });
+                assert_ne!(told.await.unwrap(), first[0], "the other one has none");
+                while threads.connections() > 1 {
+                    tokio::task::yield_now().await;
+                }
             }
-            let (_clients, whom) = by_whom(&threads, 2).await;
-            assert_ne!(whom[0], whom[1], "nothing is left of those that ended");
         });
     }
 

@@ -1,5 +1,6 @@
 //! The command line: exit codes, what is printed at start, and streams whose reader goes away.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use crate::client::Client;
@@ -234,4 +235,21 @@ fn a_reader_that_goes_away_is_no_panic() {
         let output = unread(&args);
         assert_eq!((code(&output), text(&output.stderr)), (Some(0), String::new()), "{args}");
     }
+}
+
+#[test]
+fn threads_that_need_more_file_handles_than_there_were_at_first_are_begun() {
+    let serve = format!("ulimit -Sn 64 && exec {BINARY} serve --http 127.0.0.1:0 \"$@\"");
+    let mut child = Command::new("sh")
+        .args(["-c", &serve, "sh", "--grpc", "127.0.0.1:0", "--grpc-threads", "30"])
+        .args(["--resp", "off", "--admin", "off"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let begun = lines.any(|line| line.is_ok_and(|line| line.contains("http://127.0.0.1")));
+    let _ = child.kill();
+    let _ = child.wait();
+    assert!(begun, "it could not start");
 }

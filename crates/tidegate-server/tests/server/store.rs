@@ -343,3 +343,28 @@ fn threads_of_grpc_that_there_are_not_are_told_of() {
         assert!(told.as_ref().is_some_and(|told| told.contains(why)), "{told:?}");
     }
 }
+
+#[test]
+fn a_password_that_can_not_be_read_is_told_at_start_and_never_shown() {
+    use std::os::unix::ffi::OsStrExt;
+    let store = Store::start();
+    let secret = std::ffi::OsStr::from_bytes(b"caf\xe9-sesame");
+    for (field, value, said) in [
+        ("password_env", "TIDEGATE_TEST_PASSWORD", "`TIDEGATE_TEST_PASSWORD`"),
+        ("password_env", "TIDEGATE_TEST_NOTHING", "is not set"),
+        ("password_file", "/nowhere/password", "`/nowhere/password`"),
+        ("tls_roots", "/nowhere/roots.pem", "`tls_roots`"),
+    ] {
+        let config = tempfile::NamedTempFile::new().unwrap();
+        let scheme = if field == "tls_roots" { "rediss" } else { "redis" };
+        let url = store.url().replacen("redis", scheme, 1);
+        let text = format!("{RULE}\n[store]\nurl = \"{url}\"\n{field} = \"{value}\"\n");
+        std::fs::write(config.path(), text).unwrap();
+        let mut command = Command::new(BINARY);
+        command.arg("serve").args(ANY_PORTS).env("TIDEGATE_TEST_PASSWORD", secret);
+        let output = command.arg("--config").arg(config.path()).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(said) && !told.contains("sesame"), "{told}");
+    }
+}
