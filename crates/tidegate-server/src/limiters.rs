@@ -179,6 +179,15 @@ fn log(event: StoreEvent<'_>) {
             %error,
             "the store is away; rules decide by their own `on_store_error` until it is back"
         ),
+        StoreEvent::StillLost(error) => {
+            tracing::error!(%error, "the store is away still, by now for another reason");
+        }
+        StoreEvent::Undecided { key, error } => tracing::warn!(
+            %error,
+            key = %String::from_utf8_lossy(key),
+            "the store is there and did not decide; the rules did by their own `on_store_error` (told once a \
+             minute, however often)"
+        ),
         StoreEvent::Back => tracing::info!("the store is back; decisions are exact again"),
         StoreEvent::PartLost { first_slot, last_slot, error } => tracing::error!(
             %error,

@@ -134,14 +134,19 @@ impl Store {
             };
             call.answer(limiters, &reply).map_err(StoreError::from)
         };
-        match run(&call).await? {
-            Answer::Decided(done) => Ok(done),
+        let answer = match run(&call).await {
             // Nothing was done: a limiter has yet to follow its changed rule.
-            Answer::Changed => match Box::pin(run(&call.amending())).await? {
-                Answer::Decided(done) => Ok(done),
-                Answer::Changed => Err(StoreError::Answer("changed twice".to_owned())),
-            },
+            Ok(Answer::Changed) => Box::pin(run(&call.amending())).await,
+            answer => answer,
+        };
+        let done = answer.and_then(|answer| match answer {
+            Answer::Decided(done) => Ok(done),
+            Answer::Changed => Err(StoreError::Answer("changed twice".to_owned())),
+        });
+        if let (Err(error), Some(first)) = (&done, limiters.first()) {
+            self.client.note_undecided(error, first.key);
         }
+        done
     }
 
     /// The key under which the answer to a request is remembered, and for how long; `None` where it is

@@ -162,7 +162,8 @@ async fn requests_beyond_those_that_may_be_under_way_are_not_sent() {
     let (first, ()) = tokio::join!(biased; first, others);
     assert!(first.is_allowed() && !first.is_degraded());
     assert_eq!(first.reported().unwrap().decision().remaining, 99);
-    assert_eq!(events.told(), Vec::<String>::new(), "the store itself is well");
+    let told = events.told();
+    assert!(told.len() == 1 && told[0].contains("`max_in_flight`"), "no outage: {told:?}");
 }
 
 #[tokio::test]
@@ -257,6 +258,32 @@ async fn who_is_not_let_in_is_told_so_and_let_in_once_the_password_is_right() {
 }
 
 #[tokio::test]
+async fn an_outage_that_goes_on_for_another_reason_is_told_again() {
+    let server = Server::start(&[]);
+    let password = |text: &str| {
+        server.run::<()>(&["ACL", "SETUSER", "tide", "reset", "on", text, "~*", "+@all"]);
+        server.run::<()>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    };
+    password(">right");
+    let file = server.folder.0.join("password");
+    std::fs::write(&file, "right").unwrap();
+    let mut settings = settings(&server.url());
+    settings.username = Some("tide".to_owned());
+    settings.password = Some(Secret::File(file.clone()));
+    let (gate, events) = gate_with(settings, vec![token(10, OnStoreError::Open)]).await;
+    password(">other");
+    until_lost(&gate, &events).await;
+    events.until(|told| told.starts_with("still lost: the store does not let this user")).await;
+    std::fs::remove_file(&file).unwrap();
+    events.until(|told| told.starts_with("still lost: the store can not be asked")).await;
+    std::fs::write(&file, "other").unwrap();
+    gate.recovered().await;
+    events.until(|told| told == "back").await;
+    let told = events.told();
+    assert_eq!(told.len(), 4, "each reason once: {told:?}");
+}
+
+#[tokio::test]
 async fn a_store_that_evicts_is_told_of_once() {
     let server = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
     let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
@@ -274,7 +301,9 @@ async fn a_key_of_somebody_else_is_that_requests_trouble_alone() {
         assert!(check(&gate, "eve", 1).await.is_degraded());
     }
     assert_eq!(remaining(&gate).await, 9);
-    assert_eq!(events.told(), Vec::<String>::new());
+    let told = events.told();
+    assert_eq!(told.len(), 1, "it is no outage, and told once: {told:?}");
+    assert!(told[0].starts_with("undecided: tidegate:default:token_bucket:eve: "), "{told:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The store as decisions see it: one deadline, a bound on what is under way, and a breaker.
 
-use std::sync::{Arc, Mutex};
+use std::mem::{Discriminant, discriminant};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
@@ -10,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::audit::Told;
 use super::breaker::Breaker;
-use super::error::StoreError;
+use super::error::{StoreError, Symptom};
 use super::event::{Observer, StoreEvent};
 use super::keys::slot_of;
 use super::link::{Access, Link};
@@ -20,6 +21,9 @@ use crate::store::settings::StoreSettings;
 
 /// How long doubtful answers of a cluster are borne since somebody was answered, before it is left alone.
 const PATIENCE_US: u64 = 1_000_000;
+
+/// Decisions that were not taken for the same kind of reason are told of so far apart.
+const TOLD_AGAIN_US: u64 = 60_000_000;
 
 /// How the store was found when it was last looked at: not yet, fit, or why not.
 pub(super) type Found = Option<Result<(), StoreError>>;
@@ -35,6 +39,8 @@ pub(super) struct Shared {
     pub(super) observer: Observer,
     pub(super) found: watch::Sender<Found>,
     pub(super) told: Mutex<Told>,
+    /// When it was told last that a decision was not taken, for each kind of reason.
+    undecided: Mutex<Vec<(Discriminant<StoreError>, u64)>>,
     in_flight: Semaphore,
     pub(super) deadline: Duration,
     began: Instant,
@@ -63,6 +69,7 @@ impl Client {
             observer,
             found: watch::Sender::new(None),
             told: Mutex::default(),
+            undecided: Mutex::default(),
             in_flight: Semaphore::new(settings.max_in_flight),
             deadline,
             began: Instant::now(),
@@ -146,6 +153,23 @@ impl Client {
         }
         self.note(number, told.as_ref().err(), at_us);
         told.and_then(reply)
+    }
+
+    /// Tells of a decision that was not taken, where that says nothing of the store.
+    pub(crate) fn note_undecided(&self, error: &StoreError, key: &[u8]) {
+        let of_cluster = self.0.settings.url.is_cluster();
+        if error.symptom(of_cluster) != Symptom::None || *error == StoreError::Away {
+            return;
+        }
+        let (kind, now_us) = (discriminant(error), self.0.now_us());
+        let mut told = self.0.undecided.lock().unwrap_or_else(PoisonError::into_inner);
+        match told.iter_mut().find(|(told, _)| *told == kind) {
+            Some((_, at_us)) if now_us.saturating_sub(*at_us) < TOLD_AGAIN_US => return,
+            Some((_, at_us)) => *at_us = now_us,
+            None => told.push((kind, now_us)),
+        }
+        drop(told);
+        (self.0.observer)(StoreEvent::Undecided { key, error });
     }
 
     fn note(&self, number: u64, error: Option<&StoreError>, at_us: u64) {

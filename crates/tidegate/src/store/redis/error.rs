@@ -71,7 +71,8 @@ impl StoreError {
             ErrorKind::Extension => match error.code() {
                 Some("OOM") => Self::OutOfMemory,
                 Some("BUSY") => Self::Busy,
-                Some("NOAUTH" | "WRONGPASS") => Self::Denied(told()),
+                Some("NOAUTH") => Self::Denied(format!("{} (expected a password)", told())),
+                Some("WRONGPASS") => Self::Denied(told()),
                 _ => Self::Refused(told()),
             },
             ErrorKind::AuthenticationFailed => Self::Denied(told()),
@@ -114,6 +115,11 @@ impl StoreError {
             }
             error => error,
         }
+    }
+
+    /// Whether it lasts until somebody mends it.
+    pub(super) const fn lasts(&self) -> bool {
+        matches!(self, Self::Unreadable(_) | Self::Denied(_) | Self::Refused(_))
     }
 
     /// What it says of the store, which is a cluster or not: a cluster has nodes that still answer when

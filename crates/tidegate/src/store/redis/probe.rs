@@ -1,6 +1,7 @@
 //! Looking after a store that is away: one at a time, at growing pauses, until it is fit again.
 
 use std::hash::{BuildHasher, RandomState};
+use std::mem::discriminant;
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
@@ -52,18 +53,18 @@ pub(super) fn begin(shared: &Arc<Shared>, lost: Option<StoreError>) {
 
 /// Ends when the store is fit, or nobody needs it any more.
 async fn look_after(shared: Weak<Shared>, lost: Option<StoreError>) {
-    let (mut pause, mut told) = (PAUSES.0, lost.is_some());
-    if lost.is_some() {
+    let (mut pause, mut told) = (PAUSES.0, lost);
+    if told.is_some() {
         sleep(spread(pause)).await;
     }
     loop {
         let Some(shared) = shared.upgrade() else { return };
         match look(&shared).await {
-            Ok(link) => return found_fit(&shared, link, told).await,
+            Ok(link) => return found_fit(&shared, link, told.is_some()).await,
             Err(error) => {
-                if !told {
-                    (shared.observer)(StoreEvent::Lost(&error));
-                    told = true;
+                if let Some(news) = news(told.as_ref(), &error) {
+                    (shared.observer)(news);
+                    told = Some(error.clone());
                 }
                 shared.found.send_replace(Some(Err(error)));
             }
@@ -71,6 +72,18 @@ async fn look_after(shared: Weak<Shared>, lost: Option<StoreError>) {
         drop(shared);
         sleep(spread(pause)).await;
         pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// What there is to tell of a store that is away, of which that was told last.
+fn news<'e>(told: Option<&StoreError>, error: &'e StoreError) -> Option<StoreEvent<'e>> {
+    match told {
+        None => Some(StoreEvent::Lost(error)),
+        // Others pass, and come and go while a store starts.
+        Some(told) if error.lasts() && discriminant(told) != discriminant(error) => {
+            Some(StoreEvent::StillLost(error))
+        }
+        Some(_) => None,
     }
 }
 

@@ -193,6 +193,10 @@ impl Events {
         move |event| {
             let told = match event {
                 StoreEvent::Lost(error) => format!("lost: {error}"),
+                StoreEvent::StillLost(error) => format!("still lost: {error}"),
+                StoreEvent::Undecided { key, error } => {
+                    format!("undecided: {}: {error}", String::from_utf8_lossy(key))
+                }
                 StoreEvent::Back => "back".to_owned(),
                 StoreEvent::PartLost { first_slot, last_slot, error } => {
                     format!("{first_slot}-{last_slot} lost: {error}")

@@ -27,7 +27,7 @@ pub enum Step {
 /// One limiter of a step: its key, its rule, and what the request costs it.
 #[derive(Clone, Debug)]
 pub struct Limiter<'a> {
-    pub(super) key: &'a [u8],
+    pub(crate) key: &'a [u8],
     pub(super) rule: &'a Rule,
     pub(super) cost: u64,
     pub(super) actual: u64,
