@@ -4,6 +4,7 @@ mod across;
 mod amend;
 mod away;
 mod error;
+mod fits;
 mod plans;
 mod replay;
 mod share;
@@ -95,11 +96,7 @@ impl SharedGate {
         settings: StoreSettings,
         observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Self, SharedGateError> {
-        let mistakes = settings.mistakes();
-        if !mistakes.is_empty() {
-            return Err(SharedGateError::Settings(mistakes));
-        }
-        policy.fits(&settings).map_err(SharedGateError::Policy)?;
+        Self::fits(&policy, &settings)?;
         let away = Away::new(&policy, settings.nodes)?;
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;

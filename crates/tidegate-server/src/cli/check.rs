@@ -3,20 +3,31 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use tidegate::SharedGate;
+
 use super::Failure;
 use crate::{policy, stdout};
 
 /// Check a configuration: exit code 0, or 2 with its mistakes on standard error
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  tidegate check rules.toml && systemctl restart tidegate")]
+#[command(
+    after_help = "A store is not asked, and its password and certificates are not looked up: they may be elsewhere.
+
+Example:
+  tidegate check rules.toml && systemctl restart tidegate"
+)]
 pub(crate) struct Args {
     /// The configuration, TOML
     file: PathBuf,
 }
 
-/// Reads the file as `serve` would, and says how many rules it has.
+/// Reads the file as `serve` would, asks nobody, and says how many rules it has.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let policy = policy::load(&args.file)?;
+    if let Some(store) = policy.store() {
+        let fits = SharedGate::fits(&policy, store);
+        fits.map_err(|told| Failure::configuration(format!("{}: {told}", args.file.display())))?;
+    }
     let rules = policy::count(&policy);
     stdout::print(&format!("{}: {rules}, no mistakes\n", args.file.display()))?;
     Ok(ExitCode::SUCCESS)
@@ -35,5 +46,18 @@ mod tests {
         let said = format!("{failure:?}");
         assert!(said.contains("and 200 more: ") && said.contains(" has 300 mistakes"), "{said}");
         assert!(said.contains("code: 2"), "{said}");
+    }
+
+    #[test]
+    fn what_can_not_be_with_its_store_is_a_mistake_of_the_file() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let text = "[store]\nurl = \"redis://127.0.0.1\"\nnodes = 8\npassword_env = \"TIDEGATE_NOWHERE\"\n\
+                    [[rule]]\nname = \"few\"\nalgorithm = \"token_bucket\"\nlimit = 4\nwindow = \"1s\"\n\
+                    on_store_error = \"local\"\n";
+        file.write_all(text.as_bytes()).unwrap();
+        let said = format!("{:?}", run(&Args { file: file.path().to_owned() }).unwrap_err());
+        assert!(said.contains("4 units among 8 nodes") && said.contains("code: 2"), "{said}");
+        std::fs::write(file.path(), text.replace("nodes = 8", "nodes = 4")).unwrap();
+        assert!(run(&Args { file: file.path().to_owned() }).is_ok(), "no password is looked up");
     }
 }

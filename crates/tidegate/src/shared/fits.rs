@@ -1,0 +1,34 @@
+//! Whether rules can be decided in a store.
+
+use super::{SharedGate, SharedGateError, share};
+use crate::{Policy, StoreSettings};
+
+impl SharedGate {
+    /// Whether there can be a gate for these rules over the store of `settings`. Nothing is asked, and neither a
+    /// password nor a certificate looked up.
+    ///
+    /// ```
+    /// use tidegate::{
+    ///     Algorithm, Micros, OnStoreError, Policy, RuleSpec, SharedGate, Spec, StoreSettings,
+    /// };
+    ///
+    /// let spec = Spec::new(Algorithm::TokenBucket, 2, Micros::from_secs(1));
+    /// let rule = RuleSpec::new("few", spec).on_store_error(OnStoreError::Local);
+    /// let mut settings = StoreSettings::new("redis://127.0.0.1".parse()?);
+    /// settings.nodes = 3;
+    /// let told = SharedGate::fits(&Policy::new(vec![rule])?, &settings).unwrap_err();
+    /// assert!(told.to_string().contains("2 units among 3 nodes"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What can not be of the settings, of the rules in such a store, or of a rule's part of its limit.
+    pub fn fits(policy: &Policy, settings: &StoreSettings) -> Result<(), SharedGateError> {
+        let mistakes = settings.mistakes();
+        if !mistakes.is_empty() {
+            return Err(SharedGateError::Settings(mistakes));
+        }
+        policy.fits(settings).map_err(SharedGateError::Policy)?;
+        share::of(policy, settings.nodes).map(|_| ())
+    }
+}
