@@ -20,28 +20,41 @@ impl Secret {
     /// Looks it up.
     ///
     /// # Errors
-    /// That there is no such variable, or the file can not be read.
+    /// That there is no such variable, or the file can not be read; or that what is there is no password: empty, or
+    /// of more than one line.
     pub fn read(&self) -> Result<String, String> {
         match self {
             Self::Text(text) => Ok(text.clone()),
-            Self::Env(name) => env::var(name).map_err(|error| {
+            Self::Env(name) => {
                 // What the variable holds is in the error's own text.
-                let wrong = match error {
+                let held = env::var(name).map_err(|error| match error {
                     VarError::NotPresent => "is not set",
                     VarError::NotUnicode(_) => "is not UTF-8",
-                };
-                format!("the environment variable `{name}` that should hold the password {wrong}")
-            }),
-            Self::File(path) => match fs::read_to_string(path) {
-                Ok(text) => {
-                    Ok(text.strip_suffix('\n').unwrap_or(&text).trim_end_matches('\r').to_owned())
-                }
-                Err(error) => Err(format!(
-                    "the file `{}` that should hold the password: {error}",
-                    path.display()
-                )),
-            },
+                });
+                held.and_then(one_line).map_err(|wrong| {
+                    format!(
+                        "the environment variable `{name}` that should hold the password {wrong}"
+                    )
+                })
+            }
+            Self::File(path) => {
+                let held =
+                    fs::read_to_string(path).map_err(|error| format!("can not be read: {error}"));
+                held.and_then(|text| one_line(text).map_err(str::to_owned)).map_err(|wrong| {
+                    format!("the file `{}` that should hold the password {wrong}", path.display())
+                })
+            }
         }
+    }
+}
+
+/// The only line of a text, without its end; else what is wrong with it, which does not show it.
+fn one_line(text: String) -> Result<String, &'static str> {
+    let line = text.strip_suffix('\n').unwrap_or(&text).trim_end_matches('\r');
+    match line {
+        "" => Err("is empty"),
+        _ if line.contains('\n') => Err("has more than one line: expected the password alone"),
+        _ => Ok(line.to_owned()),
     }
 }
 
@@ -51,6 +64,26 @@ impl fmt::Debug for Secret {
             Self::Text(_) => f.write_str("Text(..)"),
             Self::Env(name) => f.debug_tuple("Env").field(name).finish(),
             Self::File(path) => f.debug_tuple("File").field(path).finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_one_line_that_is_not_empty() {
+        for (held, password) in [
+            ("right", Ok("right")),
+            ("right\n", Ok("right")),
+            ("right\r\n", Ok("right")),
+            (" right ", Ok(" right ")),
+            ("", Err("is empty")),
+            ("\n", Err("is empty")),
+            ("old\nnew\n", Err("has more than one line: expected the password alone")),
+        ] {
+            assert_eq!(one_line(held.to_owned()), password.map(str::to_owned), "{held:?}");
         }
     }
 }
