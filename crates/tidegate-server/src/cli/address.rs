@@ -17,7 +17,7 @@ const USUAL_PORT: u16 = 8080;
 
 /// The address, or `off`; else what is wrong with it.
 pub(super) fn or_off(text: &str) -> Result<Where, String> {
-    if text == "off" { Ok(Where::Off) } else { parse(text).map(Where::At) }
+    if text.eq_ignore_ascii_case("off") { Ok(Where::Off) } else { parse(text).map(Where::At) }
 }
 
 /// The address, or what is wrong with it, what was expected, and an example with the port that was meant.

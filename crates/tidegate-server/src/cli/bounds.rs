@@ -19,9 +19,10 @@ const DRAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::f
 #[command(next_help_heading = "Bounds")]
 #[group(skip)]
 pub(super) struct Args {
-    /// Connections that each door holds open at once, 1 to 1000000; more wait in the queue of the system
-    #[arg(long, value_name = "N", default_value_t = 10_000, allow_negative_numbers = true, value_parser = connections)]
-    max_connections: u32,
+    /// Connections that each door holds open at once, 1 to 1000000; more wait in the queue of the system. 10000
+    /// unless told
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = connections)]
+    max_connections: Option<u32>,
 
     /// Threads that answer over HTTP and RESP, 1 to 1024; half as many as there are cores unless told, for who asks
     /// and the network between need the other half
@@ -46,6 +47,11 @@ impl Args {
         self.threads.map_or_else(|| cores().div_ceil(2), usize::from)
     }
 
+    /// Whether somebody told how many connections there may be.
+    pub(super) const fn tells_connections(&self) -> bool {
+        self.max_connections.is_some()
+    }
+
     /// Whether somebody told how many threads answer over gRPC.
     pub(super) const fn tells_grpc_threads(&self) -> bool {
         self.grpc_threads.is_some()
@@ -58,7 +64,9 @@ impl Args {
 
     /// The bounds of each door.
     pub(super) fn limits(&self) -> Limits {
-        Limits { connections: self.max_connections, drain: self.drain, ..Limits::default() }
+        let usual = Limits::default();
+        let connections = self.max_connections.unwrap_or(usual.connections);
+        Limits { connections, drain: self.drain, ..usual }
     }
 }
 

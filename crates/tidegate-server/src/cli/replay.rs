@@ -18,6 +18,9 @@ use crate::{policy, stdout};
     after_help = "A trace is NDJSON, one {\"at_us\": 100000, \"descriptor\": {\"key\": \"a\"}, \"cost\": 1} a line, or an access
 log in common or combined format (descriptor: ip, method, path, status, user_agent); plain or gzip.
 
+Nobody waits in a replay: what `on_excess` would let wait is refused. Decisions of rules in shadow are in the
+report, and not in the lines of ndjson.
+
 Examples:
   tidegate replay --config rules.toml --trace access.log.gz
   tidegate replay --config rules.toml --trace access.log --plot refused.svg

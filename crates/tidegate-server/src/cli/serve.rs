@@ -196,7 +196,9 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads) -> Result<(), Fai
     let stop = Stop::on_signals(doors.public.limits.patience())?;
     door::on_hangup(doors.public.tls.clone());
     let open = Open::of(args).await?;
-    handles::warn_if_too_few(open.connections(&doors), 1 + for_grpc.count());
+    if args.bounds.tells_connections() {
+        handles::warn_if_too_few(open.connections(&doors), 1 + for_grpc.count());
+    }
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
     announce(args, &open, &doors, limiters.policy())?;

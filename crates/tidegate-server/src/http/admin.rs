@@ -1,5 +1,6 @@
 //! `POST /v1/reset` and `POST /v1/refund`, for operators.
 
+use hyper::header::{HeaderValue, RETRY_AFTER};
 use serde::Serialize;
 use tidegate::StoreError;
 
@@ -55,5 +56,7 @@ fn takes_no_id(question: &Question, what: &str) -> Result<(), Problem> {
 
 /// For a store that did not answer: whether the limiters were changed is not always known.
 fn away(error: StoreError) -> Problem {
-    Problem::new(Kind::Unavailable, format!("{error}; nothing may have been changed"))
+    let problem =
+        Problem::new(Kind::Unavailable, format!("{error}; nothing may have been changed"));
+    problem.with(RETRY_AFTER, HeaderValue::from_static("1"))
 }

@@ -163,8 +163,8 @@ impl<'b> Question<'b> {
     /// One that does not wait, for the others would wait with it.
     fn of_batch(fields: Fields<'b>) -> Result<Self, String> {
         let question = Self::of(fields)?;
-        if question.max_wait.is_some() {
-            return Err("`max_wait_ms` is given, and nothing in a batch waits".to_owned());
+        if question.max_wait.is_some_and(|wait| wait != MaxWait::NONE) {
+            return Err("`max_wait_ms` is more than 0, and nothing in a batch waits".to_owned());
         }
         Ok(Self { max_wait: Some(MaxWait::NONE), ..question })
     }

@@ -19,7 +19,7 @@ const BODIES: [(&str, &str); 35] = [
     ("[[]]", "invalid type: sequence, expected an object"),
     (
         r#"[{"descriptor": {}, "max_wait_ms": 1}]"#,
-        "question 1 of the batch: `max_wait_ms` is given",
+        "question 1 of the batch: `max_wait_ms` is more than 0, and nothing in a batch waits",
     ),
     (
         r#"{"descriptor": {}, "max_wait_ms": -1}"#,

@@ -138,6 +138,7 @@ async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
         assert_eq!(answer.json()["allowed"], status == 200);
         let refund = Client::new(server.admin).post("/v1/refund", ADA).await;
         assert_eq!(refund.status, 503, "{}", refund.text);
+        assert_eq!(refund.header("retry-after"), Some("1"));
         assert_eq!(Client::new(server.http).get("/healthz").await.status, 200);
     }
 }
