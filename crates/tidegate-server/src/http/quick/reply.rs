@@ -25,15 +25,12 @@ impl Reply {
         answer::write(answer, &mut self.body)?;
         let status = answer::status(answer)?;
         self.begin(status);
-        self.text("content-type: application/json\r\ncache-control: no-store\r\n");
+        self.text("content-type: application/json\r\ncache-control: no-store");
         headers::each(answer, |name, value| {
-            let start = self.bytes.len();
-            self.text(name);
-            self.bytes.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
-            self.text(": ");
+            self.begin_field(name);
             self.text(value);
-            self.text("\r\n");
         });
+        self.text("\r\n");
         self.end(date);
         Ok(())
     }
@@ -52,7 +49,23 @@ impl Reply {
         self.end(date.now());
     }
 
+    /// The end of the field before, and the name of the next; those that are usual are not put together each time.
+    fn begin_field(&mut self, name: &str) {
+        self.text(match name {
+            "X-RateLimit-Limit" => "\r\nx-ratelimit-limit: ",
+            "X-RateLimit-Remaining" => "\r\nx-ratelimit-remaining: ",
+            "X-RateLimit-Reset" => "\r\nx-ratelimit-reset: ",
+            "RateLimit-Policy" => "\r\nratelimit-policy: ",
+            "RateLimit" => "\r\nratelimit: ",
+            "Retry-After" => "\r\nretry-after: ",
+            other => return self.text(&format!("\r\n{}: ", other.to_ascii_lowercase())),
+        });
+    }
+
     fn begin(&mut self, status: StatusCode) {
+        if status == StatusCode::OK {
+            return self.text("HTTP/1.1 200 OK\r\n");
+        }
         self.text("HTTP/1.1 ");
         self.text(status.as_str());
         self.text(" ");
