@@ -182,12 +182,15 @@ fn log(event: StoreEvent<'_>) {
         StoreEvent::StillLost(error) => {
             tracing::error!(%error, "the store is away still, by now for another reason");
         }
-        StoreEvent::Undecided { key, error } => tracing::warn!(
-            %error,
-            key = %String::from_utf8_lossy(key),
-            "the store is there and did not decide; the rules did by their own `on_store_error` (told once a \
-             minute, however often)"
-        ),
+        StoreEvent::Undecided { key, error } => {
+            tracing::warn!(
+                %error,
+                "the store is there and did not decide; the rules did by their own `on_store_error` (told once a \
+                 minute, however often; the level debug names the key)"
+            );
+            // What callers say of themselves is in it.
+            tracing::debug!(key = %String::from_utf8_lossy(key), "a key that the store did not decide about");
+        }
         StoreEvent::Back => tracing::info!("the store is back; decisions are exact again"),
         StoreEvent::PartLost { first_slot, last_slot, error } => tracing::error!(
             %error,

@@ -43,6 +43,14 @@ fn told(answer: &Answer) -> Vec<(bool, Option<u64>)> {
 }
 
 #[tokio::test]
+async fn one_may_say_that_it_waits_for_nothing() {
+    let server = Server::with_example();
+    let batch = r#"[{"descriptor": {"user": "a"}, "max_wait_ms": 0}]"#;
+    let answer = Client::new(server.http).check(batch).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+}
+
+#[tokio::test]
 async fn each_is_decided_by_itself_and_in_order() {
     let (_server, client) = server();
     let jobs = json!({"domain": "jobs", "descriptors": [{}, {}], "cost": 2});

@@ -355,6 +355,8 @@ fn a_password_that_can_not_be_read_is_told_at_start_and_never_shown() {
         ("password_env", "TIDEGATE_TEST_NOTHING", "is not set"),
         ("password_file", "/nowhere/password", "`/nowhere/password`"),
         ("tls_roots", "/nowhere/roots.pem", "`tls_roots`"),
+        ("tls_roots", "/dev/null", "holds no certificate"),
+        ("password_file", "/dev/null", "is empty"),
     ] {
         let config = tempfile::NamedTempFile::new().unwrap();
         let scheme = if field == "tls_roots" { "rediss" } else { "redis" };

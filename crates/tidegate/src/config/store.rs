@@ -43,16 +43,17 @@ impl StoreDraft {
             let expected = "a text such as \"redis://127.0.0.1:6379\"";
             report.add(&table.header, format!("`url` is missing: expected {expected}"));
         }
-        let is_placed = draft.url.is_some();
+        let has_url = draft.url.is_some();
         let settings = draft.settings()?;
         for mistake in settings.mistakes().iter().filter(|one| !failed.contains(&one.word())) {
             let place = table.get(mistake.word()).map_or(table.header.clone(), Entry::place);
             report.add(&place, format!("`{}`: expected {}", mistake.word(), mistake.expected()));
         }
-        is_placed.then_some(settings)
+        has_url.then_some(settings)
     }
 
-    /// What was said; at a place of its own where none can be had, for the rest to be looked at.
+    /// What was said. Where the URL can not be, another stands in its place, so that the rest can be looked at; it asks
+    /// for TLS, for `tls_roots` would be a mistake otherwise.
     fn settings(self) -> Option<StoreSettings> {
         let mut settings =
             StoreSettings::new(self.url.or_else(|| "rediss://localhost".parse().ok())?);

@@ -87,7 +87,11 @@ impl Store {
         deadline: Instant,
     ) -> Result<Decided, StoreError> {
         if !self.can_hold(met) {
-            return Err(StoreError::Refused("no store can hold these figures".to_owned()));
+            let error = StoreError::Refused("no store can hold these figures".to_owned());
+            if let Some(first) = met.first() {
+                self.client.note_undecided(&error, &first.print);
+            }
+            return Err(error);
         }
         let limiters = self.limiters(met, asked.actual, asked.costs);
         if limiters.is_empty() {

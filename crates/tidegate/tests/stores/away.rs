@@ -307,6 +307,19 @@ async fn a_key_of_somebody_else_is_that_requests_trouble_alone() {
 }
 
 #[tokio::test]
+async fn a_store_that_takes_no_writes_is_away_until_it_does() {
+    let server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
+    server.run::<()>(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    assert!(check(&gate, "ada", 1).await.is_degraded());
+    let told = events.told();
+    assert!(told.len() == 1 && told[0].starts_with("lost: the store takes no writes"), "{told:?}");
+    server.run::<()>(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    gate.recovered().await;
+    assert_eq!(remaining(&gate).await, 9);
+}
+
+#[tokio::test]
 async fn verbs_for_operators_say_that_the_store_is_away() {
     let mut server = Server::start(&[]);
     let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;

@@ -155,7 +155,7 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
 #[tokio::test]
 async fn figures_that_no_store_can_hold_are_refused_and_not_let_through() {
     let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), rules(Algorithm::SlidingLog)).await;
+    let (gate, events) = gate_over(&server.url(), rules(Algorithm::SlidingLog)).await;
     let mut huge = figures(Algorithm::SlidingLog, 60_000_000);
     huge.max_memory = Some(1 << 40);
     assert!(!gate.settings().can_hold(&checked(huge)));
@@ -166,6 +166,8 @@ async fn figures_that_no_store_can_hold_are_refused_and_not_let_through() {
     let refunded = gate.refund(&Request::new("default", &descriptors)).await;
     assert!(matches!(refunded, Err(StoreError::Refused(_))), "{refunded:?}");
     assert!(check(&gate, None, None).await.is_allowed(), "all others are decided as before");
+    let told = events.told();
+    assert!(told.len() == 1 && told[0].contains("no store can hold these figures"), "{told:?}");
 }
 
 #[tokio::test]

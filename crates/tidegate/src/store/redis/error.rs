@@ -22,6 +22,8 @@ pub enum StoreError {
     OutOfMemory,
     /// `-READONLY`: it is a replica, on which nothing is ever decided.
     ReadOnly,
+    /// `-MISCONF`, `-NOREPLICAS`: it takes no writes, for it could not keep them as it is to.
+    TakesNoWrites(String),
     /// `-BUSY`: a script of somebody keeps it from answering.
     Busy,
     /// `-LOADING`: it reads its data after a start.
@@ -71,6 +73,7 @@ impl StoreError {
             ErrorKind::Extension => match error.code() {
                 Some("OOM") => Self::OutOfMemory,
                 Some("BUSY") => Self::Busy,
+                Some("MISCONF" | "NOREPLICAS") => Self::TakesNoWrites(told()),
                 Some("NOAUTH") => Self::Denied(format!("{} (expected a password)", told())),
                 Some("WRONGPASS") => Self::Denied(told()),
                 _ => Self::Refused(told()),
@@ -100,6 +103,9 @@ impl StoreError {
             // What a command of a script met, as servers before 7.0 tell it.
             _ if told.contains("OOM command not allowed") => Self::OutOfMemory,
             _ if told.contains("READONLY") => Self::ReadOnly,
+            _ if told.contains("MISCONF") || told.contains("NOREPLICAS") => {
+                Self::TakesNoWrites(told)
+            }
             _ if DENIED.iter().any(|text| told.contains(text)) => {
                 Self::Denied(format!("{told} (ACL LOG of the store names what is missing)"))
             }
@@ -130,6 +136,7 @@ impl StoreError {
             Self::Unreachable(_)
             | Self::OutOfMemory
             | Self::ReadOnly
+            | Self::TakesNoWrites(_)
             | Self::Busy
             | Self::Loading
             | Self::ClusterDown(_)
@@ -181,6 +188,7 @@ impl fmt::Display for StoreError {
             Self::ReadOnly => {
                 f.write_str("the store is a replica: expected the address of the primary")
             }
+            Self::TakesNoWrites(told) => write!(f, "the store takes no writes: {told}"),
             Self::Busy => f.write_str("the store is kept busy by a script that does not end"),
             Self::Loading => f.write_str("the store is still reading its data"),
             Self::CrossSlot => f.write_str(

@@ -9,8 +9,9 @@ use super::error::StoreError;
 pub enum StoreEvent<'a> {
     /// It is away from now on, for this reason; rules decide by their own `on_store_error`.
     Lost(&'a StoreError),
-    /// It is away still, and by now for a reason that somebody has to mend: it does not let this user in, refuses, or
-    /// can not even be asked. Told once for each such reason in a row.
+    /// It is away still, and by now for another reason: one that somebody has to mend (it does not let this user in,
+    /// refuses, or can not even be asked), or any that has stayed the same for several looks. Told once for each in a
+    /// row.
     StillLost(&'a StoreError),
     /// It is back, and decisions are exact again.
     Back,
@@ -31,9 +32,9 @@ pub enum StoreEvent<'a> {
         /// Its last slot.
         last_slot: u16,
     },
-    /// It is there, and did not decide for this reason, which is the request's own: a key that something else has
-    /// written, one of another version, figures it can not hold, too much at once. The rules decided by their own
-    /// `on_store_error`. Told once a minute for each kind of reason.
+    /// It is there, and did not do what it was asked to for this reason: a key that something else has written, one of
+    /// another version, figures it can not hold, too much at once. A decision was then taken without it. Told once a
+    /// minute for each kind of reason.
     Undecided {
         /// The first key of the request, whole with its prefix.
         key: &'a [u8],

@@ -14,6 +14,8 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo,
     RedisError, TlsCertificates, TlsMode, Value,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use super::error::StoreError;
 use super::moves;
@@ -50,11 +52,18 @@ impl Access {
         };
         let username = settings.username.clone().or_else(|| url.username.clone());
         let roots = settings.tls_roots.as_ref().map(|path| {
-            let read = fs::read(path).map_err(|error| {
-                let file = path.display();
-                StoreError::Unreadable(format!("the file `{file}` of `tls_roots`: {error}"))
-            });
-            read.map(|pem| TlsCertificates { client_tls: None, root_cert: Some(pem) })
+            let wrong = |why: &str| {
+                StoreError::Unreadable(format!(
+                    "the file `{}` of `tls_roots` {why}",
+                    path.display()
+                ))
+            };
+            let read = fs::read(path);
+            let pem = read.map_err(|error| wrong(&format!("can not be read: {error}")))?;
+            if !CertificateDer::pem_slice_iter(&pem).any(|certificate| certificate.is_ok()) {
+                return Err(wrong("holds no certificate: expected PEM"));
+            }
+            Ok(TlsCertificates { client_tls: None, root_cert: Some(pem) })
         });
         Ok(Self { username, password, roots: roots.transpose()? })
     }

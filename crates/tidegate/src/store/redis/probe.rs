@@ -1,7 +1,7 @@
 //! Looking after a store that is away: one at a time, at growing pauses, until it is fit again.
 
 use std::hash::{BuildHasher, RandomState};
-use std::mem::discriminant;
+use std::mem::{Discriminant, discriminant};
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use super::script::Script;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
 /// How long one look may take.
 const LOOK: Duration = Duration::from_secs(2);
+/// So many looks in a row that find the same show that it stays so.
+const STAYS: u32 = 8;
 /// Writes of which one must be answered within the deadline of a decision.
 const TRIES: usize = 3;
 /// All that scripts do, with one key that lives a second or two. A user who may not do all of it is told so
@@ -53,18 +55,17 @@ pub(super) fn begin(shared: &Arc<Shared>, lost: Option<StoreError>) {
 
 /// Ends when the store is fit, or nobody needs it any more.
 async fn look_after(shared: Weak<Shared>, lost: Option<StoreError>) {
-    let (mut pause, mut told) = (PAUSES.0, lost);
-    if told.is_some() {
+    let (mut pause, mut told) = (PAUSES.0, Told { last: lost, found: None });
+    if told.last.is_some() {
         sleep(spread(pause)).await;
     }
     loop {
         let Some(shared) = shared.upgrade() else { return };
         match look(&shared).await {
-            Ok(link) => return found_fit(&shared, link, told.is_some()).await,
+            Ok(link) => return found_fit(&shared, link, told.last.is_some()).await,
             Err(error) => {
-                if let Some(news) = news(told.as_ref(), &error) {
+                if let Some(news) = told.news(&error) {
                     (shared.observer)(news);
-                    told = Some(error.clone());
                 }
                 shared.found.send_replace(Some(Err(error)));
             }
@@ -75,15 +76,29 @@ async fn look_after(shared: Weak<Shared>, lost: Option<StoreError>) {
     }
 }
 
-/// What there is to tell of a store that is away, of which that was told last.
-fn news<'e>(told: Option<&StoreError>, error: &'e StoreError) -> Option<StoreEvent<'e>> {
-    match told {
-        None => Some(StoreEvent::Lost(error)),
-        // Others pass, and come and go while a store starts.
-        Some(told) if error.lasts() && discriminant(told) != discriminant(error) => {
-            Some(StoreEvent::StillLost(error))
-        }
-        Some(_) => None,
+/// What was told of a store that is away, and what was found since.
+struct Told {
+    last: Option<StoreError>,
+    /// What the last looks found, and how many of them.
+    found: Option<(Discriminant<StoreError>, u32)>,
+}
+
+impl Told {
+    /// What there is to tell of what a look found.
+    fn news<'e>(&mut self, error: &'e StoreError) -> Option<StoreEvent<'e>> {
+        let kind = discriminant(error);
+        let before = self.found.filter(|(found, _)| *found == kind).map_or(0, |(_, looks)| looks);
+        let looks = before.saturating_add(1);
+        self.found = Some((kind, looks));
+        let event = match &self.last {
+            None => StoreEvent::Lost(error),
+            Some(told) if discriminant(told) == kind => return None,
+            // Others pass, and come and go while a store starts.
+            Some(_) if error.lasts() || looks == STAYS => StoreEvent::StillLost(error),
+            Some(_) => return None,
+        };
+        self.last = Some(error.clone());
+        Some(event)
     }
 }
 
@@ -145,4 +160,31 @@ async fn is_primary(link: &mut Link) -> Result<(), StoreError> {
 fn spread(pause: Duration) -> Duration {
     let part = RandomState::new().hash_one(0) % 512;
     pause.mul_f64(0.5 + part as f64 / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was told when looks found these, one behind the other.
+    fn told(lost: Option<StoreError>, found: &[StoreError]) -> Vec<String> {
+        let mut told = Told { last: lost, found: None };
+        let news =
+            found.iter().filter_map(|error| told.news(error).map(|news| format!("{news:?}")));
+        news.collect()
+    }
+
+    #[test]
+    fn another_reason_is_told_at_once_where_it_lasts_and_else_where_it_stays() {
+        let gone = StoreError::Unreachable("gone".to_owned());
+        let denied = StoreError::Denied("who".to_owned());
+        assert_eq!(told(None, &[gone.clone(), gone.clone()]).len(), 1);
+        assert_eq!(told(Some(gone.clone()), &[denied.clone(), denied.clone()]).len(), 1);
+        let starts = [StoreError::Loading, StoreError::Timeout, StoreError::Loading];
+        assert_eq!(told(Some(gone.clone()), &starts), Vec::<String>::new());
+        let replica = vec![StoreError::ReadOnly; 3 * STAYS as usize];
+        assert_eq!(told(Some(gone.clone()), &replica), ["StillLost(ReadOnly)"]);
+        let then_gone = [vec![denied], vec![gone.clone(); STAYS as usize]].concat();
+        assert_eq!(told(Some(gone), &then_gone).len(), 2);
+    }
 }

@@ -20,8 +20,8 @@ impl Secret {
     /// Looks it up.
     ///
     /// # Errors
-    /// That there is no such variable, or the file can not be read; or that what is there is no password: empty, or
-    /// of more than one line.
+    /// That there is no such variable, or the file can not be read; or that what the variable
+    /// or the file holds is no password: empty, or of more than one line.
     pub fn read(&self) -> Result<String, String> {
         match self {
             Self::Text(text) => Ok(text.clone()),
@@ -50,10 +50,13 @@ impl Secret {
 
 /// The only line of a text, without its end; else what is wrong with it, which does not show it.
 fn one_line(text: String) -> Result<String, &'static str> {
-    let line = text.strip_suffix('\n').unwrap_or(&text).trim_end_matches('\r');
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    let line = line.strip_suffix('\r').unwrap_or(line);
     match line {
         "" => Err("is empty"),
-        _ if line.contains('\n') => Err("has more than one line: expected the password alone"),
+        _ if line.contains(['\n', '\r']) => {
+            Err("has more than one line: expected the password alone")
+        }
         _ => Ok(line.to_owned()),
     }
 }
@@ -81,6 +84,7 @@ mod tests {
             (" right ", Ok(" right ")),
             ("", Err("is empty")),
             ("\n", Err("is empty")),
+            ("old\rnew", Err("has more than one line: expected the password alone")),
             ("old\nnew\n", Err("has more than one line: expected the password alone")),
         ] {
             assert_eq!(one_line(held.to_owned()), password.map(str::to_owned), "{held:?}");
