@@ -28,7 +28,7 @@ pub enum Finding {
         version: String,
     },
     /// The user may not look at how it is set up (at one node of a cluster or more), so that the rest is not known.
-    NotTold {
+    MayNotLook {
         /// What it says.
         told: String,
     },
@@ -59,7 +59,7 @@ impl fmt::Display for Finding {
                 "the store is version {version}: expected {}.{} or later",
                 LEAST_VERSION.0, LEAST_VERSION.1
             ),
-            Self::NotTold { told } => write!(
+            Self::MayNotLook { told } => write!(
                 f,
                 "whether the store evicts keys, or is too old, is not known: expected a user with the \
                  right `+info` ({told})"
@@ -92,7 +92,7 @@ pub(super) async fn of(mut link: Link) -> Vec<Finding> {
     let mut found = Vec::new();
     match link.send_to_all(&info("memory")).await {
         Ok(all) => found.extend(all.into_iter().filter_map(|told| evicts(&text(told)))),
-        Err(error) => found.extend(not_told(&error)),
+        Err(error) => found.extend(may_not_look(&error)),
     }
     for told in link.send_to_all(&info("server")).await.unwrap_or_default() {
         found.extend(old_version(&text(told)));
@@ -122,9 +122,9 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-fn not_told(error: &RedisError) -> Option<Finding> {
+fn may_not_look(error: &RedisError) -> Option<Finding> {
     match StoreError::of(error) {
-        StoreError::Denied(told) => Some(Finding::NotTold { told }),
+        StoreError::Denied(told) => Some(Finding::MayNotLook { told }),
         _ => None,
     }
 }

@@ -55,16 +55,16 @@ pub(super) fn begin(shared: &Arc<Shared>, lost: Option<StoreError>) {
 
 /// Ends when the store is fit, or nobody needs it any more.
 async fn look_after(shared: Weak<Shared>, lost: Option<StoreError>) {
-    let (mut pause, mut told) = (PAUSES.0, Told { last: lost, found: None });
-    if told.last.is_some() {
+    let (mut pause, mut outage) = (PAUSES.0, Outage { told: lost, found: None });
+    if outage.told.is_some() {
         sleep(spread(pause)).await;
     }
     loop {
         let Some(shared) = shared.upgrade() else { return };
         match look(&shared).await {
-            Ok(link) => return found_fit(&shared, link, told.last.is_some()).await,
+            Ok(link) => return found_fit(&shared, link, outage.told.is_some()).await,
             Err(error) => {
-                if let Some(news) = told.news(&error) {
+                if let Some(news) = outage.news(&error) {
                     (shared.observer)(news);
                 }
                 shared.found.send_replace(Some(Err(error)));
@@ -77,27 +77,27 @@ async fn look_after(shared: Weak<Shared>, lost: Option<StoreError>) {
 }
 
 /// What was told of a store that is away, and what was found since.
-struct Told {
-    last: Option<StoreError>,
+struct Outage {
+    told: Option<StoreError>,
     /// What the last looks found, and how many of them.
     found: Option<(Discriminant<StoreError>, u32)>,
 }
 
-impl Told {
+impl Outage {
     /// What there is to tell of what a look found.
     fn news<'e>(&mut self, error: &'e StoreError) -> Option<StoreEvent<'e>> {
         let kind = discriminant(error);
         let before = self.found.filter(|(found, _)| *found == kind).map_or(0, |(_, looks)| looks);
         let looks = before.saturating_add(1);
         self.found = Some((kind, looks));
-        let event = match &self.last {
+        let event = match &self.told {
             None => StoreEvent::Lost(error),
             Some(told) if discriminant(told) == kind => return None,
             // Others pass, and come and go while a store starts.
             Some(_) if error.lasts() || looks == STAYS => StoreEvent::StillLost(error),
             Some(_) => return None,
         };
-        self.last = Some(error.clone());
+        self.told = Some(error.clone());
         Some(event)
     }
 }
@@ -168,9 +168,9 @@ mod tests {
 
     /// What was told when looks found these, one behind the other.
     fn told(lost: Option<StoreError>, found: &[StoreError]) -> Vec<String> {
-        let mut told = Told { last: lost, found: None };
+        let mut outage = Outage { told: lost, found: None };
         let news =
-            found.iter().filter_map(|error| told.news(error).map(|news| format!("{news:?}")));
+            found.iter().filter_map(|error| outage.news(error).map(|news| format!("{news:?}")));
         news.collect()
     }
 
