@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
 use tidegate::{Answer, Matched, Micros, headers};
 use tidegate_lab::DecisionLine;
@@ -110,17 +110,25 @@ fn of_json(body: Vec<u8>) -> Response {
 const USUAL_BYTES: usize = 256;
 const USUAL_FIELDS: usize = 10;
 
-/// The name of a field in the spelling of the wire; those that are usual are not written anew each time.
-fn field(name: &'static str) -> Result<HeaderName, Problem> {
-    Ok(match name {
-        "X-RateLimit-Limit" => HeaderName::from_static("x-ratelimit-limit"),
-        "X-RateLimit-Remaining" => HeaderName::from_static("x-ratelimit-remaining"),
-        "X-RateLimit-Reset" => HeaderName::from_static("x-ratelimit-reset"),
-        "RateLimit-Policy" => HeaderName::from_static("ratelimit-policy"),
-        "RateLimit" => HeaderName::from_static("ratelimit"),
-        "Retry-After" => RETRY_AFTER,
-        other => HeaderName::from_bytes(other.as_bytes()).map_err(|error| unwritable(&error))?,
+/// The usual names of fields in the spelling of the wire, which are not written anew each time.
+pub(super) fn usual_field(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "X-RateLimit-Limit" => "x-ratelimit-limit",
+        "X-RateLimit-Remaining" => "x-ratelimit-remaining",
+        "X-RateLimit-Reset" => "x-ratelimit-reset",
+        "RateLimit-Policy" => "ratelimit-policy",
+        "RateLimit" => "ratelimit",
+        "Retry-After" => "retry-after",
+        _ => return None,
     })
+}
+
+/// The name of a field.
+fn field(name: &'static str) -> Result<HeaderName, Problem> {
+    match usual_field(name) {
+        Some(name) => Ok(HeaderName::from_static(name)),
+        None => HeaderName::from_bytes(name.as_bytes()).map_err(|error| unwritable(&error)),
+    }
 }
 
 fn unwritable(error: &dyn std::fmt::Display) -> Problem {

@@ -1,14 +1,15 @@
 //! What a body is said to be.
 
-/// What nearly everybody says.
 const JSON: &str = "application/json";
 
 /// `application/json`, with no parameter but `charset=utf-8`.
 pub(super) fn is_json(media_type: &str) -> bool {
-    media_type == JSON || is_spelled_json(media_type)
+    // Nearly everybody says it so.
+    media_type == JSON || is_json_with_parameters(media_type)
 }
 
-fn is_spelled_json(media_type: &str) -> bool {
+/// In whatever case, and with parameters or none.
+fn is_json_with_parameters(media_type: &str) -> bool {
     let mut parts = media_type.split(';').map(str::trim);
     let json = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(JSON));
     let utf_8 = |parameter: &str| {

@@ -25,12 +25,16 @@ impl Reply {
         answer::write(answer, &mut self.body)?;
         let status = answer::status(answer)?;
         self.begin(status);
-        self.text("content-type: application/json\r\ncache-control: no-store");
+        self.text("content-type: application/json\r\ncache-control: no-store\r\n");
         headers::each(answer, |name, value| {
-            self.begin_field(name);
+            match answer::usual_field(name) {
+                Some(name) => self.text(name),
+                None => self.text(&name.to_ascii_lowercase()),
+            }
+            self.text(": ");
             self.text(value);
+            self.text("\r\n");
         });
-        self.text("\r\n");
         self.end(date);
         Ok(())
     }
@@ -47,19 +51,6 @@ impl Reply {
         self.body.clear();
         self.body.extend_from_slice(&response.into_body().into_inner().unwrap_or_default());
         self.end(date.now());
-    }
-
-    /// The end of the field before, and the name of the next; those that are usual are not put together each time.
-    fn begin_field(&mut self, name: &str) {
-        self.text(match name {
-            "X-RateLimit-Limit" => "\r\nx-ratelimit-limit: ",
-            "X-RateLimit-Remaining" => "\r\nx-ratelimit-remaining: ",
-            "X-RateLimit-Reset" => "\r\nx-ratelimit-reset: ",
-            "RateLimit-Policy" => "\r\nratelimit-policy: ",
-            "RateLimit" => "\r\nratelimit: ",
-            "Retry-After" => "\r\nretry-after: ",
-            other => return self.text(&format!("\r\n{}: ", other.to_ascii_lowercase())),
-        });
     }
 
     fn begin(&mut self, status: StatusCode) {
