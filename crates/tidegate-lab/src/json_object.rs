@@ -26,6 +26,8 @@ pub struct JsonObject<'b> {
     before: u8,
 }
 
+// Numbers and flags are written where they are asked for: their names are constants there, which are copied
+// without a call.
 impl<'b> JsonObject<'b> {
     /// Begins an object behind what is there.
     pub const fn begin(bytes: &'b mut Vec<u8>) -> Self {
@@ -33,7 +35,7 @@ impl<'b> JsonObject<'b> {
     }
 
     /// A number, or null.
-    #[inline]
+    #[inline(always)]
     pub fn number(&mut self, name: &'static str, value: Option<u64>) {
         self.name(name);
         match value {
@@ -43,7 +45,7 @@ impl<'b> JsonObject<'b> {
     }
 
     /// A flag.
-    #[inline]
+    #[inline(always)]
     pub fn flag(&mut self, name: &'static str, value: bool) {
         self.name(name);
         self.raw(if value { "true" } else { "false" });
@@ -69,7 +71,7 @@ impl<'b> JsonObject<'b> {
     }
 
     /// Names are those of fields in code: nothing in them has to be escaped.
-    #[inline]
+    #[inline(always)]
     fn name(&mut self, name: &'static str) {
         self.bytes.extend_from_slice(&[self.before, b'"']);
         self.raw(name);
@@ -77,7 +79,7 @@ impl<'b> JsonObject<'b> {
         self.before = b',';
     }
 
-    #[inline]
+    #[inline(always)]
     fn raw(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
     }
