@@ -47,6 +47,9 @@ enum Command {
     Redis(redis_store::Redis),
     /// Decisions per second, CPU, memory and latency of the server's doors.
     Server(server::Server),
+    /// One `recv` and one `send` for each request; `server` starts it.
+    #[command(hide = true)]
+    Floor(server::floor::Floor),
     /// Envoy's rate limit service, which says yes to all; `server` starts it.
     #[command(hide = true)]
     NoOpRls(server::no_op::NoOp),
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Flood(wanted) => flood::run(&wanted),
         Command::Redis(wanted) => redis_store::run(&wanted),
         Command::Server(wanted) => server::run(&wanted),
+        Command::Floor(wanted) => server::floor::run(&wanted),
         Command::NoOpRls(wanted) => server::no_op::run(&wanted),
     };
     match done {

@@ -29,6 +29,8 @@ pub enum Subject {
     RedisSet,
     /// redis-server, asked `INCR`.
     RedisIncr,
+    /// A `recv` and a `send` for each request, and nothing else.
+    Floor,
     /// nginx, which answers 204 and nothing else.
     Nginx,
     /// A service of tonic that reads the request and says yes.
@@ -48,7 +50,9 @@ pub struct Case {
     pub subjects: &'static [Subject],
 }
 
-use Subject::{Nginx, RedisIncr, RedisSet, Tidegate, TidegateChecks, TidegateOnRedis, Tonic};
+use Subject::{
+    Floor, Nginx, RedisIncr, RedisSet, Tidegate, TidegateChecks, TidegateOnRedis, Tonic,
+};
 
 /// All cases: as fast as it goes, then at half of that.
 pub const ALL: &[Case] = &[
@@ -70,7 +74,7 @@ pub const ALL: &[Case] = &[
         at_half: false,
         subjects: &[Tidegate, TidegateChecks, RedisSet, RedisIncr],
     },
-    Case { name: "http", door: Door::Http, at_half: false, subjects: &[Tidegate, Nginx] },
+    Case { name: "http", door: Door::Http, at_half: false, subjects: &[Tidegate, Floor, Nginx] },
     Case {
         name: "grpc 1",
         door: Door::Grpc { streams: 1 },
@@ -113,6 +117,7 @@ impl Case {
             TidegateChecks => "tidegate TG.CHECK",
             RedisSet => "redis SET",
             RedisIncr => "redis INCR",
+            Floor => "floor recv+send",
             Nginx => "nginx 204",
             Tonic => "tonic no-op",
         }

@@ -3,6 +3,7 @@
 
 mod asking;
 mod cases;
+pub mod floor;
 mod generators;
 pub mod no_op;
 mod open_loop;

@@ -53,7 +53,8 @@ impl Running {
             Subject::TidegateOnRedis => Self::tidegate(door, tidegate, Some(RedisServer::start()?)),
             Subject::RedisSet | Subject::RedisIncr => Self::redis(),
             Subject::Nginx => Self::nginx(),
-            Subject::Tonic => Self::tonic(),
+            Subject::Floor => Self::this("floor"),
+            Subject::Tonic => Self::this("no-op-rls"),
         }
     }
 
@@ -90,11 +91,11 @@ impl Running {
         Ok(Self::of(program, at, Some(folder)))
     }
 
-    /// This program once more, as the service.
-    fn tonic() -> Result<Self, String> {
+    /// This program once more, as another.
+    fn this(command: &str) -> Result<Self, String> {
         let at = programs::free_address()?;
         let this = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
-        let program = Program::start(this, ["no-op-rls", &at.to_string()])?.listening(at)?;
+        let program = Program::start(this, [command, &at.to_string()])?.listening(at)?;
         Ok(Self::of(program, at, None))
     }
 

@@ -1,0 +1,98 @@
+//! The least that any server does for a request: one `recv` and one `send`. What it takes is the system's, and
+//! who decides on top of it can not take less.
+
+use clap::Args;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use std::io::{self, ErrorKind::WouldBlock, Read, Write};
+use std::net::SocketAddr;
+
+/// Of an answer as the server gives to a check over HTTP: as many bytes, always the same.
+const ANSWER: &str = concat!(
+    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncache-control: no-store\r\n",
+    "x-ratelimit-limit: 1000000\r\nx-ratelimit-remaining: 999999\r\nx-ratelimit-reset: 1795352611\r\n",
+    "ratelimit-policy: \"per-user\";q=1000000;w=3600\r\nratelimit: \"per-user\";r=999999;t=1\r\n",
+    "content-length: 202\r\ndate: Sun, 22 Nov 2026 13:03:29 GMT\r\n\r\n",
+    "{\"at_us\":1795352609610112,\"allowed\":true,\"rule\":\"per-user\",\"limit\":1000000,\"remaining\":999999,",
+    "\"retry_after_us\":0,\"reset_after_us\":3600,\"delay_us\":0,\"unlimited\":false,\"degraded\":false,",
+    "\"overloaded\":false}",
+);
+const LISTENER: Token = Token(usize::MAX);
+
+/// Where it listens.
+#[derive(Args)]
+pub struct Floor {
+    /// IP:PORT.
+    at: SocketAddr,
+}
+
+/// Answers until it is ended, on one thread: whatever comes at once is taken for a request.
+///
+/// # Errors
+/// When the address can not be had, or the system fails it.
+pub fn run(wanted: &Floor) -> Result<(), String> {
+    serve(wanted.at).map_err(|error| format!("can not serve: {error}"))
+}
+
+fn serve(at: SocketAddr) -> io::Result<()> {
+    let mut poll = Poll::new()?;
+    let mut listener = TcpListener::bind(at)?;
+    poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+    let mut open: Vec<Option<TcpStream>> = Vec::new();
+    let mut events = Events::with_capacity(1024);
+    loop {
+        poll.poll(&mut events, None)?;
+        for event in &events {
+            match event.token() {
+                LISTENER => accept(&listener, &poll, &mut open)?,
+                Token(number) => answer(&mut open[number]),
+            }
+        }
+    }
+}
+
+/// All that want to connect.
+fn accept(
+    listener: &TcpListener,
+    poll: &Poll,
+    open: &mut Vec<Option<TcpStream>>,
+) -> io::Result<()> {
+    loop {
+        match listener.accept() {
+            Ok((mut stream, _)) => {
+                let token = Token(open.len());
+                poll.registry().register(&mut stream, token, Interest::READABLE)?;
+                stream.set_nodelay(true)?;
+                open.push(Some(stream));
+            }
+            Err(error) if error.kind() == WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Reads once, as long as less comes than there is room for, and answers; a connection that ends is gone.
+fn answer(place: &mut Option<TcpStream>) {
+    let Some(stream) = place else { return };
+    let mut bytes = [0; 4096];
+    let answered = match stream.read(&mut bytes) {
+        Ok(1..) => stream.write_all(ANSWER.as_bytes()),
+        Err(error) if error.kind() == WouldBlock => Ok(()),
+        Ok(0) | Err(_) => Err(io::ErrorKind::ConnectionReset.into()),
+    };
+    if answered.is_err() {
+        *place = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_one_of_http_of_the_length_it_says() {
+        let (head, body) = ANSWER.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{}", body.len());
+        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok());
+    }
+}
