@@ -32,7 +32,7 @@ impl Stop {
         tokio::spawn(async move {
             signals.next().await;
             tracing::info!(
-                ?patience,
+                waits_end_after = ?patience,
                 "stopping once what is under way is answered; at once if asked again"
             );
             let _ = phase.send(Phase::Draining);

@@ -201,7 +201,7 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads) -> Result<(), Fai
     }
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
-    announce(args, &open, &doors, limiters.policy())?;
+    announce(args, &open, &doors, limiters.policy(), for_grpc.count())?;
     let cut = answer(args, open, doors, Arc::new(limiters), stop, for_grpc).await?;
     tracing::info!(connections_cut = cut, "stopped");
     Ok(())
@@ -213,6 +213,7 @@ fn announce(
     open: &Open,
     doors: &guard::Doors,
     policy: &Policy,
+    grpc_threads: usize,
 ) -> Result<(), Failure> {
     let at = |listener: &Option<Listener>| listener.as_ref().map(|listener| listener.at);
     let banner = Banner {
@@ -232,7 +233,7 @@ fn announce(
     let (http, grpc) = (told(banner.public), told(banner.grpc));
     let (resp, admin) = (told(banner.resp), told(banner.admin));
     let (threads, rules) = (args.bounds.threads(), policy.rules().len());
-    tracing::info!(http, grpc, resp, admin, threads, rules, "started");
+    tracing::info!(http, grpc, resp, admin, threads, grpc_threads, rules, "started");
     open.warn(doors);
     Ok(())
 }
