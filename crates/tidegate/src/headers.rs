@@ -176,6 +176,9 @@ fn time_told(answer: &Answer<'_>, matched: &Matched<'_>) -> Option<Micros> {
 fn seconds_to_fill(matched: &Matched<'_>) -> Option<u64> {
     let spec = matched.figures().spec();
     let (Limit::Units(limit @ 1..), Some(window)) = (spec.limit, spec.window) else { return None };
+    if matched.decision().limit == limit {
+        return Some(window.as_secs_ceil());
+    }
     let whole = u128::from(matched.decision().limit) * u128::from(window.as_micros());
     let us = u64::try_from(whole.div_ceil(u128::from(limit))).unwrap_or(u64::MAX);
     Some(Micros::from_micros(us).as_secs_ceil())
