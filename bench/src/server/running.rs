@@ -43,11 +43,17 @@ pub fn tidegate(said: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 impl Running {
-    /// Starts `subject` to be asked at `door`.
+    /// Starts `subject` to be asked at `door`. Once more where it does not start: an address that was free may
+    /// have been taken by a connection meanwhile.
     ///
     /// # Errors
     /// When a program is missing or does not start.
     pub fn start(subject: Subject, door: Door, tidegate: &Path) -> Result<Self, String> {
+        let once = || Self::once(subject, door, tidegate);
+        once().or_else(|_| once()).or_else(|_| once())
+    }
+
+    fn once(subject: Subject, door: Door, tidegate: &Path) -> Result<Self, String> {
         match subject {
             Subject::Tidegate | Subject::TidegateChecks => Self::tidegate(door, tidegate, None),
             Subject::TidegateOnRedis => Self::tidegate(door, tidegate, Some(RedisServer::start()?)),
