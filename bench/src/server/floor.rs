@@ -1,13 +1,14 @@
-//! The least that any server does for a request: one `recv` and one `send`. What it takes is the system's, and
-//! who decides on top of it can not take less.
+//! The least that any server does for requests that come one by one: it waits for them, and each is a `recv` and
+//! a `send`. What that takes is the system's, and who decides on top of it can not take less.
 
+use super::asking::{Asking, lost};
 use clap::Args;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::io::{self, ErrorKind::WouldBlock, Read, Write};
 use std::net::SocketAddr;
 
-/// Of an answer as the server gives to a check over HTTP: as many bytes, always the same.
+/// An answer as the server gives it to a check over HTTP, always the same.
 const ANSWER: &str = concat!(
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncache-control: no-store\r\n",
     "x-ratelimit-limit: 1000000\r\nx-ratelimit-remaining: 999999\r\nx-ratelimit-reset: 1795352611\r\n",
@@ -17,6 +18,8 @@ const ANSWER: &str = concat!(
     "\"retry_after_us\":0,\"reset_after_us\":3600,\"delay_us\":0,\"unlimited\":false,\"degraded\":false,",
     "\"overloaded\":false}",
 );
+/// Bytes by which the two may differ: those of a few digits.
+const DIGITS: usize = 8;
 const LISTENER: Token = Token(usize::MAX);
 
 /// Where it listens.
@@ -83,6 +86,26 @@ fn answer(place: &mut Option<TcpStream>) {
     if answered.is_err() {
         *place = None;
     }
+}
+
+/// Asks the server once, to see that it decides, and that its answers are as long as those of the floor.
+///
+/// # Errors
+/// When they are not, or it does not.
+pub fn check(at: SocketAddr) -> Result<(), String> {
+    let (mut stream, _) = Asking::Http.open(at)?;
+    stream.write_all(&Asking::Http.request(0, 0, &[])).map_err(lost)?;
+    let mut bytes = [0; 4096];
+    let read = stream.read(&mut bytes).map_err(lost)?;
+    let answer = String::from_utf8_lossy(&bytes[..read]);
+    if !answer.contains("\"rule\":\"per-user\"") {
+        return Err(format!("expected a decision of the rule, and came {answer:?}"));
+    }
+    if read.abs_diff(ANSWER.len()) > DIGITS {
+        let floor = ANSWER.len();
+        return Err(format!("an answer has {read} bytes, and that of the floor has {floor}"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

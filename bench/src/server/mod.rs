@@ -186,6 +186,7 @@ fn call(body: &[u8], streams: u32) -> Request<'_> {
 /// Sees that the answer is a decision: programs that generate load hardly look.
 fn check(running: &Running, door: Door, subject: Subject) -> Result<(), String> {
     match door {
+        Door::Http if subject == Subject::Tidegate => floor::check(running.at),
         Door::Http => Ok(()),
         Door::Grpc { .. } => no_op::check(running.at),
         Door::Resp(_) => {

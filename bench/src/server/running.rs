@@ -50,7 +50,7 @@ impl Running {
     /// When a program is missing or does not start.
     pub fn start(subject: Subject, door: Door, tidegate: &Path) -> Result<Self, String> {
         let once = || Self::once(subject, door, tidegate);
-        once().or_else(|_| once()).or_else(|_| once())
+        once().or_else(|_| once())
     }
 
     fn once(subject: Subject, door: Door, tidegate: &Path) -> Result<Self, String> {
