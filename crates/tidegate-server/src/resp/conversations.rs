@@ -1,16 +1,18 @@
 //! How a connection goes on and ends: panics, waits, mistakes, cuts at any byte, clients that stall.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::time::{Instant, pause, sleep};
 
 use super::limits::FREE;
-use super::testing::{exchange, serve, shared_with, told};
+use super::testing::{Counted, exchange, serve, shared_with, told};
 use super::tests::command;
-use super::{Limits, args::Args};
+use super::{Limits, args::Args, connection};
+use crate::stop::Stop;
 
 /// PITFALLS: one unauthenticated command killed the task that decides. Here it is that command's error.
 #[tokio::test]
@@ -19,6 +21,31 @@ async fn a_panic_in_one_request_is_that_requests_error() {
     let came = told(&format!("PING\r\n{panics}PING\r\n")).await;
     assert!(came.starts_with("+PONG\r\n-ERR internal error"), "{came}");
     assert!(came.ends_with("\r\n+PONG\r\n"), "{came}");
+}
+
+/// Also where the request waited before, and its connection went on reading.
+#[tokio::test]
+async fn a_panic_in_a_request_that_waited_is_that_requests_error() {
+    let panics = command(&["TG.CHECK", "panics-late", "user", "a"]);
+    let came = told(&format!("{}PING\r\n", panics.repeat(2))).await;
+    assert_eq!(came.matches("-ERR internal error").count(), 2, "{came}");
+    assert!(came.ends_with("\r\n+PONG\r\n"), "{came}");
+}
+
+/// A reply a write is what the next one waits for until the last is acknowledged.
+#[tokio::test]
+async fn replies_to_all_that_was_read_at_once_are_one_write() {
+    let (mut client, stream) = duplex(1 << 20);
+    client.write_all("PING\r\n".repeat(100).as_bytes()).await.unwrap();
+    client.shutdown().await.unwrap();
+    let writes = Arc::new(AtomicUsize::new(0));
+    let counted = Counted { stream, writes: Arc::clone(&writes) };
+    let (_stop, stopping) = Stop::by_hand();
+    connection::serve(counted, shared_with(Limits::default()), stopping).await;
+    let mut came = String::new();
+    client.read_to_string(&mut came).await.unwrap();
+    assert_eq!(came, "+PONG\r\n".repeat(100));
+    assert_eq!(writes.load(Relaxed), 1);
 }
 
 #[tokio::test]
