@@ -201,7 +201,7 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads) -> Result<(), Fai
     }
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
-    announce(args, &open, &doors, limiters.policy(), for_grpc.count())?;
+    announce(args, &open, &doors, limiters.policy(), &for_grpc)?;
     let cut = answer(args, open, doors, Arc::new(limiters), stop, for_grpc).await?;
     tracing::info!(connections_cut = cut, "stopped");
     Ok(())
@@ -213,7 +213,7 @@ fn announce(
     open: &Open,
     doors: &guard::Doors,
     policy: &Policy,
-    grpc_threads: usize,
+    for_grpc: &Threads,
 ) -> Result<(), Failure> {
     let at = |listener: &Option<Listener>| listener.as_ref().map(|listener| listener.at);
     let banner = Banner {
@@ -233,6 +233,10 @@ fn announce(
     let (http, grpc) = (told(banner.public), told(banner.grpc));
     let (resp, admin) = (told(banner.resp), told(banner.admin));
     let (threads, rules) = (args.bounds.threads(), policy.rules().len());
+    let grpc_threads = match for_grpc.count() {
+        0 => open.grpc.as_ref().map_or(0, |_| threads),
+        own => own,
+    };
     tracing::info!(http, grpc, resp, admin, threads, grpc_threads, rules, "started");
     open.warn(doors);
     Ok(())

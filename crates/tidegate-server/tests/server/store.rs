@@ -325,7 +325,10 @@ fn what_can_not_be_with_a_store_is_told_at_start() {
 #[test]
 fn threads_of_grpc_that_there_are_not_are_told_of() {
     let store = Store::start();
-    for (more, why) in [(["--store", &store.url()], "--threads"), (["--grpc", "off"], "is off")] {
+    for (more, why, answer) in [
+        (["--store", &store.url()], "--threads", "grpc_threads=2"),
+        (["--grpc", "off"], "is off", "grpc_threads=0"),
+    ] {
         let mut command = Command::new(BINARY);
         command.args(["serve", "--http", "127.0.0.1:0", "--resp", "off", "--admin", "off"]);
         if more[0] == "--store" {
@@ -333,15 +336,18 @@ fn threads_of_grpc_that_there_are_not_are_told_of() {
         }
         let mut child = command
             .args(more)
-            .args(["--grpc-threads", "3"])
+            .args(["--grpc-threads", "3", "--threads", "2"])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let told = lines.find_map(|line| line.ok().filter(|line| line.contains("--grpc-threads")));
+        let mut line_of =
+            |text| lines.find_map(|line| line.ok().filter(|line| line.contains(text)));
+        let (told, started) = (line_of("--grpc-threads"), line_of("started"));
         let _ = child.kill();
         let _ = child.wait();
         assert!(told.as_ref().is_some_and(|told| told.contains(why)), "{told:?}");
+        assert!(started.as_ref().is_some_and(|told| told.contains(answer)), "{started:?}");
     }
 }
 
