@@ -8,6 +8,7 @@ mod docs;
 mod examples;
 mod features;
 mod format;
+mod fuzz;
 mod house;
 mod loom;
 mod programs;
@@ -83,6 +84,12 @@ pub(crate) const LIST: &[Step] = &[
         what: "format, lints and tests of the benchmarks, a workspace of its own",
         when: When::All,
         run: bench::run,
+    },
+    Step {
+        name: "fuzz",
+        what: "the fuzz targets build, a workspace of its own",
+        when: When::All,
+        run: fuzz::run,
     },
     Step {
         name: "loom",
