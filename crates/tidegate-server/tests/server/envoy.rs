@@ -3,6 +3,8 @@
 mod proxy;
 mod upstream;
 
+use std::time::Duration;
+
 use proxy::{Envoy, FailureMode};
 
 use crate::client::{Answer, Client};
@@ -114,20 +116,44 @@ async fn a_wait_that_is_told_is_never_too_short() {
 }
 
 #[tokio::test]
-async fn header_fields_of_the_service_reach_the_caller_and_its_retry_after_wins() {
-    let families = ["--grpc-headers", "ratelimit,retry-after"];
-    let server = Server::with_rules_and(RULES, &families);
+async fn header_fields_of_the_service_reach_the_caller() {
+    let server = Server::with_rules_and(RULES, &["--grpc-headers", "ratelimit"]);
     let envoy = Envoy::before(&server, FailureMode::Allow).await;
     let client = Client::new(envoy.at);
-    let answer = get(&client, "/user", "ada").await;
-    assert_eq!(header(&answer, "ratelimit-policy"), r#""per-user";q=3;w=3600"#);
-    assert!(header(&answer, "ratelimit").starts_with(r#""per-user";r=2;t="#));
-    for _ in 0..2 {
-        get(&client, "/user", "ada").await;
+    for (status, left) in [(200, 2), (200, 1), (200, 0), (429, 0)] {
+        let answer = get(&client, "/user", "ada").await;
+        assert_eq!(answer.status, status);
+        assert_eq!(header(&answer, "ratelimit-policy"), r#""per-user";q=3;w=3600"#);
+        let expected = format!(r#""per-user";r={left};t="#);
+        assert!(header(&answer, "ratelimit").starts_with(&expected), "{:?}", answer.headers);
     }
-    let refused = get(&client, "/user", "ada").await;
-    assert_eq!(refused.status, 429);
-    assert_eq!(refused.headers.get_all("retry-after").iter().count(), 1, "{:?}", refused.headers);
+}
+
+#[tokio::test]
+async fn a_retry_after_is_told_by_the_service_or_by_the_proxy_and_never_twice() {
+    let silent = [("enable_retry_after_header: true", "enable_retry_after_header: false")];
+    let tells = ["--grpc-headers", "retry-after"];
+    for (service, proxy, times) in [
+        (&[][..], &silent[..], 0),
+        (&tells[..], &silent[..], 1),
+        (&[][..], &[][..], 1),
+        (&tells[..], &[][..], 1),
+    ] {
+        let server = Server::with_rules_and(RULES, service);
+        let envoy = Envoy::before_and(&server, FailureMode::Allow, proxy).await;
+        let client = Client::new(envoy.at);
+        for _ in 0..3 {
+            let admitted = get(&client, "/user", "ada").await;
+            assert_eq!((admitted.status.as_u16(), admitted.header("retry-after")), (200, None));
+        }
+        let refused = get(&client, "/user", "ada").await;
+        assert_eq!(refused.status, 429);
+        let told = refused.headers.get_all("retry-after").iter().count();
+        assert_eq!(told, times, "{service:?} {proxy:?}: {:?}", refused.headers);
+        if times > 0 {
+            assert!((3500..=3600).contains(&number(&refused, "retry-after")));
+        }
+    }
 }
 
 #[tokio::test]
@@ -141,9 +167,15 @@ async fn a_report_at_the_end_of_a_stream_takes_and_a_refund_gives_back() {
     };
     let until = async |expected: u64| {
         // What is reported when a stream is done comes after the answer.
-        while left().await != expected {
-            tokio::task::yield_now().await;
-        }
+        let mut last = None;
+        let told = async {
+            while last != Some(expected) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                last = Some(left().await);
+            }
+        };
+        let in_time = tokio::time::timeout(Duration::from_secs(30), told).await.is_ok();
+        assert!(in_time, "{expected} were to be left after 30 s, and it was {last:?}");
     };
     assert_eq!(get(&client, "/spend", "ada").await.status, 200);
     assert_eq!(left().await, 600, "400 hits by configuration");

@@ -26,19 +26,32 @@ pub(crate) enum FailureMode {
 pub(crate) struct Envoy {
     pub(crate) at: SocketAddr,
     pub(crate) upstream: Upstream,
-    process: Child,
+    _process: Process,
     _folder: TempDir,
 }
 
 impl Envoy {
     /// A proxy that asks `server`.
     pub(crate) async fn before(server: &Server, mode: FailureMode) -> Self {
+        Self::before_and(server, mode, &[]).await
+    }
+
+    /// The same with changes of the configuration: what it says, and what it is to say.
+    pub(crate) async fn before_and(
+        server: &Server,
+        mode: FailureMode,
+        changes: &[(&str, &str)],
+    ) -> Self {
         let upstream = Upstream::start().await;
         let folder = TempDir::new().unwrap();
         let (config, admin) = (folder.path().join("envoy.yaml"), folder.path().join("admin"));
-        std::fs::write(&config, configured(server.grpc, upstream.at, mode)).unwrap();
+        let mut text = configured(server.grpc, upstream.at, mode);
+        for (from, to) in changes {
+            text = replaced(&text, from, to);
+        }
+        std::fs::write(&config, text).unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
-        let mut process = Command::new(binary())
+        let child = Command::new(binary())
             .args(["--use-dynamic-base-id", "--concurrency", "2", "--log-level", "warning", "-c"])
             .arg(&config)
             .arg("--admin-address-path")
@@ -47,25 +60,25 @@ impl Envoy {
             .stderr(log)
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", binary().display()));
+        let mut process = Process(child);
         let at = ready(&mut process, &admin, &folder.path().join("log")).await;
-        Self { at, upstream, process, _folder: folder }
+        Self { at, upstream, _process: process, _folder: folder }
     }
 }
 
-impl Drop for Envoy {
+/// Ends when it is dropped, also by a test that fails before the proxy is ready.
+struct Process(Child);
+
+impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 /// The configuration with any free ports in place of those of the documents.
 fn configured(grpc: SocketAddr, upstream: SocketAddr, mode: FailureMode) -> String {
     let port = |at: SocketAddr| at.port().to_string();
-    let replaced = |text: String, from: &str, to: &str| {
-        assert!(text.contains(from), "{from} is not in the configuration");
-        text.replace(from, to)
-    };
     let mut text = CONFIG.to_owned();
     for (from, to) in [
         ("port_value: 10000", "port_value: 0".to_owned()),
@@ -76,22 +89,35 @@ fn configured(grpc: SocketAddr, upstream: SocketAddr, mode: FailureMode) -> Stri
         ("timeout: 0.1s", "timeout: 30s".to_owned()),
         ("failure_mode_deny: false", format!("failure_mode_deny: {}", mode == FailureMode::Deny)),
     ] {
-        text = replaced(text, from, &to);
+        text = replaced(&text, from, &to);
     }
     text
 }
 
+fn replaced(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from} is not in the configuration");
+    text.replace(from, to)
+}
+
+/// How long a proxy may take until it listens.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Where the proxy listens, once it does.
-async fn ready(process: &mut Child, admin: &Path, log: &Path) -> SocketAddr {
-    loop {
-        if let Some(status) = process.try_wait().unwrap() {
-            panic!("envoy ended, {status}: {}", std::fs::read_to_string(log).unwrap());
+async fn ready(process: &mut Process, admin: &Path, log: &Path) -> SocketAddr {
+    let told = || std::fs::read_to_string(log).unwrap();
+    let listens = async {
+        loop {
+            if let Some(status) = process.0.try_wait().unwrap() {
+                panic!("envoy ended, {status}: {}", told());
+            }
+            if let Some(at) = listening(admin).await {
+                return at;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        if let Some(at) = listening(admin).await {
-            return at;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    };
+    let at = tokio::time::timeout(PATIENCE, listens).await;
+    at.unwrap_or_else(|_| panic!("envoy was not ready after {PATIENCE:?}: {}", told()))
 }
 
 async fn listening(admin: &Path) -> Option<SocketAddr> {
