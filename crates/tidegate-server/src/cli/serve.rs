@@ -57,7 +57,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = address::or_off)]
     grpc: Where,
 
-    /// Header fields that the proxy is to add to responses, besides those it makes itself
+    /// Header fields that the proxy is to add to responses, besides those it makes itself; several are joined by
+    /// commas
     #[arg(long, value_name = "FAMILY", value_delimiter = ',')]
     grpc_headers: Vec<Family>,
 

@@ -298,8 +298,8 @@ fn files_that_can_not_be_used_are_named_with_what_was_expected() {
         (&server, &missing, None, format!("can not read {missing}: No such file")),
         (&empty, &key, None, format!("{empty}: there is no certificate in it; {begins}")),
         (&key, &key, None, format!("{key}: there is no certificate in it; {begins}")),
-        (&server, &empty, None, format!("{empty}: there is no private key in it; expected a ")),
-        (&server, &server, None, format!("{server}: there is no private key in it; expected")),
+        (&server, &empty, None, format!("{empty}: there is no private key in it, or only one that is encrypted; expected a ")),
+        (&server, &server, None, format!("{server}: there is no private key in it, or only one that is encrypted; expected")),
         (&noise, &key, None, format!("{noise}: certificate 1 can not be read")),
         (
             &expired,
