@@ -129,7 +129,9 @@ fn admission(
 
 fn key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
     PrivateKeyDer::from_pem_file(file).map_err(|error| match error {
-        pem::Error::NoItemsFound => wrong(file, "there is no private key in it, or only one that is encrypted", KEY),
+        pem::Error::NoItemsFound => {
+            wrong(file, "there is no private key in it, or only one that is encrypted", KEY)
+        }
         error => unreadable(file, &error, KEY),
     })
 }

@@ -85,7 +85,9 @@ fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
 }
 
 /// What comes of a call, a panic told as INTERNAL.
-async fn unpanicked<T>(call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+pub(super) async fn unpanicked<T>(
+    call: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
     let mut call = pin!(call);
     // What it stands on outlives a panic anywhere in the server.
     let polled = std::future::poll_fn(|cx| {
@@ -100,6 +102,12 @@ async fn unpanicked<T>(call: impl Future<Output = Result<T, Status>>) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grpc::testing::{DECIDES, WINDOW, ada, call, connected, endless, routes, routes_to};
+    use crate::limiters::Limiters;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tidegate::{Answer, Gate, Policy};
+    use tokio::time::timeout;
 
     #[test]
     fn a_message_is_as_long_as_its_prefix_says() {
@@ -120,5 +128,30 @@ mod tests {
         let told: Result<(), _> = unpanicked(async { panic!("a defect") }).await;
         assert_eq!(told.unwrap_err().code(), tonic::Code::Internal);
         assert_eq!(unpanicked(async { Ok(7) }).await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_does_not_end_in_time_is_that_calls_error() {
+        let limits = Limits { message: Duration::from_millis(200), ..Limits::default() };
+        let mut called = connected(routes(limits, None), limits, WINDOW).await;
+        let begins = ada("edge").slice(..PREFIX_BYTES + 1);
+        let told = called.status(endless(DECIDES, begins));
+        let told = timeout(Duration::from_secs(10), told).await;
+        assert_eq!(told.as_deref(), Ok("4"), "deadline exceeded");
+        assert_eq!(called.status(call(DECIDES, ada("edge"))).await, "0");
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_decision_leaves_the_connection_to_other_calls() {
+        let panics = |request: &tidegate::Request<'_>, _: &Answer<'_>| {
+            assert_ne!(request.domain(), "panics", "a panic that the test asked for");
+        };
+        let gate = Gate::new(Policy::default()).with_observer(Arc::new(panics));
+        let limits = Limits::default();
+        let routes = routes_to(Limiters::here(gate), limits, None);
+        let mut called = connected(routes, limits, WINDOW).await;
+        for (domain, told) in [("edge", "0"), ("panics", "13"), ("edge", "0")] {
+            assert_eq!(called.status(call(DECIDES, ada(domain))).await, told, "{domain}");
+        }
     }
 }

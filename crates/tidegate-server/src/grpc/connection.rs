@@ -91,26 +91,26 @@ impl Handler for Connections {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::{self, Door, Secret};
-    use crate::grpc::Choices;
+    use crate::door::Secret;
+    use crate::grpc::testing::{DECIDES, WINDOW, ada, call, connected, routes, routes_to, served};
     use crate::limiters::Limiters;
-    use http_body_util::{BodyExt, Full};
+    use http_body_util::BodyExt;
     use hyper::body::Bytes;
-    use hyper::client::conn::http2::{Builder as Client, SendRequest};
-    use hyper_util::rt::TokioExecutor;
     use std::time::Duration;
-    use tidegate::{Policy, config};
-    use tokio::net::{TcpListener, TcpStream};
-    use tokio::task::JoinHandle;
+    use tidegate::config;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
 
-    /// The domain `edge`, and one descriptor: the user ada.
-    const ADA: &[u8] = b"\0\0\0\0\x15\x0a\x04edge\x12\x0d\x0a\x0b\x0a\x04user\x12\x03ada";
+    /// What a client begins with: the preface, and settings that set nothing.
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
     #[tokio::test]
     async fn a_stranger_s_calls_do_not_keep_its_connection() {
         let limits = Limits { first_call: Duration::from_millis(100), ..Limits::default() };
-        let mut called = called(limits, Secret::parse("sesame").ok()).await;
-        let told = called.send.send_request(call(Bytes::new())).await.unwrap();
+        let secret = Secret::parse("sesame").ok();
+        let mut called = connected(routes(limits, secret), limits, 0).await;
+        let told = called.send.send_request(call(DECIDES, Bytes::new())).await.unwrap();
         assert_eq!(told.headers()["grpc-status"], "16", "unauthenticated");
         // Ends because the server ends it: `send` is still there.
         let _ = called.connection.await.unwrap();
@@ -123,8 +123,8 @@ mod tests {
         let short = Duration::from_millis(100);
         let first_call = Duration::from_secs(2);
         let limits = Limits { first_call, idle: short, ping: short / 4, ..Limits::default() };
-        let mut called = called(limits, None).await;
-        let told = called.send.send_request(call(Bytes::from_static(ADA))).await.unwrap();
+        let mut called = connected(routes(limits, None), limits, 0).await;
+        let told = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
         assert_eq!(told.status(), 200);
         let body = told.into_body();
         let _ = called.connection.await.unwrap();
@@ -147,48 +147,24 @@ mod tests {
         let limiters = Limiters::of(config::parse("test", RULE).unwrap()).unwrap();
         let idle = Duration::from_millis(50);
         let limits = Limits { first_call: Duration::from_secs(1), idle, ..Limits::default() };
-        let mut called = connected(limiters, limits, None, 1 << 16).await;
+        let mut called = connected(routes_to(limiters, limits, None), limits, WINDOW).await;
         for _ in 0..2 {
-            let told = called.send.send_request(call(Bytes::from_static(ADA))).await.unwrap();
+            let told = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
             assert!(told.into_body().collect().await.is_ok());
         }
     }
 
-    struct Called {
-        send: SendRequest<Full<Bytes>>,
-        /// The client's side of it.
-        connection: JoinHandle<hyper::Result<()>>,
-        _stop: crate::stop::Trigger,
-    }
-
-    fn call(body: Bytes) -> Request<Full<Bytes>> {
-        let uri = "http://a/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-        let call = Request::post(uri).header("content-type", "application/grpc");
-        call.body(Full::new(body)).unwrap()
-    }
-
-    /// A connection of a client whose window has no room for any reply.
-    async fn called(limits: Limits, secret: Option<Secret>) -> Called {
-        connected(Limiters::of(Policy::default()).unwrap(), limits, secret, 0).await
-    }
-
-    /// A connection of a client whose window has room for so many bytes of each reply.
-    async fn connected(
-        limiters: Limiters,
-        limits: Limits,
-        secret: Option<Secret>,
-        window: u32,
-    ) -> Called {
-        let routes = Routes::new(Arc::new(limiters), Choices::default(), secret, limits);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = listener.local_addr().unwrap();
-        let (stop, stopping) = Stop::by_hand();
-        let connections = Connections::new(Arc::new(routes), limits);
-        tokio::spawn(door::serve(listener, Door::default(), connections, stopping));
-        let stream = TokioIo::new(TcpStream::connect(at).await.unwrap());
-        let mut client = Client::new(TokioExecutor::new());
-        client.initial_stream_window_size(window);
-        let (send, connection) = client.handshake(stream).await.unwrap();
-        Called { send, connection: tokio::spawn(connection), _stop: stop }
+    /// Nothing else ends it within the test: it may idle for an hour.
+    #[tokio::test]
+    async fn a_client_that_answers_no_ping_does_not_keep_its_connection() {
+        let (short, long) = (Duration::from_millis(50), Duration::from_secs(3600));
+        let limits =
+            Limits { first_call: long, idle: long, ping: short, pong: short, ..Limits::default() };
+        let (at, _stop) = served(routes(limits, None), limits).await;
+        let mut client = TcpStream::connect(at).await.unwrap();
+        client.write_all(PREFACE).await.unwrap();
+        let mut came = Vec::new();
+        let ended = timeout(Duration::from_secs(10), client.read_to_end(&mut came)).await;
+        assert!(ended.is_ok(), "still connected");
     }
 }

@@ -25,6 +25,8 @@ mod response;
 mod routes;
 mod seldom;
 mod status;
+#[cfg(test)]
+mod testing;
 mod unit;
 
 use std::sync::Arc;

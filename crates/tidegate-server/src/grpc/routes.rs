@@ -84,3 +84,48 @@ impl Routes {
         (!opens).then(|| Status::unauthenticated(expected))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::testing::{DECIDES, WINDOW, ada, call, connected, routes};
+    use hyper::body::Bytes;
+    use tonic_health::pb::health_server::{Health, HealthServer};
+    use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+    /// Whoever asks after health meets a defect.
+    struct Panics;
+
+    #[tonic::async_trait]
+    impl Health for Panics {
+        async fn check(
+            &self,
+            _: tonic::Request<HealthCheckRequest>,
+        ) -> Result<tonic::Response<HealthCheckResponse>, Status> {
+            panic!("a panic that the test asked for")
+        }
+
+        type WatchStream = tokio_stream::Pending<Result<HealthCheckResponse, Status>>;
+
+        async fn watch(
+            &self,
+            _: tonic::Request<HealthCheckRequest>,
+        ) -> Result<tonic::Response<Self::WatchStream>, Status> {
+            panic!("a panic that the test asked for")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_health_leaves_the_connection_to_other_calls() {
+        let limits = Limits::default();
+        let routes =
+            Routes { health: Seldom::new(HealthServer::new(Panics)), ..routes(limits, None) };
+        let mut called = connected(routes, limits, WINDOW).await;
+        let nothing = Bytes::from_static(b"\0\0\0\0\0");
+        for uri in ["http://a/grpc.health.v1.Health/Check", "http://a/grpc.health.v1.Health/Watch"]
+        {
+            assert_eq!(called.status(call(uri, nothing.clone())).await, "13", "{uri}");
+            assert_eq!(called.status(call(DECIDES, ada("edge"))).await, "0");
+        }
+    }
+}

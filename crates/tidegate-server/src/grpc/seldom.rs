@@ -8,7 +8,8 @@ use hyper::http::{Request, Response};
 use tonic::codegen::Service;
 use tonic::server::NamedService;
 
-use super::reply::Reply;
+use super::call;
+use super::reply::{self, Reply};
 
 type Answer = Pin<Box<dyn Future<Output = Response<Reply>> + Send>>;
 
@@ -43,7 +44,9 @@ impl Seldom {
         path.split('/').nth(1) == Some(self.name)
     }
 
+    /// Answers a call. A panic before its answer begins is an error of this call alone.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
-        (self.call)(request).await
+        let call = async { Ok((self.call)(request).await) };
+        call::unpanicked(call).await.unwrap_or_else(reply::failed)
     }
 }

@@ -1,0 +1,114 @@
+//! A client of the service in the test's own process, over a real socket.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::extensions::common::ratelimit::v3::{
+    RateLimitDescriptor, rate_limit_descriptor::Entry,
+};
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::Request;
+use hyper::body::{Bytes, Frame};
+use hyper::client::conn::http2::{Builder as Client, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tidegate::Policy;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
+
+use super::connection::Connections;
+use super::routes::Routes;
+use super::{Choices, Limits};
+use crate::door::{self, Door, Secret};
+use crate::limiters::Limiters;
+use crate::stop::{Stop, Trigger};
+
+/// Where decisions are asked for.
+pub(super) const DECIDES: &str =
+    "http://a/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// Room for every reply.
+pub(super) const WINDOW: u32 = 1 << 16;
+
+type Sent = BoxBody<Bytes, Infallible>;
+
+/// One connection, and what keeps it.
+pub(super) struct Called {
+    pub(super) send: SendRequest<Sent>,
+    /// The client's side of it.
+    pub(super) connection: JoinHandle<hyper::Result<()>>,
+    _stop: Trigger,
+}
+
+impl Called {
+    /// The status of a call, wherever it stands: in the head, or behind the message.
+    pub(super) async fn status(&mut self, call: Request<Sent>) -> String {
+        let told = self.send.send_request(call).await.unwrap();
+        let status = match told.headers().get("grpc-status").cloned() {
+            Some(status) => status,
+            None => {
+                let body = told.into_body().collect().await.unwrap();
+                body.trailers().unwrap()["grpc-status"].clone()
+            }
+        };
+        status.to_str().unwrap().to_owned()
+    }
+}
+
+/// A message of this domain with one descriptor: the user ada.
+pub(super) fn ada(domain: &str) -> Bytes {
+    let entry = Entry { key: "user".to_owned(), value: "ada".to_owned() };
+    let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
+    let (domain, descriptors) = (domain.to_owned(), vec![descriptor]);
+    let message = RateLimitRequest { domain, descriptors, hits_addend: 0 }.encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    [&[0], &length[..], &message].concat().into()
+}
+
+/// A call that sends this and is then complete.
+pub(super) fn call(uri: &str, body: Bytes) -> Request<Sent> {
+    posted(uri, Full::new(body).boxed())
+}
+
+/// A call that sends this and then no more, nor an end.
+pub(super) fn endless(uri: &str, begins: Bytes) -> Request<Sent> {
+    let begins = tokio_stream::once(Ok(Frame::data(begins)));
+    posted(uri, StreamBody::new(begins.chain(tokio_stream::pending())).boxed())
+}
+
+fn posted(uri: &str, body: Sent) -> Request<Sent> {
+    Request::post(uri).header("content-type", "application/grpc").body(body).unwrap()
+}
+
+/// Routes without a rule.
+pub(super) fn routes(limits: Limits, secret: Option<Secret>) -> Routes {
+    routes_to(Limiters::of(Policy::default()).unwrap(), limits, secret)
+}
+
+pub(super) fn routes_to(limiters: Limiters, limits: Limits, secret: Option<Secret>) -> Routes {
+    Routes::new(Arc::new(limiters), Choices::default(), secret, limits)
+}
+
+/// Serves until the trigger is gone.
+pub(super) async fn served(routes: Routes, limits: Limits) -> (SocketAddr, Trigger) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let (stop, stopping) = Stop::by_hand();
+    let connections = Connections::new(Arc::new(routes), limits);
+    tokio::spawn(door::serve(listener, Door::default(), connections, stopping));
+    (at, stop)
+}
+
+/// A connection of a client whose window has room for so many bytes of each reply.
+pub(super) async fn connected(routes: Routes, limits: Limits, window: u32) -> Called {
+    let (at, stop) = served(routes, limits).await;
+    let stream = TokioIo::new(TcpStream::connect(at).await.unwrap());
+    let mut client = Client::new(TokioExecutor::new());
+    client.initial_stream_window_size(window);
+    let (send, connection) = client.handshake(stream).await.unwrap();
+    Called { send, connection: tokio::spawn(connection), _stop: stop }
+}
