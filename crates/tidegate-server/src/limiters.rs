@@ -54,6 +54,15 @@ impl Limiters {
         Self { place: Place::Here(Box::new(gate)), lets_wait, stop: None }
     }
 
+    /// The same, but that a request of the domain `panics` does so once it is decided.
+    #[cfg(test)]
+    pub(crate) fn that_panic(policy: Policy) -> Self {
+        let panics = |request: &Request<'_>, _: &Answer<'_>| {
+            assert_ne!(request.domain(), "panics", "a panic that the test asked for");
+        };
+        Self::here(Gate::new(policy).with_observer(std::sync::Arc::new(panics)))
+    }
+
     /// The same, where nobody waits any longer once the process refuses that.
     pub(crate) fn until(self, stop: Stop) -> Self {
         Self { stop: Some(stop), ..self }

@@ -104,9 +104,8 @@ mod tests {
     use super::*;
     use crate::grpc::testing::{DECIDES, WINDOW, ada, call, connected, endless, routes, routes_to};
     use crate::limiters::Limiters;
-    use std::sync::Arc;
     use std::time::Duration;
-    use tidegate::{Answer, Gate, Policy};
+    use tidegate::Policy;
     use tokio::time::timeout;
 
     #[test]
@@ -143,12 +142,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_in_a_decision_leaves_the_connection_to_other_calls() {
-        let panics = |request: &tidegate::Request<'_>, _: &Answer<'_>| {
-            assert_ne!(request.domain(), "panics", "a panic that the test asked for");
-        };
-        let gate = Gate::new(Policy::default()).with_observer(Arc::new(panics));
         let limits = Limits::default();
-        let routes = routes_to(Limiters::here(gate), limits, None);
+        let routes = routes_to(Limiters::that_panic(Policy::default()), limits, None);
         let mut called = connected(routes, limits, WINDOW).await;
         for (domain, told) in [("edge", "0"), ("panics", "13"), ("edge", "0")] {
             assert_eq!(called.status(call(DECIDES, ada(domain))).await, told, "{domain}");

@@ -1,15 +1,10 @@
 //! A door in the test's own process, over a pipe: what is sent is answered without a socket.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use tidegate::{Answer, Gate, Request, config};
-use tokio::io::{
-    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
-};
+use tidegate::config;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 
 use super::shared::Shared;
@@ -38,7 +33,7 @@ on_excess = { wait = "10s", max_waiters = 100 }
 
 [[rule]]
 name = "shaped-too"
-domain = "panics-late"
+domain = "panics"
 key = ["user"]
 algorithm = "token_bucket"
 limit = 1
@@ -68,50 +63,10 @@ pub(super) fn shared_with(limits: Limits) -> Arc<Shared> {
     shared(limits, None, true)
 }
 
-/// A request of the domain `panics` or `panics-late` does so.
+/// A request of the domain `panics` does so.
 pub(super) fn shared(limits: Limits, secret: Option<Secret>, throttles: bool) -> Arc<Shared> {
-    let panics = |request: &Request<'_>, _: &Answer<'_>| {
-        assert!(!request.domain().starts_with("panics"), "a panic that the test asked for");
-    };
-    let policy = config::parse("test", RULES).unwrap();
-    let gate = Gate::new(policy).with_observer(Arc::new(panics));
-    let limiters = Arc::new(Limiters::here(gate));
+    let limiters = Arc::new(Limiters::that_panic(config::parse("test", RULES).unwrap()));
     Arc::new(Shared::new(limiters, secret, throttles, limits).unwrap())
-}
-
-/// A stream that counts what is written to it.
-pub(super) struct Counted {
-    pub(super) stream: DuplexStream,
-    pub(super) writes: Arc<AtomicUsize>,
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(cx, into)
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.writes.fetch_add(1, Relaxed);
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
-    }
 }
 
 /// One connection that is served, and the end of it that the client holds.

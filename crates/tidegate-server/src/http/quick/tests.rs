@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Algorithm, Gate, Micros, Policy, RuleSpec, Spec};
+use tidegate::{Algorithm, Micros, Policy, RuleSpec, Spec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::Quick;
@@ -25,15 +25,6 @@ fn app(limits: Limits) -> Arc<App> {
     let spec = Spec::new(Algorithm::TokenBucket, 3, Micros::from_secs(3600));
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
     Service::new(Arc::new(Limiters::of(policy).unwrap()), limits).0
-}
-
-/// The same, but that a request of the domain `panics` does so.
-fn app_that_panics() -> Arc<App> {
-    let panics = |request: &tidegate::Request<'_>, _: &tidegate::Answer<'_>| {
-        assert_ne!(request.domain(), "panics", "a panic that the test asked for");
-    };
-    let gate = Gate::new(Policy::new(Vec::new()).unwrap()).with_observer(Arc::new(panics));
-    Service::new(Arc::new(Limiters::here(gate)), Limits::default()).0
 }
 
 /// A server that answers here what it can.
@@ -228,7 +219,8 @@ fn a_check_allocates_once() {
 
 #[tokio::test]
 async fn a_panic_in_one_check_is_that_checks_500() {
-    let public = Public(app_that_panics(), None);
+    let limiters = Arc::new(Limiters::that_panic(Policy::default()));
+    let public = Public(Service::new(limiters, Limits::default()).0, None);
     let server = testing::serve(public, Limits::default()).await;
     let panics = check(r#"{"domain":"panics","descriptor":{"user":"ann"}}"#);
     let answers = answers(&server, &format!("{CHECK}{panics}{CHECK}")).await;
