@@ -29,9 +29,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     threads: Option<u16>,
 
-    /// Threads that answer over gRPC, 1 to 1024; as many as there are cores unless told, for each call takes several
-    /// times as long as one over the others. With a store there are none: the other doors' threads answer over gRPC
-    /// as well
+    /// Threads that answer over gRPC, 1 to 1024; half as many as there are cores unless told, as for the others. With a
+    /// store there are none: the other doors' threads answer over gRPC as well
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     grpc_threads: Option<u16>,
 
@@ -44,7 +43,7 @@ pub(super) struct Args {
 impl Args {
     /// Threads that answer over HTTP and RESP.
     pub(super) fn threads(&self) -> usize {
-        self.threads.map_or_else(|| cores().div_ceil(2), usize::from)
+        self.threads.map_or_else(half_the_cores, usize::from)
     }
 
     /// Whether somebody told how many connections there may be.
@@ -59,7 +58,7 @@ impl Args {
 
     /// Threads that answer over gRPC.
     pub(super) fn grpc_threads(&self) -> usize {
-        self.grpc_threads.map_or_else(cores, usize::from)
+        self.grpc_threads.map_or_else(half_the_cores, usize::from)
     }
 
     /// The bounds of each door.
@@ -70,8 +69,9 @@ impl Args {
     }
 }
 
-fn cores() -> usize {
-    thread::available_parallelism().map_or(1, NonZeroUsize::get)
+/// One at least.
+fn half_the_cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get).div_ceil(2)
 }
 
 fn drain(text: &str) -> Result<Duration, String> {
