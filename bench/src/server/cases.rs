@@ -29,12 +29,25 @@ pub enum Subject {
     RedisSet,
     /// redis-server, asked `INCR`.
     RedisIncr,
+    /// redis-server, asked `SMISMEMBER`, with an answer of five integers as `CL.THROTTLE` has.
+    RedisFive,
     /// A `recv` and a `send` for each request, and nothing else.
     Floor,
     /// nginx, which answers 204 and nothing else.
     Nginx,
     /// A service of tonic that reads the request and says yes.
     Tonic,
+}
+
+/// How fast requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As fast as they are answered.
+    Highest,
+    /// At half of the highest rate, however long answers take, evenly apart.
+    Half,
+    /// At that rate as h2load keeps it: what has become due at each tick of a connection, of 10 ms, at once.
+    HalfInTicks,
 }
 
 /// One door, one way of asking.
@@ -44,14 +57,14 @@ pub struct Case {
     pub name: &'static str,
     /// How requests come.
     pub door: Door,
-    /// Whether they come at half of the highest rate, however long answers take.
-    pub at_half: bool,
+    /// How fast they come.
+    pub pace: Pace,
     /// Who answers; the last one is who the others are compared with.
     pub subjects: &'static [Subject],
 }
 
 use Subject::{
-    Floor, Nginx, RedisIncr, RedisSet, Tidegate, TidegateChecks, TidegateOnRedis, Tonic,
+    Floor, Nginx, RedisFive, RedisIncr, RedisSet, Tidegate, TidegateChecks, TidegateOnRedis, Tonic,
 };
 
 /// All cases: as fast as it goes, then at half of that.
@@ -59,51 +72,68 @@ pub const ALL: &[Case] = &[
     Case {
         name: "resp p1",
         door: Door::Resp(Pipeline { depth: 1, generators: 2 }),
-        at_half: false,
+        pace: Pace::Highest,
         subjects: &[Tidegate, TidegateChecks, RedisIncr, RedisSet],
     },
     Case {
         name: "resp p1 one generator",
         door: Door::Resp(Pipeline { depth: 1, generators: 1 }),
-        at_half: false,
-        subjects: &[Tidegate, RedisSet],
+        pace: Pace::Highest,
+        subjects: &[Tidegate, RedisFive, RedisSet],
     },
     Case {
         name: "resp p16",
         door: Door::Resp(Pipeline { depth: 16, generators: 1 }),
-        at_half: false,
+        pace: Pace::Highest,
         subjects: &[Tidegate, TidegateChecks, RedisSet, RedisIncr],
     },
-    Case { name: "http", door: Door::Http, at_half: false, subjects: &[Tidegate, Floor, Nginx] },
+    Case {
+        name: "http",
+        door: Door::Http,
+        pace: Pace::Highest,
+        subjects: &[Tidegate, Floor, Nginx],
+    },
     Case {
         name: "grpc 1",
         door: Door::Grpc { streams: 1 },
-        at_half: false,
+        pace: Pace::Highest,
         subjects: &[Tidegate, Tonic],
     },
     Case {
         name: "grpc 10",
         door: Door::Grpc { streams: 10 },
-        at_half: false,
+        pace: Pace::Highest,
         subjects: &[Tidegate, Tonic],
     },
     Case {
         name: "grpc redis",
         door: Door::Grpc { streams: 10 },
-        at_half: false,
+        pace: Pace::Highest,
         subjects: &[TidegateOnRedis, Tidegate],
     },
     Case {
         name: "resp half",
         door: Door::Resp(Pipeline { depth: 1, generators: 1 }),
-        at_half: true,
+        pace: Pace::Half,
         subjects: &[Tidegate, RedisIncr],
     },
-    Case { name: "http half", door: Door::Http, at_half: true, subjects: &[Tidegate, Nginx] },
+    Case { name: "http half", door: Door::Http, pace: Pace::Half, subjects: &[Tidegate, Nginx] },
+    Case {
+        name: "http half h2load",
+        door: Door::Http,
+        pace: Pace::HalfInTicks,
+        subjects: &[Tidegate, Floor, Nginx],
+    },
     Case {
         name: "grpc half",
         door: Door::Grpc { streams: 1 },
-        at_half: true,
+        pace: Pace::Half,
+        subjects: &[Tidegate, Tonic],
+    },
+    Case {
+        name: "grpc half h2load",
+        door: Door::Grpc { streams: 1 },
+        pace: Pace::HalfInTicks,
         subjects: &[Tidegate, Tonic],
     },
 ];
@@ -116,6 +146,7 @@ impl Case {
             Tidegate | TidegateOnRedis => "tidegate",
             TidegateChecks => "tidegate TG.CHECK",
             RedisSet => "redis SET",
+            RedisFive => "redis SMISMEMBER",
             RedisIncr => "redis INCR",
             Floor => "floor recv+send",
             Nginx => "nginx 204",

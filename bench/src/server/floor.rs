@@ -11,11 +11,11 @@ use std::net::SocketAddr;
 /// An answer as the server gives it to a check over HTTP, always the same.
 const ANSWER: &str = concat!(
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncache-control: no-store\r\n",
-    "x-ratelimit-limit: 1000000\r\nx-ratelimit-remaining: 999999\r\nx-ratelimit-reset: 1795352611\r\n",
-    "ratelimit-policy: \"per-user\";q=1000000;w=3600\r\nratelimit: \"per-user\";r=999999;t=1\r\n",
-    "content-length: 202\r\ndate: Sun, 22 Nov 2026 13:03:29 GMT\r\n\r\n",
-    "{\"at_us\":1795352609610112,\"allowed\":true,\"rule\":\"per-user\",\"limit\":1000000,\"remaining\":999999,",
-    "\"retry_after_us\":0,\"reset_after_us\":3600,\"delay_us\":0,\"unlimited\":false,\"degraded\":false,",
+    "x-ratelimit-limit: 10000000\r\nx-ratelimit-remaining: 9999999\r\nx-ratelimit-reset: 1795352611\r\n",
+    "ratelimit-policy: \"per-user\";q=10000000;w=3600\r\nratelimit: \"per-user\";r=9999999;t=1\r\n",
+    "content-length: 203\r\ndate: Sun, 22 Nov 2026 13:03:29 GMT\r\n\r\n",
+    "{\"at_us\":1795352609610112,\"allowed\":true,\"rule\":\"per-user\",\"limit\":10000000,\"remaining\":9999999,",
+    "\"retry_after_us\":0,\"reset_after_us\":360,\"delay_us\":0,\"unlimited\":false,\"degraded\":false,",
     "\"overloaded\":false}",
 );
 /// Bytes by which the two may differ: those of a few digits.

@@ -28,8 +28,19 @@ pub struct Load {
     pub p99_us: f64,
 }
 
+/// The version of HTTP that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
 /// A request over HTTP, one body for all.
 pub struct Request<'a> {
+    /// In which version.
+    pub version: Version,
     /// Behind the address.
     pub path: &'a str,
     /// `NAME: VALUE`.
@@ -129,25 +140,56 @@ fn read_wrk(said: &str) -> Option<(Load, u64)> {
     Some((load, wrong))
 }
 
-/// h2load: one request again and again over HTTP/2, as fast as it is answered.
+/// h2load: one request again and again, as fast as it is answered.
 ///
 /// # Errors
 /// When it is missing, or an answer is not one of success.
 pub fn h2load(at: SocketAddr, request: &Request<'_>, length: Duration) -> Result<Load, String> {
+    measured_by_h2load(at, request, Command::new("h2load").args(["-D", &seconds(length)]))
+}
+
+/// h2load: one request again and again at a given rate, however long answers take.
+///
+/// Each connection looks every 10 ms at what has become due, and sends that at once. So connections begin apart
+/// from each other, that not all of them look at the same time; and its loop waits by `select`, for by `epoll` it counts
+/// in whole milliseconds. Latency counts from when a request was sent.
+///
+/// # Errors
+/// When it is missing, or an answer is not one of success.
+pub fn h2load_at(
+    at: SocketAddr,
+    request: &Request<'_>,
+    per_s: f64,
+    length: Duration,
+) -> Result<Load, String> {
+    const BY_SELECT: &str = "1";
+    let each = (per_s / f64::from(CONNECTIONS)).round().max(1.0);
+    let requests = each * f64::from(CONNECTIONS) * length.as_secs_f64();
+    let mut program = Command::new("h2load");
+    program.env("LIBEV_FLAGS", BY_SELECT).args(["-r", "1", "--rate-period", "3ms"]);
+    program.args(["-n", &requests.to_string()]).arg(format!("--rps={each}"));
+    measured_by_h2load(at, request, &mut program)
+}
+
+fn measured_by_h2load(
+    at: SocketAddr,
+    request: &Request<'_>,
+    program: &mut Command,
+) -> Result<Load, String> {
     let folder = folder_with("body", request.body)?;
     let log = folder.path().join("log");
-    let mut program = Command::new("h2load");
     program.args(["-t", "1", "-c", &CONNECTIONS.to_string(), "-m", &request.streams.to_string()]);
-    program.args(["-D", &seconds(length)]).arg("-d").arg(folder.path().join("body"));
+    program.arg("-d").arg(folder.path().join("body"));
     program.arg(format!("--log-file={}", log.display()));
+    program.args((request.version == Version::Http1).then_some("--h1"));
     program.args(request.headers.iter().flat_map(|header| ["-H", header]));
     program.arg(format!("http://{at}{}", request.path));
-    let said = programs::output(&mut program)?;
+    let said = programs::output(program)?;
     let (decisions, wrong) = read_h2load(&said).ok_or_else(|| format!("h2load said {said:?}"))?;
     if wrong > 0 || decisions == 0 {
         return Err(format!("h2load: {decisions} answers, {wrong} of no success"));
     }
-    read_log(&log, length)
+    read_log(&log)
 }
 
 /// Answers, and those that were none of success.
@@ -161,18 +203,23 @@ fn read_h2load(said: &str) -> Option<(u64, u64)> {
     Some((done, done.saturating_sub(of(" succeeded")?)))
 }
 
-/// A line for each answer: when the request was sent, status, microseconds until it was answered.
-fn read_log(log: &Path, length: Duration) -> Result<Load, String> {
+/// A line for each answer: when the request was sent, status, how long until it was answered; in microseconds.
+fn read_log(log: &Path) -> Result<Load, String> {
     let text = std::fs::read_to_string(log).map_err(|error| format!("h2load's log: {error}"))?;
-    let time = |line: &str| line.rsplit('\t').next()?.trim().parse::<u32>().ok();
-    let mut us: Vec<u32> = text.lines().filter_map(time).collect();
+    let answer = |line: &str| {
+        let (sent, status_and_us) = line.split_once('\t')?;
+        let us: u32 = status_and_us.rsplit('\t').next()?.trim().parse().ok()?;
+        Some((sent.parse::<u64>().ok()?, us))
+    };
+    let answers: Vec<(u64, u32)> = text.lines().filter_map(answer).collect();
+    let first = answers.iter().map(|(sent, _)| *sent).min().ok_or("h2load's log is empty")?;
+    let last = answers.iter().map(|(sent, us)| sent + u64::from(*us)).max().unwrap_or(first);
+    let mut us: Vec<u32> = answers.into_iter().map(|(_, us)| us).collect();
     us.sort_unstable();
-    if us.is_empty() {
-        return Err("h2load's log is empty".to_owned());
-    }
     let (p50_us, p99_us) = (least_above(&us, 0.5).into(), least_above(&us, 0.99).into());
     let decisions = us.len() as u64;
-    Ok(Load { decisions, per_s: decisions as f64 / length.as_secs_f64(), p50_us, p99_us })
+    let seconds = (last - first).max(1) as f64 / 1e6;
+    Ok(Load { decisions, per_s: decisions as f64 / seconds, p50_us, p99_us })
 }
 
 /// Whole seconds, which is what the programs take.
@@ -208,8 +255,12 @@ mod tests {
 
     #[test]
     fn the_log_of_h2load_gives_rate_and_latencies() {
-        let folder = folder_with("log", "1\t200\t30\n2\t200\t10\n3\t200\t20\n").unwrap();
-        let load = read_log(&folder.path().join("log"), Duration::from_secs(1)).unwrap();
-        assert_eq!(load, Load { decisions: 3, per_s: 3.0, p50_us: 20.0, p99_us: 30.0 });
+        let lines = "1000020\t200\t30\n2000000\t200\t20\n1000000\t200\t10\n";
+        let folder = folder_with("log", lines).unwrap();
+        let load = read_log(&folder.path().join("log")).unwrap();
+        let per_s = 3.0 / 1.00002;
+        assert_eq!(load, Load { decisions: 3, per_s, p50_us: 20.0, p99_us: 30.0 });
+        let empty = folder_with("log", "").unwrap();
+        assert!(read_log(&empty.path().join("log")).unwrap_err().contains("empty"));
     }
 }

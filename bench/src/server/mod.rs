@@ -13,9 +13,9 @@ use crate::process;
 use crate::resp::Connection;
 use crate::rounds::{self, By, Form, Sample};
 use asking::Asking;
-use cases::{Case, Door, Subject};
+use cases::{Case, Door, Pace, Subject};
 use clap::Args;
-use generators::{Load, Request};
+use generators::{Load, Request, Version};
 use running::Running;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -107,7 +107,7 @@ impl Server {
             Ok(rounds::Subject { name, samples, bytes: Some(bytes) })
         });
         let subjects = told.collect::<Result<_, String>>()?;
-        let by = if case.at_half { By::Cpu } else { By::Rate };
+        let by = if case.pace == Pace::Highest { By::Rate } else { By::Cpu };
         Ok(rounds::Case { name: case.name.to_owned(), base: case.base(), by, subjects })
     }
 
@@ -118,7 +118,7 @@ impl Server {
         let second = Duration::from_secs(1);
         let mut ready = Ready { subject, running, highest: FIRST_REQUESTS as f64 };
         ready.highest = ready.as_fast_as_it_goes(case.door, second)?.per_s;
-        if case.at_half {
+        if case.pace != Pace::Highest {
             ready.highest = ready.as_fast_as_it_goes(case.door, self.length())?.per_s;
         }
         Ok(ready)
@@ -130,9 +130,10 @@ impl Server {
 
     fn sample(&self, case: &Case, ready: &Ready) -> Result<Sample, String> {
         let before = process::cpu(ready.running.pid)?;
-        let load = match case.at_half {
-            true => ready.at_half(case.door, self.length())?,
-            false => ready.as_fast_as_it_goes(case.door, self.length())?,
+        let load = match case.pace {
+            Pace::Highest => ready.as_fast_as_it_goes(case.door, self.length())?,
+            Pace::Half => ready.at_half(case.door, self.length())?,
+            Pace::HalfInTicks => ready.at_half_in_ticks(case.door, self.length())?,
         };
         let cpu = process::cpu(ready.running.pid)?.saturating_sub(before);
         let Load { decisions, per_s, p50_us, p99_us } = load;
@@ -163,6 +164,17 @@ impl Ready {
         };
         open_loop::run(self.running.at, asking, self.highest / 2.0, length)
     }
+
+    fn at_half_in_ticks(&self, door: Door, length: Duration) -> Result<Load, String> {
+        let (at, per_s) = (self.running.at, self.highest / 2.0);
+        match door {
+            Door::Http => generators::h2load_at(at, &CHECK, per_s, length),
+            Door::Grpc { streams } => {
+                generators::h2load_at(at, &call(&no_op::body(), streams), per_s, length)
+            }
+            Door::Resp(_) => Err("h2load does not speak RESP".to_owned()),
+        }
+    }
 }
 
 impl Subject {
@@ -171,6 +183,7 @@ impl Subject {
         match self {
             Self::RedisSet => &["SET", "user:__rand_int__", "xxx"],
             Self::RedisIncr => &["INCR", "user:__rand_int__"],
+            Self::RedisFive => &["SMISMEMBER", "user:__rand_int__", "1", "2", "3", "4", "5"],
             Self::TidegateChecks => &["TG.CHECK", "bench", "user", "user:__rand_int__"],
             _ => &["CL.THROTTLE", "user:__rand_int__", "1000000", "1000000", "3600"],
         }
@@ -180,8 +193,17 @@ impl Subject {
 /// A call of Envoy's service.
 fn call(body: &[u8], streams: u32) -> Request<'_> {
     let headers = &["content-type: application/grpc", "te: trailers"];
-    Request { path: no_op::PATH, headers, body, streams }
+    Request { version: Version::Http2, path: no_op::PATH, headers, body, streams }
 }
+
+/// A check over HTTP.
+const CHECK: Request<'_> = Request {
+    version: Version::Http1,
+    path: "/v1/check",
+    headers: &["content-type: application/json"],
+    body: br#"{"domain":"bench","descriptor":{"user":"u000001"}}"#,
+    streams: 1,
+};
 
 /// Sees that the answer is a decision: programs that generate load hardly look.
 fn check(running: &Running, door: Door, subject: Subject) -> Result<(), String> {

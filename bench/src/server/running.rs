@@ -57,7 +57,7 @@ impl Running {
         match subject {
             Subject::Tidegate | Subject::TidegateChecks => Self::tidegate(door, tidegate, None),
             Subject::TidegateOnRedis => Self::tidegate(door, tidegate, Some(RedisServer::start()?)),
-            Subject::RedisSet | Subject::RedisIncr => Self::redis(),
+            Subject::RedisSet | Subject::RedisIncr | Subject::RedisFive => Self::redis(),
             Subject::Nginx => Self::nginx(),
             Subject::Floor => Self::this("floor"),
             Subject::Tonic => Self::this("no-op-rls"),
