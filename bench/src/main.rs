@@ -19,6 +19,7 @@ mod report;
 mod resp;
 mod rounds;
 mod server;
+mod stalls;
 mod subjects;
 mod workload;
 
@@ -47,6 +48,8 @@ enum Command {
     Redis(redis_store::Redis),
     /// Decisions per second, CPU, memory and latency of the server's doors.
     Server(server::Server),
+    /// What the machine itself takes away: how long a loop that only reads the clock is kept from it.
+    Stalls(stalls::Stalls),
     /// One `recv` and one `send` for each request; `server` starts it.
     #[command(hide = true)]
     Floor(server::floor::Floor),
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Flood(wanted) => flood::run(&wanted),
         Command::Redis(wanted) => redis_store::run(&wanted),
         Command::Server(wanted) => server::run(&wanted),
+        Command::Stalls(wanted) => stalls::run(&wanted),
         Command::Floor(wanted) => server::floor::run(&wanted),
         Command::NoOpRls(wanted) => server::no_op::run(&wanted),
     };
