@@ -69,9 +69,13 @@ impl Args {
     }
 }
 
-/// One at least.
 fn half_the_cores() -> usize {
-    thread::available_parallelism().map_or(1, NonZeroUsize::get).div_ceil(2)
+    half_of(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+}
+
+/// One at least.
+const fn half_of(cores: NonZeroUsize) -> usize {
+    cores.get().div_ceil(2)
 }
 
 fn drain(text: &str) -> Result<Duration, String> {
@@ -103,6 +107,12 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn half_of_the_cores_is_one_at_least() {
+        let halves = [1, 2, 3, 8].map(|cores| half_of(NonZeroUsize::new(cores).unwrap()));
+        assert_eq!(halves, [1, 1, 2, 4]);
+    }
 
     #[test]
     fn a_time_that_is_too_long_or_none_is_refused() {

@@ -277,3 +277,26 @@ impl Args {
         Choices { fields, unavailable: self.grpc_unavailable }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        serve: Args,
+    }
+
+    #[test]
+    fn doors_are_on_loopback_and_answer_by_half_the_cores_unless_told() {
+        let Cli { serve } = Cli::parse_from(["tidegate"]);
+        let at = [serve.http, serve.grpc, serve.resp, serve.admin];
+        let usual = [8080, 8081, 6380, 9090];
+        assert_eq!(at, usual.map(|port| Where::At(([127, 0, 0, 1], port).into())));
+        assert_eq!(serve.bounds.grpc_threads(), serve.bounds.threads());
+        let Cli { serve } = Cli::parse_from(["tidegate", "--threads", "3", "--grpc-threads", "5"]);
+        assert_eq!((serve.bounds.threads(), serve.bounds.grpc_threads()), (3, 5));
+    }
+}

@@ -1,7 +1,7 @@
 //! What a body asks: a domain, and one descriptor or several, each with its cost; or a batch of such.
 //!
 //! ```json
-//! {"domain": "pay", "descriptor": {"channel": "alipay"}, "cost": 2, "max_wait_ms": 50}
+//! {"domain": "pay", "descriptor": {"biz_type": "transfer", "channel": "demo"}, "cost": 2, "max_wait_ms": 50}
 //! {"descriptors": [{"user": "a"}, {"descriptor": {"tenant": "b"}, "cost": 3}], "cost": 1}
 //! [{"descriptor": {"user": "a"}}, {"descriptor": {"user": "b"}}]
 //! ```
@@ -37,7 +37,9 @@ use wait::MaxWait;
 const MOST_DESCRIPTORS: usize = 64;
 /// Most questions of a batch.
 const MOST_QUESTIONS: usize = 1000;
-const EXAMPLE: &str = r#"{"domain": "pay", "descriptor": {"channel": "alipay"}, "cost": 1}"#;
+/// The rules that are built in have one for it.
+const EXAMPLE: &str =
+    r#"{"domain": "pay", "descriptor": {"biz_type": "transfer", "channel": "demo"}, "cost": 1}"#;
 
 /// What a question has mostly one of.
 type Few<T> = SmallVec<[T; 1]>;

@@ -52,6 +52,22 @@ limit = 1
 window = "1d"
 
 [[rule]]
+name = "per-route"
+domain = "edge"
+key = ["tenant", "route"]
+algorithm = "sliding_log"
+limit = 2
+window = "1d"
+
+[[rule]]
+name = "brief"
+domain = "edge"
+key = ["brief"]
+algorithm = "fixed_window"
+limit = 7
+window = "300ms"
+
+[[rule]]
 name = "free"
 domain = "edge"
 key = ["free"]
@@ -80,7 +96,7 @@ fn costing(hits: u64, entries: &[(&str, &str)]) -> RateLimitDescriptor {
     RateLimitDescriptor { hits_addend, ..descriptor(entries) }
 }
 
-fn giving_back(hits: u64, entries: &[(&str, &str)]) -> RateLimitDescriptor {
+pub(crate) fn giving_back(hits: u64, entries: &[(&str, &str)]) -> RateLimitDescriptor {
     RateLimitDescriptor { is_negative_hits: true, ..costing(hits, entries) }
 }
 
@@ -137,6 +153,22 @@ async fn each_descriptor_is_told_of_its_own_rules_in_order() {
 }
 
 #[tokio::test]
+async fn a_descriptor_of_several_entries_meets_a_rule_of_several_in_any_order() {
+    let mut asked = Asked::new().await;
+    let of = |tenant, route| descriptor(&[("tenant", tenant), ("route", route)]);
+    let turned = descriptor(&[("route", "x"), ("other", "o"), ("tenant", "a")]);
+    let alone = descriptor(&[("tenant", "a")]);
+    let answer = asked.ask(vec![of("a", "x"), of("a", "y"), of("b", "x"), alone]).await;
+    let statuses: Vec<_> = answer.statuses.iter().map(told).collect();
+    let new = (Code::Ok, "per-route", 1);
+    assert_eq!(statuses, [new, new, new, (Code::Ok, "", u32::MAX)]);
+    for (code, left) in [(Code::Ok, 0), (Code::OverLimit, 0)] {
+        let answer = asked.ask(vec![turned.clone()]).await;
+        assert_eq!(told(&answer.statuses[0]), (code, "per-route", left), "its first is taken");
+    }
+}
+
+#[tokio::test]
 async fn two_keys_of_one_rule_are_told_apart_and_one_key_twice_is_one() {
     let mut asked = Asked::new().await;
     let answer =
@@ -163,6 +195,10 @@ async fn figures_are_told_in_units_of_time() {
     let limits: Vec<_> = limits.collect();
     assert_eq!(limits[0], (3, Unit::Day, 86_400), "as good as new in a day");
     assert_eq!(limits[1], (20, Unit::Hour, 720), "a bucket of 20 that fills in four hours");
+    let brief = asked.ask(vec![descriptor(&[("brief", "a")])]).await;
+    let brief = brief.statuses[0].current_limit.as_ref().unwrap();
+    let per_second = (brief.requests_per_unit, brief.unit());
+    assert_eq!(per_second, (23, Unit::Second), "seven in 0.3 s are 23.3 in one");
 
     asked.ask(vec![costing(2, ADA)]).await;
     let refused = asked.ask(vec![descriptor(ADA)]).await;
@@ -282,4 +318,20 @@ async fn header_fields_are_told_where_they_are_asked_for() {
     assert_eq!(ask(3).await, [policy, left]);
     let refused = ask(1).await;
     assert_eq!(refused[2].0, "retry-after");
+}
+
+#[tokio::test]
+async fn the_older_header_fields_tell_the_same_figures() {
+    let server = Server::with_rules_and(RULES, &["--grpc-headers", "x-ratelimit"]);
+    let mut client = client(&server).await;
+    let answer = client.should_rate_limit(request(vec![costing(2, ADA)])).await.unwrap();
+    let fields = answer.into_inner().response_headers_to_add;
+    let value = |name: &str| {
+        let field = fields.iter().find(|field| field.key.eq_ignore_ascii_case(name));
+        field.unwrap_or_else(|| panic!("{name} of {fields:?}")).value.clone()
+    };
+    assert_eq!(fields.len(), 3, "{fields:?}");
+    assert_eq!(value("x-ratelimit-limit"), "3");
+    assert_eq!(value("x-ratelimit-remaining"), "1");
+    assert!(value("x-ratelimit-reset").parse::<u64>().is_ok_and(|reset| reset > 0));
 }

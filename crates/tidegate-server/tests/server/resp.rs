@@ -1,7 +1,10 @@
 //! Redis clients on the RESP door: their own programs and libraries, unchanged.
 
-use std::net::SocketAddr;
+use std::io::ErrorKind::{TimedOut, WouldBlock};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use redis::{Connection, Value, cmd};
 
@@ -21,7 +24,7 @@ name = "many"
 domain = "load"
 key = ["user"]
 algorithm = "sliding_log"
-limit = 5000
+limit = 10_000
 window = "1d"
 "#;
 
@@ -73,7 +76,7 @@ fn redis_benchmark_drives_it_and_every_call_is_counted() {
     assert!(said.contains("requests per second"), "{said}");
     let mut client = connect(server.resp, "");
     let told: Vec<Value> = cmd("TG.PEEK").arg(&["load", "user", "ada"]).query(&mut client).unwrap();
-    assert_eq!(told[6..8], [Value::BulkString(b"remaining".to_vec()), Value::Int(0)]);
+    assert_eq!(told[6..8], [Value::BulkString(b"remaining".to_vec()), Value::Int(4_000)]);
 }
 
 #[test]
@@ -135,6 +138,28 @@ fn tokens_are_asked_for_by_auth() {
     assert_eq!(cmd("PING").query::<String>(&mut client.get_connection().unwrap()).unwrap(), "PONG");
     let wrong = redis::Client::open(format!("redis://:wrong@{at}/?protocol=resp3")).unwrap();
     assert!(wrong.get_connection().is_err());
+}
+
+/// The next one is answered when there is room, and not before.
+#[test]
+fn each_door_holds_no_more_connections_than_it_is_told() {
+    let server = Server::with_rules_and(RULES, &["--max-connections", "1"]);
+    let ping = |at: SocketAddr| {
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.write_all(b"PING\r\n").unwrap();
+        stream
+    };
+    let mut pong = [0; 7];
+    let mut first = ping(server.resp);
+    first.read_exact(&mut pong).unwrap();
+    let mut second = ping(server.resp);
+    second.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let early = second.read(&mut pong).unwrap_err();
+    assert!(matches!(early.kind(), WouldBlock | TimedOut), "{early}");
+    drop(first);
+    second.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    second.read_exact(&mut pong).unwrap();
+    assert_eq!(pong, *b"+PONG\r\n");
 }
 
 #[test]

@@ -5,10 +5,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::Client;
+use crate::grpc;
 use crate::process::{ANY_PORTS, BINARY, Server};
 
 /// A Redis that ends with the test.
@@ -139,6 +141,10 @@ async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
         let refund = Client::new(server.admin).post("/v1/refund", ADA).await;
         assert_eq!(refund.status, 503, "{}", refund.text);
         assert_eq!(refund.header("retry-after"), Some("1"));
+        let back = vec![grpc::giving_back(1, &[("user", "ada")])];
+        let back = RateLimitRequest { domain: "default".to_owned(), ..grpc::request(back) };
+        let told = grpc::client(&server).await.should_rate_limit(back).await.unwrap_err();
+        assert_eq!(told.code(), tonic::Code::Unavailable, "{told:?}");
         assert_eq!(Client::new(server.http).get("/healthz").await.status, 200);
     }
 }
