@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 
 /// Readings that lie this far apart are told; one by itself takes less than a microsecond.
 const APART: Duration = Duration::from_micros(100);
-const HEADINGS: [&str; 5] = ["core", "seconds", "stalls of 100 us", "missing, us", "longest, us"];
+/// And these, among them, by themselves: most of what is missing is in a few.
+const LONG: Duration = Duration::from_millis(1);
+const HEADINGS: [&str; 7] =
+    ["core", "seconds", "of 100 us", "missing, us", "of 1 ms", "missing, us", "longest, us"];
 
 /// What is wanted of it.
 #[derive(Args)]
@@ -26,6 +29,8 @@ pub struct Stalls {
 struct Missing {
     stalls: u32,
     all: Duration,
+    long_stalls: u32,
+    all_long: Duration,
     longest: Duration,
 }
 
@@ -39,9 +44,11 @@ pub fn run(wanted: &Stalls) -> Result<(), String> {
     let cores: Vec<_> = cores.collect();
     let mut rows = Vec::new();
     for (core, watched) in cores.into_iter().enumerate() {
-        let missing = watched.join().map_err(|_| format!("core {core} could not be watched"))?;
-        let Missing { stalls, all, longest } = missing;
-        let figures = [stalls.into(), all.as_micros(), longest.as_micros()];
+        let missing = watched.join().ok().flatten();
+        let missing = missing.ok_or_else(|| format!("core {core} can not be watched by itself"))?;
+        let Missing { stalls, all, long_stalls, all_long, longest } = missing;
+        let (all, all_long) = (all.as_micros(), all_long.as_micros());
+        let figures = [stalls.into(), all, long_stalls.into(), all_long, longest.as_micros()];
         let row = [core.to_string(), wanted.seconds.to_string()];
         rows.push(row.into_iter().chain(figures.map(|figure| figure.to_string())).collect());
     }
@@ -49,24 +56,28 @@ pub fn run(wanted: &Stalls) -> Result<(), String> {
     Ok(())
 }
 
-fn watch(core: usize, length: Duration) -> Missing {
-    cores::stay_on(core);
-    let begins = Instant::now();
-    let readings = std::iter::repeat_with(Instant::now);
-    missing(begins, readings.take_while(|now| now.duration_since(begins) < length))
+/// Nothing where the thread can not be kept on that core: two on one would take each other's time.
+fn watch(core: usize, length: Duration) -> Option<Missing> {
+    cores::stay_on(core).then(|| missing(Instant::now(), length, Instant::now))
 }
 
-fn missing(begins: Instant, readings: impl Iterator<Item = Instant>) -> Missing {
+/// What is missing between readings, to the first that lies `length` or more behind the beginning.
+fn missing(begins: Instant, length: Duration, mut read: impl FnMut() -> Instant) -> Missing {
     let mut missing = Missing::default();
     let mut last = begins;
-    for now in readings {
+    while last.duration_since(begins) < length {
+        let now = read();
         let passed = now.duration_since(last);
+        last = now;
         if passed >= APART {
             missing.stalls += 1;
             missing.all += passed;
             missing.longest = missing.longest.max(passed);
         }
-        last = now;
+        if passed >= LONG {
+            missing.long_stalls += 1;
+            missing.all_long += passed;
+        }
     }
     missing
 }
@@ -76,10 +87,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readings_far_apart_are_told() {
+    fn readings_far_apart_are_told_also_the_last() {
         let begins = Instant::now();
-        let at = [1, 2, 102, 150, 450, 451].map(|us| begins + Duration::from_micros(us));
-        let (all, longest) = (Duration::from_micros(400), Duration::from_micros(300));
-        assert_eq!(missing(begins, at.into_iter()), Missing { stalls: 2, all, longest });
+        let mut at = [1, 2, 102, 150, 1_150, 1_151, 1_451, 1_452].into_iter();
+        let read = || begins + Duration::from_micros(at.next().unwrap());
+        let told = missing(begins, Duration::from_micros(1_400), read);
+        let (all, longest) = (Duration::from_micros(1_400), Duration::from_millis(1));
+        let (stalls, long_stalls, all_long) = (3, 1, longest);
+        assert_eq!(told, Missing { stalls, all, long_stalls, all_long, longest });
+        assert_eq!(at.len(), 1, "it ends where it is to");
     }
 }

@@ -111,19 +111,23 @@ fn resp_answer(read: &[u8]) -> Result<Option<usize>, String> {
 
 /// The bytes of one answer of HTTP/1.1, which must be one of success.
 fn http_answer(read: &[u8]) -> Result<Option<usize>, String> {
-    let Some(head) = read.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
-    let text = String::from_utf8_lossy(&read[..head]);
-    let status = text.split(' ').nth(1).unwrap_or_default();
-    if !status.starts_with('2') {
-        return Err(format!("a check was answered {status:?}"));
+    let mut fields = [httparse::EMPTY_HEADER; 32];
+    let mut answer = httparse::Response::new(&mut fields);
+    let parsed = answer.parse(read).map_err(|error| format!("a check was answered {error}"))?;
+    let httparse::Status::Complete(head) = parsed else { return Ok(None) };
+    let status = answer.code.unwrap_or_default();
+    if !(200..300).contains(&status) {
+        return Err(format!("a check was answered {status}"));
     }
-    let fields = text.lines().filter_map(|line| line.split_once(": "));
-    let length = fields.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let length: usize = match length {
-        Some((_, value)) => value.parse().map_err(|_| format!("a length of {value:?}"))?,
+    let is_length = |field: &&httparse::Header| field.name.eq_ignore_ascii_case("content-length");
+    let length = match answer.headers.iter().find(is_length) {
+        Some(field) => {
+            let length = std::str::from_utf8(field.value).ok().and_then(|text| text.parse().ok());
+            length.ok_or_else(|| format!("a length of {:?}", field.value))?
+        }
         None => 0,
     };
-    let bytes = head + 4 + length;
+    let bytes = head + length;
     Ok((bytes <= read.len()).then_some(bytes))
 }
 

@@ -4,7 +4,6 @@ use super::running::folder_with;
 use crate::pauses::least_above;
 use crate::programs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -38,6 +37,7 @@ pub enum Version {
 }
 
 /// A request over HTTP, one body for all.
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// In which version.
     pub version: Version,
@@ -145,14 +145,16 @@ fn read_wrk(said: &str) -> Option<(Load, u64)> {
 /// # Errors
 /// When it is missing, or an answer is not one of success.
 pub fn h2load(at: SocketAddr, request: &Request<'_>, length: Duration) -> Result<Load, String> {
-    measured_by_h2load(at, request, Command::new("h2load").args(["-D", &seconds(length)]))
+    let mut program = Command::new("h2load");
+    measured_by_h2load(at, request, program.args(["-D", &seconds(length)]), Duration::ZERO)
 }
 
 /// h2load: one request again and again at a given rate, however long answers take.
 ///
-/// Each connection looks every 10 ms at what has become due, and sends that at once. So connections begin apart
-/// from each other, that not all of them look at the same time; and its loop waits by `select`, for by `epoll` it counts
-/// in whole milliseconds. Latency counts from when a request was sent.
+/// Each connection looks every 10 ms at what has become due, and sends it all, whatever is not answered yet. So
+/// connections begin apart from each other, that not all of them look at the same time; and its loop waits by `select`, for
+/// by `epoll` it counts in whole milliseconds. Latency counts from when a request was sent. Told is what was sent
+/// while all connections did.
 ///
 /// # Errors
 /// When it is missing, or an answer is not one of success.
@@ -163,18 +165,31 @@ pub fn h2load_at(
     length: Duration,
 ) -> Result<Load, String> {
     const BY_SELECT: &str = "1";
-    let each = (per_s / f64::from(CONNECTIONS)).round().max(1.0);
-    let requests = each * f64::from(CONNECTIONS) * length.as_secs_f64();
     let mut program = Command::new("h2load");
-    program.env("LIBEV_FLAGS", BY_SELECT).args(["-r", "1", "--rate-period", "3ms"]);
-    program.args(["-n", &requests.to_string()]).arg(format!("--rps={each}"));
-    measured_by_h2load(at, request, &mut program)
+    program.env("LIBEV_FLAGS", BY_SELECT).args(paced(per_s, length));
+    let request = Request { streams: UNBOUNDED, ..*request };
+    measured_by_h2load(at, &request, &mut program, APART * CONNECTIONS)
+}
+
+/// How far apart connections begin that look at the clock every 10 ms: at ten different times within them.
+const APART: Duration = Duration::from_millis(3);
+/// More requests than become due on a connection before the first of them is answered.
+const UNBOUNDED: u32 = 1000;
+
+/// What tells h2load to ask so many times a second, all connections together.
+fn paced(per_s: f64, length: Duration) -> [String; 7] {
+    let each = (per_s / f64::from(CONNECTIONS)).round().max(1.0);
+    let asked = each * f64::from(CONNECTIONS) * length.as_secs_f64();
+    let apart = format!("{}ms", APART.as_millis());
+    ["-r", "1", "--rate-period", &apart, "-n", &asked.to_string(), &format!("--rps={each}")]
+        .map(str::to_owned)
 }
 
 fn measured_by_h2load(
     at: SocketAddr,
     request: &Request<'_>,
     program: &mut Command,
+    begins: Duration,
 ) -> Result<Load, String> {
     let folder = folder_with("body", request.body)?;
     let log = folder.path().join("log");
@@ -189,7 +204,13 @@ fn measured_by_h2load(
     if wrong > 0 || decisions == 0 {
         return Err(format!("h2load: {decisions} answers, {wrong} of no success"));
     }
-    read_log(&log)
+    let text = std::fs::read_to_string(log).map_err(|error| format!("h2load's log: {error}"))?;
+    let lines = text.lines().count() as u64;
+    if lines < decisions {
+        return Err(format!("h2load's log has {lines} answers, and {decisions} came"));
+    }
+    let (per_s, [p50_us, p99_us]) = read_log(&text, begins)?;
+    Ok(Load { decisions, per_s, p50_us, p99_us })
 }
 
 /// Answers, and those that were none of success.
@@ -203,23 +224,32 @@ fn read_h2load(said: &str) -> Option<(u64, u64)> {
     Some((done, done.saturating_sub(of(" succeeded")?)))
 }
 
+/// Rate, and p50 and p99, of what was sent after so long at the beginning and before as long at the end.
+///
 /// A line for each answer: when the request was sent, status, how long until it was answered; in microseconds.
-fn read_log(log: &Path) -> Result<Load, String> {
-    let text = std::fs::read_to_string(log).map_err(|error| format!("h2load's log: {error}"))?;
+fn read_log(text: &str, begins: Duration) -> Result<(f64, [f64; 2]), String> {
     let answer = |line: &str| {
         let (sent, status_and_us) = line.split_once('\t')?;
-        let us: u32 = status_and_us.rsplit('\t').next()?.trim().parse().ok()?;
-        Some((sent.parse::<u64>().ok()?, us))
+        let (_, us) = status_and_us.split_once('\t')?;
+        Some((sent.parse::<u64>().ok()?, us.trim().parse::<u32>().ok()?))
     };
-    let answers: Vec<(u64, u32)> = text.lines().filter_map(answer).collect();
-    let first = answers.iter().map(|(sent, _)| *sent).min().ok_or("h2load's log is empty")?;
-    let last = answers.iter().map(|(sent, us)| sent + u64::from(*us)).max().unwrap_or(first);
-    let mut us: Vec<u32> = answers.into_iter().map(|(_, us)| us).collect();
+    let answers: Option<Vec<(u64, u32)>> = text.lines().map(answer).collect();
+    let mut answers = answers.ok_or("h2load's log has lines that tell no answer")?;
+    answers.sort_unstable();
+    let (Some((first, _)), Some((last, _))) = (answers.first(), answers.last()) else {
+        return Err("h2load's log is empty".to_owned());
+    };
+    let begins = begins.as_micros() as u64;
+    let within = first + begins..=last.saturating_sub(begins);
+    let seconds = within.end().saturating_sub(*within.start()).max(1) as f64 / 1e6;
+    let sent = answers.iter().filter(|(sent, _)| within.contains(sent));
+    let mut us: Vec<u32> = sent.map(|(_, us)| *us).collect();
     us.sort_unstable();
-    let (p50_us, p99_us) = (least_above(&us, 0.5).into(), least_above(&us, 0.99).into());
-    let decisions = us.len() as u64;
-    let seconds = (last - first).max(1) as f64 / 1e6;
-    Ok(Load { decisions, per_s: decisions as f64 / seconds, p50_us, p99_us })
+    if us.is_empty() {
+        return Err("h2load ended before all its connections had begun".to_owned());
+    }
+    let rate = us.len() as f64 / seconds;
+    Ok((rate, [0.5, 0.99].map(|part| least_above(&us, part).into())))
 }
 
 /// Whole seconds, which is what the programs take.
@@ -255,12 +285,17 @@ mod tests {
 
     #[test]
     fn the_log_of_h2load_gives_rate_and_latencies() {
-        let lines = "1000020\t200\t30\n2000000\t200\t20\n1000000\t200\t10\n";
-        let folder = folder_with("log", lines).unwrap();
-        let load = read_log(&folder.path().join("log")).unwrap();
-        let per_s = 3.0 / 1.00002;
-        assert_eq!(load, Load { decisions: 3, per_s, p50_us: 20.0, p99_us: 30.0 });
-        let empty = folder_with("log", "").unwrap();
-        assert!(read_log(&empty.path().join("log")).unwrap_err().contains("empty"));
+        let log = "1500000\t200\t20\n1000000\t200\t10\n2000000\t200\t30\n";
+        assert_eq!(read_log(log, Duration::ZERO), Ok((3.0, [20.0, 30.0])));
+        assert_eq!(read_log(log, Duration::from_millis(250)), Ok((2.0, [20.0, 20.0])));
+        assert!(read_log(log, Duration::from_secs(1)).unwrap_err().contains("before all"));
+        assert!(read_log("", Duration::ZERO).unwrap_err().contains("empty"));
+        assert!(read_log("1000000\t200\n", Duration::ZERO).unwrap_err().contains("lines"));
+    }
+
+    #[test]
+    fn h2load_is_told_the_rate_of_a_connection_and_how_much_that_is_in_all() {
+        let told = paced(32_510.0, Duration::from_secs(2)).join(" ");
+        assert_eq!(told, "-r 1 --rate-period 3ms -n 65000 --rps=650");
     }
 }

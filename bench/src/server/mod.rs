@@ -102,6 +102,9 @@ impl Server {
             }
         }
         let told = ready.iter().zip(samples).map(|(one, samples)| {
+            // Who refuses in the end has done less than it was asked, and generators do not see it.
+            let decides = check(&one.running, case.door, one.subject);
+            decides.map_err(|problem| case.told(one.subject, &problem))?;
             let name = case.subject_name(one.subject);
             let bytes = process::peak_bytes(one.running.pid)?;
             Ok(rounds::Subject { name, samples, bytes: Some(bytes) })
@@ -166,14 +169,13 @@ impl Ready {
     }
 
     fn at_half_in_ticks(&self, door: Door, length: Duration) -> Result<Load, String> {
-        let (at, per_s) = (self.running.at, self.highest / 2.0);
-        match door {
-            Door::Http => generators::h2load_at(at, &CHECK, per_s, length),
-            Door::Grpc { streams } => {
-                generators::h2load_at(at, &call(&no_op::body(), streams), per_s, length)
-            }
-            Door::Resp(_) => Err("h2load does not speak RESP".to_owned()),
-        }
+        let body = no_op::body();
+        let request = match door {
+            Door::Http => CHECK,
+            Door::Grpc { .. } => call(&body, 1),
+            Door::Resp(_) => return Err("h2load does not speak RESP".to_owned()),
+        };
+        generators::h2load_at(self.running.at, &request, self.highest / 2.0, length)
     }
 }
 
@@ -205,6 +207,16 @@ const CHECK: Request<'_> = Request {
     streams: 1,
 };
 
+/// Whether it is the answer of a limiter that says no.
+fn refuses(subject: Subject, answer: &[Reply]) -> bool {
+    match subject {
+        Subject::Tidegate => answer.first() != Some(&Reply::Int(0)),
+        // The name of the figure, and the figure.
+        Subject::TidegateChecks => answer.get(1) != Some(&Reply::Int(1)),
+        _ => false,
+    }
+}
+
 /// Sees that the answer is a decision: programs that generate load hardly look.
 fn check(running: &Running, door: Door, subject: Subject) -> Result<(), String> {
     match door {
@@ -214,8 +226,8 @@ fn check(running: &Running, door: Door, subject: Subject) -> Result<(), String> 
         Door::Resp(_) => {
             let words: Vec<&[u8]> = subject.command().iter().map(|word| word.as_bytes()).collect();
             match Connection::open(running.at)?.ask(&words)? {
-                Reply::Array(parts) if parts.first() == Some(&Reply::Int(1)) => {
-                    Err(format!("{:?} refuses the first request", subject))
+                Reply::Array(parts) if refuses(subject, &parts) => {
+                    Err(format!("{subject:?} refuses a request"))
                 }
                 _ => Ok(()),
             }

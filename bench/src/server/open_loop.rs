@@ -117,7 +117,13 @@ impl Line {
         loop {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return Err("the connection was closed".to_owned()),
-                Ok(length) => self.read.extend_from_slice(&bytes[..length]),
+                Ok(length) => {
+                    self.read.extend_from_slice(&bytes[..length]);
+                    // Where there was more room, nothing more was there; what comes next is told.
+                    if length < bytes.len() {
+                        return self.understand(&mut answered);
+                    }
+                }
                 Err(error) if error.kind() == WouldBlock => return self.understand(&mut answered),
                 Err(error) if error.kind() == Interrupted => {}
                 Err(error) => return Err(lost(error)),
