@@ -29,8 +29,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     threads: Option<u16>,
 
-    /// Threads that answer over gRPC, 1 to 1024; half as many as there are cores unless told, as for the others. With a
-    /// store there are none: the other doors' threads answer over gRPC as well
+    /// Threads that answer over gRPC, 1 to 1024; as many as there are cores unless told, for each call takes several
+    /// times as long as one over the others. With a store there are none: the other doors' threads answer over gRPC
+    /// as well
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     grpc_threads: Option<u16>,
 
@@ -43,7 +44,7 @@ pub(super) struct Args {
 impl Args {
     /// Threads that answer over HTTP and RESP.
     pub(super) fn threads(&self) -> usize {
-        self.threads.map_or_else(half_the_cores, usize::from)
+        self.threads.map_or_else(|| half_of(cores()), usize::from)
     }
 
     /// Whether somebody told how many connections there may be.
@@ -58,7 +59,7 @@ impl Args {
 
     /// Threads that answer over gRPC.
     pub(super) fn grpc_threads(&self) -> usize {
-        self.grpc_threads.map_or_else(half_the_cores, usize::from)
+        self.grpc_threads.map_or_else(|| cores().get(), usize::from)
     }
 
     /// The bounds of each door.
@@ -69,8 +70,8 @@ impl Args {
     }
 }
 
-fn half_the_cores() -> usize {
-    half_of(thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+fn cores() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 /// One at least.

@@ -290,12 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn doors_are_on_loopback_and_answer_by_half_the_cores_unless_told() {
+    fn doors_are_on_loopback_and_threads_go_by_the_cores_unless_told() {
         let Cli { serve } = Cli::parse_from(["tidegate"]);
         let at = [serve.http, serve.grpc, serve.resp, serve.admin];
         let usual = [8080, 8081, 6380, 9090];
         assert_eq!(at, usual.map(|port| Where::At(([127, 0, 0, 1], port).into())));
-        assert_eq!(serve.bounds.grpc_threads(), serve.bounds.threads());
+        let cores = std::thread::available_parallelism().unwrap().get();
+        let threads = (serve.bounds.threads(), serve.bounds.grpc_threads());
+        assert_eq!(threads, (cores.div_ceil(2), cores));
         let Cli { serve } = Cli::parse_from(["tidegate", "--threads", "3", "--grpc-threads", "5"]);
         assert_eq!((serve.bounds.threads(), serve.bounds.grpc_threads()), (3, 5));
     }
