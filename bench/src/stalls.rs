@@ -14,7 +14,7 @@ const APART: Duration = Duration::from_micros(100);
 /// And these, among them, by themselves: most of what is missing is in a few.
 const LONG: Duration = Duration::from_millis(1);
 const HEADINGS: [&str; 7] =
-    ["core", "seconds", "of 100 us", "missing, us", "of 1 ms", "missing, us", "longest, us"];
+    ["core", "seconds", "of 100 us", "in all, us", "of 1 ms", "in all, us", "longest, us"];
 
 /// What is wanted of it.
 #[derive(Args)]

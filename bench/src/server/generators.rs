@@ -37,7 +37,6 @@ pub enum Version {
 }
 
 /// A request over HTTP, one body for all.
-#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// In which version.
     pub version: Version,
@@ -47,8 +46,6 @@ pub struct Request<'a> {
     pub headers: &'a [&'a str],
     /// What is sent.
     pub body: &'a [u8],
-    /// Requests on their way at once, on each connection.
-    pub streams: u32,
 }
 
 /// How commands of RESP are sent.
@@ -140,13 +137,19 @@ fn read_wrk(said: &str) -> Option<(Load, u64)> {
     Some((load, wrong))
 }
 
-/// h2load: one request again and again, as fast as it is answered.
+/// h2load: one request again and again, so many at once on each connection, as fast as they are answered.
 ///
 /// # Errors
 /// When it is missing, or an answer is not one of success.
-pub fn h2load(at: SocketAddr, request: &Request<'_>, length: Duration) -> Result<Load, String> {
+pub fn h2load(
+    at: SocketAddr,
+    request: &Request<'_>,
+    streams: u32,
+    length: Duration,
+) -> Result<Load, String> {
     let mut program = Command::new("h2load");
-    measured_by_h2load(at, request, program.args(["-D", &seconds(length)]), Duration::ZERO)
+    program.args(["-D", &seconds(length), "-m", &streams.to_string()]);
+    measured_by_h2load(at, request, &mut program, Duration::ZERO)
 }
 
 /// h2load: one request again and again at a given rate, however long answers take.
@@ -166,15 +169,14 @@ pub fn h2load_at(
 ) -> Result<Load, String> {
     const BY_SELECT: &str = "1";
     let mut program = Command::new("h2load");
-    program.env("LIBEV_FLAGS", BY_SELECT).args(paced(per_s, length));
-    let request = Request { streams: UNBOUNDED, ..*request };
-    measured_by_h2load(at, &request, &mut program, APART * CONNECTIONS)
+    program.env("LIBEV_FLAGS", BY_SELECT).args(paced(per_s, length)).args(["-m", NONE_WAITS]);
+    measured_by_h2load(at, request, &mut program, APART * CONNECTIONS)
 }
 
 /// How far apart connections begin that look at the clock every 10 ms: at ten different times within them.
 const APART: Duration = Duration::from_millis(3);
 /// More requests than become due on a connection before the first of them is answered.
-const UNBOUNDED: u32 = 1000;
+const NONE_WAITS: &str = "1000";
 
 /// What tells h2load to ask so many times a second, all connections together.
 fn paced(per_s: f64, length: Duration) -> [String; 7] {
@@ -193,7 +195,7 @@ fn measured_by_h2load(
 ) -> Result<Load, String> {
     let folder = folder_with("body", request.body)?;
     let log = folder.path().join("log");
-    program.args(["-t", "1", "-c", &CONNECTIONS.to_string(), "-m", &request.streams.to_string()]);
+    program.args(["-t", "1", "-c", &CONNECTIONS.to_string()]);
     program.arg("-d").arg(folder.path().join("body"));
     program.arg(format!("--log-file={}", log.display()));
     program.args((request.version == Version::Http1).then_some("--h1"));

@@ -154,7 +154,7 @@ impl Ready {
             }
             Door::Http => generators::wrk(at, length),
             Door::Grpc { streams } => {
-                generators::h2load(at, &call(&no_op::body(), streams), length)
+                generators::h2load(at, &call(&no_op::body()), streams, length)
             }
         }
     }
@@ -172,7 +172,7 @@ impl Ready {
         let body = no_op::body();
         let request = match door {
             Door::Http => CHECK,
-            Door::Grpc { .. } => call(&body, 1),
+            Door::Grpc { .. } => call(&body),
             Door::Resp(_) => return Err("h2load does not speak RESP".to_owned()),
         };
         generators::h2load_at(self.running.at, &request, self.highest / 2.0, length)
@@ -193,9 +193,9 @@ impl Subject {
 }
 
 /// A call of Envoy's service.
-fn call(body: &[u8], streams: u32) -> Request<'_> {
+fn call(body: &[u8]) -> Request<'_> {
     let headers = &["content-type: application/grpc", "te: trailers"];
-    Request { version: Version::Http2, path: no_op::PATH, headers, body, streams }
+    Request { version: Version::Http2, path: no_op::PATH, headers, body }
 }
 
 /// A check over HTTP.
@@ -204,7 +204,6 @@ const CHECK: Request<'_> = Request {
     path: "/v1/check",
     headers: &["content-type: application/json"],
     body: br#"{"domain":"bench","descriptor":{"user":"u000001"}}"#,
-    streams: 1,
 };
 
 /// Whether it is the answer of a limiter that says no.
