@@ -7,6 +7,7 @@ mod departures;
 mod flood;
 mod growth;
 mod heap;
+mod host;
 mod in_process;
 mod measure;
 mod pace;

@@ -7,13 +7,14 @@ use clap::Args;
 use serde::Serialize;
 use std::io::{self, Write};
 
-const HEADINGS: [&str; 8] = [
+const HEADINGS: [&str; 9] = [
     "subject",
     "per second",
     "CPU us",
     "CPU us, least to most",
     "p50 us",
     "p99 us",
+    "stolen, %",
     "bytes",
     "of the base",
 ];
@@ -40,6 +41,8 @@ pub struct Sample {
     pub p50_us: f64,
     /// Latency in microseconds: 99 of 100 decisions came sooner.
     pub p99_us: f64,
+    /// How much of all cores' time the machine's host took meanwhile, from 0 to 1.
+    pub stolen: f64,
 }
 
 /// What all rounds gave of one subject.
@@ -102,7 +105,7 @@ impl Case {
 
     fn json(&self, out: &mut impl Write) -> io::Result<()> {
         self.subjects.iter().try_for_each(|subject| {
-            let Sample { per_s, cpu_us, p50_us, p99_us } = subject.medians();
+            let Sample { per_s, cpu_us, p50_us, p99_us, stolen: _ } = subject.medians();
             let (case, subject, bytes) = (self.name.as_str(), subject.name, subject.bytes);
             let line = Line { case, subject, per_s: per_s.round(), cpu_us, p50_us, p99_us, bytes };
             writeln!(out, "{}", serde_json::to_string(&line)?)
@@ -146,6 +149,7 @@ impl Case {
             spread,
             format!("{:.0}", medians.p50_us),
             format!("{:.0}", medians.p99_us),
+            format!("{:.1}", medians.stolen * 100.0),
             subject.bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
             self.ratio(subject).map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
         ]
@@ -172,12 +176,13 @@ impl By {
 
 impl Subject {
     fn medians(&self) -> Sample {
-        let of = |figure: fn(&Sample) -> f64| rounded(median(&sorted(&self.samples, figure)));
+        let of = |figure: fn(&Sample) -> f64| median(&sorted(&self.samples, figure));
         Sample {
-            per_s: of(|sample| sample.per_s),
-            cpu_us: of(|sample| sample.cpu_us),
-            p50_us: of(|sample| sample.p50_us),
-            p99_us: of(|sample| sample.p99_us),
+            per_s: rounded(of(|sample| sample.per_s)),
+            cpu_us: rounded(of(|sample| sample.cpu_us)),
+            p50_us: rounded(of(|sample| sample.p50_us)),
+            p99_us: rounded(of(|sample| sample.p99_us)),
+            stolen: of(|sample| sample.stolen),
         }
     }
 }
@@ -199,7 +204,9 @@ mod tests {
     fn case() -> Case {
         let subject = |name, cpu: [f64; 3]| Subject {
             name,
-            samples: cpu.map(|cpu_us| Sample { per_s: 10.0, cpu_us, ..Sample::default() }).to_vec(),
+            samples: cpu
+                .map(|cpu_us| Sample { per_s: 10.0, cpu_us, stolen: 0.125, ..Sample::default() })
+                .to_vec(),
             bytes: None,
         };
         let subjects = vec![subject("ours", [3.0, 8.0, 4.0]), subject("floor", [2.0, 5.0, 2.0])];
@@ -229,6 +236,9 @@ mod tests {
     #[test]
     fn a_page_gets_a_row_for_each_subject() {
         let page = printed(|case, out| case.markdown(out));
-        assert!(page.contains("| `ours` | 10 | 4.00 | 3.00 - 8.00 | 0 | 0 |  | 1.60 |"), "{page}");
+        assert!(
+            page.contains("| `ours` | 10 | 4.00 | 3.00 - 8.00 | 0 | 0 | 12.5 |  | 1.60 |"),
+            "{page}"
+        );
     }
 }

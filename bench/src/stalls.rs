@@ -1,9 +1,10 @@
 //! The command `stalls`: what the machine itself takes away, whoever is measured.
 //!
 //! On each core a thread does nothing but read the clock. Where two readings lie far apart, something else had the core
-//! meanwhile: another process, the system, or, unseen by it, the host of a virtual machine.
+//! meanwhile: another process, the system, or the host of a virtual machine, which the system counts by itself.
 
 use crate::cores;
+use crate::host;
 use crate::report;
 use clap::Args;
 use std::thread;
@@ -13,8 +14,16 @@ use std::time::{Duration, Instant};
 const APART: Duration = Duration::from_micros(100);
 /// And these, among them, by themselves: most of what is missing is in a few.
 const LONG: Duration = Duration::from_millis(1);
-const HEADINGS: [&str; 7] =
-    ["core", "seconds", "of 100 us", "in all, us", "of 1 ms", "in all, us", "longest, us"];
+const HEADINGS: [&str; 8] = [
+    "core",
+    "seconds",
+    "of 100 us",
+    "in all, us",
+    "of 1 ms",
+    "in all, us",
+    "longest, us",
+    "stolen by the host, us",
+];
 
 /// What is wanted of it.
 #[derive(Args)]
@@ -40,17 +49,24 @@ struct Missing {
 /// When a core can not be watched.
 pub fn run(wanted: &Stalls) -> Result<(), String> {
     let length = Duration::from_secs(wanted.seconds);
+    let before = host::stolen_of_each()?;
     let cores = (0..cores::count()).map(|core| thread::spawn(move || watch(core, length)));
     let cores: Vec<_> = cores.collect();
+    let watched: Vec<_> = cores.into_iter().map(|core| core.join().ok().flatten()).collect();
+    let after = host::stolen_of_each()?;
+    let stolen = |core: usize| {
+        let stolen = after.get(core)?.saturating_sub(*before.get(core)?);
+        Some(stolen.as_micros().to_string())
+    };
     let mut rows = Vec::new();
-    for (core, watched) in cores.into_iter().enumerate() {
-        let missing = watched.join().ok().flatten();
+    for (core, missing) in watched.into_iter().enumerate() {
         let missing = missing.ok_or_else(|| format!("core {core} can not be watched by itself"))?;
         let Missing { stalls, all, long_stalls, all_long, longest } = missing;
         let (all, all_long) = (all.as_micros(), all_long.as_micros());
         let figures = [stalls.into(), all, long_stalls.into(), all_long, longest.as_micros()];
         let row = [core.to_string(), wanted.seconds.to_string()];
-        rows.push(row.into_iter().chain(figures.map(|figure| figure.to_string())).collect());
+        let figures = figures.map(|figure| figure.to_string()).into_iter();
+        rows.push(row.into_iter().chain(figures).chain(stolen(core)).collect());
     }
     println!("\n{}", report::ruled(HEADINGS.map(str::to_owned).to_vec(), rows));
     Ok(())

@@ -9,6 +9,7 @@ pub mod no_op;
 mod open_loop;
 mod running;
 
+use crate::host::Stolen;
 use crate::process;
 use crate::resp::Connection;
 use crate::rounds::{self, By, Form, Sample};
@@ -132,15 +133,17 @@ impl Server {
     }
 
     fn sample(&self, case: &Case, ready: &Ready) -> Result<Sample, String> {
-        let before = process::cpu(ready.running.pid)?;
+        let (before, untouched) = (process::cpu(ready.running.pid)?, Stolen::now()?);
         let load = match case.pace {
             Pace::Highest => ready.as_fast_as_it_goes(case.door, self.length())?,
             Pace::Half => ready.at_half(case.door, self.length())?,
             Pace::HalfInTicks => ready.at_half_in_ticks(case.door, self.length())?,
         };
         let cpu = process::cpu(ready.running.pid)?.saturating_sub(before);
+        let stolen = untouched.share_since()?;
         let Load { decisions, per_s, p50_us, p99_us } = load;
-        Ok(Sample { per_s, cpu_us: cpu.as_secs_f64() * 1e6 / decisions as f64, p50_us, p99_us })
+        let cpu_us = cpu.as_secs_f64() * 1e6 / decisions as f64;
+        Ok(Sample { per_s, cpu_us, p50_us, p99_us, stolen })
     }
 }
 

@@ -1,0 +1,90 @@
+//! What the host of a virtual machine takes away: time in which a core had something to do and was not given to it.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// What a host took from the cores until a moment, and the moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Stolen {
+    at: Instant,
+    until_now: Duration,
+    cores: u32,
+}
+
+impl Stolen {
+    /// As the system counts it since it began (`steal` of `/proc/stat`, all cores together), in steps of a clock
+    /// tick, which is 10 ms. Nothing where no host tells it.
+    ///
+    /// # Errors
+    /// When there is no `/proc/stat`.
+    pub fn now() -> Result<Self, String> {
+        let stat = stat()?;
+        let cores = u32::try_from(per_core(&stat).count()).unwrap_or(u32::MAX);
+        let until_now = per_core(&stat).sum();
+        Ok(Self { at: Instant::now(), until_now, cores })
+    }
+
+    /// How much of the cores' time since then was taken, from 0 to 1.
+    ///
+    /// # Errors
+    /// When there is no `/proc/stat`.
+    pub fn share_since(self) -> Result<f64, String> {
+        let now = Self::now()?;
+        let taken = now.until_now.saturating_sub(self.until_now).as_secs_f64();
+        let had = now.at.duration_since(self.at).as_secs_f64() * f64::from(self.cores.max(1));
+        Ok(if had > 0.0 { (taken / had).min(1.0) } else { 0.0 })
+    }
+}
+
+/// What was stolen of each core since the system began.
+///
+/// # Errors
+/// When there is no `/proc/stat`.
+pub fn stolen_of_each() -> Result<Vec<Duration>, String> {
+    Ok(per_core(&stat()?).collect())
+}
+
+fn stat() -> Result<String, String> {
+    fs::read_to_string("/proc/stat").map_err(|error| format!("can not read /proc/stat: {error}"))
+}
+
+/// The eighth figure of the lines `cpu0`, `cpu1` and so on; the line `cpu` is all of them together.
+fn per_core(stat: &str) -> impl Iterator<Item = Duration> {
+    let per_second = rustix::param::clock_ticks_per_second();
+    let of_line = |line: &str| {
+        let figures = line.strip_prefix("cpu")?;
+        let first = figures.bytes().next()?;
+        let ticks = figures.split_whitespace().nth(8);
+        first.is_ascii_digit().then(|| ticks.and_then(|ticks| ticks.parse().ok()).unwrap_or(0))
+    };
+    stat.lines()
+        .filter_map(of_line)
+        .map(move |ticks: u64| Duration::from_secs_f64(ticks as f64 / per_second as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_core_has_a_line_and_older_systems_do_not_tell() {
+        let told = "cpu  9 9 9 9 9 9 9 300 9 9\ncpu0 1 2 3 4 5 6 7 100 0 0\ncpu1 1 2 3 4 5 6 7 200 0 0\nctxt 1\n";
+        let ticks = |stat: &str| {
+            let per_second = rustix::param::clock_ticks_per_second() as f64;
+            per_core(stat)
+                .map(|stolen| (stolen.as_secs_f64() * per_second).round())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ticks(told), [100.0, 200.0]);
+        assert_eq!(ticks("cpu0 1 2 3 4\nintr 7 8\n"), [0.0]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn no_more_is_stolen_than_there_was() {
+        let began = Stolen::now().unwrap();
+        let share = began.share_since().unwrap();
+        assert!((0.0..=1.0).contains(&share), "{share}");
+        assert!(!stolen_of_each().unwrap().is_empty());
+    }
+}
