@@ -2,14 +2,15 @@
 //! a `send`. What that takes is the system's, and who decides on top of it can not take less.
 
 use super::asking::{Asking, lost};
-use clap::Args;
+use super::cases::Subject;
+use clap::{Args, ValueEnum};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::io::{self, ErrorKind::WouldBlock, Read, Write};
 use std::net::SocketAddr;
 
 /// An answer as the server gives it to a check over HTTP, always the same.
-const ANSWER: &str = concat!(
+const CHECK: &str = concat!(
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncache-control: no-store\r\n",
     "x-ratelimit-limit: 10000000\r\nx-ratelimit-remaining: 9999999\r\nx-ratelimit-reset: 1795352611\r\n",
     "ratelimit-policy: \"per-user\";q=10000000;w=3600\r\nratelimit: \"per-user\";r=9999999;t=1\r\n",
@@ -18,13 +19,51 @@ const ANSWER: &str = concat!(
     "\"retry_after_us\":0,\"reset_after_us\":360,\"delay_us\":0,\"unlimited\":false,\"degraded\":false,",
     "\"overloaded\":false}",
 );
+/// And to `CL.THROTTLE`.
+const THROTTLE: &str = "*5\r\n:0\r\n:1000001\r\n:1000000\r\n:-1\r\n:1\r\n";
+/// How redis-benchmark begins, which goes on without an answer to it.
+const CONFIG: &[u8] = b"*3\r\n$6\r\nCONFIG\r\n";
 /// Bytes by which the two may differ: those of a few digits.
 const DIGITS: usize = 8;
 const LISTENER: Token = Token(usize::MAX);
 
+/// What it is asked, and answers alike each time.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Asked {
+    /// `POST /v1/check`.
+    Check,
+    /// `CL.THROTTLE`.
+    Throttle,
+}
+
+impl Asked {
+    const fn answer(self) -> &'static str {
+        match self {
+            Self::Check => CHECK,
+            Self::Throttle => THROTTLE,
+        }
+    }
+
+    const fn asking(self) -> Asking {
+        match self {
+            Self::Check => Asking::Http,
+            Self::Throttle => Asking::Resp(Subject::Tidegate.command()),
+        }
+    }
+
+    /// What an answer has in it that lets a request pass.
+    const fn sign(self) -> &'static str {
+        match self {
+            Self::Check => "\"rule\":\"per-user\"",
+            Self::Throttle => "*5\r\n:0\r\n",
+        }
+    }
+}
+
 /// Where it listens.
 #[derive(Args)]
 pub struct Floor {
+    asked: Asked,
     /// IP:PORT.
     at: SocketAddr,
 }
@@ -34,10 +73,10 @@ pub struct Floor {
 /// # Errors
 /// When the address can not be had, or the system fails it.
 pub fn run(wanted: &Floor) -> Result<(), String> {
-    serve(wanted.at).map_err(|error| format!("can not serve: {error}"))
+    serve(wanted.at, wanted.asked).map_err(|error| format!("can not serve: {error}"))
 }
 
-fn serve(at: SocketAddr) -> io::Result<()> {
+fn serve(at: SocketAddr, asked: Asked) -> io::Result<()> {
     let mut poll = Poll::new()?;
     let mut listener = TcpListener::bind(at)?;
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -48,7 +87,7 @@ fn serve(at: SocketAddr) -> io::Result<()> {
         for event in &events {
             match event.token() {
                 LISTENER => accept(&listener, &poll, &mut open)?,
-                Token(number) => answer(&mut open[number]),
+                Token(number) => answer(&mut open[number], asked),
             }
         }
     }
@@ -75,11 +114,12 @@ fn accept(
 }
 
 /// Reads once, as long as less comes than there is room for, and answers; a connection that ends is gone.
-fn answer(place: &mut Option<TcpStream>) {
+fn answer(place: &mut Option<TcpStream>, asked: Asked) {
     let Some(stream) = place else { return };
     let mut bytes = [0; 4096];
     let answered = match stream.read(&mut bytes) {
-        Ok(1..) => stream.write_all(ANSWER.as_bytes()),
+        Ok(read @ 1..) if bytes[..read].starts_with(CONFIG) => stream.write_all(b"-ERR\r\n"),
+        Ok(1..) => stream.write_all(asked.answer().as_bytes()),
         Err(error) if error.kind() == WouldBlock => Ok(()),
         Ok(0) | Err(_) => Err(io::ErrorKind::ConnectionReset.into()),
     };
@@ -88,24 +128,26 @@ fn answer(place: &mut Option<TcpStream>) {
     }
 }
 
-/// Asks the server once, to see that it decides, and that its answers are as long as those of the floor.
-///
-/// # Errors
-/// When they are not, or it does not.
-pub fn check(at: SocketAddr) -> Result<(), String> {
-    let (mut stream, _) = Asking::Http.open(at)?;
-    stream.write_all(&Asking::Http.request(0, 0, &[])).map_err(lost)?;
-    let mut bytes = [0; 4096];
-    let read = stream.read(&mut bytes).map_err(lost)?;
-    let answer = String::from_utf8_lossy(&bytes[..read]);
-    if !answer.contains("\"rule\":\"per-user\"") {
-        return Err(format!("expected a decision of the rule, and came {answer:?}"));
+impl Asked {
+    /// Asks the server once, to see that it decides, and that its answers are as long as those of the floor.
+    ///
+    /// # Errors
+    /// When they are not, or it does not.
+    pub fn check(self, at: SocketAddr) -> Result<(), String> {
+        let (mut stream, _) = self.asking().open(at)?;
+        stream.write_all(&self.asking().request(0, 0, &[])).map_err(lost)?;
+        let mut bytes = [0; 4096];
+        let read = stream.read(&mut bytes).map_err(lost)?;
+        let answer = String::from_utf8_lossy(&bytes[..read]);
+        if !answer.contains(self.sign()) {
+            return Err(format!("expected a request that passes, and came {answer:?}"));
+        }
+        let floor = self.answer().len();
+        if read.abs_diff(floor) > DIGITS {
+            return Err(format!("an answer has {read} bytes, and that of the floor has {floor}"));
+        }
+        Ok(())
     }
-    if read.abs_diff(ANSWER.len()) > DIGITS {
-        let floor = ANSWER.len();
-        return Err(format!("an answer has {read} bytes, and that of the floor has {floor}"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -114,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_answer_is_one_of_http_of_the_length_it_says() {
-        let (head, body) = ANSWER.split_once("\r\n\r\n").unwrap();
+        let (head, body) = CHECK.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{}", body.len());
         assert!(serde_json::from_str::<serde_json::Value>(body).is_ok());
     }

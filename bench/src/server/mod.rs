@@ -16,6 +16,7 @@ use crate::rounds::{self, By, Form, Sample};
 use asking::Asking;
 use cases::{Case, Door, Pace, Subject};
 use clap::Args;
+use floor::Asked;
 use generators::{Load, Request, Version};
 use running::Running;
 use std::path::{Path, PathBuf};
@@ -188,7 +189,6 @@ impl Subject {
         match self {
             Self::RedisSet => &["SET", "user:__rand_int__", "xxx"],
             Self::RedisIncr => &["INCR", "user:__rand_int__"],
-            Self::RedisFive => &["SMISMEMBER", "user:__rand_int__", "1", "2", "3", "4", "5"],
             Self::TidegateChecks => &["TG.CHECK", "bench", "user", "user:__rand_int__"],
             _ => &["CL.THROTTLE", "user:__rand_int__", "1000000", "1000000", "3600"],
         }
@@ -222,10 +222,13 @@ fn refuses(subject: Subject, answer: &[Reply]) -> bool {
 /// Sees that the answer is a decision: programs that generate load hardly look.
 fn check(running: &Running, door: Door, subject: Subject) -> Result<(), String> {
     match door {
-        Door::Http if subject == Subject::Tidegate => floor::check(running.at),
+        Door::Http if subject == Subject::Tidegate => Asked::Check.check(running.at),
         Door::Http => Ok(()),
         Door::Grpc { .. } => no_op::check(running.at),
         Door::Resp(_) => {
+            if subject == Subject::Tidegate {
+                Asked::Throttle.check(running.at)?;
+            }
             let words: Vec<&[u8]> = subject.command().iter().map(|word| word.as_bytes()).collect();
             match Connection::open(running.at)?.ask(&words)? {
                 Reply::Array(parts) if refuses(subject, &parts) => {

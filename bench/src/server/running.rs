@@ -57,10 +57,11 @@ impl Running {
         match subject {
             Subject::Tidegate | Subject::TidegateChecks => Self::tidegate(door, tidegate, None),
             Subject::TidegateOnRedis => Self::tidegate(door, tidegate, Some(RedisServer::start()?)),
-            Subject::RedisSet | Subject::RedisIncr | Subject::RedisFive => Self::redis(),
+            Subject::RedisSet | Subject::RedisIncr => Self::redis(),
             Subject::Nginx => Self::nginx(),
-            Subject::Floor => Self::this("floor"),
-            Subject::Tonic => Self::this("no-op-rls"),
+            Subject::Floor if door == Door::Http => Self::this(&["floor", "check"]),
+            Subject::Floor => Self::this(&["floor", "throttle"]),
+            Subject::Tonic => Self::this(&["no-op-rls"]),
         }
     }
 
@@ -98,10 +99,12 @@ impl Running {
     }
 
     /// This program once more, as another.
-    fn this(command: &str) -> Result<Self, String> {
+    fn this(command: &[&str]) -> Result<Self, String> {
         let at = programs::free_address()?;
         let this = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
-        let program = Program::start(this, [command, &at.to_string()])?.listening(at)?;
+        let at_last = at.to_string();
+        let arguments = command.iter().copied().chain([at_last.as_str()]);
+        let program = Program::start(this, arguments)?.listening(at)?;
         Ok(Self::of(program, at, None))
     }
 
