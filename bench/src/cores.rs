@@ -6,22 +6,23 @@ pub fn count() -> usize {
 }
 
 /// Keeps the calling thread on the `number`th of the cores it may run on, so that threads that are
-/// measured together do run together; whether it does. Where that can not be said, the system goes on choosing.
+/// measured together do run together; which one that is, as the system counts them. Nothing where that can not be
+/// said: the system goes on choosing.
 #[cfg(target_os = "linux")]
-pub fn stay_on(number: usize) -> bool {
+pub fn stay_on(number: usize) -> Option<usize> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    let Ok(allowed) = sched_getaffinity(None) else { return false };
+    let allowed = sched_getaffinity(None).ok()?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
-    let Some(core) = cores.nth(number) else { return false };
+    let core = cores.nth(number)?;
     let mut only = CpuSet::new();
     only.set(core);
-    sched_setaffinity(None, &only).is_ok()
+    sched_setaffinity(None, &only).ok().map(|()| core)
 }
 
 /// The system goes on choosing.
 #[cfg(not(target_os = "linux"))]
-pub fn stay_on(_number: usize) -> bool {
-    false
+pub fn stay_on(_number: usize) -> Option<usize> {
+    None
 }
 
 #[cfg(test)]
@@ -32,9 +33,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_thread_stays_on_one_core() {
         let stayed = || {
-            assert!(stay_on(0));
-            rustix::thread::sched_getaffinity(None).unwrap().count()
+            let core = stay_on(0).unwrap();
+            let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+            (allowed.count(), allowed.is_set(core))
         };
-        assert_eq!(std::thread::spawn(stayed).join().unwrap(), 1);
+        assert_eq!(std::thread::spawn(stayed).join().unwrap(), (1, true));
     }
 }

@@ -1,5 +1,6 @@
 //! What the host of a virtual machine takes away: time in which a core had something to do and was not given to it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -13,14 +14,14 @@ pub struct Stolen {
 
 impl Stolen {
     /// As the system counts it since it began (`steal` of `/proc/stat`, all cores together), in steps of a clock
-    /// tick, which is 10 ms. Nothing where no host tells it.
+    /// tick, which is 10 ms; 0 where no host tells it.
     ///
     /// # Errors
     /// When there is no `/proc/stat`.
     pub fn now() -> Result<Self, String> {
         let stat = stat()?;
         let cores = u32::try_from(per_core(&stat).count()).unwrap_or(u32::MAX);
-        let until_now = per_core(&stat).sum();
+        let until_now = per_core(&stat).map(|(_, stolen)| stolen).sum();
         Ok(Self { at: Instant::now(), until_now, cores })
     }
 
@@ -36,11 +37,11 @@ impl Stolen {
     }
 }
 
-/// What was stolen of each core since the system began.
+/// What was stolen of each core since the system began, by the core's number.
 ///
 /// # Errors
 /// When there is no `/proc/stat`.
-pub fn stolen_of_each() -> Result<Vec<Duration>, String> {
+pub fn stolen_of_each() -> Result<BTreeMap<usize, Duration>, String> {
     Ok(per_core(&stat()?).collect())
 }
 
@@ -49,17 +50,15 @@ fn stat() -> Result<String, String> {
 }
 
 /// The eighth figure of the lines `cpu0`, `cpu1` and so on; the line `cpu` is all of them together.
-fn per_core(stat: &str) -> impl Iterator<Item = Duration> {
+fn per_core(stat: &str) -> impl Iterator<Item = (usize, Duration)> {
     let per_second = rustix::param::clock_ticks_per_second();
-    let of_line = |line: &str| {
-        let figures = line.strip_prefix("cpu")?;
-        let first = figures.bytes().next()?;
-        let ticks = figures.split_whitespace().nth(8);
-        first.is_ascii_digit().then(|| ticks.and_then(|ticks| ticks.parse().ok()).unwrap_or(0))
+    let of_line = move |line: &str| {
+        let mut figures = line.strip_prefix("cpu")?.split(' ');
+        let core = figures.next()?.parse().ok()?;
+        let ticks: u64 = figures.nth(7).and_then(|ticks| ticks.parse().ok()).unwrap_or(0);
+        Some((core, Duration::from_secs_f64(ticks as f64 / per_second as f64)))
     };
-    stat.lines()
-        .filter_map(of_line)
-        .map(move |ticks: u64| Duration::from_secs_f64(ticks as f64 / per_second as f64))
+    stat.lines().filter_map(of_line)
 }
 
 #[cfg(test)]
@@ -68,15 +67,15 @@ mod tests {
 
     #[test]
     fn each_core_has_a_line_and_older_systems_do_not_tell() {
-        let told = "cpu  9 9 9 9 9 9 9 300 9 9\ncpu0 1 2 3 4 5 6 7 100 0 0\ncpu1 1 2 3 4 5 6 7 200 0 0\nctxt 1\n";
+        let told = "cpu  9 9 9 9 9 9 9 300 9 9\ncpu0 1 2 3 4 5 6 7 100 0 0\ncpu3 1 2 3 4 5 6 7 200 0 0\nctxt 1\n";
         let ticks = |stat: &str| {
             let per_second = rustix::param::clock_ticks_per_second() as f64;
             per_core(stat)
-                .map(|stolen| (stolen.as_secs_f64() * per_second).round())
+                .map(|(core, stolen)| (core, (stolen.as_secs_f64() * per_second).round()))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(ticks(told), [100.0, 200.0]);
-        assert_eq!(ticks("cpu0 1 2 3 4\nintr 7 8\n"), [0.0]);
+        assert_eq!(ticks(told), [(0, 100.0), (3, 200.0)]);
+        assert_eq!(ticks("cpu0 1 2 3 4\nintr 7 8\n"), [(0, 0.0)]);
     }
 
     #[test]

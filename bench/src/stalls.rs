@@ -33,6 +33,9 @@ pub struct Stalls {
     seconds: u64,
 }
 
+/// A core, and what was missing on it.
+type Watched = (usize, Missing);
+
 /// What was missing on a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Missing {
@@ -55,26 +58,29 @@ pub fn run(wanted: &Stalls) -> Result<(), String> {
     let watched: Vec<_> = cores.into_iter().map(|core| core.join().ok().flatten()).collect();
     let after = host::stolen_of_each()?;
     let stolen = |core: usize| {
-        let stolen = after.get(core)?.saturating_sub(*before.get(core)?);
+        let stolen = after.get(&core)?.saturating_sub(*before.get(&core)?);
         Some(stolen.as_micros().to_string())
     };
     let mut rows = Vec::new();
-    for (core, missing) in watched.into_iter().enumerate() {
-        let missing = missing.ok_or_else(|| format!("core {core} can not be watched by itself"))?;
+    for watched in watched {
+        let (core, missing) = watched.ok_or("a core can not be watched by itself")?;
         let Missing { stalls, all, long_stalls, all_long, longest } = missing;
         let (all, all_long) = (all.as_micros(), all_long.as_micros());
         let figures = [stalls.into(), all, long_stalls.into(), all_long, longest.as_micros()];
         let row = [core.to_string(), wanted.seconds.to_string()];
         let figures = figures.map(|figure| figure.to_string()).into_iter();
-        rows.push(row.into_iter().chain(figures).chain(stolen(core)).collect());
+        rows.push(
+            row.into_iter().chain(figures).chain([stolen(core).unwrap_or_default()]).collect(),
+        );
     }
     println!("\n{}", report::ruled(HEADINGS.map(str::to_owned).to_vec(), rows));
     Ok(())
 }
 
 /// Nothing where the thread can not be kept on that core: two on one would take each other's time.
-fn watch(core: usize, length: Duration) -> Option<Missing> {
-    cores::stay_on(core).then(|| missing(Instant::now(), length, Instant::now))
+fn watch(number: usize, length: Duration) -> Option<Watched> {
+    let core = cores::stay_on(number)?;
+    Some((core, missing(Instant::now(), length, Instant::now)))
 }
 
 /// What is missing between readings, to the first that lies `length` or more behind the beginning.

@@ -85,7 +85,7 @@ impl<'a> Load<'a> {
         commands: &[Vec<u8>],
         length: Duration,
     ) -> Result<Option<Sample>, String> {
-        let (before, untouched) = (process::cpu(self.server.pid())?, Stolen::now()?);
+        let (before, stolen_before) = (process::cpu(self.server.pid())?, Stolen::now()?);
         let stretch = self.ask(case, subject, commands, length)?;
         let cpu = process::cpu(self.server.pid())?.saturating_sub(before);
         let us = |share| f64::from(least_above(&stretch.latencies, share)) / 1e3;
@@ -94,7 +94,7 @@ impl<'a> Load<'a> {
             cpu_us: cpu.as_secs_f64() * 1e6 / stretch.asked as f64,
             p50_us: us(0.5),
             p99_us: us(0.99),
-            stolen: untouched.share_since()?,
+            stolen: stolen_before.share_since()?,
         };
         let allowed = if subject.slides(case) { SURPRISES } else { 0.0 };
         Ok(Some(sample).filter(|_| stretch.surprises() <= allowed))

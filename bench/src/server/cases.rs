@@ -29,7 +29,7 @@ pub enum Subject {
     RedisSet,
     /// redis-server, asked `INCR`.
     RedisIncr,
-    /// A `recv` and a `send` for each request, and nothing else.
+    /// A `recv` and a `send` for each request, and nothing else; only where requests come one by one.
     Floor,
     /// nginx, which answers 204 and nothing else.
     Nginx,

@@ -19,24 +19,24 @@ const CHECK: &str = concat!(
     "\"retry_after_us\":0,\"reset_after_us\":360,\"delay_us\":0,\"unlimited\":false,\"degraded\":false,",
     "\"overloaded\":false}",
 );
-/// And to `CL.THROTTLE`.
+/// An answer as the server gives it to `CL.THROTTLE`.
 const THROTTLE: &str = "*5\r\n:0\r\n:1000001\r\n:1000000\r\n:-1\r\n:1\r\n";
 /// How redis-benchmark begins, which goes on without an answer to it.
 const CONFIG: &[u8] = b"*3\r\n$6\r\nCONFIG\r\n";
-/// Bytes by which the two may differ: those of a few digits.
+/// Bytes by which an answer of the server may differ from these: those of a few digits.
 const DIGITS: usize = 8;
 const LISTENER: Token = Token(usize::MAX);
 
-/// What it is asked, and answers alike each time.
+/// Whose answer it gives, the same each time.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Asked {
-    /// `POST /v1/check`.
+pub enum Imitated {
+    /// That to `POST /v1/check`.
     Check,
-    /// `CL.THROTTLE`.
+    /// That to `CL.THROTTLE`, without pipelining.
     Throttle,
 }
 
-impl Asked {
+impl Imitated {
     const fn answer(self) -> &'static str {
         match self {
             Self::Check => CHECK,
@@ -58,12 +58,33 @@ impl Asked {
             Self::Throttle => "*5\r\n:0\r\n",
         }
     }
+
+    /// Asks the server once, to see that it decides, and that its answers are as long as those of the floor.
+    ///
+    /// # Errors
+    /// When they are not, or it does not.
+    pub fn agrees_with(self, at: SocketAddr) -> Result<(), String> {
+        let (mut stream, _) = self.asking().open(at)?;
+        stream.write_all(&self.asking().request(0, 0, &[])).map_err(lost)?;
+        let mut bytes = [0; 4096];
+        let read = stream.read(&mut bytes).map_err(lost)?;
+        let answer = String::from_utf8_lossy(&bytes[..read]);
+        if !answer.contains(self.sign()) {
+            return Err(format!("expected a request that passes, and came {answer:?}"));
+        }
+        let floor = self.answer().len();
+        if read.abs_diff(floor) > DIGITS {
+            return Err(format!("an answer has {read} bytes, and that of the floor has {floor}"));
+        }
+        Ok(())
+    }
 }
 
 /// Where it listens.
 #[derive(Args)]
 pub struct Floor {
-    asked: Asked,
+    /// Whose answer it gives.
+    imitated: Imitated,
     /// IP:PORT.
     at: SocketAddr,
 }
@@ -73,10 +94,10 @@ pub struct Floor {
 /// # Errors
 /// When the address can not be had, or the system fails it.
 pub fn run(wanted: &Floor) -> Result<(), String> {
-    serve(wanted.at, wanted.asked).map_err(|error| format!("can not serve: {error}"))
+    serve(wanted.at, wanted.imitated).map_err(|error| format!("can not serve: {error}"))
 }
 
-fn serve(at: SocketAddr, asked: Asked) -> io::Result<()> {
+fn serve(at: SocketAddr, imitated: Imitated) -> io::Result<()> {
     let mut poll = Poll::new()?;
     let mut listener = TcpListener::bind(at)?;
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -87,7 +108,7 @@ fn serve(at: SocketAddr, asked: Asked) -> io::Result<()> {
         for event in &events {
             match event.token() {
                 LISTENER => accept(&listener, &poll, &mut open)?,
-                Token(number) => answer(&mut open[number], asked),
+                Token(number) => answer(&mut open[number], imitated),
             }
         }
     }
@@ -114,39 +135,17 @@ fn accept(
 }
 
 /// Reads once, as long as less comes than there is room for, and answers; a connection that ends is gone.
-fn answer(place: &mut Option<TcpStream>, asked: Asked) {
+fn answer(place: &mut Option<TcpStream>, imitated: Imitated) {
     let Some(stream) = place else { return };
     let mut bytes = [0; 4096];
     let answered = match stream.read(&mut bytes) {
         Ok(read @ 1..) if bytes[..read].starts_with(CONFIG) => stream.write_all(b"-ERR\r\n"),
-        Ok(1..) => stream.write_all(asked.answer().as_bytes()),
+        Ok(1..) => stream.write_all(imitated.answer().as_bytes()),
         Err(error) if error.kind() == WouldBlock => Ok(()),
         Ok(0) | Err(_) => Err(io::ErrorKind::ConnectionReset.into()),
     };
     if answered.is_err() {
         *place = None;
-    }
-}
-
-impl Asked {
-    /// Asks the server once, to see that it decides, and that its answers are as long as those of the floor.
-    ///
-    /// # Errors
-    /// When they are not, or it does not.
-    pub fn check(self, at: SocketAddr) -> Result<(), String> {
-        let (mut stream, _) = self.asking().open(at)?;
-        stream.write_all(&self.asking().request(0, 0, &[])).map_err(lost)?;
-        let mut bytes = [0; 4096];
-        let read = stream.read(&mut bytes).map_err(lost)?;
-        let answer = String::from_utf8_lossy(&bytes[..read]);
-        if !answer.contains(self.sign()) {
-            return Err(format!("expected a request that passes, and came {answer:?}"));
-        }
-        let floor = self.answer().len();
-        if read.abs_diff(floor) > DIGITS {
-            return Err(format!("an answer has {read} bytes, and that of the floor has {floor}"));
-        }
-        Ok(())
     }
 }
 
@@ -159,5 +158,13 @@ mod tests {
         let (head, body) = CHECK.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{}", body.len());
         assert!(serde_json::from_str::<serde_json::Value>(body).is_ok());
+    }
+
+    #[test]
+    fn the_answer_is_one_of_five_integers_that_lets_pass() {
+        let lines: Vec<_> = THROTTLE.split_terminator("\r\n").collect();
+        let integers = lines.iter().filter_map(|line| line.strip_prefix(':')?.parse::<i64>().ok());
+        assert_eq!((lines[0], lines.len(), integers.count()), ("*5", 6, 5));
+        assert!(THROTTLE.starts_with(Imitated::Throttle.sign()));
     }
 }

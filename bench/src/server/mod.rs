@@ -16,7 +16,7 @@ use crate::rounds::{self, By, Form, Sample};
 use asking::Asking;
 use cases::{Case, Door, Pace, Subject};
 use clap::Args;
-use floor::Asked;
+use floor::Imitated;
 use generators::{Load, Request, Version};
 use running::Running;
 use std::path::{Path, PathBuf};
@@ -134,14 +134,14 @@ impl Server {
     }
 
     fn sample(&self, case: &Case, ready: &Ready) -> Result<Sample, String> {
-        let (before, untouched) = (process::cpu(ready.running.pid)?, Stolen::now()?);
+        let (before, stolen_before) = (process::cpu(ready.running.pid)?, Stolen::now()?);
         let load = match case.pace {
             Pace::Highest => ready.as_fast_as_it_goes(case.door, self.length())?,
             Pace::Half => ready.at_half(case.door, self.length())?,
             Pace::HalfInTicks => ready.at_half_in_ticks(case.door, self.length())?,
         };
         let cpu = process::cpu(ready.running.pid)?.saturating_sub(before);
-        let stolen = untouched.share_since()?;
+        let stolen = stolen_before.share_since()?;
         let Load { decisions, per_s, p50_us, p99_us } = load;
         let cpu_us = cpu.as_secs_f64() * 1e6 / decisions as f64;
         Ok(Sample { per_s, cpu_us, p50_us, p99_us, stolen })
@@ -222,12 +222,12 @@ fn refuses(subject: Subject, answer: &[Reply]) -> bool {
 /// Sees that the answer is a decision: programs that generate load hardly look.
 fn check(running: &Running, door: Door, subject: Subject) -> Result<(), String> {
     match door {
-        Door::Http if subject == Subject::Tidegate => Asked::Check.check(running.at),
+        Door::Http if subject == Subject::Tidegate => Imitated::Check.agrees_with(running.at),
         Door::Http => Ok(()),
         Door::Grpc { .. } => no_op::check(running.at),
         Door::Resp(_) => {
             if subject == Subject::Tidegate {
-                Asked::Throttle.check(running.at)?;
+                Imitated::Throttle.agrees_with(running.at)?;
             }
             let words: Vec<&[u8]> = subject.command().iter().map(|word| word.as_bytes()).collect();
             match Connection::open(running.at)?.ask(&words)? {

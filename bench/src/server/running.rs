@@ -102,8 +102,8 @@ impl Running {
     fn this(command: &[&str]) -> Result<Self, String> {
         let at = programs::free_address()?;
         let this = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
-        let at_last = at.to_string();
-        let arguments = command.iter().copied().chain([at_last.as_str()]);
+        let address = at.to_string();
+        let arguments = command.iter().copied().chain([address.as_str()]);
         let program = Program::start(this, arguments)?.listening(at)?;
         Ok(Self::of(program, at, None))
     }
