@@ -4,25 +4,22 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// What a host took from the cores until a moment, and the moment.
+/// What a host took from all cores until a moment, and the moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Stolen {
     at: Instant,
-    until_now: Duration,
-    cores: u32,
+    in_all: Duration,
+    cores: usize,
 }
 
 impl Stolen {
-    /// As the system counts it since it began (`steal` of `/proc/stat`, all cores together), in steps of a clock
-    /// tick, which is 10 ms; 0 where no host tells it.
+    /// As [`stolen_of_each`] tells it, all cores together.
     ///
     /// # Errors
     /// When there is no `/proc/stat`.
     pub fn now() -> Result<Self, String> {
-        let stat = stat()?;
-        let cores = u32::try_from(per_core(&stat).count()).unwrap_or(u32::MAX);
-        let until_now = per_core(&stat).map(|(_, stolen)| stolen).sum();
-        Ok(Self { at: Instant::now(), until_now, cores })
+        let each = stolen_of_each()?;
+        Ok(Self { at: Instant::now(), in_all: each.values().sum(), cores: each.len() })
     }
 
     /// How much of the cores' time since then was taken, from 0 to 1.
@@ -31,22 +28,21 @@ impl Stolen {
     /// When there is no `/proc/stat`.
     pub fn share_since(self) -> Result<f64, String> {
         let now = Self::now()?;
-        let taken = now.until_now.saturating_sub(self.until_now).as_secs_f64();
-        let had = now.at.duration_since(self.at).as_secs_f64() * f64::from(self.cores.max(1));
+        let taken = now.in_all.saturating_sub(self.in_all).as_secs_f64();
+        let had = now.at.duration_since(self.at).as_secs_f64() * self.cores as f64;
         Ok(if had > 0.0 { (taken / had).min(1.0) } else { 0.0 })
     }
 }
 
-/// What was stolen of each core since the system began, by the core's number.
+/// What was stolen of each core since the system began, by the core's number: `steal` of `/proc/stat`, in steps of a
+/// clock tick, which is 10 ms; 0 where no host tells it.
 ///
 /// # Errors
 /// When there is no `/proc/stat`.
 pub fn stolen_of_each() -> Result<BTreeMap<usize, Duration>, String> {
-    Ok(per_core(&stat()?).collect())
-}
-
-fn stat() -> Result<String, String> {
-    fs::read_to_string("/proc/stat").map_err(|error| format!("can not read /proc/stat: {error}"))
+    let stat = fs::read_to_string("/proc/stat");
+    let stat = stat.map_err(|error| format!("can not read /proc/stat: {error}"))?;
+    Ok(per_core(&stat).collect())
 }
 
 /// The eighth figure of the lines `cpu0`, `cpu1` and so on; the line `cpu` is all of them together.

@@ -7,6 +7,7 @@ use crate::cores;
 use crate::host;
 use crate::report;
 use clap::Args;
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,12 @@ const LONG: Duration = Duration::from_millis(1);
 const HEADINGS: [&str; 8] = [
     "core",
     "seconds",
-    "of 100 us",
+    "stalls of 100 us",
     "in all, us",
-    "of 1 ms",
+    "stalls of 1 ms",
     "in all, us",
     "longest, us",
-    "stolen by the host, us",
+    "stolen, us",
 ];
 
 /// What is wanted of it.
@@ -57,24 +58,25 @@ pub fn run(wanted: &Stalls) -> Result<(), String> {
     let cores: Vec<_> = cores.collect();
     let watched: Vec<_> = cores.into_iter().map(|core| core.join().ok().flatten()).collect();
     let after = host::stolen_of_each()?;
-    let stolen = |core: usize| {
-        let stolen = after.get(&core)?.saturating_sub(*before.get(&core)?);
-        Some(stolen.as_micros().to_string())
-    };
     let mut rows = Vec::new();
     for watched in watched {
         let (core, missing) = watched.ok_or("a core can not be watched by itself")?;
-        let Missing { stalls, all, long_stalls, all_long, longest } = missing;
-        let (all, all_long) = (all.as_micros(), all_long.as_micros());
-        let figures = [stalls.into(), all, long_stalls.into(), all_long, longest.as_micros()];
-        let row = [core.to_string(), wanted.seconds.to_string()];
-        let figures = figures.map(|figure| figure.to_string()).into_iter();
-        rows.push(
-            row.into_iter().chain(figures).chain([stolen(core).unwrap_or_default()]).collect(),
-        );
+        let until = |moment: &BTreeMap<_, _>| moment.get(&core).copied().unwrap_or_default();
+        let stolen = until(&after).saturating_sub(until(&before));
+        let row = [core as u128, wanted.seconds.into()].into_iter().chain(missing.figures());
+        rows.push(row.chain([stolen.as_micros()]).map(|figure| figure.to_string()).collect());
     }
     println!("\n{}", report::ruled(HEADINGS.map(str::to_owned).to_vec(), rows));
     Ok(())
+}
+
+impl Missing {
+    /// In the order of the headings.
+    const fn figures(self) -> [u128; 5] {
+        let Self { stalls, all, long_stalls, all_long, longest } = self;
+        let (all, all_long) = (all.as_micros(), all_long.as_micros());
+        [stalls as u128, all, long_stalls as u128, all_long, longest.as_micros()]
+    }
 }
 
 /// Nothing where the thread can not be kept on that core: two on one would take each other's time.
