@@ -14,10 +14,10 @@ const CHECK: &str = concat!(
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncache-control: no-store\r\n",
     "x-ratelimit-limit: 10000000\r\nx-ratelimit-remaining: 9999999\r\nx-ratelimit-reset: 1795352611\r\n",
     "ratelimit-policy: \"per-user\";q=10000000;w=3600\r\nratelimit: \"per-user\";r=9999999;t=1\r\n",
-    "content-length: 203\r\ndate: Sun, 22 Nov 2026 13:03:29 GMT\r\n\r\n",
+    "content-length: 220\r\ndate: Sun, 22 Nov 2026 13:03:29 GMT\r\n\r\n",
     "{\"at_us\":1795352609610112,\"allowed\":true,\"rule\":\"per-user\",\"limit\":10000000,\"remaining\":9999999,",
     "\"retry_after_us\":0,\"reset_after_us\":360,\"delay_us\":0,\"unlimited\":false,\"degraded\":false,",
-    "\"overloaded\":false}",
+    "\"overflow\":false,\"overloaded\":false}",
 );
 /// An answer as the server gives it to `CL.THROTTLE`.
 const THROTTLE: &str = "*5\r\n:0\r\n:1000001\r\n:1000000\r\n:-1\r\n:1\r\n";

@@ -8,7 +8,7 @@ use tidegate::{Algorithm, Micros, Policy, PolicyErrors, RuleSpec, Spec};
 
 use crate::plot::{Bins, Timeline, length_label};
 use crate::replay::Replay;
-use crate::report::{Report, RuleReport, align_right, grouped, new_table, overloaded, percent};
+use crate::report::{Report, RuleReport, align_right, grouped, new_table, overflow, percent};
 use crate::trace::Event;
 
 /// The algorithms side by side, each with limiters of its own.
@@ -77,7 +77,7 @@ impl Comparison {
         }
         let (headline, rate) = (self.headline(), self.rate());
         let mut text = format!("{headline}, {rate}.\n{table}\n{}", self.unmatched());
-        self.rules().for_each(|(_, rule)| overloaded(&mut text, rule));
+        self.rules().for_each(|(_, rule)| overflow(&mut text, rule));
         text
     }
 

@@ -26,7 +26,7 @@ use crate::plot::{Bins, MAX_LANES, Timeline};
 use crate::trace::Event;
 pub use most::{Counted, Most};
 pub use rule_report::RuleReport;
-pub(crate) use table::{align_right, grouped, new_table, overloaded, percent};
+pub(crate) use table::{align_right, grouped, new_table, overflow, percent};
 pub use table::{limit_text, span_text, table};
 pub use variant_report::VariantReport;
 pub use worst::Worst;

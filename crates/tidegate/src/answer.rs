@@ -9,6 +9,8 @@ use tidegate_core::{Decision, Micros, Rule, Timestamp};
 
 use crate::few::Few;
 use crate::rules::{Mode, PolicyRule};
+#[cfg(feature = "redis")]
+use crate::store::redis::StoreError;
 
 /// Some descriptors of a request, by their numbers; those from 63 on are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ pub struct Matched<'g> {
     pub(crate) cost: u64,
     pub(crate) by: Descriptors,
     pub(crate) decision: Decision,
-    pub(crate) overloaded: bool,
+    pub(crate) overflow: bool,
     /// It was not the key's own limiter that decided.
     pub(crate) elsewhere: bool,
 }
@@ -106,8 +108,8 @@ impl<'g> Matched<'g> {
     /// True when the rule had no room for the key: its limiter is shared with others that came too
     /// late, or it was refused; or when a log had no memory to grow, and goes on with coarser times.
     #[must_use]
-    pub const fn is_overloaded(&self) -> bool {
-        self.overloaded
+    pub const fn is_overflow(&self) -> bool {
+        self.overflow
     }
 
     /// False for a rule in shadow mode, whose decision refuses nothing.
@@ -123,10 +125,30 @@ impl<'g> Matched<'g> {
 pub(crate) enum Standing {
     /// The limiters themselves.
     Exact,
-    /// What the rules do while the store is away.
-    Degraded,
+    /// The rules themselves, without the store.
+    Degraded(Lack),
     /// The same, and a rule refuses for no other reason.
+    Unavailable(Lack),
+}
+
+/// Why the store did not decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
+pub(crate) enum Lack {
+    /// It does not answer.
     Unavailable,
+    /// It answers, but cannot decide this in time.
+    Overloaded,
+}
+
+#[cfg(feature = "redis")]
+impl Lack {
+    pub(crate) const fn of(error: &StoreError) -> Self {
+        match error {
+            StoreError::Overloaded | StoreError::TooManyInFlight => Self::Overloaded,
+            _ => Self::Unavailable,
+        }
+    }
 }
 
 /// The answer to one request. A refusal is an answer, not an error.
@@ -174,22 +196,35 @@ impl<'g> Answer<'g> {
 
     /// True when a rule that can refuse had no room for the key.
     #[must_use]
-    pub fn is_overloaded(&self) -> bool {
-        self.enforced().any(Matched::is_overloaded)
+    pub fn is_overflow(&self) -> bool {
+        self.enforced().any(Matched::is_overflow)
     }
 
-    /// True when the shared store was away, so that the rules' own `on_store_error` decided. A rule that
-    /// is then open is not among those that matched, for nothing is known of its limiter.
+    /// True when the shared store did not decide: it was unavailable, and the rules' own `on_store_error`
+    /// decided, or it was [overloaded](Answer::is_overloaded). A rule that is open while the store is
+    /// unavailable is not among those that matched, for nothing is known of its limiter.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.standing != Standing::Exact
     }
 
-    /// True when it is refused because the store was away, by a rule that is then closed: the caller
+    /// True when the shared store answers, but there was more load than it decides in time: rules whose
+    /// `on_store_error` is `local` or `open` were decided in process, as `local` is, and one that is
+    /// `closed` refused the request ([`Answer::is_unavailable`]). Such an answer is also
+    /// [degraded](Answer::is_degraded).
+    #[must_use]
+    pub const fn is_overloaded(&self) -> bool {
+        matches!(
+            self.standing,
+            Standing::Degraded(Lack::Overloaded) | Standing::Unavailable(Lack::Overloaded)
+        )
+    }
+
+    /// True when it is refused because the store did not decide, by a rule that is then closed: the caller
     /// did nothing wrong.
     #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        self.standing == Standing::Unavailable
+    pub const fn is_unavailable(&self) -> bool {
+        matches!(self.standing, Standing::Unavailable(_))
     }
 
     /// Every rule that matched and counts, shadow rules included, in file order; a rule that several

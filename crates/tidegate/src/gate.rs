@@ -270,7 +270,7 @@ impl<C: Clock> Gate<C> {
             cost: met.cost,
             by: met.by,
             decision: decided.decision,
-            overloaded: decided.overloaded,
+            overflow: decided.overflow,
             elsewhere: decided.elsewhere,
         })
     }

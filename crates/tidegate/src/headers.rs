@@ -88,7 +88,7 @@ const MOST_FIELDS: usize = 6;
 const USUAL_BYTES: usize = 64;
 
 /// The status that goes with an answer: 200 yes, 429 no, 422 never, 503 when it is refused only because
-/// the store was away.
+/// the store was unavailable or overloaded.
 #[must_use]
 pub fn status(answer: &Answer<'_>) -> u16 {
     match (answer.is_allowed(), answer.is_never()) {

@@ -7,33 +7,32 @@ mod error;
 mod fits;
 mod plans;
 mod replay;
+mod settle;
 mod share;
 mod step;
 mod taking;
 mod under;
 
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tidegate_core::{Decision, Timestamp};
+use tidegate_core::{Decision, Rule, Timestamp};
 use tokio::time::Instant;
 
-use crate::answer::{Answer, Matched, Standing};
+use crate::answer::{Answer, Lack, Matched, Standing};
 use crate::few::Few;
 use crate::gate::{Met, Plans};
 use crate::observe::{Observer, Observers};
 use crate::request::Request;
 use crate::rules::{Amended, Policy};
 use crate::store::memory::Done;
-use crate::store::redis::script::{self, Call, Step};
+use crate::store::redis::script::{self, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent};
 use crate::store::settings::StoreSettings;
 use crate::wait::GateLines;
 use across::{Part, Unanswered};
 use away::{Away, Verb};
 pub use error::SharedGateError;
-use plans::ToSettle;
 pub use replay::SharedReplay;
 use step::{Asked, Store};
 
@@ -169,66 +168,8 @@ impl SharedGate {
         let met = self.met(request);
         match self.step(&met, Asked::new(Step::Peek, request.id())).await {
             Ok(answer) => answer,
-            Err(_) => self.decided_away(&met, Verb::Peek, request.id()),
+            Err(error) => self.decided_away(&met, Verb::Peek, request.id(), &error),
         }
-    }
-
-    /// Gives the request's cost back to every limiter it meets, to no fewer than none used; the answer
-    /// tells how they stand then. In a cluster each slot is a step of its own.
-    ///
-    /// # Errors
-    /// The store gave no answer. Whether anything was given back is known only where nothing was sent.
-    pub async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
-        self.settle_all(self.met_to_settle(request, 0), false).await
-    }
-
-    /// Ends a request that was admitted with its costs reserved: each of its descriptors turned out to
-    /// cost `actual`, as [`Gate::settle`](crate::Gate::settle) does it.
-    ///
-    /// # Errors
-    /// The store gave no answer. Whether anything was settled is known only where nothing was sent.
-    pub async fn settle(
-        &self,
-        request: &Request<'_>,
-        actual: u64,
-    ) -> Result<Answer<'_>, StoreError> {
-        self.settle_all(self.met_to_settle(request, actual), true).await
-    }
-
-    /// Settles; what was `reserved` goes back to limiters that are unlimited by now as well.
-    async fn settle_all(&self, all: ToSettle, reserved: bool) -> Result<Answer<'_>, StoreError> {
-        let deadline = self.store.client.deadline();
-        let answer = self.step_by(&all.met, Asked::settle(&all.actual), deadline).await?;
-        self.stir(&all.met);
-        if reserved && !all.unlimited.is_empty() {
-            let given_back = self.store.give_back(&all.unlimited, deadline).await;
-            given_back.map_err(|error| if all.met.is_empty() { error } else { error.in_part() })?;
-            all.unlimited.iter().for_each(|(_, met)| self.stir(slice::from_ref(met)));
-        }
-        Ok(answer)
-    }
-
-    /// Makes every limiter the request meets as good as new, in one atomic step, or in a cluster one for
-    /// each slot; answers how many it meets. Answers that are remembered stay so: see
-    /// [`Request::with_id`].
-    ///
-    /// # Errors
-    /// The store gave no answer. Whether they were reset is known only where nothing was sent.
-    pub async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
-        let met = self.met_at_all(request);
-        self.away.forget(self.policy(), &met);
-        let parts = self.store.parts(&met);
-        let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
-        if slots.is_empty() && !met.is_empty() {
-            slots.push(met.iter().map(|met| met.print.clone()).collect());
-        }
-        let deadline = self.store.client.deadline();
-        for keys in slots {
-            let (script, keys) = Call::reset(keys);
-            self.store.client.run(&script, &keys, &[], deadline).await?;
-        }
-        self.stir(&met);
-        Ok(met.len())
     }
 
     /// The same limiter as it is known in this process.
@@ -250,7 +191,7 @@ impl SharedGate {
         let done = self.store.step(met, Asked::new(Step::Ask, id)).await;
         match self.learnt(met, done) {
             Ok(done) => self.answer(met, done),
-            Err(_) => self.without_store(met, id),
+            Err(error) => self.without_store(met, id, &error),
         }
     }
 
@@ -263,8 +204,8 @@ impl SharedGate {
                 }
                 self.told(met, done)
             }
-            Err(Unanswered { taken, .. }) => {
-                let answer = self.without_store(met, id);
+            Err(Unanswered { taken, error }) => {
+                let answer = self.without_store(met, id, &error);
                 // What goes on all the same keeps what it took from the slots that did answer.
                 if answer.is_allowed() {
                     taken.keep();
@@ -344,18 +285,27 @@ impl SharedGate {
         Answer { allowed: false, at, standing, repeated: false, matched }
     }
 
-    /// What the rules themselves say while the store is away.
-    pub(crate) fn without_store(&self, met: &[KeyMet], id: Option<&str>) -> Answer<'_> {
-        self.decided_away(met, Verb::Ask, id)
+    /// Decides in process what the store did not decide because of `error`.
+    pub(crate) fn without_store(
+        &self,
+        met: &[KeyMet],
+        id: Option<&str>,
+        error: &StoreError,
+    ) -> Answer<'_> {
+        self.decided_away(met, Verb::Ask, id, error)
     }
 
-    fn decided_away(&self, met: &[KeyMet], verb: Verb, id: Option<&str>) -> Answer<'_> {
+    fn decided_away(
+        &self,
+        met: &[KeyMet],
+        verb: Verb,
+        id: Option<&str>,
+        error: &StoreError,
+    ) -> Answer<'_> {
         self.degraded.fetch_add(1, Relaxed);
         let settings = self.settings();
-        self.told(
-            met,
-            self.away.decide(self.policy(), met, verb, id, |rule| settings.can_hold(rule)),
-        )
+        let can_hold = |rule: &Rule| settings.can_hold(rule);
+        self.told(met, self.away.decide(self.policy(), met, verb, id, Lack::of(error), can_hold))
     }
 
     /// An answer in which not every limiter tells of itself.
@@ -387,7 +337,7 @@ impl SharedGate {
                 cost,
                 by,
                 decision: decision?,
-                overloaded: false,
+                overflow: false,
                 elsewhere: false,
             })
         });

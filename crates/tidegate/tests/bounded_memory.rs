@@ -110,10 +110,10 @@ fn grow(keys: u64, limit: u64, max_memory: usize, on_full: OnFull) -> (usize, u6
     let rule = RuleSpec::new("r", spec).key(["user"]).max_keys(1_000_000, on_full);
     let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), Ticking(AtomicU64::new(0)));
     HEAP.reset_peak_usage();
-    let (own, overloaded) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (own, overflow) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|threads| {
         for thread in 0..4 {
-            let (gate, own, overloaded) = (&gate, &own, &overloaded);
+            let (gate, own, overflow) = (&gate, &own, &overflow);
             threads.spawn(move || {
                 for turn in 0..limit + 1 {
                     for key in (thread..keys).step_by(4) {
@@ -125,15 +125,15 @@ fn grow(keys: u64, limit: u64, max_memory: usize, on_full: OnFull) -> (usize, u6
                             let _ = gate.peek(&request);
                         }
                         let answer = gate.check(&request);
-                        let mine = answer.is_allowed() && !answer.is_overloaded();
+                        let mine = answer.is_allowed() && !answer.is_overflow();
                         own.fetch_add(u64::from(mine), Relaxed);
-                        overloaded.fetch_add(u64::from(answer.is_overloaded()), Relaxed);
+                        overflow.fetch_add(u64::from(answer.is_overflow()), Relaxed);
                     }
                 }
             });
         }
     });
-    (HEAP.peak_usage().saturating_sub(before), own.into_inner(), overloaded.into_inner())
+    (HEAP.peak_usage().saturating_sub(before), own.into_inner(), overflow.into_inner())
 }
 
 /// A clock that every reading moves on, so that each unit is an entry of its own.
@@ -149,20 +149,20 @@ impl Clock for Ticking {
 fn logs_that_grow_to_their_largest_stay_within_max_memory_at_any_time() {
     for on_full in [OnFull::Share, OnFull::Refuse] {
         for (keys, limit, cap) in [(500, 200, 1 << 20), (40, 2_000, 1 << 20), (200, 40, 100_000)] {
-            let (most, own, overloaded) = grow(keys, limit, cap, on_full);
+            let (most, own, overflow) = grow(keys, limit, cap, on_full);
             // Threads, names and the table's own shards are not states.
             assert!(most <= cap + 64 * 1_024, "{most} bytes of {cap}");
             assert!(most >= cap / 2, "{most} bytes of {cap}: is there no use of it?");
-            assert!(overloaded > 0 && own < keys * limit, "{own} units: it was never full");
+            assert!(overflow > 0 && own < keys * limit, "{own} units: it was never full");
             assert!(own * 16 > cap as u64 / 3, "{own} units: those who are there can not go on");
         }
     }
 }
 
 #[test]
-fn logs_that_have_room_for_all_they_need_are_never_overloaded() {
-    let (_, own, overloaded) = grow(100, 200, 4 << 20, OnFull::Refuse);
-    assert_eq!((own, overloaded), (100 * 200, 0));
+fn logs_that_have_room_for_all_they_need_are_never_in_overflow() {
+    let (_, own, overflow) = grow(100, 200, 4 << 20, OnFull::Refuse);
+    assert_eq!((own, overflow), (100 * 200, 0));
     let (_, own, _) = grow(1, 60, 1_024, OnFull::Refuse);
     assert_eq!(own, 60, "there is always room for one");
 }
@@ -178,7 +178,7 @@ fn a_log_without_memory_to_grow_admits_its_limit_and_not_one_unit_more() {
         spec.max_memory = Some(800_000);
         let rule = RuleSpec::new("r", spec).key(["user"]).max_keys(1_000, on_full);
         let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), Ticking(AtomicU64::new(0)));
-        let (mut admitted, mut overloaded) = ([0; KEYS], 0);
+        let (mut admitted, mut overflow) = ([0; KEYS], 0);
         for _ in 0..LIMIT + 500 {
             for (key, admitted) in admitted.iter_mut().enumerate() {
                 let user = key.to_string();
@@ -186,10 +186,10 @@ fn a_log_without_memory_to_grow_admits_its_limit_and_not_one_unit_more() {
                 let descriptors = [Descriptor::new(&entries)];
                 let answer = gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors));
                 *admitted += u64::from(answer.is_allowed());
-                overloaded += u64::from(answer.is_overloaded());
+                overflow += u64::from(answer.is_overflow());
             }
         }
         assert_eq!(admitted, [LIMIT; KEYS], "{on_full:?}");
-        assert!(overloaded > 0, "there was memory for all");
+        assert!(overflow > 0, "there was memory for all");
     }
 }

@@ -21,7 +21,7 @@ pub struct RuleReport {
     /// Requests it refused, or would have refused were it not in shadow mode.
     pub refused: u64,
     /// Decisions for which it had no room: the key shared a limiter, or was refused for that.
-    pub overloaded: u64,
+    pub overflow: u64,
     /// Whom it refused.
     pub refused_most: Most,
     /// The longest time an admitted request had to be held.
@@ -41,7 +41,7 @@ impl RuleReport {
             rule: rule.clone(),
             asked: 0,
             refused: 0,
-            overloaded: 0,
+            overflow: 0,
             refused_most: Most::new(memory.names),
             longest_delay: Micros::ZERO,
             own: VariantReport::new(rule, 0),
@@ -79,7 +79,7 @@ impl RuleReport {
 
     pub(super) fn record(&mut self, event: &Event, answer: &Answer<'_>, matched: &Matched<'_>) {
         self.asked += 1;
-        self.overloaded += u64::from(matched.is_overloaded());
+        self.overflow += u64::from(matched.is_overflow());
         let refused = !matched.decision().is_allowed();
         let (variant, _) = self.variant(matched.variant());
         variant.asked += 1;

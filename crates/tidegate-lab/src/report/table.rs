@@ -20,7 +20,7 @@ pub fn table(report: &Report) -> String {
     let mut text = totals(report);
     if report.requests > 0 {
         let _ = writeln!(text, "\n{}", rules(report));
-        report.rules.iter().for_each(|rule| overloaded(&mut text, rule));
+        report.rules.iter().for_each(|rule| overflow(&mut text, rule));
         report.rules.iter().for_each(|rule| never_asked(&mut text, rule));
         report.rules.iter().for_each(|rule| refused_most(&mut text, rule));
         each_variant(report).for_each(|(rule, variant)| worst(&mut text, rule, variant));
@@ -85,8 +85,8 @@ fn with_mode(rule: &RuleReport, variant: &VariantReport) -> String {
 }
 
 /// Says so if keys found no room for limiters of their own.
-pub(crate) fn overloaded(text: &mut String, rule: &RuleReport) {
-    if rule.overloaded == 0 {
+pub(crate) fn overflow(text: &mut String, rule: &RuleReport) {
+    if rule.overflow == 0 {
         return;
     }
     let did = match rule.rule().spec().on_full {
@@ -95,8 +95,8 @@ pub(crate) fn overloaded(text: &mut String, rule: &RuleReport) {
     };
     let _ = writeln!(
         text,
-        "\nOverloaded: {} of {} decisions of {} found no room for their key and {did}; see `max_keys`.",
-        grouped(rule.overloaded),
+        "\nOverflow: {} of {} decisions of {} found no room for their key and {did}; see `max_keys`.",
+        grouped(rule.overflow),
         grouped(rule.asked),
         rule.rule().name(),
     );

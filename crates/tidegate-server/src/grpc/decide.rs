@@ -1,13 +1,16 @@
 //! One call: what is given back is given back, what is asked for is decided in one step, and both are told.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use envoy_types::pb::google::protobuf::value::Kind;
+use envoy_types::pb::google::protobuf::{Struct, Value};
 use hyper::body::Bytes;
 use prost::Message;
-use tidegate::{Answer, Request};
+use tidegate::{Answer, Request, StoreError};
 use tokio::time::sleep;
 use tonic::Status;
 
@@ -40,7 +43,7 @@ impl Decider {
         let question = question.under(&own);
         let answer = self.decide(&message, &question).await?;
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
-            return Err(away());
+            return Err(undecided(answer.is_overloaded()));
         }
         // The protocol knows no delay that the proxy could keep.
         if !answer.delay().is_zero() {
@@ -64,7 +67,10 @@ impl Decider {
             match self.limiters.refund(&refund).await {
                 Ok(answer) if !asks => return Ok(answer),
                 Ok(_) => {}
-                Err(_) if !asks => return Err(away()),
+                Err(StoreError::Overloaded | StoreError::TooManyInFlight) if !asks => {
+                    return Err(undecided(true));
+                }
+                Err(_) if !asks => return Err(undecided(false)),
                 Err(error) => tracing::debug!(%error, "a refund was not given"),
             }
         }
@@ -76,6 +82,7 @@ impl Decider {
         let response = RateLimitResponse {
             overall_code: code.into(),
             response_headers_to_add: self.choices.fields.of(answer),
+            dynamic_metadata: metadata(answer),
             ..Default::default()
         };
         response::bytes(&response, &status::of(answer, &question.charges))
@@ -86,6 +93,19 @@ fn stops() -> Status {
     Status::unavailable("the server stops before it is the turn of this request")
 }
 
-fn away() -> Status {
-    Status::unavailable("the store is away, and no decision can be taken without it")
+fn undecided(overloaded: bool) -> Status {
+    Status::unavailable(if overloaded {
+        "the store is asked for more than it decides in time, and no decision can be taken without it"
+    } else {
+        "the store is away, and no decision can be taken without it"
+    })
+}
+
+/// How an answer was decided, where it was not by the store: `degraded`, and `overloaded`.
+fn metadata(answer: &Answer<'_>) -> Option<Struct> {
+    let told = [("degraded", answer.is_degraded()), ("overloaded", answer.is_overloaded())];
+    let told = told.into_iter().filter(|(_, is)| *is);
+    let yes = || Value { kind: Some(Kind::BoolValue(true)) };
+    let fields: HashMap<_, _> = told.map(|(name, _)| (name.to_owned(), yes())).collect();
+    (!fields.is_empty()).then_some(Struct { fields })
 }

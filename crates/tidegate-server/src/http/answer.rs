@@ -58,9 +58,11 @@ pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Probl
     let mut fields = written.map_err(|error| unwritable(&error))?;
     // No rule with a limit was enforced.
     fields.flag("unlimited", answer.is_unlimited());
-    // The store was away, and the rule's own choice decided.
+    // The store did not decide.
     fields.flag("degraded", answer.is_degraded());
     // A rule had no room for the key: it shared a limiter with others, or was refused for that.
+    fields.flag("overflow", answer.is_overflow());
+    // There was more load than the store decides in time.
     fields.flag("overloaded", answer.is_overloaded());
     let mut shadow = answer.matched().iter().filter(|matched| !matched.is_enforced()).peekable();
     if shadow.peek().is_some() {

@@ -78,7 +78,7 @@ impl Mistake {
 fn tell(answer: &Answer<'_>, reply: &mut Reply<'_>) {
     let reported = answer.reported();
     let figure = |pick: fn(&tidegate::Decision) -> u64| reported.map(|rule| pick(rule.decision()));
-    reply.map(10);
+    reply.map(11);
     reply.text("allowed");
     reply.boolean(answer.is_allowed());
     reply.text("rule");
@@ -94,6 +94,7 @@ fn tell(answer: &Answer<'_>, reply: &mut Reply<'_>) {
     for (name, is) in [
         ("unlimited", answer.is_unlimited()),
         ("degraded", answer.is_degraded()),
+        ("overflow", answer.is_overflow()),
         ("overloaded", answer.is_overloaded()),
     ] {
         reply.text(name);

@@ -12,7 +12,7 @@ pub(super) fn command(words: &[&str]) -> String {
 
 /// What is told of a check of `per-user`, in RESP2.
 fn figures(allowed: u8, remaining: u8) -> String {
-    let start = format!("*20\r\n$7\r\nallowed\r\n:{allowed}\r\n$4\r\nrule\r\n$8\r\nper-user\r\n");
+    let start = format!("*22\r\n$7\r\nallowed\r\n:{allowed}\r\n$4\r\nrule\r\n$8\r\nper-user\r\n");
     start + &format!("$5\r\nlimit\r\n:3\r\n$9\r\nremaining\r\n:{remaining}\r\n")
 }
 
@@ -20,7 +20,7 @@ fn figures(allowed: u8, remaining: u8) -> String {
 async fn a_pipeline_is_answered_in_order_and_a_refusal_is_no_error() {
     let check = command(&["TG.CHECK", "default", "user", "ada"]);
     let came = told(&(check.repeat(4) + "PING\r\n")).await;
-    let starts: Vec<_> = came.match_indices("*20").map(|(at, _)| &came[at..]).collect();
+    let starts: Vec<_> = came.match_indices("*22").map(|(at, _)| &came[at..]).collect();
     assert_eq!(starts.len(), 4);
     for (start, (allowed, remaining)) in starts.iter().zip([(1, 2), (1, 1), (1, 0), (0, 0)]) {
         assert!(start.starts_with(&figures(allowed, remaining)), "{start}");
@@ -115,7 +115,7 @@ async fn clients_open_as_they_are_used_to() {
 #[tokio::test]
 async fn resp_3_has_maps_booleans_and_nulls() {
     let came = told(&(command(&["HELLO", "3"]) + &command(&["TG.CHECK", "other", "a", "b"]))).await;
-    let (_, told) = came.split_once("%10\r\n").unwrap();
+    let (_, told) = came.split_once("%11\r\n").unwrap();
     assert!(told.starts_with("$7\r\nallowed\r\n#t\r\n$4\r\nrule\r\n_\r\n"), "{told}");
 }
 

@@ -45,7 +45,7 @@ limit = -1
 "#;
 
 const HOUR_US: u64 = 3_600_000_000;
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "at_us",
     "allowed",
     "rule",
@@ -56,6 +56,7 @@ const FIELDS: [&str; 11] = [
     "delay_us",
     "unlimited",
     "degraded",
+    "overflow",
     "overloaded",
 ];
 
@@ -88,7 +89,7 @@ async fn an_allowed_request_is_told_its_figures() {
     let expected = json!({
         "at_us": null, "allowed": true, "rule": "per-user", "limit": 3, "remaining": 2,
         "retry_after_us": 0, "reset_after_us": HOUR_US, "delay_us": 0,
-        "unlimited": false, "degraded": false, "overloaded": false,
+        "unlimited": false, "degraded": false, "overflow": false, "overloaded": false,
     });
     assert_eq!(body, expected);
 }

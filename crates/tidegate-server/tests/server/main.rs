@@ -13,7 +13,7 @@ mod concurrency;
 mod envoy;
 mod grpc;
 mod not_http;
-mod overload;
+mod overflow;
 mod process;
 mod protocols;
 mod raw;

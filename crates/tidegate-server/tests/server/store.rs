@@ -141,6 +141,11 @@ async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
         let refund = Client::new(server.admin).post("/v1/refund", ADA).await;
         assert_eq!(refund.status, 503, "{}", refund.text);
         assert_eq!(refund.header("retry-after"), Some("1"));
+        let check = grpc::request(vec![grpc::descriptor(&[("user", "ada")])]);
+        let check = RateLimitRequest { domain: "default".to_owned(), ..check };
+        let told = grpc::client(&server).await.should_rate_limit(check).await.unwrap();
+        let told = told.into_inner().dynamic_metadata.unwrap().fields;
+        assert_eq!(told.keys().collect::<Vec<_>>(), ["degraded"], "{choice}");
         let back = vec![grpc::giving_back(1, &[("user", "ada")])];
         let back = RateLimitRequest { domain: "default".to_owned(), ..grpc::request(back) };
         let told = grpc::client(&server).await.should_rate_limit(back).await.unwrap_err();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Micros, Outcome, Room, Rule, Timestamp, Visitor};
 
 use super::{KeyMet, SharedGateError, share};
-use crate::answer::Standing;
+use crate::answer::{Lack, Standing};
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::gate::Met;
 use crate::key::Seed;
@@ -114,6 +114,7 @@ impl Away {
         met: &[KeyMet],
         verb: Verb,
         id: Option<&str>,
+        lack: Lack,
         can_hold: impl Fn(&Rule) -> bool,
     ) -> Done {
         let is_closed = |met: &KeyMet| {
@@ -136,7 +137,7 @@ impl Away {
                 *decision = Some(decided.decision);
             }
         }
-        let standing = if refused { Standing::Unavailable } else { Standing::Degraded };
+        let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };
         let (allowed, at, repeated) = (done.allowed && !refused, done.at, done.repeated);
         Done { allowed, at, standing, repeated, decisions }
     }

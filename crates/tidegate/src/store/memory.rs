@@ -55,7 +55,7 @@ pub(crate) use table::{One, Table};
 #[derive(Clone, Debug)]
 pub(crate) struct Decided {
     pub(crate) decision: Decision,
-    pub(crate) overloaded: bool,
+    pub(crate) overflow: bool,
     /// It was not the key's own limiter that answered.
     pub(crate) elsewhere: bool,
     /// The figures that decided, where the rule was changed: else those it was loaded with.
@@ -66,8 +66,8 @@ pub(crate) struct Decided {
 
 impl Decided {
     /// What a limiter with the figures of its policy decided.
-    pub(crate) const fn of(decision: Decision, overloaded: bool, elsewhere: bool) -> Self {
-        Self { decision, overloaded, elsewhere, figures: None, unlimited: false }
+    pub(crate) const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
+        Self { decision, overflow, elsewhere, figures: None, unlimited: false }
     }
 
     /// What a rule has to tell that was changed to be unlimited.
@@ -77,8 +77,8 @@ impl Decided {
 
     /// What one limiter by itself answered; `None` where no figures were asked for.
     pub(crate) fn by(one: One) -> Option<Self> {
-        let One { overloaded, elsewhere, figures, .. } = one;
-        one.decision.map(|decision| Self { figures, ..Self::of(decision, overloaded, elsewhere) })
+        let One { overflow, elsewhere, figures, .. } = one;
+        one.decision.map(|decision| Self { figures, ..Self::of(decision, overflow, elsewhere) })
     }
 }
 
@@ -148,7 +148,7 @@ impl MemoryStore {
     fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
         let Some(table) = self.table(met) else { return self.step_apart(met, clock, step) };
         let one = table.one(met.print, met.cost, step, Reading::of(clock));
-        self.tidy_if(one.overloaded, one.at);
+        self.tidy_if(one.overflow, one.at);
         done_by(met, one, step)
     }
 
@@ -298,10 +298,10 @@ fn run<'h>(
             look_at_all(&mut held, at)
         }
     };
-    let short = held.iter().any(|one| one.is_overloaded());
+    let short = held.iter().any(|one| one.is_overflow());
     let told = if step(0).wants_figures() { held.as_slice() } else { &[] };
     let decided =
-        told.iter().map(|one| Decided::of(one.report(), one.is_overloaded(), one.is_elsewhere()));
+        told.iter().map(|one| Decided::of(one.report(), one.is_overflow(), one.is_elsewhere()));
     let decisions = decided.collect();
     drop(held);
     let_go(holds, at);

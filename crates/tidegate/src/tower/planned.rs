@@ -143,7 +143,7 @@ fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>
         cost,
         by: Descriptors::one(0),
         decision: decided.decision,
-        overloaded: decided.overloaded,
+        overflow: decided.overflow,
         elsewhere: decided.elsewhere,
     });
     let (allowed, at) = (done.allowed, done.at);

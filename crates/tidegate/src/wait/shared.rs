@@ -115,7 +115,10 @@ impl SharedGate {
     async fn behind(&self, met: &[KeyMet], id: Option<&str>) -> Option<Answer<'_>> {
         let mut door = ToStore::new(self, met.into(), Micros::ZERO);
         let seen = self.look(met, &door.look(|stop| self.cost_of(&stop.line)), id).await;
-        let Ok(seen) = seen else { return Some(self.without_store(met, id)) };
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(error) => return Some(self.without_store(met, id, &error)),
+        };
         if seen.repeated {
             return Some(self.answer(met, seen));
         }
@@ -184,7 +187,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
             let seen = if is_behind { self.look().await } else { gate.take(met, self.id).await };
             let met = &self.turn.door().met;
             let next = match seen {
-                Err(_) => Next::Done(gate.without_store(met, self.id)),
+                Err(error) => Next::Done(gate.without_store(met, self.id, &error)),
                 Ok(seen) if seen.repeated || seen.allowed && !is_behind => {
                     Next::Done(gate.answer(met, seen))
                 }

@@ -277,7 +277,7 @@ fn a_key_without_room_shares_under_the_rules_own_figures_or_is_refused() {
             ask(&[(user, 1)], None, |request| {
                 let answer = gate.check(request);
                 went_on += u64::from(answer.is_allowed());
-                marked += u64::from(answer.is_overloaded());
+                marked += u64::from(answer.is_overflow());
             });
         }
         assert_eq!((went_on, marked, gate.keys()), (admitted, 8, 2), "{on_full:?}");

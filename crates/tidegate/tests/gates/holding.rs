@@ -74,7 +74,7 @@ fn a_charge_on_a_limiter_without_memory_to_grow_is_given_back() {
         released += ask(["ada", "bob"][number % 2], 1, |request| {
             let before = gate.available(request);
             let Ok(charge) = gate.hold(request) else { return 0 };
-            if !charge.answer().is_overloaded() || number % 3 == 0 {
+            if !charge.answer().is_overflow() || number % 3 == 0 {
                 charge.keep();
                 return 0;
             }

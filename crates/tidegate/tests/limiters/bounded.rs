@@ -33,7 +33,7 @@ fn per_minute(algorithm: Algorithm, limit: u64) -> Spec {
 struct Told {
     allowed: bool,
     /// There was no room for the key.
-    overloaded: bool,
+    overflow: bool,
     decision: Decision,
 }
 
@@ -44,7 +44,7 @@ fn ask(gate: &Gate<TestClock>, user: &str, cost: u64) -> Told {
     let answer = gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors));
     Told {
         allowed: answer.is_allowed(),
-        overloaded: answer.is_overloaded(),
+        overflow: answer.is_overflow(),
         decision: *answer.matched()[0].decision(),
     }
 }
@@ -65,7 +65,7 @@ fn the_cap_is_hard_under_a_flood_from_eight_threads() {
                 for number in 0..if thread < 8 { 1_000 } else { 0 } {
                     let user = format!("{thread}/{number}");
                     let told = ask(&gate, &user, 1);
-                    own.fetch_add(u64::from(told.allowed && !told.overloaded), Relaxed);
+                    own.fetch_add(u64::from(told.allowed && !told.overflow), Relaxed);
                 }
                 running.fetch_sub(u64::from(thread < 8), Relaxed);
             });
@@ -87,7 +87,7 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
                 for number in 0..50 {
                     let user = format!("{thread}/{number}");
                     let told = ask(&gate, &user, 1);
-                    assert!(told.overloaded, "{algorithm}");
+                    assert!(told.overflow, "{algorithm}");
                     beyond.fetch_add(u64::from(told.allowed), Relaxed);
                 }
             });
@@ -110,7 +110,7 @@ fn three_thousand_other_keys_through_a_cache_of_a_thousand_free_nobody() {
                 ask(&gate, &number.to_string(), 1);
                 clock.pass(100);
                 let told = ask(&gate, "limited", 1);
-                assert!(!told.allowed && !told.overloaded, "{algorithm}, after {number} others");
+                assert!(!told.allowed && !told.overflow, "{algorithm}, after {number} others");
             }
         }
     }
@@ -133,7 +133,7 @@ fn dropping_limiters_that_are_as_good_as_new_changes_no_decision() {
                 let model = models.entry(user).or_insert_with(|| Model::new(policy.clone()));
                 let want = model.step(clock.now_us(), cost);
                 let got = ask(&gate, &user.to_string(), cost);
-                assert!(!got.overloaded, "seed {seed}, step {step}: {policy:?}");
+                assert!(!got.overflow, "seed {seed}, step {step}: {policy:?}");
                 assert_eq!(told(&got.decision), want, "seed {seed}, step {step}: {policy:?}");
             }
             assert!(models.len() > 100 && gate.keys() <= 24, "{algorithm:?}: {}", gate.keys());

@@ -37,9 +37,9 @@ fn ask<'g>(gate: &'g Gate<&Hand>, entries: &[(&str, &str)]) -> Answer<'g> {
     gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors))
 }
 
-/// Allowed, and told to be overloaded.
+/// Allowed, and told to be overflow.
 fn verdict(answer: &Answer<'_>) -> (bool, bool) {
-    (answer.is_allowed(), answer.is_overloaded())
+    (answer.is_allowed(), answer.is_overflow())
 }
 
 #[test]
@@ -99,13 +99,13 @@ fn a_rule_that_lies_idle_does_not_keep_the_room_of_the_others() {
         let policy = Policy::new(rules.collect()).unwrap();
         let gate = Gate::with_clock(policy.with_max_keys(NonZeroUsize::new(50).unwrap()), &hand);
         (0..50).for_each(|n| _ = ask(&gate, &[("ip", &n.to_string())]));
-        assert!(ask(&gate, &[("user", "a")]).is_overloaded());
+        assert!(ask(&gate, &[("user", "a")]).is_overflow());
         assert_eq!(gate.keys(), 50, "all of them are still limited");
         hand.0.fetch_add(SECOND_US, Relaxed);
-        let overloaded = (0..100)
-            .filter(|n| ask(&gate, &[("user", &n.to_string())]).is_overloaded() && *n < 50)
+        let overflow = (0..100)
+            .filter(|n| ask(&gate, &[("user", &n.to_string())]).is_overflow() && *n < 50)
             .count();
-        assert!(overloaded < 10, "{overloaded} of 50 found no room beside an idle rule");
+        assert!(overflow < 10, "{overflow} of 50 found no room beside an idle rule");
     }
 }
 

@@ -39,7 +39,7 @@ trait Ask {
 /// What a caller is told, but for the figures that a charge changes.
 fn told(answer: &Answer<'_>) -> String {
     let of = |m: &tidegate::Matched<'_>| {
-        (m.rule().name().to_owned(), m.decision().outcome, m.is_overloaded())
+        (m.rule().name().to_owned(), m.decision().outcome, m.is_overflow())
     };
     let all: Vec<_> = answer.matched().iter().map(of).collect();
     format!("{} {all:?}", answer.is_allowed())
@@ -58,7 +58,7 @@ impl<C: Clock> Ask for Gate<C> {
 
     fn refund(&self, entries: &[(&str, &str)], units: u64) -> bool {
         let descriptors = [Descriptor::new(entries).cost(units)];
-        Gate::refund(self, &Request::new(Request::DEFAULT_DOMAIN, &descriptors)).is_overloaded()
+        Gate::refund(self, &Request::new(Request::DEFAULT_DOMAIN, &descriptors)).is_overflow()
     }
 
     fn left(&self, entries: &[(&str, &str)]) -> u64 {

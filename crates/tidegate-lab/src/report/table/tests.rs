@@ -37,9 +37,9 @@ fn a_rule_that_ran_out_of_room_says_so_and_no_other_does() {
     for (on_full, did) in
         [(OnFull::Share, "shared one limiter"), (OnFull::Refuse, "were refused for that")]
     {
-        assert!(!told_of(2, on_full).contains("Overloaded"));
+        assert!(!told_of(2, on_full).contains("Overflow"));
         let told = told_of(5, on_full);
-        let expected = "\nOverloaded: 3 of 5 decisions of per-ip found no room for their key";
+        let expected = "\nOverflow: 3 of 5 decisions of per-ip found no room for their key";
         assert!(told.contains(&format!("{expected} and {did}")), "{told}");
     }
 }

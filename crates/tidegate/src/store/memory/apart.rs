@@ -14,14 +14,14 @@ impl MemoryStore {
     pub(super) fn step_apart(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
         if let Some(figured) = self.figured(met.rule) {
             let one = figured.one(met, step, clock);
-            self.tidy_if(one.overloaded, one.at);
+            self.tidy_if(one.overflow, one.at);
             return done_by(met, one, step);
         }
         let Some(later) = self.later(met) else {
             return Done { allowed: true, at: clock.now(), repeated: false, decisions: Few::new() };
         };
         let one = later.one(met.print, met.cost, step, Reading::of(clock));
-        self.tidy_if(one.overloaded, one.at);
+        self.tidy_if(one.overflow, one.at);
         done_by(met, one, step)
     }
 

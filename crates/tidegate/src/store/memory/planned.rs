@@ -264,7 +264,7 @@ fn never<R: Room>(room: &R, asked: Asked<'_>, now: Timestamp) -> Option<One> {
     let Asked { step, cost, .. } = asked;
     let (one, _) = Step::Peek.run(room, &mut None, cost, now);
     let decision = one.decision.filter(|_| step.wants_figures());
-    let one = One { decision, overloaded: true, elsewhere: true, ..one };
+    let one = One { decision, overflow: true, elsewhere: true, ..one };
     (one.verdict == Verdict::Never && !step.gives_back()).then_some(one)
 }
 
@@ -284,7 +284,7 @@ impl Visitor for SteppingShared<'_> {
         let claim = |bytes| table.budget.claim_bytes(bytes);
         let mut recent = Recent::default();
         let one = kept.step(asked, room, clock.now(), &table.budget, &mut recent, claim);
-        One { overloaded: true, elsewhere: true, ..one.unwrap_or_else(refusal) }
+        One { overflow: true, elsewhere: true, ..one.unwrap_or_else(refusal) }
     }
 }
 

@@ -63,7 +63,7 @@ impl<R: Room> Shared<R> {
             None => refusal(),
         };
         slot.weigh(room, budget, claimed.unwrap_or(0));
-        Some(One { overloaded: true, elsewhere: true, ..one })
+        Some(One { overflow: true, elsewhere: true, ..one })
     }
 
     /// Holds it for a step over several; `None` where keys without room are refused. Its bytes are
@@ -105,7 +105,7 @@ impl<R: Room> Shared<R> {
 pub(super) struct Told {
     pub(super) decision: Decision,
     pub(super) enforced: bool,
-    pub(super) overloaded: bool,
+    pub(super) overflow: bool,
     pub(super) elsewhere: bool,
 }
 
@@ -124,15 +124,15 @@ impl Told {
 
     /// What is decided in place of a limiter for which there is no room or no memory.
     pub(super) const fn instead(decision: Decision, enforced: bool) -> Self {
-        Self { decision, enforced, overloaded: true, elsewhere: true }
+        Self { decision, enforced, overflow: true, elsewhere: true }
     }
 
     /// The same as the answer of a step.
     pub(super) fn one(self, step: Step, at: Timestamp) -> One {
-        let Self { decision, overloaded, elsewhere, .. } = self;
+        let Self { decision, overflow, elsewhere, .. } = self;
         let told = step.wants_figures().then_some(decision);
         let verdict = decision.verdict();
-        One { verdict, decision: told, overloaded, elsewhere, ..One::unlimited(at) }
+        One { verdict, decision: told, overflow, elsewhere, ..One::unlimited(at) }
     }
 }
 
@@ -161,8 +161,8 @@ impl Verbs for Told {
 }
 
 impl Grip for Told {
-    fn is_overloaded(&self) -> bool {
-        self.overloaded
+    fn is_overflow(&self) -> bool {
+        self.overflow
     }
 
     fn is_elsewhere(&self) -> bool {
@@ -223,7 +223,7 @@ impl<R: Room> Verbs for Pressed<'_, R> {
 }
 
 impl<R: Room> Grip for Pressed<'_, R> {
-    fn is_overloaded(&self) -> bool {
+    fn is_overflow(&self) -> bool {
         true
     }
 

@@ -96,7 +96,7 @@ impl Step {
         now: Timestamp,
     ) -> One {
         let (one, _) = self.run_held(Held::new(room, slot, cost).in_place(), cost, now);
-        One { overloaded: true, ..one }
+        One { overflow: true, ..one }
     }
 
     #[inline]
@@ -122,8 +122,8 @@ impl Step {
             }
         };
         let decision = self.wants_figures().then(|| held.report());
-        let (overloaded, elsewhere, figures) = (false, false, None);
-        (One { verdict, at: now, decision, overloaded, elsewhere, figures }, changed)
+        let (overflow, elsewhere, figures) = (false, false, None);
+        (One { verdict, at: now, decision, overflow, elsewhere, figures }, changed)
     }
 }
 
@@ -147,7 +147,7 @@ pub(crate) struct One {
     pub(crate) decision: Option<Decision>,
     /// There was no room: the key shares a limiter with others, or was refused, or its limiter goes on
     /// with coarser times.
-    pub(crate) overloaded: bool,
+    pub(crate) overflow: bool,
     /// It was not the key's own limiter that answered.
     pub(crate) elsewhere: bool,
     /// The figures that decided, where the rule of a gate was changed.
@@ -158,7 +158,7 @@ impl One {
     /// The answer of a rule that admits everything.
     pub(crate) const fn unlimited(at: Timestamp) -> Self {
         let (verdict, decision) = (Verdict::Allow, None);
-        Self { verdict, at, decision, overloaded: false, elsewhere: false, figures: None }
+        Self { verdict, at, decision, overflow: false, elsewhere: false, figures: None }
     }
 }
 
@@ -278,7 +278,7 @@ pub(crate) struct Holding<'a> {
 /// The verbs of a limiter in hand, and what the store adds to them.
 pub(crate) trait Grip: Verbs {
     /// Whether there was no room for what it decided.
-    fn is_overloaded(&self) -> bool;
+    fn is_overflow(&self) -> bool;
 
     /// Whether it is not the key's own limiter that decided.
     fn is_elsewhere(&self) -> bool;
@@ -288,7 +288,7 @@ pub(crate) trait Grip: Verbs {
 }
 
 impl<R: Room> Grip for Held<'_, R> {
-    fn is_overloaded(&self) -> bool {
+    fn is_overflow(&self) -> bool {
         false
     }
 
@@ -310,7 +310,7 @@ impl<R: Room> Grip for Held<'_, R> {
 /// been looked at once. Where states grow (a `sliding_log`), no new limiter is let into the last eighth
 /// of the bytes. One that is there and has no memory left for one unit more goes on in the memory that it
 /// has, with coarser times: units taken then count for as long as the last of them. So it may admit later
-/// than it would have, and never sooner, and such answers say `overloaded` as well.
+/// than it would have, and never sooner, and such answers say `overflow` as well.
 ///
 /// A look (`peek`, or a cost of 0) at such a key tells what a request would be told. A refund gives
 /// nothing back to the shared limiter: it may come from a key that took nothing there, or long ago, and

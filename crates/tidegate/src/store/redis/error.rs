@@ -18,6 +18,8 @@ pub enum StoreError {
     Away,
     /// As many requests are under way as may be; nothing was sent.
     TooManyInFlight,
+    /// It answers, but cannot decide this in time. Nothing was taken, or what was taken is given back.
+    Overloaded,
     /// `-OOM`: it has no memory left for what must be written.
     OutOfMemory,
     /// `-READONLY`: it is a replica, on which nothing is ever decided.
@@ -116,7 +118,7 @@ impl StoreError {
     /// The same after a part of what was asked has been done: that nothing was sent is no longer so.
     pub(crate) fn in_part(self) -> Self {
         match self {
-            Self::Away | Self::TooManyInFlight => {
+            Self::Away | Self::TooManyInFlight | Self::Overloaded => {
                 Self::Unreachable(format!("a part was done, then: {self}"))
             }
             error => error,
@@ -150,6 +152,7 @@ impl StoreError {
             }
             Self::Away
             | Self::TooManyInFlight
+            | Self::Overloaded
             | Self::CrossSlot
             | Self::Refused(_)
             | Self::OtherVersion(_)
@@ -182,6 +185,9 @@ impl fmt::Display for StoreError {
             Self::TooManyInFlight => f.write_str(
                 "too many requests to the store are under way: expected at most `max_in_flight`",
             ),
+            Self::Overloaded => {
+                f.write_str("the store is asked for more than it decides in time")
+            }
             Self::OutOfMemory => f.write_str(
                 "the store has no memory left: expected a `maxmemory` that holds all limiters",
             ),
@@ -214,7 +220,7 @@ mod tests {
     /// Who asks again must not take for untouched what was done in part.
     #[test]
     fn what_was_done_in_part_is_not_told_as_never_sent() {
-        for never_sent in [StoreError::Away, StoreError::TooManyInFlight] {
+        for never_sent in [StoreError::Away, StoreError::TooManyInFlight, StoreError::Overloaded] {
             let told = never_sent.to_string();
             match never_sent.in_part() {
                 StoreError::Unreachable(in_part) => assert!(in_part.contains(&told), "{in_part}"),

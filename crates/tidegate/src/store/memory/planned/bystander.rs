@@ -24,7 +24,7 @@ impl<'a> Bystander<'a> {
     /// Of unlimited figures: only what was reserved before is given back, and nothing is counted.
     pub(super) const fn unlimited(asked: PlannedPart<'a>) -> Self {
         let enforced = asked.part.enforced;
-        let told = Told { decision: UNLIMITED, enforced, overloaded: false, elsewhere: false };
+        let told = Told { decision: UNLIMITED, enforced, overflow: false, elsewhere: false };
         Self { asked, told, unlimited: true }
     }
 

@@ -321,7 +321,7 @@ impl<R: Room> Verbs for Trying<'_, R> {
 }
 
 impl<R: Room> Grip for Trying<'_, R> {
-    fn is_overloaded(&self) -> bool {
+    fn is_overflow(&self) -> bool {
         false
     }
 

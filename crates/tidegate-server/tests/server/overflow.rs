@@ -38,11 +38,11 @@ async fn ask(client: &Client, domain: &str, user: &str) -> Answer {
     client.check(&body.to_string()).await
 }
 
-/// Status, whether it says to be overloaded, and what is left.
+/// Status, whether it says `overflow`, and what is left.
 fn told(answer: &Answer) -> (u16, bool, u64) {
     let body = answer.json();
-    let overloaded = body["overloaded"].as_bool().unwrap();
-    (answer.status.as_u16(), overloaded, body["remaining"].as_u64().unwrap())
+    let overflow = body["overflow"].as_bool().unwrap();
+    (answer.status.as_u16(), overflow, body["remaining"].as_u64().unwrap())
 }
 
 #[tokio::test]
