@@ -1,4 +1,4 @@
-//! File handles: as many as the system grants, for every connection takes one.
+//! File handles: as many as the system grants, and a share of them for the connections of each listener.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -6,6 +6,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const BESIDES: u64 = 64;
 /// What a runtime takes to wait for its connections, and to be woken.
 const OF_A_RUNTIME: u64 = 4;
+/// Connections of operators that the listeners for clients leave room for, where there are few handles.
+const OF_OPERATORS: u64 = 8;
 
 /// Raises the limit of this process to the most it may have.
 pub(crate) fn raise() {
@@ -14,22 +16,47 @@ pub(crate) fn raise() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: had.maximum, maximum: had.maximum });
 }
 
-/// Says so in the log where there are fewer than these connections and runtimes take.
-pub(crate) fn warn_if_too_few(connections: u64, runtimes: usize) {
-    let needs = connections + BESIDES + OF_A_RUNTIME * runtimes as u64;
-    if let Some(has) = too_few(getrlimit(Resource::Nofile).current, needs) {
-        tracing::warn!(
-            file_handles = has,
-            needs,
-            "fewer file handles than the doors take connections: beyond them clients wait; raise the hard \
-             limit (ulimit -Hn, LimitNOFILE), or take fewer connections (--max-connections)"
-        );
-    }
+/// Most connections of each listener, such that all of them at once leave handles for the rest of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shares {
+    /// Of each listener for clients.
+    pub(crate) clients: u32,
+    /// Of the listener for operators.
+    pub(crate) operators: u32,
 }
 
-/// How many there are, where they are too few; without a limit they never are.
-fn too_few(has: Option<u64>, needs: u64) -> Option<u64> {
-    has.filter(|has| *has < needs)
+impl Shares {
+    /// Those of so many listeners for clients, and one for operators where `operators`, each of which may hold
+    /// `most` connections where there are handles enough.
+    pub(crate) fn of(most: u32, clients: usize, operators: bool, runtimes: usize) -> Self {
+        let besides = BESIDES + OF_A_RUNTIME * runtimes as u64;
+        let has = getrlimit(Resource::Nofile).current;
+        let shares =
+            Self::divided(has.map(|has| has.saturating_sub(besides)), most, clients, operators);
+        if shares.clients < most {
+            tracing::warn!(
+                file_handles = has,
+                connections = shares.clients,
+                of_operators = shares.operators,
+                "fewer file handles than connections: each listener takes a share, and more clients wait; raise \
+                 the hard limit (ulimit -Hn, LimitNOFILE), or ask for fewer connections (--max-connections)"
+            );
+        }
+        shares
+    }
+
+    /// Those of so many handles; without a limit there are always enough. Every listener has one at least.
+    fn divided(has: Option<u64>, most: u32, clients: usize, operators: bool) -> Self {
+        let all = Self { clients: most, operators: most };
+        let (clients, each) = (clients.max(1) as u64, u64::from(most));
+        let Some(has) = has.filter(|has| *has < each * (clients + u64::from(operators))) else {
+            return all;
+        };
+        let reserve = (has / 16).max(OF_OPERATORS).min(has / 2).min(each);
+        let reserve = if operators { reserve } else { 0 };
+        let share = |handles: u64| u32::try_from(handles).unwrap_or(most).clamp(1, most);
+        Self { clients: share((has - reserve) / clients), operators: share(reserve) }
+    }
 }
 
 #[cfg(test)]
@@ -37,8 +64,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_are_too_few_below_what_is_needed() {
-        assert_eq!(too_few(Some(7), 8), Some(7));
-        assert_eq!((too_few(Some(8), 8), too_few(None, 8)), (None, None));
+    fn the_shares_of_all_listeners_fit_and_operators_keep_some() {
+        for (has, clients, operators, expected) in [
+            (None, 3, true, (10_000, 10_000)),
+            (Some(40_000), 3, true, (10_000, 10_000)),
+            (Some(39_999), 3, true, (10_000, 2_499)),
+            (Some(1_000), 3, true, (312, 62)),
+            (Some(100), 3, true, (30, 8)),
+            (Some(1_000), 2, false, (500, 1)),
+            (Some(6), 3, true, (1, 3)),
+            (Some(0), 3, true, (1, 1)),
+        ] {
+            let shares = Shares::divided(has, 10_000, clients, operators);
+            assert_eq!((shares.clients, shares.operators), expected, "{has:?}");
+        }
     }
 }

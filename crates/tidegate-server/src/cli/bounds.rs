@@ -19,8 +19,8 @@ const DRAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::f
 #[command(next_help_heading = "Bounds")]
 #[group(skip)]
 pub(super) struct Args {
-    /// Connections that each door holds open at once, 1 to 1000000; more wait in the queue of the system. 10000
-    /// unless told
+    /// Connections that each listener holds open at once, 1 to 1000000, by default 10000; fewer where the process may
+    /// not open so many files. More wait in the queue of the system
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = connections)]
     max_connections: Option<u32>,
 
@@ -45,11 +45,6 @@ impl Args {
     /// Threads that answer over HTTP and RESP.
     pub(super) fn threads(&self) -> usize {
         self.threads.map_or_else(|| half_of(cores()), usize::from)
-    }
-
-    /// Whether somebody told how many connections there may be.
-    pub(super) const fn tells_connections(&self) -> bool {
-        self.max_connections.is_some()
     }
 
     /// Whether somebody told how many threads answer over gRPC.

@@ -3,10 +3,14 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::Failure;
 use super::address::Where;
+
+/// Connections that the system completes before the server accepts them. The system takes its own bound where
+/// that is lower (`net.core.somaxconn`). A client beyond it waits a second or more before it tries again.
+const BACKLOG: u32 = 4_096;
 
 /// A door that is open.
 #[derive(Debug)]
@@ -17,15 +21,24 @@ pub(super) struct Listener {
 }
 
 /// Takes an address; nothing for a door that is off.
-pub(super) async fn bind(place: Where, option: &str) -> Result<Option<Listener>, Failure> {
+pub(super) fn bind(place: Where, option: &str) -> Result<Option<Listener>, Failure> {
     let Where::At(at) = place else { return Ok(None) };
     let failed = |error: std::io::Error| {
         let hint = hint(error.kind(), at, option);
         Failure::new(format!("can not listen on {at} ({option}): {error}{hint}"))
     };
-    let tcp = TcpListener::bind(at).await.map_err(failed)?;
+    let tcp = listen(at).map_err(failed)?;
     let at = tcp.local_addr().map_err(failed)?;
     Ok(Some(Listener { tcp, at }))
+}
+
+fn listen(at: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restart takes the address at once; on Windows the option would share the port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(at)?;
+    socket.listen(BACKLOG)
 }
 
 /// What to do about an address that can not be had.
@@ -106,6 +119,20 @@ mod tests {
             assert!(said.contains("choose another"), "{said}");
             assert!(said.contains(example), "{said}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_burst_of_clients_is_queued_before_the_first_is_accepted() {
+        let loopback = Where::At(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let listener = bind(loopback, "--http").unwrap().unwrap();
+        let system = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
+        let system = system.map_or(128, |said| said.trim().parse().unwrap());
+        // Nobody accepts: one that does not fit is not answered, and would wait in vain.
+        let most = std::time::Duration::from_secs(10);
+        let clients: Vec<_> = (0..300.min(system))
+            .map(|_| std::net::TcpStream::connect_timeout(&listener.at, most).unwrap())
+            .collect();
+        assert!(!clients.is_empty());
     }
 
     #[test]

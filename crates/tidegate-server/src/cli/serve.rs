@@ -15,11 +15,12 @@ use super::{Failure, bounds, guard};
 use crate::banner::Banner;
 use crate::door::{self, Door, Threads};
 use crate::grpc::{Choices, Family, Unavailable};
+use crate::handles::{self, Shares};
 use crate::http::{self, Limits};
 use crate::limiters::Limiters;
 use crate::logging::{self, Format, Level};
 use crate::stop::Stop;
-use crate::{grpc, handles, policy, resp, stdout};
+use crate::{grpc, policy, resp, stdout};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -155,21 +156,22 @@ struct Open {
 }
 
 impl Open {
-    async fn of(args: &Args) -> Result<Self, Failure> {
+    fn of(args: &Args) -> Result<Self, Failure> {
         Ok(Self {
-            http: bind(args.http, "--http").await?,
-            grpc: bind(args.grpc, "--grpc").await?,
-            resp: bind(args.resp, "--resp").await?,
-            admin: bind(args.admin, "--admin").await?,
+            http: bind(args.http, "--http")?,
+            grpc: bind(args.grpc, "--grpc")?,
+            resp: bind(args.resp, "--resp")?,
+            admin: bind(args.admin, "--admin")?,
         })
     }
 
-    /// Most connections that all of them hold open together.
-    fn connections(&self, doors: &guard::Doors) -> u64 {
-        let clients =
-            [&self.http, &self.grpc, &self.resp].into_iter().flatten().map(|_| &doors.public);
-        let all = clients.chain(self.admin.as_ref().map(|_| &doors.admin));
-        all.map(|door| u64::from(door.limits.connections)).sum()
+    /// Gives each listener its share of the file handles.
+    fn share_handles(&self, doors: &mut guard::Doors, runtimes: usize) {
+        let clients = [&self.http, &self.grpc, &self.resp].into_iter().flatten().count();
+        let most = doors.public.limits.connections;
+        let shares = Shares::of(most, clients, self.admin.is_some(), runtimes);
+        doors.public.limits.connections = shares.clients;
+        doors.admin.limits.connections = shares.operators;
     }
 
     /// Says where whoever reaches a door is answered.
@@ -193,13 +195,11 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads) -> Result<(), Fai
         ("--resp", args.resp),
         ("--admin", args.admin),
     ])?;
-    let doors = args.guard.doors(args.bounds.limits())?;
+    let mut doors = args.guard.doors(args.bounds.limits())?;
     let stop = Stop::on_signals(doors.public.limits.patience())?;
     door::on_hangup(doors.public.tls.clone());
-    let open = Open::of(args).await?;
-    if args.bounds.tells_connections() {
-        handles::warn_if_too_few(open.connections(&doors), 1 + for_grpc.count());
-    }
+    let open = Open::of(args)?;
+    open.share_handles(&mut doors, 1 + for_grpc.count());
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
     announce(args, &open, &doors, limiters.policy(), &for_grpc)?;

@@ -24,6 +24,15 @@ struct Outage {
     failed: Option<Instant>,
 }
 
+/// What may keep a listener from accepting.
+#[derive(Default)]
+struct Outages {
+    /// It holds as many connections as it may.
+    full: Outage,
+    /// The system refuses, for example for want of file handles.
+    refused: Outage,
+}
+
 impl Outage {
     /// Notes that a try failed; whether that is new.
     fn is_new(&mut self, now: Instant) -> bool {
@@ -40,12 +49,12 @@ pub(crate) async fn serve(
     mut stop: Stop,
 ) -> usize {
     let places = Arc::new(Semaphore::new(door.limits.connections as usize));
-    let mut outage = Outage::default();
+    let mut outages = Outages::default();
     loop {
         let (stream, place) = tokio::select! {
             biased;
             () = stop.draining() => break,
-            next = next(&listener, &places, &mut outage) => next,
+            next = next(&listener, &places, &mut outages) => next,
         };
         let (its_door, handler, stop) = (door.clone(), handler.clone(), stop.clone());
         door.threads.serve(stream, |stream| async move {
@@ -62,23 +71,44 @@ pub(crate) async fn serve(
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-    outage: &mut Outage,
+    outages: &mut Outages,
 ) -> (TcpStream, OwnedSemaphorePermit) {
     loop {
-        let Ok(place) = Arc::clone(places).acquire_owned().await else {
-            // Nobody closes the semaphore.
-            return std::future::pending().await;
-        };
+        let place = place(listener, places, &mut outages.full).await;
         match listener.accept().await {
             Ok((stream, _)) => return (stream, place),
             Err(error) if only_theirs(&error) => tracing::debug!(%error, "a connection went away"),
             Err(error) => {
-                if outage.is_new(Instant::now()) {
+                if outages.refused.is_new(Instant::now()) {
                     tracing::warn!(%error, "can not accept connections; goes on trying");
                 }
                 sleep(BREATH).await;
             }
         }
+    }
+}
+
+/// A place for one more connection, once there is one; a warning where there is none.
+async fn place(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+    full: &mut Outage,
+) -> OwnedSemaphorePermit {
+    if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+        return place;
+    }
+    if full.is_new(Instant::now()) {
+        let at = listener.local_addr().ok().map(tracing::field::display);
+        tracing::warn!(
+            at,
+            "a listener holds as many connections as it may (--max-connections, or its share of the file \
+             handles): more clients wait until one leaves"
+        );
+    }
+    match Arc::clone(places).acquire_owned().await {
+        Ok(place) => place,
+        // Nobody closes the semaphore.
+        Err(_) => std::future::pending().await,
     }
 }
 
@@ -234,11 +264,11 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
         let _clients = (TcpStream::connect(at).await, TcpStream::connect(at).await);
-        let outage = &mut Outage::default();
-        let (_stream, place) = next(&listener, &places, outage).await;
-        assert!(is_pending(next(&listener, &places, outage)).await);
+        let outages = &mut Outages::default();
+        let (_stream, place) = next(&listener, &places, outages).await;
+        assert!(is_pending(next(&listener, &places, outages)).await);
         drop(place);
-        drop(next(&listener, &places, outage).await);
+        drop(next(&listener, &places, outages).await);
     }
 
     #[test]

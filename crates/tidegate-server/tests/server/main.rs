@@ -12,6 +12,7 @@ mod command_line;
 mod concurrency;
 mod envoy;
 mod grpc;
+mod handles;
 mod not_http;
 mod overflow;
 mod process;

@@ -55,9 +55,19 @@ impl Server {
         Self::start(Some(config(toml)), more)
     }
 
-    /// Ready once it has printed the line to paste, its last.
+    /// The rules that are built in, in a process that may open so many files.
+    pub(crate) fn with_file_handles(handles: u32) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {handles} && exec \"$0\" \"$@\""), BINARY]);
+        Self::spawn(command, None, &[])
+    }
+
     fn start(config: Option<NamedTempFile>, more: &[&str]) -> Self {
-        let mut command = Command::new(BINARY);
+        Self::spawn(Command::new(BINARY), config, more)
+    }
+
+    /// Ready once it has printed the line to paste, its last.
+    fn spawn(mut command: Command, config: Option<NamedTempFile>, more: &[&str]) -> Self {
         command.arg("serve").args(ANY_PORTS).args(more);
         if let Some(config) = &config {
             command.arg("--config").arg(config.path());
