@@ -9,4 +9,5 @@ mod several;
 mod undo;
 mod version_1;
 mod walk;
+mod walk_batch;
 mod walk_log;

@@ -289,10 +289,12 @@ if behind then value = value .. behind end
 -- @in_parts
 not whole
 
--- @parts
+-- @behind
 if full_eight then
   call('SETRANGE', key, digits('%d', 226 + 10 * full_eight), sub(value, 1, 80))
 end
+
+-- @parts
 if amended then call('SETRANGE', key, '0', head) end
 call('SETRANGE', key, '22', value)
 

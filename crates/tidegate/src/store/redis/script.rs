@@ -2,9 +2,9 @@
 //! is known here.
 //!
 //! The script of a room stands beside the room, in the same paragraphs; the figures are worked out by
-//! the room itself, from the state that the script tells. Four forms are made of these paragraphs:
-//! one limiter, several, any number of which some were written under another rule, and any number that are
-//! given back to under whatever rule they were written.
+//! the room itself, from the state that the script tells. Five forms are made of these paragraphs:
+//! one limiter, several, any number of which some were written under another rule, any number that are
+//! given back to under whatever rule they were written, and several requests in one call.
 //!
 //! ```
 //! use tidegate::script::{Answer, Call, Limiter, Reply, Step};
@@ -22,6 +22,7 @@
 //! ```
 
 mod answer;
+mod batch;
 mod call;
 mod known;
 mod rooms;
@@ -29,6 +30,7 @@ mod text;
 
 pub(crate) use answer::Seen;
 pub use answer::{Answer, Decided, NotAnAnswer, Reply};
+pub use batch::{Batch, Replies};
 pub use call::{Call, Limiter, Step};
 pub use known::Script;
 

@@ -78,6 +78,10 @@ pub struct NotAnAnswer {
 }
 
 impl NotAnAnswer {
+    pub(super) const fn of(reply: Reply) -> Self {
+        Self { reply, other_version: None }
+    }
+
     /// The version of what is stored under a key, when it is not the one that this library reads.
     #[must_use]
     pub const fn other_version(&self) -> Option<u8> {
@@ -132,7 +136,7 @@ impl Call {
         let read = match (self.id.form, self.id.step, limiters) {
             (Form::One, Step::Decide, [one]) => verdict_alone(one, reply),
             (Form::One, _, [one]) => self.alone(one, reply),
-            (Form::One, _, _) | (Form::GivingBack, ..) => None,
+            (Form::One, _, _) | (Form::GivingBack | Form::Batch, ..) => None,
             (Form::Several | Form::Amending, _, all) => self.among_others(all, reply),
         };
         read.map(Answer::Decided).ok_or_else(|| NotAnAnswer {

@@ -158,9 +158,11 @@ pub struct Call {
     pub args: Vec<Vec<u8>>,
     pub(super) id: Id,
     /// A flag for each limiter, which one that is alone does without.
-    enforced: Vec<u8>,
+    pub(super) enforced: Vec<u8>,
     /// The same with more to be known of those that are amended.
     flags: Vec<u8>,
+    /// How long the answer is remembered; nothing where it is not.
+    pub(super) dedupe: Micros,
 }
 
 impl Call {
@@ -199,7 +201,7 @@ impl Call {
         }
         args.extend([since, at].into_iter().flatten().map(decimal));
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
-        Self { script: script(id), keys, args, id, enforced, flags }
+        Self { script: script(id), keys, args, id, enforced, dedupe: Micros::ZERO, flags }
     }
 
     /// Gives so many units back to each of these keys, under whatever rule it was written last: that of a
@@ -219,7 +221,8 @@ impl Call {
         args.extend(units.map(|units| units.to_string().into_bytes()));
         args.extend(at.map(decimal));
         let keys = keys.iter().map(|(key, _)| key.to_vec()).collect();
-        Self { script: script(id), keys, args, id, enforced: Vec::new(), flags: Vec::new() }
+        let (enforced, flags, dedupe) = (Vec::new(), Vec::new(), Micros::ZERO);
+        Self { script: script(id), keys, args, id, enforced, dedupe, flags }
     }
 
     /// The same step, whose answer is remembered for `time`, if it admits, under `key`, which lives in
@@ -236,7 +239,7 @@ impl Call {
         self.keys.push(key);
         let form = if self.id.form == Form::One { Form::Several } else { self.id.form };
         let id = Id { form, remembers: true, ..self.id };
-        Self { script: script(id), id, ..self }
+        Self { script: script(id), id, dedupe: time, ..self }
     }
 
     /// What only scripts over several limiters are told.

@@ -32,6 +32,8 @@ pub(super) enum Form {
     Amending,
     /// Any, each under whatever rule it was written.
     GivingBack,
+    /// Several requests, each of any limiters.
+    Batch,
 }
 
 /// A script as a server knows it.

@@ -1,5 +1,7 @@
 //! Scripts, put together from the paragraphs of the rooms and of the prelude.
 
+mod batch;
+
 use std::fmt::Write;
 
 use super::call::Step;
@@ -25,6 +27,7 @@ pub(super) fn of(id: Id) -> String {
         Form::One => Maker::new(id).one(),
         Form::Several | Form::Amending => Maker::new(id).several(),
         Form::GivingBack => Maker::new(id).giving_back(),
+        Form::Batch => Maker::new(id).batch(),
     }
 }
 
@@ -45,22 +48,29 @@ impl Maker {
         paragraph(PRELUDE, if self.id.time_given { given.as_str() } else { name })
     }
 
-    fn fetch(&self, room: Room) -> &'static str {
-        match (self.id.form, room.in_parts()) {
+    fn fetch(&self, room: Room) -> String {
+        let fetch = match (self.id.form, room.in_parts()) {
             (Form::Amending, _) => paragraph(PRELUDE, "fetch_any"),
             (_, true) => room.part_or("fetch", paragraph(PRELUDE, "fetch_beginning")),
             (_, false) => paragraph(PRELUDE, "fetch"),
-        }
+        };
+        if self.id.form == Form::Batch { batch::fetch_once(room, fetch) } else { fetch.to_owned() }
     }
 
     fn keep(&self, room: Room) -> String {
+        let keep = self.keep_now(room);
+        if self.id.form == Form::Batch { batch::hold(room, keep) } else { keep }
+    }
+
+    fn keep_now(&self, room: Room) -> String {
         if !room.in_parts() {
             return self.prelude("keep_in_place").to_owned();
         }
         let keep = self.prelude("keep");
-        let (when, parts) = (room.part("in_parts").trim(), room.part("parts"));
+        let (when, behind, parts) =
+            (room.part("in_parts").trim(), room.part("behind"), room.part("parts"));
         let expire = self.prelude("expire");
-        format!("if ({when}) and gone > at then\n{parts}{expire}else\n{keep}end\n")
+        format!("if ({when}) and gone > at then\n{behind}{parts}{expire}else\n{keep}end\n")
     }
 
     /// The state is advanced and looked at; a state of another rule is amended, or told about.
@@ -71,7 +81,7 @@ impl Maker {
                 "v, replaced = amend(key, v, arg, now)\n\
                  if v == nil then return nil, replaced end\n{dropped}moved, amended = true, true\n"
             ),
-            Form::One | Form::Several | Form::GivingBack => "return nil\n".to_owned(),
+            Form::One | Form::Several | Form::GivingBack | Form::Batch => "return nil\n".to_owned(),
         };
         let full = self.id.step != Step::Decide;
         let (stored, tried) = if self.id.tries { TRY } else { ("", "") };

@@ -1,0 +1,151 @@
+//! Several requests in one call, each decided in turn as though it had come alone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::answer::{NotAnAnswer, Reply};
+use super::call::{Call, Step};
+use super::known::{Form, Id, Script, script};
+
+/// Several calls in one, decided in their order at one instant: replies and what is stored are those of the calls
+/// sent one after the other. A call that fails leaves the others as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The script.
+    pub script: Arc<Script>,
+    /// Its `KEYS`, each there once.
+    pub keys: Vec<Vec<u8>>,
+    /// Its `ARGV`.
+    pub args: Vec<Vec<u8>>,
+    /// How often each request is asked.
+    times: Vec<usize>,
+}
+
+/// One reply to a request of a [`Batch`], and how often in a row it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replies {
+    /// The reply, as [`Call::answer`] understands it; or what the server said was wrong with this request.
+    pub reply: Result<Reply, String>,
+    /// How often: 1 or more.
+    pub times: usize,
+}
+
+impl Call {
+    /// Whether it may go in a [`Batch`]: a [`Step::Ask`] that amends nothing, over a few limiters.
+    #[must_use]
+    pub fn can_merge(&self) -> bool {
+        self.id.step == Step::Ask
+            && matches!(self.id.form, Form::One | Form::Several)
+            && (1..=Batch::MOST_KEYS).contains(&self.keys.len())
+    }
+
+    /// Whether the other call asks the same to the letter, and is not known by an id.
+    #[must_use]
+    pub fn is_repeat_of(&self, other: &Self) -> bool {
+        !self.id.remembers && self == other
+    }
+}
+
+impl Batch {
+    /// How many keys the calls of one batch should have at most: the time that the server is busy with it goes
+    /// by its keys.
+    pub const MOST_KEYS: usize = 32;
+
+    /// Calls in the order in which they are decided, each of which [can be merged](Call::can_merge), with how
+    /// often it is asked. Either none is told the time, or all are told the same.
+    #[must_use]
+    pub fn of(calls: &[(&Call, usize)]) -> Self {
+        let (mut keys, mut told) = (Places::default(), Places::default());
+        let mut plan = Vec::new();
+        for (call, times) in calls {
+            let limiters = call.enforced.len();
+            let answer_key = call.keys.get(limiters).map_or(0, |key| keys.of(key));
+            plan.extend([*times, limiters, answer_key].into_iter().flat_map(number));
+            plan.extend((call.dedupe.as_micros() as f64).to_le_bytes());
+            for ((key, arg), flag) in call.keys.iter().zip(&call.args).zip(&call.enforced) {
+                // The plan itself is the first argument.
+                plan.extend([keys.of(key), told.of(arg) + 1].into_iter().flat_map(number));
+                plan.push(*flag);
+            }
+        }
+        let time_given = calls.first().is_some_and(|(call, _)| call.id.time_given);
+        let at = calls.first().and_then(|(call, _)| call.args.last()).filter(|_| time_given);
+        let id = Id {
+            form: Form::Batch,
+            step: Step::Ask,
+            kinds: u32::MAX,
+            time_given,
+            remembers: true,
+            tries: false,
+        };
+        let args = [vec![plan], told.all, at.into_iter().cloned().collect()].concat();
+        let times = calls.iter().map(|(_, times)| *times).collect();
+        Self { script: script(id), keys: keys.all, args, times }
+    }
+
+    /// The replies to each request, in the order of the requests.
+    ///
+    /// # Errors
+    /// The reply, when it is not that of a batch.
+    pub fn replies(&self, reply: Reply) -> Result<Vec<Vec<Replies>>, NotAnAnswer> {
+        let Reply::Array(requests) = reply else { return Err(NotAnAnswer::of(reply)) };
+        if requests.len() != self.times.len() {
+            return Err(NotAnAnswer::of(Reply::Array(requests)));
+        }
+        let each = requests.into_iter().zip(&self.times);
+        each.map(|(replies, times)| replies_of(replies, *times)).collect()
+    }
+}
+
+/// The replies to a request that was asked so often.
+fn replies_of(reply: Reply, times: usize) -> Result<Vec<Replies>, NotAnAnswer> {
+    let Reply::Array(parts) = reply else { return Err(NotAnAnswer::of(reply)) };
+    let (mut all, mut given) = (Vec::with_capacity(parts.len() / 2), 0_usize);
+    let mut parts = parts.into_iter();
+    while let (Some(count), Some(reply)) = (parts.next(), parts.next()) {
+        let times = match count {
+            Reply::Int(count) => usize::try_from(count).unwrap_or_default(),
+            _ => 0,
+        };
+        given = given.saturating_add(times);
+        all.push(Replies { reply: without_error(reply), times });
+    }
+    match given == times && all.iter().all(|one| one.times > 0) {
+        true => Ok(all),
+        false => Err(NotAnAnswer::of(Reply::Int(i64::try_from(given).unwrap_or(i64::MAX)))),
+    }
+}
+
+/// An error stands alone in an array.
+fn without_error(reply: Reply) -> Result<Reply, String> {
+    match reply {
+        Reply::Array(parts) => match parts.as_slice() {
+            [Reply::Bytes(error)] => Err(String::from_utf8_lossy(error).into_owned()),
+            _ => Ok(Reply::Array(parts)),
+        },
+        reply => Ok(reply),
+    }
+}
+
+/// Each different value once, in the order of their first use.
+#[derive(Default)]
+struct Places<'a> {
+    all: Vec<Vec<u8>>,
+    places: HashMap<&'a [u8], usize>,
+}
+
+impl<'a> Places<'a> {
+    /// The place of a value, from 1.
+    fn of(&mut self, value: &'a [u8]) -> usize {
+        let next = self.all.len() + 1;
+        let place = *self.places.entry(value).or_insert(next);
+        if place == next {
+            self.all.push(value.to_vec());
+        }
+        place
+    }
+}
+
+fn number(number: usize) -> [u8; 4] {
+    u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes()
+}

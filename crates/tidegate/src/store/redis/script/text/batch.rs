@@ -1,0 +1,85 @@
+//! The script of several requests in one call.
+
+use std::fmt::Write;
+
+use super::super::rooms::{Room, paragraph};
+use super::Maker;
+
+const BATCH: &str = include_str!("../batch.lua");
+
+/// How a room's state is read, and so what of it is known between two requests.
+enum Read {
+    /// All of it.
+    Whole,
+    /// What lies in front, and what is behind stays in the store.
+    Front,
+    /// Its first part, and it changes in the store.
+    Parts,
+}
+
+impl Read {
+    fn of(room: Room) -> Self {
+        match (room.in_parts(), room.part("behind").is_empty()) {
+            (false, _) => Self::Whole,
+            (true, false) => Self::Front,
+            (true, true) => Self::Parts,
+        }
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Front => "front",
+            Self::Parts => "parts",
+        }
+    }
+}
+
+impl Maker {
+    /// Each room is two functions: one decides, and one decides and takes. A state is read once, and written once.
+    pub(super) fn batch(&self) -> String {
+        let mut body = paragraph(BATCH, "held").to_owned();
+        body.push_str(paragraph(BATCH, if self.id.time_given { "write_given" } else { "write" }));
+        body.push_str(paragraph(BATCH, "settle"));
+        let (mut verdicts, mut steps) = (String::new(), String::new());
+        for room in &self.rooms {
+            let (kind, look) = (room.kind, self.look(*room));
+            let finish = self.finish(*room, "goes_on and verdict == 0");
+            let _ =
+                write!(verdicts, "[{kind}] = function(key, arg, k)\n{look}return verdict\nend,\n");
+            let _ = write!(
+                steps,
+                "[{kind}] = function(key, arg, k, goes_on)\n{look}{finish}\
+                 return verdict, at, told, takes\nend,\n"
+            );
+        }
+        let _ = write!(body, "local verdicts = {{\n{verdicts}}}\nlocal steps = {{\n{steps}}}\n");
+        body.push_str(paragraph(BATCH, "decide"));
+        body.push_str(paragraph(BATCH, "batch"));
+        self.whole(&body)
+    }
+}
+
+/// A state that was read before is not read again, unless it was read in another way.
+pub(super) fn fetch_once(room: Room, fetch: &str) -> String {
+    let read = Read::of(room).name();
+    format!(
+        "local it = in_hand[k]\nif not it or it.read ~= '{read}' then\nsettle(k)\n\
+         {fetch}it = {{v = v, read = '{read}'}}\nin_hand[k] = it\nend\nlocal v = it.v\n"
+    )
+}
+
+/// What is kept is known from then on, and written later where that is possible; `keep` writes it now.
+pub(super) fn hold(room: Room, keep: String) -> String {
+    match Read::of(room) {
+        Read::Whole => paragraph(BATCH, "hold").to_owned(),
+        Read::Parts => keep + paragraph(BATCH, "hold_parts"),
+        Read::Front => format!(
+            "{}elseif {} then\n{}{}",
+            paragraph(BATCH, "hold_front"),
+            room.part("in_parts").trim(),
+            room.part("behind"),
+            paragraph(BATCH, "hold_behind"),
+        ),
+    }
+}

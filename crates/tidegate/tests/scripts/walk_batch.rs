@@ -1,0 +1,256 @@
+//! Several requests in one call, held to the letter to the same requests sent one after the other: every reply, and
+//! every byte that is stored then. Of any algorithms, over keys that they share or not, with costs of nothing and of
+//! too much, repeats, ids, shadow rules, rules that changed, and keys that hold what no limiter wrote.
+//!
+//! `TIDEGATE_LONG=1` goes ten times as far.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use redis::Value;
+use testkit::model;
+use testkit::traffic::{self, Rng};
+use tidegate::script::{Batch, Call, Limiter, Reply, Script, Step};
+use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
+
+use crate::server::policies::checked;
+use crate::server::{Client, Server, long, reply};
+
+/// A reply, or the error in its place.
+pub(super) type Told = Result<Reply, String>;
+
+/// Runs a script, and passes on what is wrong.
+pub(super) fn run(client: &Client, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Told {
+    let count = keys.len().to_string();
+    let send = |verb: &[u8], text: &str| {
+        let words = [verb, text.as_bytes(), count.as_bytes()].into_iter();
+        let words = words.chain(keys.iter().chain(args).map(Vec::as_slice));
+        client.run(&words.collect::<Vec<_>>())
+    };
+    let told = match send(b"EVALSHA", &script.sha1) {
+        Err(error) if error.code() == Some("NOSCRIPT") => send(b"EVAL", &script.text),
+        told => told,
+    };
+    told.map(reply).map_err(|error| error.to_string())
+}
+
+/// The replies of a batch, each as often as it was given.
+pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<Told>> {
+    let batch = Batch::of(calls);
+    let told = run(client, &batch.script, &batch.keys, &batch.args);
+    let told = told.unwrap_or_else(|why| panic!("{why}\n{}", batch.script.text));
+    let each = batch.replies(told).unwrap().into_iter().map(|replies| {
+        let each = replies.into_iter();
+        each.flat_map(|one| std::iter::repeat_n(one.reply, one.times)).collect()
+    });
+    each.collect()
+}
+
+/// One limiter of a request: the number of its key, its rule, its cost, whether it may refuse.
+#[derive(Clone, Debug)]
+struct Part {
+    key: usize,
+    rule: Rule,
+    cost: u64,
+    enforced: bool,
+}
+
+/// A request, and the number of its id.
+#[derive(Clone, Debug)]
+struct Asked {
+    parts: Vec<Part>,
+    id: Option<usize>,
+    times: usize,
+}
+
+impl Asked {
+    fn call(&self, side: &str, at: Timestamp) -> Call {
+        let keys: Vec<_> = self.parts.iter().map(|part| key(side, part.key)).collect();
+        let limiters = self.parts.iter().zip(&keys).map(|(part, key)| {
+            let limiter = Limiter::new(key, &part.rule, part.cost).unwrap();
+            if part.enforced { limiter } else { limiter.shadow() }
+        });
+        let call = Call::new(&limiters.collect::<Vec<_>>(), Step::Ask, Some(at));
+        let Some(id) = self.id else { return call };
+        call.remembering(format!("{side}:id:{id}").into_bytes(), Micros::from_secs(30))
+    }
+}
+
+fn key(side: &str, number: usize) -> Vec<u8> {
+    format!("{side}:{number}").into_bytes()
+}
+
+fn rule(rng: &mut Rng) -> Rule {
+    loop {
+        let algorithms: Vec<_> = model::Algorithm::ALL.into_iter().collect();
+        let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
+        let mut policy = traffic::policy(rng, algorithm);
+        policy.limit = rng.pick([0, 1, 7, 60, 400]);
+        policy.capacity = policy.capacity.map(|capacity| capacity.clamp(1, 300));
+        policy.initial = policy.initial.map(|initial| initial.min(3));
+        policy.window_us = policy.window_us.min(60_000_000) / 60_000 * 60_000 + 60_000;
+        policy.buckets = 6;
+        policy.resolution_us = policy.resolution_us.clamp(1, 60_000);
+        let Ok(rule) = checked(&policy) else { continue };
+        let mut spec = *rule.spec();
+        if algorithm == model::Algorithm::SlidingLog {
+            spec.layout = Some(rng.pick([Layout::String, Layout::SortedSet]));
+        }
+        if rng.chance(4) {
+            spec = Spec::new(Algorithm::FixedWindow, 0, Micros::from_secs(1));
+            spec.window = None;
+        }
+        return Rule::new(spec).unwrap();
+    }
+}
+
+/// Keys, each with a rule of its own, and what was asked with an id.
+struct Walk<'c> {
+    client: &'c Client,
+    number: usize,
+    rules: Vec<Rule>,
+    known: Vec<Asked>,
+}
+
+impl Walk<'_> {
+    fn asked(&mut self, rng: &mut Rng) -> Asked {
+        let times = rng.pick([1, 1, 1, 2, 3, 40]);
+        if rng.chance(15) && !self.known.is_empty() {
+            let again = rng.below(self.known.len() as u64) as usize;
+            return Asked { times, ..self.known[again].clone() };
+        }
+        let first = rng.below(self.rules.len() as u64) as usize;
+        let count = rng.pick([1, 1, 2, 3]).min(self.rules.len());
+        let parts = (first..first + count).map(|number| {
+            let number = number % self.rules.len();
+            let own = if rng.chance(8) { 0 } else { number };
+            Part {
+                key: self.number * 10 + number,
+                rule: self.rules[own].clone(),
+                cost: rng.pick([0, 1, 1, 1, 1, 2, 5, 500]),
+                enforced: rng.chance(80),
+            }
+        });
+        let parts = parts.collect();
+        let id = rng.chance(15).then_some(self.number * 1_000 + self.known.len());
+        let asked = Asked { parts, id, times };
+        if id.is_some() {
+            self.known.push(asked.clone());
+        }
+        asked
+    }
+
+    /// Something happens to a key that no limiter does, on both sides.
+    fn disturb(&self, rng: &mut Rng) {
+        let number = self.number * 10 + rng.below(self.rules.len() as u64) as usize;
+        let another_version = [b"\x09\x03".as_slice(), &[0; 60]].concat();
+        let what = rng.below(4);
+        for side in ["one", "all"] {
+            let key = key(side, number);
+            self.client.run(&[b"DEL", &key]).unwrap();
+            match what {
+                0 => self.client.run(&[b"SET", &key, b"of nobody"]).unwrap(),
+                1 => self.client.run(&[b"SET", &key, &another_version]).unwrap(),
+                2 => self.client.run(&[b"ZADD", &key, b"1", b"of nobody"]).unwrap(),
+                _ => Value::Nil,
+            };
+        }
+    }
+
+    fn stored(&self, side: &str) -> Vec<Value> {
+        let keys = (0..self.rules.len()).map(|number| key(side, self.number * 10 + number));
+        let ids = self.known.iter().filter_map(|asked| asked.id);
+        let keys = keys.chain(ids.map(|id| format!("{side}:id:{id}").into_bytes()));
+        keys.map(|key| self.client.run(&[b"DUMP", &key]).unwrap()).collect()
+    }
+
+    /// One batch on one side, its requests by themselves on the other.
+    fn turn(&mut self, rng: &mut Rng, at: Timestamp, seen: &mut Seen) {
+        let asked: Vec<_> = (0..rng.between(1, 9)).map(|_| self.asked(rng)).collect();
+        let calls: Vec<_> = asked.iter().map(|asked| asked.call("all", at)).collect();
+        assert!(calls.iter().all(Call::can_merge));
+        let times = asked.iter().map(|asked| asked.times);
+        let merged: Vec<_> = calls.iter().zip(times).collect();
+        let together = run_batch(self.client, &merged);
+        let mut amend = Vec::new();
+        for (asked, together) in asked.iter().zip(&together) {
+            let call = asked.call("one", at);
+            for (time, together) in together.iter().enumerate() {
+                let alone = run(self.client, &call.script, &call.keys, &call.args);
+                seen.note(&alone, asked);
+                let same = match (&alone, together) {
+                    (Err(alone), Err(together)) => {
+                        alone.contains("wrong kind of value") && together.starts_with("WRONGTYPE")
+                    }
+                    (alone, together) => alone == together,
+                };
+                assert!(same, "{asked:?}, time {time} at {at:?}:\n{alone:?}\n{together:?}");
+                if *together == Ok(Reply::Nil) && time == 0 {
+                    amend.push(asked.clone());
+                }
+            }
+            assert_eq!(together.len(), asked.times);
+        }
+        assert_eq!(self.stored("one"), self.stored("all"), "at {at:?}: {asked:?}");
+        for asked in amend {
+            let [one, all] = ["one", "all"].map(|side| {
+                let call = asked.call(side, at).amending();
+                run(self.client, &call.script, &call.keys, &call.args)
+            });
+            assert_eq!(one, all);
+        }
+    }
+}
+
+/// How often what was met.
+#[derive(Debug, Default)]
+struct Seen {
+    taken: usize,
+    refused: usize,
+    repeated: usize,
+    changed: usize,
+    wrong: usize,
+}
+
+impl Seen {
+    fn note(&mut self, told: &Told, asked: &Asked) {
+        let several = asked.parts.len() > 1 || asked.id.is_some();
+        let count = match told {
+            Err(_) => &mut self.wrong,
+            Ok(Reply::Nil) => &mut self.changed,
+            Ok(Reply::Array(parts)) if several => match parts[0] {
+                Reply::Int(0) => &mut self.refused,
+                Reply::Int(1) => &mut self.taken,
+                _ => &mut self.repeated,
+            },
+            Ok(Reply::Array(_)) => &mut self.refused,
+            Ok(_) => &mut self.taken,
+        };
+        *count += 1;
+    }
+}
+
+#[test]
+fn a_batch_is_its_requests_one_after_the_other() {
+    let server = Server::start();
+    let client = server.client();
+    let rng = &mut Rng::new(20_261_123);
+    let (walks, turns) = if long() { (400, 60) } else { (16, 25) };
+    let mut seen = Seen::default();
+    for number in 0..walks {
+        let rules = (0..rng.between(2, 6)).map(|_| rule(rng)).collect();
+        let mut walk = Walk { client: &client, number, rules, known: Vec::new() };
+        let mut at_us = 1_763_700_000_000_000;
+        for _ in 0..turns {
+            at_us += rng.pick([0, 1, 1_000, 10_000, 100_000, 3_000_000]);
+            if rng.chance(5) {
+                at_us -= rng.pick([1, 5_000, 400_000, 90_000_000]);
+            }
+            if rng.chance(5) {
+                walk.disturb(rng);
+            }
+            walk.turn(rng, Timestamp::from_micros(at_us), &mut seen);
+        }
+    }
+    let Seen { taken, refused, repeated, changed, wrong } = seen;
+    let enough = taken > 300 && refused > 300 && repeated > 50 && changed > 50 && wrong > 10;
+    assert!(enough, "{seen:?}");
+}
