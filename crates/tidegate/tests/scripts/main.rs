@@ -1,6 +1,7 @@
 //! The scripts inside a real Redis, held to the core.
 #![cfg(all(feature = "redis", not(loom)))]
 
+mod batch;
 mod brought;
 mod figures;
 mod script;

@@ -254,3 +254,29 @@ fn a_batch_is_its_requests_one_after_the_other() {
     let enough = taken > 300 && refused > 300 && repeated > 50 && changed > 50 && wrong > 10;
     assert!(enough, "{seen:?}");
 }
+
+#[test]
+fn a_batch_over_logs_in_rings_is_its_requests_one_after_the_other() {
+    let server = Server::start();
+    let client = server.client();
+    let rng = &mut Rng::new(20_261_124);
+    let (walks, turns) = if long() { (40, 1_000) } else { (2, 150) };
+    let mut seen = Seen::default();
+    for number in 0..walks {
+        let rules = [30, 300].map(|limit| {
+            let mut spec = Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(60));
+            spec.resolution = Some(Micros::from_micros(1));
+            Rule::new(spec).unwrap()
+        });
+        let mut walk = Walk { client: &client, number, rules: rules.to_vec(), known: Vec::new() };
+        let mut at_us = 1_763_700_000_000_000;
+        for _ in 0..turns {
+            at_us += rng.pick([1_000, 50_000, 200_000, 3_000_000]);
+            if rng.chance(2) {
+                at_us -= rng.pick([1, 5_000, 90_000_000]);
+            }
+            walk.turn(rng, Timestamp::from_micros(at_us), &mut seen);
+        }
+    }
+    assert!(seen.taken > 500 && seen.refused > 500, "{seen:?}");
+}

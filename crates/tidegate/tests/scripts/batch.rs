@@ -1,0 +1,320 @@
+//! Several requests in one call, by examples: how often the store is asked, what fails alone, what expires when.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::time::SystemTime;
+
+use redis::Value;
+use tidegate::script::{Answer, Batch, Call, Decided, Limiter, Reply, Step};
+use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
+
+use crate::server::{Client, Server};
+use crate::walk_batch::{Told, run_batch};
+
+const HOUR: Micros = Micros::from_secs(3_600);
+
+fn rule(algorithm: Algorithm, limit: u64) -> Rule {
+    Rule::new(Spec::new(algorithm, limit, HOUR)).unwrap()
+}
+
+fn sorted_set(limit: u64) -> Rule {
+    let mut spec = Spec::new(Algorithm::SlidingLog, limit, HOUR);
+    spec.layout = Some(Layout::SortedSet);
+    Rule::new(spec).unwrap()
+}
+
+fn one<'a>(key: &'a str, rule: &'a Rule, cost: u64) -> Limiter<'a> {
+    Limiter::new(key.as_bytes(), rule, cost).unwrap()
+}
+
+fn ask(limiters: &[Limiter<'_>]) -> Call {
+    Call::new(limiters, Step::Ask, None)
+}
+
+/// What a reply of a batch means to the call that it is for.
+fn decided(call: &Call, limiters: &[Limiter<'_>], told: &Told) -> Decided {
+    match call.answer(limiters, told.as_ref().unwrap()).unwrap() {
+        Answer::Decided(decided) => decided,
+        Answer::Changed => panic!("no rule was changed"),
+    }
+}
+
+/// How often each command was run since this was asked last.
+fn commands(client: &Client) -> Vec<(String, u64)> {
+    let text = match client.run(&[b"INFO", b"commandstats"]).unwrap() {
+        Value::BulkString(bytes) => String::from_utf8(bytes).unwrap(),
+        Value::VerbatimString { text, .. } => text,
+        other => panic!("{other:?}"),
+    };
+    client.run(&[b"CONFIG", b"RESETSTAT"]).unwrap();
+    let lines =
+        text.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
+    let counts = lines
+        .map(|(name, rest)| (name.to_owned(), rest.split(',').next().unwrap().parse().unwrap()));
+    let mut counts: Vec<_> = counts
+        .filter(|(name, _): &(String, _)| name != "info" && !name.contains("config"))
+        .collect();
+    counts.sort();
+    counts
+}
+
+#[test]
+fn a_hot_key_is_read_once_and_written_once_however_often_it_is_asked() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::SlidingLog) {
+        let rule = rule(*algorithm, 500);
+        let limiters = [one(algorithm.name(), &rule, 1)];
+        let call = ask(&limiters);
+        run_batch(&client, &[(&call, 1)]);
+        commands(&client);
+        let told = run_batch(&client, &[(&call, 300)]);
+        let admitted = told[0].iter().filter(|told| decided(&call, &limiters, told).allowed);
+        assert_eq!(admitted.count(), 300);
+        // The first is written at once, and the rest in the end.
+        let once = ["evalsha", "get", "time"].map(|name| (name.to_owned(), 1));
+        let writes = ("set".to_owned(), 2);
+        assert_eq!(commands(&client), [&once[..2], &[writes], &once[2..]].concat(), "{algorithm}");
+    }
+    let rule = rule(Algorithm::SlidingLog, 500);
+    let call = ask(&[one("log", &rule, 1)]);
+    run_batch(&client, &[(&call, 500)]);
+    commands(&client);
+    let batch = Batch::of(&[(&call, 300), (&call, 100)]);
+    let told = batch.replies(client.eval(&batch.script, &batch.keys, &batch.args)).unwrap();
+    let times = told.iter().map(|replies| replies.iter().map(|one| one.times).collect());
+    assert_eq!(times.collect::<Vec<Vec<_>>>(), [[300], [100]], "one refusal serves all");
+    let once = ["evalsha", "getrange", "time"].map(|name| (name.to_owned(), 1));
+    assert_eq!(commands(&client), once);
+}
+
+#[test]
+fn a_rule_that_all_requests_share_is_read_once_and_each_caller_is_asked_by_its_own() {
+    let server = Server::start();
+    let client = server.client();
+    let (global, own) = (rule(Algorithm::SlidingLog, 20), rule(Algorithm::TokenBucket, 1));
+    let users: Vec<_> = (0..31).map(|user| format!("user:{user}")).collect();
+    let limiters: Vec<_> =
+        users.iter().map(|user| [one("global", &global, 1), one(user, &own, 1)]).collect();
+    let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
+    let merged: Vec<_> = calls.iter().map(|call| (call, 2)).collect();
+    commands(&client);
+    let told = run_batch(&client, &merged);
+    let admitted = |user: usize| {
+        let each = told[user].iter().map(|told| decided(&calls[user], &limiters[user], told));
+        each.map(|told| told.allowed).collect::<Vec<_>>()
+    };
+    for user in 0..31 {
+        let expected = if user < 20 { [true, false] } else { [false, false] };
+        assert_eq!(admitted(user), expected, "user {user}: 20 of all, and one of each");
+    }
+    let told = commands(&client);
+    let read = told.iter().filter(|(name, _)| name == "get" || name == "getrange");
+    assert_eq!(read.map(|(_, times)| *times).collect::<Vec<_>>(), [31, 1]);
+}
+
+#[test]
+fn a_request_that_fails_spoils_no_other() {
+    let server = Server::start();
+    let client = server.client();
+    let (bucket, set) = (rule(Algorithm::TokenBucket, 5), sorted_set(5));
+    let another_version = [b"\x09\x03".as_slice(), &[0; 60]].concat();
+    client.run(&[b"RPUSH", b"list", b"of nobody"]).unwrap();
+    client.run(&[b"SET", b"version", &another_version]).unwrap();
+    let limiters = [
+        vec![one("good", &bucket, 1), one("list", &set, 1)],
+        vec![one("good", &bucket, 1), one("version", &bucket, 1)],
+        vec![one("good", &bucket, 1)],
+        vec![one("good", &bucket, 1), one("list", &bucket, 1)],
+    ];
+    let calls = [0, 1, 2, 3].map(|number: usize| ask(&limiters[number]));
+    let told =
+        run_batch(&client, &[(&calls[0], 2), (&calls[1], 2), (&calls[2], 2), (&calls[3], 2)]);
+    for wrong in [&told[0], &told[3]] {
+        assert!(wrong.iter().all(|told| told.as_ref().unwrap_err().starts_with("WRONGTYPE")));
+    }
+    assert_eq!(told[1], [Ok(Reply::Nil), Ok(Reply::Nil)], "it amends alone, and is told there");
+    let left = told[2].iter().map(|told| decided(&calls[2], &limiters[2], told));
+    let left: Vec<_> = left.map(|told| told.decisions[0].remaining).collect();
+    assert_eq!(left, [4, 3], "none of the others took a unit");
+}
+
+#[test]
+fn a_store_without_memory_fails_those_that_would_take_and_refuses_whom_it_refused() {
+    let server = Server::start();
+    let client = server.client();
+    let rules = [rule(Algorithm::TokenBucket, 2), rule(Algorithm::SlidingLog, 2), sorted_set(2)];
+    let full: Vec<_> = (0..3).map(|rule| format!("full:{rule}")).collect();
+    let new: Vec<_> = (0..3).map(|rule| format!("new:{rule}")).collect();
+    let both = |number: usize| {
+        let rule = &rules[number];
+        [ask(&[one(&full[number], rule, 1)]), ask(&[one(&new[number], rule, 1)])]
+    };
+    let calls: Vec<_> = (0..3).flat_map(both).collect();
+    for call in calls.iter().step_by(2) {
+        run_batch(&client, &[(call, 2)]);
+    }
+    client.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]).unwrap();
+    let merged: Vec<_> = calls.iter().map(|call| (call, 3)).collect();
+    let told = run_batch(&client, &merged);
+    for (refused, failed) in told.iter().step_by(2).zip(told.iter().skip(1).step_by(2)) {
+        assert!(refused.iter().all(Result::is_ok), "{refused:?}");
+        assert!(
+            failed.iter().all(|told| told.as_ref().unwrap_err().starts_with("OOM")),
+            "{failed:?}"
+        );
+    }
+    client.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]).unwrap();
+    let stored = new.iter().map(|key| client.int(&["EXISTS", key])).sum::<i64>();
+    assert_eq!(stored, 0, "nothing was taken");
+}
+
+/// A user who may run scripts and none of these commands in them.
+fn without(server: &Server, commands: &[&str]) -> Client {
+    let client = server.client();
+    let denied: Vec<_> = commands.iter().map(|name| format!("-{name}")).collect();
+    let words = [b"ACL".as_slice(), b"SETUSER", b"half", b"on", b">half", b"~*", b"&*", b"+@all"];
+    let denied = denied.iter().map(|word| word.as_bytes());
+    client.run(&words.into_iter().chain(denied).collect::<Vec<_>>()).unwrap();
+    client.run(&[b"AUTH", b"half", b"half"]).unwrap();
+    client
+}
+
+#[test]
+fn a_request_that_fails_while_it_takes_takes_nothing() {
+    let server = Server::start();
+    let client = without(&server, &["zadd"]);
+    let (bucket, set) = (rule(Algorithm::TokenBucket, 50), sorted_set(5));
+    let takes = [one("bucket", &bucket, 1)];
+    let fails = [one("bucket", &bucket, 1), one("fresh", &bucket, 1), one("set", &set, 1)];
+    let (takes, fails) = (ask(&takes), ask(&fails));
+    for taken in [3, 6] {
+        let told = run_batch(&client, &[(&fails, 2), (&takes, 2), (&fails, 2), (&takes, 1)]);
+        let failed = |told: &[Told]| told.iter().all(|told| told.is_err());
+        assert!(failed(&told[0]) && failed(&told[2]), "{told:?}");
+        assert!(!told[1].iter().chain(&told[3]).any(Result::is_err));
+        let look = [one("bucket", &bucket, 0)];
+        let left = client.step(&look, Step::Peek, None).decisions[0].remaining;
+        assert_eq!(left, 50 - taken);
+        assert_eq!(client.int(&["EXISTS", "fresh", "set"]), 0);
+    }
+}
+
+#[test]
+fn what_can_not_be_written_in_the_end_was_not_admitted() {
+    let server = Server::start();
+    let log = rule(Algorithm::SlidingLog, 30);
+    let (bucket, other) = (rule(Algorithm::TokenBucket, 5), rule(Algorithm::TokenBucket, 5));
+    let admitted = [one("log", &log, 1)];
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
+    for second in 0..20 {
+        let at = Timestamp::from_micros(now - 1_000_000 * (20 - second));
+        assert!(server.client().step(&admitted, Step::Ask, Some(at)).allowed);
+    }
+    let client = without(&server, &["setrange"]);
+    let before = client.run(&[b"DUMP", b"log"]).unwrap();
+    let limiters = [
+        vec![one("bucket", &bucket, 1)],
+        admitted.to_vec(),
+        vec![one("other", &other, 1), one("log", &log, 1)],
+        vec![one("log", &log, 31)],
+        vec![one("other", &other, 1)],
+    ];
+    let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
+    let remembered = calls[2].clone().remembering(b"answer".to_vec(), HOUR);
+    let merged = [(&calls[0], 1), (&calls[1], 2), (&remembered, 1), (&calls[3], 2), (&calls[4], 1)];
+    let told = run_batch(&client, &merged);
+    for (number, told) in told.iter().enumerate() {
+        let fails = number == 1 || number == 2;
+        assert!(told.iter().all(|told| told.is_err() == fails), "request {number}: {told:?}");
+    }
+    assert_eq!(client.run(&[b"DUMP", b"log"]).unwrap(), before);
+    assert_eq!(client.int(&["EXISTS", "answer"]), 0, "no answer is remembered that nobody got");
+}
+
+#[test]
+fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
+    let server = Server::start();
+    let client = server.client();
+    let bucket = rule(Algorithm::TokenBucket, 5);
+    let limiters = [one("bucket", &bucket, 2)];
+    let call = ask(&limiters).remembering(b"answer".to_vec(), HOUR);
+    assert!(call.can_merge() && !call.is_repeat_of(&call.clone()), "each is a request of its own");
+    let told = run_batch(&client, &[(&call, 1), (&call, 3), (&ask(&limiters), 1), (&call, 1)]);
+    let first = decided(&call, &limiters, &told[0][0]);
+    assert!(first.allowed && !first.repeated);
+    for again in told[1].iter().chain(&told[3]) {
+        let again = decided(&call, &limiters, again);
+        assert!(again.repeated);
+        assert_eq!(again.decisions, first.decisions);
+    }
+    let next = decided(&ask(&limiters), &limiters, &told[2][0]);
+    assert_eq!(next.decisions[0].remaining, 1);
+    let remembered_until = first.now.plus(HOUR).as_micros();
+    let expires_ms = client.int(&["PEXPIRETIME", "answer"]);
+    assert_eq!(expires_ms, remembered_until.div_ceil(1_000).cast_signed());
+}
+
+#[test]
+fn a_key_that_a_batch_wrote_expires_when_it_is_as_good_as_new() {
+    let server = Server::start();
+    let client = server.client();
+    let rules = Algorithm::ALL.iter().map(|algorithm| rule(*algorithm, 97));
+    for (number, rule) in rules.chain([sorted_set(97)]).enumerate() {
+        let key = format!("expiry:{number}");
+        let limiters = [one(&key, &rule, 1)];
+        let call = ask(&limiters);
+        // Of the log, entries one behind the other, then in a ring.
+        for times in [1, 2, 5, 30, 1] {
+            let told = run_batch(&client, &[(&call, times)]);
+            let told = decided(&call, &limiters, told[0].last().unwrap());
+            assert!(told.allowed);
+            let as_good_as_new = told.at.plus(told.decisions[0].reset_after).as_micros();
+            let expires_ms = client.int(&["PEXPIRETIME", &key]);
+            assert_eq!(expires_ms, as_good_as_new.div_ceil(1_000).cast_signed(), "{rule:?}");
+        }
+    }
+}
+
+#[test]
+fn calls_are_merged_that_ask_and_repeats_are_those_that_say_the_same() {
+    let bucket = rule(Algorithm::TokenBucket, 5);
+    let limiters = [one("bucket", &bucket, 1)];
+    let call = ask(&limiters);
+    assert!(call.can_merge() && call.is_repeat_of(&ask(&limiters)));
+    for step in [Step::Decide, Step::Peek, Step::Settle, Step::Undo] {
+        assert!(!Call::new(&limiters, step, None).can_merge(), "{step:?}");
+    }
+    assert!(!call.clone().amending().can_merge());
+    assert!(!Call::giving_back(&[(b"bucket", 1)], None).can_merge());
+    let names: Vec<_> = (0..=Batch::MOST_KEYS).map(|key| key.to_string()).collect();
+    let many: Vec<_> = names.iter().map(|name| one(name, &bucket, 1)).collect();
+    assert!(!ask(&many).can_merge() && ask(&many[1..]).can_merge());
+    let at = Some(Timestamp::from_micros(1_763_700_000_000_000));
+    let others = [
+        ask(&[one("bucket", &bucket, 2)]),
+        ask(&[one("other", &bucket, 1)]),
+        ask(&[one("bucket", &bucket, 1).shadow()]),
+        ask(&[one("bucket", &bucket, 1).brought()]),
+        ask(&[one("bucket", &rule(Algorithm::TokenBucket, 6), 1)]),
+        Call::new(&limiters, Step::Ask, at),
+    ];
+    assert!(!others.iter().any(|other| call.is_repeat_of(other)));
+}
+
+#[test]
+fn a_reply_that_does_not_answer_each_request_as_often_as_it_was_asked_is_no_answer() {
+    let bucket = rule(Algorithm::TokenBucket, 5);
+    let call = ask(&[one("bucket", &bucket, 1)]);
+    let batch = Batch::of(&[(&call, 2)]);
+    let replies = |times: &[i64]| {
+        let parts = times.iter().flat_map(|times| [Reply::Int(*times), Reply::Nil]);
+        Reply::Array(vec![Reply::Array(parts.collect())])
+    };
+    assert!(batch.replies(replies(&[1, 1])).is_ok() && batch.replies(replies(&[2])).is_ok());
+    for times in [&[1][..], &[3], &[2, 0], &[2, -1], &[i64::MAX, i64::MAX], &[]] {
+        assert!(batch.replies(replies(times)).is_err(), "{times:?}");
+    }
+    for wrong in [Reply::Nil, Reply::Array(vec![]), Reply::Array(vec![Reply::Nil])] {
+        assert!(batch.replies(wrong).is_err());
+    }
+}
