@@ -5,6 +5,7 @@
 //! it until it ends. [`serve`] does the rest. Who may ask is a matter of the protocol, for each has its own
 //! way to say so: it asks a [`Secret`].
 
+mod budget;
 mod limits;
 mod listen;
 mod reload;
@@ -14,7 +15,9 @@ mod stream;
 mod threads;
 mod tls;
 mod uses;
+mod watched;
 
+pub(crate) use budget::{Account, Budget, Kept};
 pub(crate) use limits::Limits;
 pub(crate) use listen::serve;
 pub(crate) use reload::on_hangup;
@@ -23,6 +26,7 @@ pub(crate) use stream::Stream;
 pub(crate) use threads::Threads;
 pub(crate) use tls::{Tls, TlsFiles};
 pub(crate) use uses::{UnderWay, Uses};
+pub(crate) use watched::{Watched, WatchedTasks, answer_begins};
 
 use crate::stop::Stop;
 

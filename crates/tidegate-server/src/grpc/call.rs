@@ -12,6 +12,7 @@ use tonic::Status;
 
 use super::Limits;
 use super::reply::{self, Reply};
+use crate::door::{Kept, answer_begins};
 
 /// A flag, and the length of what follows.
 pub(super) const PREFIX_BYTES: usize = 5;
@@ -20,14 +21,17 @@ pub(super) const PREFIX_BYTES: usize = 5;
 pub(super) async fn unary(
     request: Request<Incoming>,
     limits: Limits,
+    mut kept: Kept,
     answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, Status>,
 ) -> Response<Reply> {
     let call = async {
-        let message = message(request.into_body(), limits).await?;
+        let message = message(request.into_body(), limits, &mut kept).await?;
         answer(message).await
     };
-    match unpanicked(call).await {
-        Ok(bytes) => reply::message(bytes),
+    let answer = unpanicked(call).await;
+    answer_begins();
+    match answer {
+        Ok(bytes) => reply::message(bytes, kept),
         Err(status) => reply::failed(status),
     }
 }
@@ -41,30 +45,40 @@ pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// The bytes of the one message of a call.
-async fn message(body: Incoming, limits: Limits) -> Result<Bytes, Status> {
+async fn message(body: Incoming, limits: Limits, kept: &mut Kept) -> Result<Bytes, Status> {
     let late = |_| {
         let within = limits.message;
         Status::deadline_exceeded(format!("the message did not come within {within:?}"))
     };
-    let read = tokio::time::timeout(limits.message, whole(body, limits.message_bytes));
+    let read = tokio::time::timeout(limits.message, whole(body, limits.message_bytes, kept));
     unwrapped(read.await.map_err(late)??)
 }
 
 /// All of a body: without a copy where it came in one piece.
-async fn whole(mut body: Incoming, most: usize) -> Result<Bytes, Status> {
-    let mut read = Bytes::new();
+async fn whole(mut body: Incoming, most: usize, kept: &mut Kept) -> Result<Bytes, Status> {
+    let (mut first, mut all) = (Bytes::new(), Vec::new());
     while !body.is_end_stream() {
         let Some(frame) = body.frame().await else { break };
         let frame = frame.map_err(|error| Status::cancelled(format!("broke off: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
-        if read.len() + data.len() > most + PREFIX_BYTES {
+        if first.len().max(all.len()) + data.len() > most + PREFIX_BYTES {
             return Err(Status::resource_exhausted(format!(
                 "expected at most {most} bytes of message"
             )));
         }
-        read = if read.is_empty() { data } else { [read, data].concat().into() };
+        if !kept.add(data.len()) {
+            return Err(reply::too_much_kept());
+        }
+        if first.is_empty() {
+            first = data;
+            continue;
+        }
+        if all.is_empty() {
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&data);
     }
-    Ok(read)
+    Ok(if all.is_empty() { first } else { all.into() })
 }
 
 /// A message without its prefix.

@@ -9,12 +9,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
 
-use super::Limits;
 use super::inline::Inline;
+use super::limits::OF_A_CALL;
 use super::routes::Routes;
-use crate::door::{Handler, Stream, Uses};
+use super::{Limits, reply};
+use crate::door::{Budget, Handler, Stream, Uses};
 use crate::stop::Stop;
 
 /// Serves every connection by the same routes.
@@ -22,18 +23,25 @@ use crate::stop::Stop;
 pub(super) struct Connections {
     routes: Arc<Routes>,
     limits: Limits,
+    budget: Arc<Budget>,
 }
 
+/// Most bytes of messages that a client may send before any of them is read: of one call, and of all.
+const WINDOW_BYTES: u32 = 64 << 10;
+const WINDOW_OF_ALL_BYTES: u32 = 256 << 10;
+
 impl Connections {
-    pub(super) const fn new(routes: Arc<Routes>, limits: Limits) -> Self {
-        Self { routes, limits }
+    pub(super) const fn new(routes: Arc<Routes>, limits: Limits, budget: Arc<Budget>) -> Self {
+        Self { routes, limits, budget }
     }
 
     fn builder(&self) -> Builder<Inline> {
-        let mut builder = Builder::new(Inline);
+        let mut builder = Builder::new(Inline(self.limits.stalled));
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.limits.streams)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_OF_ALL_BYTES)
             .max_header_list_size(self.limits.head_bytes)
             .keep_alive_interval(self.limits.ping)
             .keep_alive_timeout(self.limits.pong);
@@ -43,16 +51,18 @@ impl Connections {
 
 impl Handler for Connections {
     async fn serve(self, stream: Stream, mut stop: Stop) {
-        let uses = Arc::new(Uses::default());
+        let (uses, account) = (Arc::new(Uses::default()), self.budget.open());
         let service = service_fn(|request: Request<Incoming>| {
             let (routes, uses) = (Arc::clone(&self.routes), Arc::clone(&uses));
+            let kept = account.take(OF_A_CALL);
             async move {
+                let Some(kept) = kept else { return Ok(reply::too_much()) };
                 let mut under_way = None;
                 let let_in = || {
                     uses.note();
                     under_way = Some(uses.begin());
                 };
-                let answer = routes.answer(request, let_in).await;
+                let answer = routes.answer(request, kept, let_in).await;
                 drop(under_way);
                 Ok::<_, Infallible>(answer)
             }
@@ -60,6 +70,8 @@ impl Handler for Connections {
         let mut connection = pin!(self.builder().serve_connection(TokioIo::new(stream), service));
         let first = Instant::now() + self.limits.first_call;
         let mut look = interval_at(first, self.limits.idle);
+        let mut reads = interval(self.limits.stalled / 2);
+        reads.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut draining, mut has_called, mut warned) = (false, false, false);
         let ended = loop {
             tokio::select! {
@@ -68,6 +80,9 @@ impl Handler for Connections {
                     draining = true;
                     connection.as_mut().graceful_shutdown();
                 }
+                _ = reads.tick() => if account.has_stalled() {
+                    return;
+                },
                 _ = look.tick() => {
                     let idle = !uses.any_since_last_look();
                     if idle && (warned || !has_called) {

@@ -4,18 +4,21 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use hyper::rt::Executor;
 
-/// Polls once, and hands what is not done to the runtime.
+use crate::door::Watched;
+
+/// Polls once, and hands what is not done to the runtime, which ends it where its answer is not taken for so long.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Inline;
+pub(super) struct Inline(pub(super) Duration);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Inline {
     fn execute(&self, future: F) {
-        let mut future: Pin<Box<F>> = Box::pin(future);
+        let mut future = Watched::new(future, self.0);
         // A task polls it again at once, and leaves its own waker then.
-        if future.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending {
+        if Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending {
             tokio::spawn(future);
         }
     }
@@ -26,10 +29,12 @@ mod tests {
     use super::*;
     use tokio::sync::oneshot;
 
+    const STALLED: Duration = Duration::from_secs(30);
+
     #[test]
     fn what_is_ready_needs_no_runtime() {
         let (done, mut seen) = oneshot::channel();
-        Inline.execute(async move { done.send(()).unwrap() });
+        Inline(STALLED).execute(async move { done.send(()).unwrap() });
         assert_eq!(seen.try_recv(), Ok(()));
     }
 
@@ -37,7 +42,7 @@ mod tests {
     async fn what_must_wait_is_woken_later() {
         let (go, wait) = oneshot::channel::<()>();
         let (done, seen) = oneshot::channel();
-        Inline.execute(async move {
+        Inline(STALLED).execute(async move {
             wait.await.unwrap();
             done.send(()).unwrap();
         });

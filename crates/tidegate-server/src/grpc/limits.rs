@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Bytes that any call takes besides its message and its answer.
+pub(super) const OF_A_CALL: usize = 6 << 10;
+
 /// The bounds of one connection and of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
@@ -19,6 +22,8 @@ pub(super) struct Limits {
     /// one is cut: whoever reads no answer can bring no more calls in the end. It is long, for a proxy holds
     /// its connections, and would wait for a new one in its next call.
     pub(super) idle: Duration,
+    /// How long a client may leave an answer where it is, and take nothing of it.
+    pub(super) stalled: Duration,
     /// How often a silent client is asked whether it is there.
     pub(super) ping: Duration,
     /// How long it may take to say so.
@@ -31,11 +36,12 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             streams: 1024,
-            head_bytes: 64 << 10,
+            head_bytes: 16 << 10,
             message_bytes: 64 << 10,
             message: Duration::from_secs(5),
             first_call: Duration::from_secs(30),
             idle: Duration::from_secs(600),
+            stalled: Duration::from_secs(30),
             ping: Duration::from_secs(30),
             pong: Duration::from_secs(10),
             probe: Duration::from_secs(1),

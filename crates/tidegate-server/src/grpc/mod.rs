@@ -7,6 +7,8 @@
 
 #[cfg(test)]
 mod allocations;
+#[cfg(test)]
+mod bounded;
 mod call;
 mod connection;
 mod decide;
@@ -36,6 +38,7 @@ use tokio::net::TcpListener;
 use crate::door::{self, Door};
 use crate::limiters::Limiters;
 use crate::stop::Stop;
+use connection::Connections;
 pub(crate) use fields::{Family, Fields};
 use limits::Limits;
 use routes::Routes;
@@ -70,5 +73,6 @@ pub(crate) async fn serve(
     let limits = Limits::default();
     let routes = Routes::new(limiters, choices, door.secret.clone(), limits);
     let door = door.speaking(&[b"h2"]);
-    door::serve(listener, door, connection::Connections::new(Arc::new(routes), limits), stop).await
+    let connections = Connections::new(Arc::new(routes), limits, Arc::default());
+    door::serve(listener, door, connections, stop).await
 }

@@ -1,13 +1,16 @@
 //! The body of a response: one message and the trailers that end it, or what tonic made.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::http::header::CONTENT_TYPE;
 use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tonic::Status;
 use tonic::metadata::GRPC_CONTENT_TYPE;
+
+use super::limits::OF_A_CALL;
+use crate::door::Kept;
 
 /// What is sent, a frame at a time.
 pub(super) enum Reply {
@@ -17,15 +20,30 @@ pub(super) enum Reply {
     Trailers,
     /// All is sent, or there was nothing.
     Done,
-    /// What tonic's own services answer.
-    Tonic(tonic::body::Body),
+    /// What tonic's own services answer, and what each piece of it is counted in.
+    Tonic(tonic::body::Body, Option<Kept>),
 }
 
-/// A message with the status OK behind it.
-pub(super) fn message(bytes: Bytes) -> Response<Reply> {
-    let mut response = Response::new(Reply::Message(bytes));
+/// A message with the status OK behind it, counted until it has left.
+pub(super) fn message(bytes: Bytes, mut kept: Kept) -> Response<Reply> {
+    if !kept.resize(OF_A_CALL + bytes.len()) {
+        return too_much();
+    }
+    let mut response = Response::new(Reply::Message(kept.all_sent(bytes)));
     response.headers_mut().insert(CONTENT_TYPE, GRPC_CONTENT_TYPE);
     response
+}
+
+/// An answer to a call for which there is no room, or whose answer there is none for.
+pub(super) fn too_much() -> Response<Reply> {
+    failed(too_much_kept())
+}
+
+pub(super) fn too_much_kept() -> Status {
+    Status::resource_exhausted(
+        "what this connection has asked and not read, or all of them together, fills the memory that clients may \
+         take: read the answers, or ask less at a time, then ask again",
+    )
 }
 
 /// A status other than OK, in the head.
@@ -36,9 +54,10 @@ pub(super) fn failed(status: Status) -> Response<Reply> {
 /// An answer to what is no call at all.
 pub(super) fn not_grpc() -> Response<Reply> {
     let said = "expected a call of gRPC: POST, content-type application/grpc\n";
-    let mut response = Response::new(Reply::Tonic(tonic::body::Body::new(
-        http_body_util::Full::new(Bytes::from_static(said.as_bytes())),
-    )));
+    let mut response = Response::new(Reply::Tonic(
+        tonic::body::Body::new(http_body_util::Full::new(Bytes::from_static(said.as_bytes()))),
+        None,
+    ));
     *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     response
@@ -53,8 +72,9 @@ impl Body for Reply {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = self.get_mut();
-        if let Self::Tonic(body) = this {
-            return Pin::new(body).poll_frame(cx);
+        if let Self::Tonic(body, kept) = this {
+            let frame = ready!(Pin::new(body).poll_frame(cx));
+            return Poll::Ready(frame.map(|frame| frame.and_then(|frame| counted(frame, kept))));
         }
         Poll::Ready(match std::mem::replace(this, Self::Done) {
             Self::Message(bytes) => {
@@ -62,7 +82,7 @@ impl Body for Reply {
                 Some(Ok(Frame::data(bytes)))
             }
             Self::Trailers => Some(Ok(Frame::trailers(well()))),
-            Self::Done | Self::Tonic(_) => None,
+            Self::Done | Self::Tonic(..) => None,
         })
     }
 
@@ -70,7 +90,7 @@ impl Body for Reply {
         match self {
             Self::Message(_) | Self::Trailers => false,
             Self::Done => true,
-            Self::Tonic(body) => body.is_end_stream(),
+            Self::Tonic(body, _) => body.is_end_stream(),
         }
     }
 
@@ -78,9 +98,19 @@ impl Body for Reply {
         match self {
             Self::Message(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Trailers | Self::Done => SizeHint::with_exact(0),
-            Self::Tonic(body) => body.size_hint(),
+            Self::Tonic(body, _) => body.size_hint(),
         }
     }
+}
+
+/// A frame whose data are counted until they have left.
+fn counted(frame: Frame<Bytes>, kept: &mut Option<Kept>) -> Result<Frame<Bytes>, Status> {
+    let (data, kept) = match (frame.into_data(), kept) {
+        (Ok(data), Some(kept)) => (data, kept),
+        (Ok(data), None) => return Ok(Frame::data(data)),
+        (Err(other), _) => return Ok(other),
+    };
+    if kept.add(data.len()) { Ok(Frame::data(kept.sent(data))) } else { Err(too_much_kept()) }
 }
 
 /// The trailers of a call that went well.

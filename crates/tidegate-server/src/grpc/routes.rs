@@ -11,7 +11,7 @@ use super::decide::Decider;
 use super::reply::{self, Reply};
 use super::seldom::Seldom;
 use super::{Choices, Limits, call, health, reflection};
-use crate::door::{Secret, bearer};
+use crate::door::{Kept, Secret, bearer};
 use crate::limiters::Limiters;
 
 /// The service, as health and reflection name it.
@@ -40,11 +40,12 @@ impl Routes {
         Self { decider, health, others: reflection::servers(), secret, limits }
     }
 
-    /// Answers whatever comes; `let_in` is told of a call by one who may ask. Health is told to
+    /// Answers whatever comes, which has this of its connection's account; `let_in` is told of a call by one who may ask. Health is told to
     /// everybody: who looks whether a server lives, often has no token to show.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
+        kept: Kept,
         let_in: impl FnOnce(),
     ) -> Response<Reply> {
         if !call::is_grpc(request.method(), request.headers()) {
@@ -55,7 +56,7 @@ impl Routes {
             let_in();
         }
         if self.health.has(request.uri().path()) {
-            return self.health.answer(request).await;
+            return self.health.answer(request, kept).await;
         }
         if let Some(status) = stranger {
             return reply::failed(status);
@@ -63,10 +64,10 @@ impl Routes {
         let path = request.uri().path();
         if path == SHOULD_RATE_LIMIT {
             let decide = async |message| self.decider.answer(message).await;
-            return call::unary(request, self.limits, decide).await;
+            return call::unary(request, self.limits, kept, decide).await;
         }
         match self.others.iter().find(|service| service.has(path)) {
-            Some(service) => service.answer(request).await,
+            Some(service) => service.answer(request, kept).await,
             None => {
                 let expected = format!("nothing is at {path}: expected {SHOULD_RATE_LIMIT}");
                 reply::failed(Status::unimplemented(expected))

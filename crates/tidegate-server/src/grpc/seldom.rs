@@ -10,8 +10,9 @@ use tonic::server::NamedService;
 
 use super::call;
 use super::reply::{self, Reply};
+use crate::door::Kept;
 
-type Answer = Pin<Box<dyn Future<Output = Response<Reply>> + Send>>;
+type Answer = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
 
 /// One of tonic's own services.
 pub(super) struct Seldom {
@@ -30,7 +31,7 @@ impl Seldom {
             let mut service = service.clone();
             let answer: Answer = Box::pin(async move {
                 match service.call(request).await {
-                    Ok(response) => response.map(Reply::Tonic),
+                    Ok(response) => response,
                     Err(never) => match never {},
                 }
             });
@@ -45,8 +46,11 @@ impl Seldom {
     }
 
     /// Answers a call. A panic before its answer begins is an error of this call alone.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Reply> {
+    pub(super) async fn answer(&self, request: Request<Incoming>, kept: Kept) -> Response<Reply> {
         let call = async { Ok((self.call)(request).await) };
-        call::unpanicked(call).await.unwrap_or_else(reply::failed)
+        match call::unpanicked(call).await {
+            Ok(response) => response.map(|body| Reply::Tonic(body, Some(kept))),
+            Err(status) => reply::failed(status),
+        }
     }
 }

@@ -23,7 +23,7 @@ use tokio_stream::StreamExt;
 use super::connection::Connections;
 use super::routes::Routes;
 use super::{Choices, Limits};
-use crate::door::{self, Door, Secret};
+use crate::door::{self, Budget, Door, Secret};
 use crate::limiters::Limiters;
 use crate::stop::{Stop, Trigger};
 
@@ -95,17 +95,36 @@ pub(super) fn routes_to(limiters: Limiters, limits: Limits, secret: Option<Secre
 
 /// Serves until the trigger is gone.
 pub(super) async fn served(routes: Routes, limits: Limits) -> (SocketAddr, Trigger) {
+    served_within(routes, limits, Arc::default()).await
+}
+
+/// The same, keeping no more than this budget allows.
+pub(super) async fn served_within(
+    routes: Routes,
+    limits: Limits,
+    budget: Arc<Budget>,
+) -> (SocketAddr, Trigger) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopping) = Stop::by_hand();
-    let connections = Connections::new(Arc::new(routes), limits);
+    let connections = Connections::new(Arc::new(routes), limits, budget);
     tokio::spawn(door::serve(listener, Door::default(), connections, stopping));
     (at, stop)
 }
 
 /// A connection of a client whose window has room for so many bytes of each reply.
 pub(super) async fn connected(routes: Routes, limits: Limits, window: u32) -> Called {
-    let (at, stop) = served(routes, limits).await;
+    connected_within(routes, limits, Arc::default(), window).await
+}
+
+/// The same, where the server keeps no more than this budget allows.
+pub(super) async fn connected_within(
+    routes: Routes,
+    limits: Limits,
+    budget: Arc<Budget>,
+    window: u32,
+) -> Called {
+    let (at, stop) = served_within(routes, limits, budget).await;
     let stream = TokioIo::new(TcpStream::connect(at).await.unwrap());
     let mut client = Client::new(TokioExecutor::new());
     client.initial_stream_window_size(window);

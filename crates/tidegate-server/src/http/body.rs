@@ -11,7 +11,7 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::{HeaderMap, Method, Version};
 use tokio::time::timeout;
 
-use super::connection::Held;
+use super::held::Held;
 use super::media_type::is_json;
 use super::problem::{Kind, Problem};
 use super::{Limits, Request};
@@ -25,19 +25,32 @@ const PASSED_OVER: Duration = Duration::from_secs(1);
 
 /// The bytes of the body.
 pub(super) async fn read(request: Request, limits: Limits) -> Result<Bytes, Problem> {
+    read_held(request, limits).await.map(|(body, _)| body)
+}
+
+/// The same, and what the request holds of its connection: a large one when it is its turn.
+pub(super) async fn read_held(
+    mut request: Request,
+    limits: Limits,
+) -> Result<(Bytes, Option<Held>), Problem> {
     if let Err(problem) = check_type(request.headers()) {
         Box::pin(pass_over(request, limits)).await;
         return Err(problem);
     }
-    let (head, body) = request.into_parts();
-    let declared = declared(&head.headers);
-    let waits = head.headers.contains_key(EXPECT);
+    let held = Held::of(&mut request);
+    let declared = declared(request.headers());
+    let waits = request.headers().contains_key(EXPECT);
     let hopeless = if waits { 1 } else { READ_PAST } * limits.body_bytes;
     if declared.is_some_and(|bytes| bytes > hopeless) {
         return Err(too_large(limits));
     }
-    let collected = within(limits.body, collect(body, limits)).await;
-    collected.unwrap_or_else(|| Err(too_slow(limits)))
+    let body = request.into_body();
+    let collected = within(limits.body, collect(body, limits, held.as_ref())).await;
+    let body = collected.unwrap_or_else(|| Err(too_slow(limits)))?;
+    if let Some(held) = &held {
+        held.turn(body.len()).await;
+    }
+    Ok((body, held))
 }
 
 /// Reads what comes of a body that nobody wants, for a moment. An answer over HTTP/2 that comes before its
@@ -48,7 +61,9 @@ pub(super) async fn pass_over(mut request: Request, limits: Limits) {
     if request.version() != Version::HTTP_2 || request.headers().contains_key(EXPECT) {
         return;
     }
-    drop(request.extensions_mut().remove::<Held>().and_then(|held| held.take()));
+    if let Some(held) = Held::of(&mut request) {
+        held.rest();
+    }
     let most = READ_PAST * limits.body_bytes;
     _ = within(limits.body.min(PASSED_OVER), drained(request.into_body(), most)).await;
 }
@@ -89,7 +104,11 @@ pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Op
     .await
 }
 
-async fn collect(mut body: Incoming, limits: Limits) -> Result<Bytes, Problem> {
+async fn collect(
+    mut body: Incoming,
+    limits: Limits,
+    held: Option<&Held>,
+) -> Result<Bytes, Problem> {
     let mut pieces = Pieces::default();
     let mut came = 0_usize;
     while !body.is_end_stream()
@@ -98,6 +117,7 @@ async fn collect(mut body: Incoming, limits: Limits) -> Result<Bytes, Problem> {
         let Ok(data) = frame.map_err(|error| broken_off(&error))?.into_data() else { continue };
         came = came.saturating_add(data.len());
         if came <= limits.body_bytes {
+            held.map_or(Ok(()), |held| held.keep(data.len()))?;
             pieces.add(data);
         } else if came > READ_PAST * limits.body_bytes {
             break;

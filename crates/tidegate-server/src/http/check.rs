@@ -34,10 +34,13 @@ impl Verb {
 
 /// Answers one question by a decision, or a batch by as many, in the same order.
 pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Response, Problem> {
-    let body = body::read(request, app.limits).await?;
+    let (body, held) = body::read_held(request, app.limits).await?;
     match Asked::parse(&body)? {
         Asked::One(question) => answer::decided(&put(app, verb, &question).await),
-        Asked::Each(questions) => Box::pin(each(app, verb, &questions)).await,
+        Asked::Each(questions) => {
+            held.map_or(Ok(()), |held| held.keep_questions(questions.len()))?;
+            Box::pin(each(app, verb, &questions)).await
+        }
     }
 }
 

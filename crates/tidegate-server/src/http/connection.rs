@@ -3,21 +3,21 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use hyper::body::Bytes;
+use hyper::StatusCode;
+use hyper::body::{Body, Bytes};
 use hyper::service::{Service, service_fn};
-use hyper::{StatusCode, Version};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
 
+use super::held::Shared;
 use super::quick::Quick;
-use super::unread::{Places, Unread, is_large};
+use super::unread::Unread;
 use super::withhold::Withholding;
 use super::{Limits, Request, Response, head, refused};
-use crate::door::{Handler, Stream, UnderWay, Uses};
+use crate::door::{Account, Budget, Handler, Stream, Uses, WatchedTasks, answer_begins};
 use crate::stop::Stop;
 
 /// What answers the requests of a connection; a copy of it for each of them.
@@ -34,7 +34,10 @@ pub(super) trait Site: Clone + Send + Sync + 'static {
 /// Most requests that one HTTP/2 connection may have under way.
 const STREAMS: u32 = 100;
 /// Most bytes of an HTTP/2 head: what lies between this and [`head::MOST_BYTES`] is told what was wrong.
-const HEAD_BYTES: u32 = 256 << 10;
+const HEAD_BYTES: u32 = 128 << 10;
+/// Most bytes of bodies that a client may send over HTTP/2 before any of them is read: of one stream, and of all.
+const WINDOW_BYTES: u32 = 64 << 10;
+const WINDOW_OF_ALL_BYTES: u32 = 256 << 10;
 /// Most bytes of an HTTP/1.1 connection that wait in memory, so of the head of a request.
 const BUFFER_BYTES: usize = head::MOST_BYTES;
 
@@ -43,18 +46,26 @@ const BUFFER_BYTES: usize = head::MOST_BYTES;
 pub(super) struct Http<S> {
     pub(super) site: S,
     pub(super) limits: Limits,
+    pub(super) budget: Arc<Budget>,
 }
 
 impl<S: Site> Handler for Http<S> {
     async fn serve(self, stream: Stream, stop: Stop) {
-        serve(stream, self.site, self.limits, stop).await;
+        let account = self.budget.open();
+        serve(stream, self.site, self.limits, account, stop).await;
     }
 }
 
 /// Serves the connection until it ends, is idle, or is asked to leave with the process.
-async fn serve(mut stream: Stream, site: impl Site, limits: Limits, mut stop: Stop) {
+async fn serve(
+    mut stream: Stream,
+    site: impl Site,
+    limits: Limits,
+    account: Arc<Account>,
+    mut stop: Stop,
+) {
     let read = match site.quick() {
-        Some(quick) => quick.serve(&mut stream, &mut stop).await,
+        Some(quick) => quick.serve(&mut stream, &account, &mut stop).await,
         None => Ok(Some(Bytes::new())),
     };
     let read = match read {
@@ -63,14 +74,22 @@ async fn serve(mut stream: Stream, site: impl Site, limits: Limits, mut stop: St
         Err(error) => return tracing::debug!(%error, "a connection broke off"),
     };
     // Most connections never come here.
-    Box::pin(by_hyper(stream, read, site, limits, stop)).await;
+    Box::pin(by_hyper(stream, read, site, limits, account, stop)).await;
 }
 
 /// Serves what may be anything; `read` is what was read of it before.
-async fn by_hyper(stream: Stream, read: Bytes, site: impl Site, limits: Limits, stop: Stop) {
-    let uses = Arc::new(Uses::default());
-    let (stream, mut handed_over) = Withholding::new(stream, read, Arc::clone(&uses), limits);
-    let ended = run(stream, uses, site, limits, stop).await;
+async fn by_hyper(
+    stream: Stream,
+    read: Bytes,
+    site: impl Site,
+    limits: Limits,
+    account: Arc<Account>,
+    stop: Stop,
+) {
+    let shared = Shared::new(Arc::new(Uses::default()), account);
+    let uses = Arc::clone(&shared.uses);
+    let (stream, mut handed_over) = Withholding::new(stream, read, uses, limits);
+    let ended = run(stream, shared, site, limits, stop).await;
     if let Err(error) = &ended {
         // It concerns nobody but its client.
         tracing::debug!(%error, "a connection broke off");
@@ -83,7 +102,7 @@ async fn by_hyper(stream: Stream, read: Bytes, site: impl Site, limits: Limits, 
 
 async fn run(
     stream: Withholding,
-    uses: Arc<Uses>,
+    shared: Shared,
     site: impl Site,
     limits: Limits,
     mut stop: Stop,
@@ -92,9 +111,11 @@ async fn run(
     if stop.is_draining() {
         builder.http1().keep_alive(false);
     }
-    let service = noting(Arc::clone(&uses), site);
+    let service = noting(shared.clone(), site);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut look = interval_at(Instant::now() + limits.idle, limits.idle);
+    let mut reads = interval(limits.stalled / 2);
+    reads.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut draining, mut warned) = (false, false);
     loop {
         tokio::select! {
@@ -105,8 +126,11 @@ async fn run(
                 draining = true;
                 connection.as_mut().graceful_shutdown();
             }
+            _ = reads.tick() => if shared.account.has_stalled() {
+                return Ok(());
+            },
             _ = look.tick() => {
-                let idle = !uses.any_since_last_look();
+                let idle = !shared.uses.any_since_last_look();
                 if idle && warned {
                     return Ok(());
                 }
@@ -119,8 +143,8 @@ async fn run(
     }
 }
 
-fn builder(limits: Limits) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+fn builder(limits: Limits) -> Builder<WatchedTasks> {
+    let mut builder = Builder::new(WatchedTasks(limits.stalled));
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -130,28 +154,15 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_OF_ALL_BYTES)
         .max_header_list_size(HEAD_BYTES);
     builder
 }
 
-/// What a request holds of its connection until it is answered, or until it is refused and only the rest of
-/// it is still waited for.
-#[derive(Clone)]
-pub(super) struct Held(Arc<Mutex<Option<Holdings>>>);
-
-/// That it is under way; and, if it is large, one of the [`Places`].
-type Holdings = (UnderWay, Option<OwnedSemaphorePermit>);
-
-impl Held {
-    /// All of it, once: it is let go when that is dropped.
-    pub(super) fn take(&self) -> Option<Holdings> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-/// The site, noting what the connection is used for.
+/// The site, noting what the connection is used for, and what it keeps.
 fn noting(
-    uses: Arc<Uses>,
+    shared: Shared,
     site: impl Site,
 ) -> impl Service<
     Request,
@@ -159,26 +170,26 @@ fn noting(
     Error = Infallible,
     Future: Future<Output = Result<hyper::Response<Unread>, Infallible>> + Send + 'static,
 > {
-    let places = Places::new();
     service_fn(move |mut request: Request| {
-        let large = is_large(&request);
-        // One that waits for others to be read is of no use before its turn comes.
-        let under_way = (!large).then(|| uses.begin());
-        let (places, site) = (places.clone(), site.clone());
-        let uses = Arc::clone(&uses);
+        let (held, site) = (shared.begin(), site.clone());
+        let uses = Arc::clone(&shared.uses);
         async move {
-            let place = places.place(large).await;
-            let under_way = under_way.unwrap_or_else(|| uses.begin());
-            let held = Held(Arc::new(Mutex::new(Some((under_way, place)))));
-            if request.version() == Version::HTTP_2 {
+            let held = match held {
+                Ok(held) => held,
+                Err(problem) => {
+                    answer_begins();
+                    return Ok(Unread::alone(problem.into_response()));
+                }
+            };
+            if !request.body().is_end_stream() {
                 request.extensions_mut().insert(held.clone());
             }
             let answer = site.answer(request).await;
             if answer.status() != StatusCode::UNAUTHORIZED {
                 uses.note();
             }
-            let (_under_way, place) = held.take().unzip();
-            Ok(Unread::of(answer, place.flatten()))
+            answer_begins();
+            Ok(Unread::of(answer, held))
         }
     })
 }
@@ -190,6 +201,7 @@ mod tests {
     use crate::http::testing::{self, Server, until_closed};
     use hyper::body::{Body, Frame};
     use hyper::client::conn::http2;
+    use hyper_util::rt::TokioExecutor;
     use std::pin::Pin;
     use std::task::{Context, Poll};
     use std::time::Duration;

@@ -10,6 +10,8 @@ pub(crate) struct Limits {
     pub(crate) head: Duration,
     /// A connection that brought no request that was let in for so long is asked to leave, and after as long again cut.
     pub(crate) idle: Duration,
+    /// How long a client may leave an answer where it is, and take nothing of it.
+    pub(crate) stalled: Duration,
     /// How long a client that says no more, and may be gone, is waited with for its answers.
     pub(crate) half_closed: Duration,
     /// How long the body of a request may take.
@@ -25,6 +27,7 @@ impl Default for Limits {
         Self {
             head: Duration::from_secs(30),
             idle: Duration::from_secs(60),
+            stalled: Duration::from_secs(30),
             half_closed: Duration::from_secs(1),
             body: Duration::from_secs(5),
             body_bytes: 64 << 10,

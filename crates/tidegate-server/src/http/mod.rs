@@ -13,6 +13,7 @@ mod check;
 mod connection;
 mod head;
 mod health;
+mod held;
 #[cfg(test)]
 mod judged;
 mod limits;
@@ -82,6 +83,7 @@ impl Service {
 
     async fn serve(&self, listener: TcpListener, door: Door, site: impl Site, stop: Stop) -> usize {
         let door = door.speaking(&[b"h2", b"http/1.1"]);
-        door::serve(listener, door, Http { site, limits: self.0.limits }, stop).await
+        let http = Http { site, limits: self.0.limits, budget: Arc::default() };
+        door::serve(listener, door, http, stop).await
     }
 }

@@ -20,6 +20,7 @@ pub(super) enum Kind {
     Forbidden,
     NotFound,
     MethodNotAllowed,
+    TooMuchUnread,
     Internal,
     Unavailable,
 }
@@ -81,6 +82,11 @@ impl Kind {
                 StatusCode::METHOD_NOT_ALLOWED,
                 "urn:problem-type:tidegate:method-not-allowed",
                 "The path does not take this method",
+            ),
+            Self::TooMuchUnread => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "urn:problem-type:tidegate:too-much-unread",
+                "Too much is asked or answered and not read",
             ),
             Self::Internal => (
                 StatusCode::INTERNAL_SERVER_ERROR,

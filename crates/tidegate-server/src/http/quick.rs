@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 use hyper::body::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, interval_at, timeout};
 
 use super::question::Question;
 use super::{App, body, routes};
-use crate::door::{Secret, Stream};
+use crate::door::{Account, Secret, Stream};
 use crate::stop::Stop;
 use date::Date;
 use head::Came;
@@ -79,6 +79,7 @@ impl Quick {
     pub(super) async fn serve(
         mut self,
         stream: &mut Stream,
+        account: &Arc<Account>,
         stop: &mut Stop,
     ) -> io::Result<Option<Bytes>> {
         let idle = self.app.limits.idle;
@@ -93,7 +94,7 @@ impl Quick {
             }
             let next = self.answer_all();
             came |= !self.reply.bytes.is_empty();
-            self.write(stream).await?;
+            self.write(stream, account).await?;
             match next {
                 Next::HandOver => return Ok(Some(self.rest())),
                 Next::Yield => tokio::task::yield_now().await,
@@ -170,18 +171,25 @@ impl Quick {
         true
     }
 
-    /// Writes the answers; a client that does not read them is not waited for longer than an idle one.
-    async fn write(&mut self, stream: &mut Stream) -> io::Result<()> {
+    /// Writes the answers; a client that does not read them is not waited for longer than an idle one, and not at
+    /// all where too much is unread already.
+    async fn write(&mut self, stream: &mut Stream, account: &Arc<Account>) -> io::Result<()> {
         if self.reply.bytes.is_empty() {
             return Ok(());
         }
-        let all = async {
+        let mut all = pin!(async {
             stream.write_all(&self.reply.bytes).await?;
             stream.flush().await
+        });
+        let written = match body::soon(all.as_mut()).await {
+            Some(written) => written,
+            None => match account.take(self.reply.bytes.len()) {
+                Some(_kept) => Box::pin(timeout(self.app.limits.idle, all)).await?,
+                None => Err(io::ErrorKind::OutOfMemory.into()),
+            },
         };
-        let written = body::within(self.app.limits.idle, all).await;
         self.reply.rest();
-        written.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+        written
     }
 
     /// What is not answered.

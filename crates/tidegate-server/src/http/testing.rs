@@ -1,6 +1,7 @@
 //! A listener in the test's own process, with bounds as short as the test wants them.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -8,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::connection::{Http, Site};
 use super::{Limits, Request, Response};
-use crate::door::{self, Door};
+use crate::door::{self, Budget, Door};
 use crate::stop::{Stop, Trigger};
 
 /// A server that runs until it is drained.
@@ -48,10 +49,16 @@ pub(super) fn nowhere() -> impl Site {
 
 /// Serves `site` behind a door.
 pub(super) async fn serve(site: impl Site, limits: Limits) -> Server {
+    serve_within(site, limits, Arc::default()).await
+}
+
+/// The same, keeping no more than this budget allows.
+pub(super) async fn serve_within(site: impl Site, limits: Limits, budget: Arc<Budget>) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopping) = Stop::by_hand();
-    let served = door::serve(listener, Door::default(), Http { site, limits }, stopping);
+    let http = Http { site, limits, budget: Arc::clone(&budget) };
+    let served = door::serve(listener, Door::default(), http, stopping);
     Server { at, stop, done: tokio::spawn(served) }
 }
 

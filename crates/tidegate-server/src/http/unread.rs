@@ -1,58 +1,84 @@
-//! What a connection's client has not read yet: bounded, or one with a closed window makes the server hold it.
+//! An answer that its client has not read yet: handed over in pieces, as there is room for them.
 //!
-//! An answer is as long as its question. So few large requests of a connection are answered at a time, from
-//! their first byte until the last of the answer has left for the client; the others wait unread.
+//! What is still here, and each piece that is on its way, holds its part of what the connection keeps
+//! ([`Kept`]). A long answer ends when its last piece has left: until then its stream is there to be reset.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures_util::task::AtomicWaker;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Request, Response};
+use super::Response;
+use super::held::Held;
+use crate::door::Kept;
 
-/// Most large requests of one connection that are answered at a time.
-const LARGE_AT_ONCE: usize = 4;
-/// Bytes of the body of a request from which it is large, and its answer may be.
-const LARGE_BYTES: u64 = 4 << 10;
 /// Most bytes of an answer that are handed to the connection before it has room for more.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// The places for large requests of one connection.
-#[derive(Clone)]
-pub(super) struct Places(Arc<Semaphore>);
-
-impl Places {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(LARGE_AT_ONCE)))
-    }
-
-    /// Waits for the place of a request; one that is not large needs none.
-    pub(super) async fn place(self, large: bool) -> Option<OwnedSemaphorePermit> {
-        if large { self.0.acquire_owned().await.ok() } else { None }
-    }
-}
-
-/// Whether the answer to a request may be large; where its length is not told, it may.
-pub(super) fn is_large(request: &Request) -> bool {
-    request.body().size_hint().upper().is_none_or(|bytes| bytes > LARGE_BYTES)
-}
-
-/// An answer that is taken in pieces, as the client reads them, and the place it holds meanwhile.
+/// An answer that is taken in pieces, as the client reads them, and what it holds meanwhile.
 pub(super) struct Unread {
     rest: Bytes,
+    kept: Option<Kept>,
+    /// Of a long answer, what becomes of its last piece.
+    last: Option<Last>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
+/// Whether the last piece has left: the piece holds the other one of these.
+#[derive(Clone, Default)]
+struct Last(Arc<AtomicWaker>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.wake();
+    }
+}
+
+impl Last {
+    fn poll_left(&self, cx: &Context<'_>) -> Poll<()> {
+        self.0.register(cx.waker());
+        if Arc::strong_count(&self.0) == 1 { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// The last piece of a long answer.
+struct LastPiece {
+    piece: Bytes,
+    _last: Last,
+}
+
+impl AsRef<[u8]> for LastPiece {
+    fn as_ref(&self) -> &[u8] {
+        &self.piece
+    }
+}
+
 impl Unread {
-    /// The answer, which holds its place until it is read.
-    pub(super) fn of(
+    /// The answer of a request that held this.
+    pub(super) fn of(answer: Response, held: Held) -> hyper::Response<Self> {
+        let (answer, place, kept) = held.answered(answer);
+        Self::holding(answer, place, kept)
+    }
+
+    /// The answer of a request that holds nothing.
+    pub(super) fn alone(answer: Response) -> hyper::Response<Self> {
+        Self::holding(answer, None, None)
+    }
+
+    fn holding(
         answer: Response,
         place: Option<OwnedSemaphorePermit>,
+        kept: Option<Kept>,
     ) -> hyper::Response<Self> {
-        answer.map(|body| Self { rest: body.into_inner().unwrap_or_default(), _place: place })
+        answer.map(|body| {
+            let rest = body.into_inner().unwrap_or_default();
+            let last = (rest.len() > PIECE_BYTES).then(Last::default);
+            Self { rest, kept, last, _place: place }
+        })
     }
 }
 
@@ -62,15 +88,29 @@ impl Body for Unread {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = self.rest.len().min(PIECE_BYTES);
-        let piece = self.rest.split_to(piece);
-        Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
+        if self.rest.is_empty() {
+            let left = self.last.as_ref().map_or(Poll::Ready(()), |last| last.poll_left(cx));
+            return left.map(|()| None);
+        }
+        let length = self.rest.len().min(PIECE_BYTES);
+        let mut piece = self.rest.split_to(length);
+        if self.rest.is_empty() {
+            if let Some(last) = self.last.clone() {
+                piece = Bytes::from_owner(LastPiece { piece, _last: last });
+            }
+            if let Some(kept) = self.kept.take() {
+                piece = kept.all_sent(piece);
+            }
+        } else if let Some(kept) = &mut self.kept {
+            piece = kept.sent(piece);
+        }
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.rest.is_empty() && self.last.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -81,40 +121,130 @@ impl Body for Unread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Limits, testing};
+    use crate::door::Budget;
+    use crate::http::held::LARGE_AT_ONCE;
+    use crate::http::testing::{self, Server};
+    use crate::http::{Limits, Request, body};
+    use futures_util::future::join_all;
     use http_body_util::{BodyExt, Full};
-    use hyper::client::conn::http2::Builder;
+    use hyper::StatusCode;
+    use hyper::client::conn::http2::{Builder, SendRequest};
     use hyper_util::rt::{TokioExecutor, TokioIo};
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    type Sent = Full<Bytes>;
+
+    /// A client that reads so many bytes of each answer before it lets more come.
+    async fn client(server: &Server, window: u32) -> SendRequest<Sent> {
+        let mut client = Builder::new(TokioExecutor::new());
+        client.initial_stream_window_size(window);
+        let stream = TokioIo::new(server.connect().await);
+        let (send, connection) = client.handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        send
+    }
+
+    fn post(bytes: usize) -> hyper::Request<Sent> {
+        let body = Full::new(Bytes::from(vec![b' '; bytes]));
+        hyper::Request::post("http://a/").body(body).unwrap()
+    }
 
     #[tokio::test]
     async fn few_large_answers_lie_unread_and_all_are_given_once_they_are_read() {
+        const LONG: usize = 100 << 10;
         let answered = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&answered);
         let site = testing::site(move |request: Request| {
-            counted.fetch_add(usize::from(is_large(&request)), Ordering::SeqCst);
-            let bytes = if is_large(&request) { 100 << 10 } else { 0 };
-            async move { Response::new(vec![b'x'; bytes].into()) }
+            let counted = Arc::clone(&counted);
+            async move {
+                let large = body::read(request, Limits::default()).await.unwrap().len() > 1_024;
+                counted.fetch_add(usize::from(large), Ordering::SeqCst);
+                Response::new(vec![b'x'; if large { LONG } else { 0 }].into())
+            }
         });
         let server = testing::serve(site, Limits::default()).await;
-        let mut client = Builder::new(TokioExecutor::new());
-        client.initial_stream_window_size(1_000);
-        let stream = TokioIo::new(server.connect().await);
-        let (mut send, connection) = client.handshake(stream).await.unwrap();
-        tokio::spawn(connection);
-        let mut ask = |bytes: usize| {
-            let request = hyper::Request::post(format!("http://{}/", server.at));
-            send.send_request(request.body(Full::new(Bytes::from(vec![b' '; bytes]))).unwrap())
-        };
-        let large: Vec<_> = (0..3 * LARGE_AT_ONCE).map(|_| tokio::spawn(ask(5_000))).collect();
+        let mut send = client(&server, 1_000).await;
+        let large: Vec<_> =
+            (0..3 * LARGE_AT_ONCE).map(|_| tokio::spawn(send.send_request(post(5_000)))).collect();
         for _ in 0..10 {
-            assert_eq!(ask(1).await.unwrap().status(), 200, "a small one is answered at once");
+            let small = send.send_request(post(1)).await.unwrap();
+            assert_eq!(small.status(), 200, "a small one is answered at once");
         }
         assert!(answered.load(Ordering::SeqCst) <= LARGE_AT_ONCE);
         let read = large.into_iter().map(async |one| {
             one.await.unwrap().unwrap().into_body().collect().await.unwrap().to_bytes().len()
         });
-        let read = futures_util::future::join_all(read).await;
-        assert_eq!(read, vec![100 << 10; 3 * LARGE_AT_ONCE]);
+        let read = join_all(read).await;
+        assert_eq!(read, vec![LONG; 3 * LARGE_AT_ONCE]);
+    }
+
+    /// Each answer is as long as that to a batch of a kilobyte.
+    #[tokio::test]
+    async fn answers_that_nobody_reads_are_bounded_for_each_connection_and_for_all() {
+        const ANSWER: usize = 40 << 10;
+        const EACH: usize = 10 * ANSWER;
+        let site = testing::site(async |_| Response::new(vec![b'x'; ANSWER].into()));
+        let budget = Arc::new(Budget::of(EACH, 2 * EACH));
+        let server = testing::serve_within(site, Limits::default(), Arc::clone(&budget)).await;
+        let (mut clients, mut heads) = (Vec::new(), Vec::new());
+        let mut given = Vec::new();
+        for _ in 0..4 {
+            let mut send = client(&server, 0).await;
+            let before = heads.len();
+            for _ in 0..4 {
+                let asked: Vec<_> = (0..4).map(|_| send.send_request(post(1))).collect();
+                heads.extend(join_all(asked).await.into_iter().map(Result::unwrap));
+            }
+            let new = heads[before..].iter();
+            given.push(new.filter(|head| head.status() == StatusCode::OK).count());
+            clients.push(send);
+            assert!(budget.taken() <= 2 * EACH, "{}", budget.taken());
+        }
+        assert!(given[0] > 0 && given.iter().all(|given| *given < 10), "{given:?}");
+        let free = 4 * (64 << 10);
+        assert!(given.iter().sum::<usize>() * ANSWER <= 2 * EACH + free, "{given:?}");
+        let mut polite = client(&server, ANSWER as u32).await;
+        let answer = polite.send_request(post(1)).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK, "what is free is there for everybody");
+        drop((clients, heads, answer));
+        while budget.taken() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Neither one of which nothing has left, nor one of which a part has.
+    #[tokio::test]
+    async fn a_stream_that_nobody_reads_is_reset_and_its_connection_goes_on() {
+        for window in [0, 5] {
+            let site = testing::site(move |request: Request| async move {
+                let empty = request.body().is_end_stream();
+                Response::new(vec![b'x'; if empty { 0 } else { 5 * PIECE_BYTES }].into())
+            });
+            let limits = Limits { stalled: Duration::from_millis(200), ..Limits::default() };
+            let budget = Arc::new(Budget::default());
+            let server = testing::serve_within(site, limits, Arc::clone(&budget)).await;
+            let mut send = client(&server, window).await;
+            let unread = send.send_request(post(1)).await.unwrap();
+            assert!(budget.taken() > 0, "more than is free");
+            while budget.taken() > 0 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(send.send_request(post(0)).await.unwrap().status(), 200, "{window}");
+            assert!(unread.into_body().collect().await.is_err(), "{window}");
+        }
+    }
+
+    /// What the connection has taken of a short answer cannot be taken back, so the connection ends.
+    #[tokio::test]
+    async fn a_connection_that_keeps_part_of_a_short_answer_ends() {
+        let site = testing::site(async |_| Response::new("a word".into()));
+        let limits = Limits { stalled: Duration::from_millis(100), ..Limits::default() };
+        let server = testing::serve(site, limits).await;
+        let mut send = client(&server, 1).await;
+        let _unread = send.send_request(post(1)).await.unwrap();
+        while send.ready().await.is_ok() {
+            tokio::task::yield_now().await;
+        }
     }
 }

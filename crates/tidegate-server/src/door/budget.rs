@@ -1,0 +1,227 @@
+//! Memory that clients make a listener keep: bounded for each connection, and for all of them together.
+//!
+//! A connection has an [`Account`] of the listener's [`Budget`]. What a request takes there it holds as
+//! [`Kept`], until its last byte is with the client. The first [`FREE`] bytes of a connection are its own; what
+//! lies beyond is counted among those of all, so one who is answered and reads is never in another's way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use hyper::body::Bytes;
+
+/// Bytes that every connection may make the server keep, whatever the others do.
+const FREE: usize = 64 << 10;
+/// Most bytes of one connection.
+const EACH: usize = 8 << 20;
+/// Most bytes of all connections of a listener together, beyond those that are free.
+const ALL: usize = 128 << 20;
+
+/// Looks after which an answer that is still unread has stalled.
+const LOOKS: usize = 3;
+
+/// Those of a listener.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    each: usize,
+    all: usize,
+    /// Bytes beyond the free ones of each connection.
+    taken: AtomicUsize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::of(EACH, ALL)
+    }
+}
+
+impl Budget {
+    pub(crate) const fn of(each: usize, all: usize) -> Self {
+        Self { each, all, taken: AtomicUsize::new(0) }
+    }
+
+    /// The account of one more connection.
+    pub(crate) fn open(self: &Arc<Self>) -> Arc<Account> {
+        Arc::new(Account { budget: Arc::clone(self), ..Account::default() })
+    }
+}
+
+/// That of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    budget: Arc<Budget>,
+    kept: AtomicUsize,
+    /// How often it was looked at.
+    looks: AtomicUsize,
+    /// Pieces of answers that are on their way, by the look before which they were handed over.
+    on_their_way: [AtomicUsize; LOOKS + 1],
+}
+
+impl Account {
+    /// Room for so many bytes; nothing where the connection, or all of them, keep too many already.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Kept> {
+        let mut kept = Kept { account: Arc::clone(self), bytes: 0 };
+        kept.resize(bytes).then_some(kept)
+    }
+
+    /// Looks whether a piece of an answer has been on its way for [`LOOKS`] looks or longer.
+    pub(crate) fn has_stalled(&self) -> bool {
+        let next = self.looks.fetch_add(1, Relaxed) + 1;
+        self.slot(next).load(Relaxed) > 0
+    }
+
+    fn slot(&self, look: usize) -> &AtomicUsize {
+        let [first, ..] = &self.on_their_way;
+        self.on_their_way.get(look % (LOOKS + 1)).unwrap_or(first)
+    }
+
+    fn grow(&self, bytes: usize) -> bool {
+        let before = self.kept.fetch_add(bytes, Relaxed);
+        let now = before.saturating_add(bytes);
+        let more = beyond(now) - beyond(before);
+        let all = if more == 0 { 0 } else { self.budget.taken.fetch_add(more, Relaxed) + more };
+        now <= self.budget.each && all <= self.budget.all
+    }
+
+    fn shrink(&self, bytes: usize) {
+        let before = self.kept.fetch_sub(bytes, Relaxed);
+        let less = beyond(before) - beyond(before.saturating_sub(bytes));
+        if less > 0 {
+            self.budget.taken.fetch_sub(less, Relaxed);
+        }
+    }
+}
+
+const fn beyond(bytes: usize) -> usize {
+    bytes.saturating_sub(FREE)
+}
+
+/// Bytes that a request takes of its connection's account, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+impl Kept {
+    /// Takes so many in place of those before; false, and nothing changed, where that is too much.
+    pub(crate) fn resize(&mut self, bytes: usize) -> bool {
+        if bytes <= self.bytes {
+            self.account.shrink(self.bytes - bytes);
+        } else if !self.account.grow(bytes - self.bytes) {
+            self.account.shrink(bytes - self.bytes);
+            return false;
+        }
+        self.bytes = bytes;
+        true
+    }
+
+    /// Takes so many more; false, and nothing changed, where that is too much.
+    pub(crate) fn add(&mut self, bytes: usize) -> bool {
+        self.resize(self.bytes.saturating_add(bytes))
+    }
+
+    /// A piece of an answer, which holds its part of this, or as much as there is of it, until it has left.
+    pub(crate) fn sent(&mut self, piece: Bytes) -> Bytes {
+        let bytes = piece.len().min(self.bytes);
+        self.bytes -= bytes;
+        Self { account: Arc::clone(&self.account), bytes }.all_sent(piece)
+    }
+
+    /// The last piece, which holds all of this until it has left.
+    pub(crate) fn all_sent(self, piece: Bytes) -> Bytes {
+        let look = self.account.looks.load(Relaxed);
+        self.account.slot(look).fetch_add(1, Relaxed);
+        Bytes::from_owner(OnItsWay { piece, kept: self, look })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.account.shrink(self.bytes);
+    }
+}
+
+/// A piece of an answer that hyper, or the connection, has and its client has not.
+struct OnItsWay {
+    piece: Bytes,
+    kept: Kept,
+    look: usize,
+}
+
+impl AsRef<[u8]> for OnItsWay {
+    fn as_ref(&self) -> &[u8] {
+        &self.piece
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        self.kept.account.slot(self.look).fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl Budget {
+    /// Bytes beyond the free ones.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+impl Account {
+    pub(crate) fn kept(&self) -> usize {
+        self.kept.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_keeps_no_more_than_its_bound_and_all_together_no_more_than_theirs() {
+        let budget = Arc::new(Budget::of(4 * FREE, 5 * FREE));
+        let (one, other) = (budget.open(), budget.open());
+        let mut all = one.take(3 * FREE).unwrap();
+        assert!(one.take(FREE + 1).is_none(), "each has its bound");
+        assert!(all.add(FREE) && !all.add(1));
+        assert_eq!((one.kept(), budget.taken()), (4 * FREE, 3 * FREE));
+        let others = other.take(3 * FREE).unwrap();
+        assert!(other.take(1).is_none(), "all have theirs");
+        let third = budget.open();
+        let free = third.take(FREE).unwrap();
+        assert!(third.take(1).is_none());
+        drop((all, others, free));
+        assert_eq!((one.kept(), other.kept(), third.kept(), budget.taken()), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_kept_until_it_has_left() {
+        let budget = Arc::new(Budget::default());
+        let account = budget.open();
+        let mut kept = account.take(3 * FREE).unwrap();
+        let piece = kept.sent(Bytes::from(vec![7; 2 * FREE]));
+        let part = piece.slice(FREE..);
+        drop((kept, piece));
+        assert_eq!((account.kept(), budget.taken()), (2 * FREE, FREE), "a part is all of it");
+        assert_eq!(part, vec![7; FREE]);
+        drop(part);
+        assert_eq!((account.kept(), budget.taken()), (0, 0));
+    }
+
+    #[test]
+    fn a_piece_that_is_not_read_has_stalled_after_some_looks() {
+        let account = Arc::new(Budget::default()).open();
+        let mut kept = account.take(10).unwrap();
+        let piece = kept.sent(Bytes::from_static(b"piece"));
+        assert_eq!([(); LOOKS + 1].map(|()| account.has_stalled()), [false, false, false, true]);
+        drop(piece);
+        assert!(!account.has_stalled());
+        for _ in 0..3 * LOOKS {
+            let piece = kept.sent(Bytes::new());
+            assert!(!account.has_stalled(), "each is read soon");
+            drop(piece);
+        }
+    }
+}

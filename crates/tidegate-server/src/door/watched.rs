@@ -1,0 +1,116 @@
+//! Ends a stream of HTTP/2 whose client takes nothing of its answer.
+//!
+//! hyper makes one future of each request: it waits for the answer, then for the client to take it, piece by
+//! piece. Dropped before its end it resets the stream. How far it is cannot be seen from outside, so the service
+//! says so with [`answer_begins`], and from then on each time it is woken is progress.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::rt::Executor;
+use tokio::time::{Instant, Sleep, sleep};
+
+thread_local! {
+    /// Whether the answer of the stream that is polled has begun.
+    static BEGUN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes that the service of the stream that is polled has answered: what remains waits for the client alone.
+pub(crate) fn answer_begins() {
+    BEGUN.set(true);
+}
+
+/// A stream that ends by itself once its answer has waited for so long.
+pub(crate) struct Watched<F> {
+    stream: Pin<Box<F>>,
+    within: Duration,
+    has_begun: bool,
+    /// Runs while the answer waits for the client.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<F> Watched<F> {
+    pub(crate) fn new(stream: F, within: Duration) -> Self {
+        Self { stream: Box::pin(stream), within, has_begun: false, stalled: None }
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Watched<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let stalled = this.stalled.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
+        BEGUN.set(false);
+        if this.stream.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        this.has_begun |= BEGUN.get();
+        if !this.has_begun {
+            return Poll::Pending;
+        }
+        if stalled {
+            tracing::debug!(within = ?this.within, "a client took nothing of an answer");
+            return Poll::Ready(());
+        }
+        let timer = this.stalled.get_or_insert_with(|| Box::pin(sleep(this.within)));
+        timer.as_mut().reset(Instant::now() + this.within);
+        timer.as_mut().poll(cx)
+    }
+}
+
+/// Runs each stream as a task that is watched.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WatchedTasks(pub(crate) Duration);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for WatchedTasks {
+    fn execute(&self, stream: F) {
+        tokio::spawn(Watched::new(stream, self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use tokio::sync::Notify;
+    use tokio::time::timeout;
+
+    const WITHIN: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_whose_answer_nobody_takes_is_dropped_and_one_that_is_decided_is_not() {
+        let stalls = async {
+            answer_begins();
+            std::future::pending().await
+        };
+        let began = Instant::now();
+        Watched::new(stalls, WITHIN).await;
+        assert_eq!(began.elapsed(), WITHIN);
+        let waits = Watched::new(std::future::pending(), WITHIN);
+        assert!(timeout(100 * WITHIN, waits).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_is_taken_piece_by_piece_is_waited_for() {
+        let taken = Arc::new(Notify::new());
+        let pieces = Arc::clone(&taken);
+        let stream = tokio::spawn(Watched::new(
+            async move {
+                answer_begins();
+                for _ in 0..5 {
+                    pieces.notified().await;
+                }
+            },
+            WITHIN,
+        ));
+        for _ in 0..5 {
+            sleep(WITHIN - Duration::from_secs(1)).await;
+            assert!(!stream.is_finished());
+            taken.notify_one();
+        }
+        stream.await.unwrap();
+    }
+}

@@ -1,0 +1,74 @@
+//! Clients that read no answer, or end no message: what they make the server keep is bounded, and given back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Incoming};
+use hyper::http::Response;
+
+use super::Limits;
+use super::testing::{
+    Called, DECIDES, WINDOW, ada, call, connected, connected_within, endless, routes,
+};
+use crate::door::Budget;
+
+/// Whether a call was refused for want of room.
+fn is_refused(head: &Response<Incoming>) -> bool {
+    let status = head.headers().get("grpc-status").map(|status| status.as_bytes());
+    assert!(matches!(status, None | Some(b"8")), "{head:?}");
+    status.is_some()
+}
+
+async fn connected_to(budget: &Arc<Budget>, window: u32) -> Called {
+    let limits = Limits::default();
+    connected_within(routes(limits, None), limits, Arc::clone(budget), window).await
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_bounded() {
+    let budget = Arc::new(Budget::of(1 << 20, 0));
+    let mut called = connected_to(&budget, 0).await;
+    let calls: Vec<_> =
+        (0..100).map(|_| called.send.send_request(call(DECIDES, ada("edge")))).collect();
+    let heads: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+    let refused = heads.iter().filter(|head| is_refused(head)).count();
+    // 64 KiB are free, at six and some for each; a call that is refused has none for a moment.
+    assert!((90..100).contains(&refused), "{refused}");
+}
+
+#[tokio::test]
+async fn messages_that_do_not_end_are_bounded_and_leave_room_to_others() {
+    const PART: usize = 10_000;
+    const ALL: usize = 200 << 10;
+    const CALLS: usize = 60;
+    let budget = Arc::new(Budget::of(1 << 20, ALL));
+    let mut hostile = connected_to(&budget, WINDOW).await;
+    let begins = Bytes::from([&[0, 0, 0, 0xf0, 0][..], &[b'x'; PART]].concat());
+    let calls = (0..CALLS).map(|_| hostile.send.send_request(endless(DECIDES, begins.clone())));
+    let mut calls: FuturesUnordered<_> = calls.collect();
+    let fit = (ALL + (64 << 10)) / PART;
+    for _ in fit..CALLS {
+        assert!(is_refused(&calls.next().await.unwrap().unwrap()));
+    }
+    assert!(budget.taken() <= ALL);
+    let mut other = connected_to(&budget, WINDOW).await;
+    assert_eq!(other.status(call(DECIDES, ada("edge"))).await, "0", "the first are free");
+    drop((calls, hostile));
+    while budget.taken() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_answer_nobody_reads_is_reset_and_its_connection_goes_on() {
+    let limits = Limits { stalled: Duration::from_millis(200), ..Limits::default() };
+    let mut called = connected(routes(limits, None), limits, 0).await;
+    let unread = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
+    assert!(unread.into_body().collect().await.is_err());
+    let nothing = call("http://a/nothing", Bytes::new());
+    assert_eq!(called.status(nothing).await, "12", "it is there to say: unimplemented");
+}

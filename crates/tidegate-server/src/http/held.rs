@@ -1,0 +1,133 @@
+//! What a request holds of its connection, from its head until its client has the last byte of the answer.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::problem::{Kind, Problem};
+use super::{Request, Response};
+use crate::door::{Account, Kept, UnderWay, Uses};
+
+/// Most large requests of one connection that are answered at a time.
+pub(super) const LARGE_AT_ONCE: usize = 4;
+/// Bytes of the body of a request from which it is large, and its answer may be.
+const LARGE_BYTES: usize = 1 << 10;
+/// Bytes that any request takes besides its body and its answer.
+const OF_A_REQUEST: usize = 8 << 10;
+/// Bytes that each question of a batch takes while it is decided.
+const OF_A_QUESTION: usize = 1 << 10;
+
+/// All that the requests of one connection share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) uses: Arc<Uses>,
+    pub(super) account: Arc<Account>,
+    places: Arc<Semaphore>,
+}
+
+impl Shared {
+    pub(super) fn new(uses: Arc<Uses>, account: Arc<Account>) -> Self {
+        Self { uses, account, places: Arc::new(Semaphore::new(LARGE_AT_ONCE)) }
+    }
+
+    /// What a request holds that begins.
+    ///
+    /// # Errors
+    /// The connection, or all together, keep too much already.
+    pub(super) fn begin(&self) -> Result<Held, Problem> {
+        let kept = self.account.take(OF_A_REQUEST).ok_or_else(too_much)?;
+        let under_way = Some(self.uses.begin());
+        let holdings = Holdings { under_way, place: None, kept: Some(kept) };
+        let places = Arc::clone(&self.places);
+        Ok(Held { uses: Arc::clone(&self.uses), places, holdings: Arc::new(Mutex::new(holdings)) })
+    }
+}
+
+/// What one request holds.
+#[derive(Clone)]
+pub(super) struct Held {
+    uses: Arc<Uses>,
+    places: Arc<Semaphore>,
+    holdings: Arc<Mutex<Holdings>>,
+}
+
+struct Holdings {
+    under_way: Option<UnderWay>,
+    /// Of a large one, while it is decided and its answer read.
+    place: Option<OwnedSemaphorePermit>,
+    /// Gone once it is answered.
+    kept: Option<Kept>,
+}
+
+impl Held {
+    /// That of a request, if it is one of a connection.
+    pub(super) fn of(request: &mut Request) -> Option<Self> {
+        request.extensions_mut().remove()
+    }
+
+    /// Takes the bytes of a part of the body.
+    ///
+    /// # Errors
+    /// The connection, or all together, keep too much already.
+    pub(super) fn keep(&self, bytes: usize) -> Result<(), Problem> {
+        let fits = self.holdings().kept.as_mut().is_none_or(|kept| kept.add(bytes));
+        if fits { Ok(()) } else { Err(too_much()) }
+    }
+
+    /// Takes what so many questions need.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub(super) fn keep_questions(&self, questions: usize) -> Result<(), Problem> {
+        self.keep(questions.saturating_mul(OF_A_QUESTION))
+    }
+
+    /// Waits for the turn of a request with a body of so many bytes. Meanwhile it is of no use.
+    pub(super) async fn turn(&self, bytes: usize) {
+        if bytes <= LARGE_BYTES {
+            return;
+        }
+        self.rest();
+        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let mut holdings = self.holdings();
+        holdings.under_way = Some(self.uses.begin());
+        holdings.place = place;
+    }
+
+    /// Is not under way any more, although something of the request is still waited for.
+    pub(super) fn rest(&self) {
+        let under_way = self.holdings().under_way.take();
+        // Outside the lock: it may wake the connection.
+        drop(under_way);
+    }
+
+    /// Ends with an answer: what is to be held until that is read. An answer that does not fit is a problem
+    /// in its place.
+    pub(super) fn answered(
+        self,
+        answer: Response,
+    ) -> (Response, Option<OwnedSemaphorePermit>, Option<Kept>) {
+        self.rest();
+        let mut holdings = self.holdings();
+        let (place, mut kept) = (holdings.place.take(), holdings.kept.take());
+        let bytes = body_bytes(&answer);
+        let fits = kept.as_mut().is_none_or(|kept| kept.resize(OF_A_REQUEST + bytes));
+        let answer = if fits { answer } else { too_much().into_response() };
+        (answer, place, kept)
+    }
+
+    fn holdings(&self) -> MutexGuard<'_, Holdings> {
+        self.holdings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn body_bytes(answer: &Response) -> usize {
+    let exact = hyper::body::Body::size_hint(answer.body()).exact();
+    exact.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
+}
+
+fn too_much() -> Problem {
+    let detail = "what this connection has asked and not read, or all of them together, fills the memory that \
+                  clients may take: read the answers, or ask less at a time, then ask again";
+    Problem::new(Kind::TooMuchUnread, detail)
+}
