@@ -99,6 +99,15 @@ impl Limiters {
         }
     }
 
+    /// Says to those who share the store that this process ends, so that their shares grow at once.
+    pub(crate) async fn leave(&self) {
+        if let Place::Shared(gate) = &self.place
+            && let Err(error) = gate.leave().await
+        {
+            tracing::debug!(%error, "the store still lists this server for some seconds");
+        }
+    }
+
     /// Decides and takes; a request that may wait does, and is told how it stands when it can wait no longer
     /// because the process stops. What can not wait is asked once and never dropped: a store might have
     /// decided it already.
@@ -213,9 +222,28 @@ fn log(event: StoreEvent<'_>) {
             last_slot,
             "a node of the store's cluster is back; decisions about its keys are exact again"
         ),
+        StoreEvent::Nodes(nodes) => {
+            tracing::info!(
+                nodes,
+                "servers share the store: each has its share of a limit without it"
+            );
+        }
+        StoreEvent::NoShare { rules, nodes } => tracing::warn!(
+            nodes,
+            rules = some_of(rules),
+            "rules have fewer units than servers share the store: some servers have no share of these limits, \
+             and deny what they decide without the store"
+        ),
         StoreEvent::Finding(finding) => tracing::warn!("{finding}"),
         _ => {}
     }
+}
+
+/// The first few names.
+fn some_of(names: &[&str]) -> String {
+    const MOST: usize = 8;
+    let told = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MOST { format!("{told} and {} more", names.len() - MOST) } else { told }
 }
 
 #[cfg(test)]
@@ -239,6 +267,14 @@ mod tests {
         assert!(!said(&format!("{HOPELESS}mode = \"shadow\"")));
         let (rejects, _) = HOPELESS.split_once("on_excess").unwrap();
         assert!(!said(rejects));
+    }
+
+    #[test]
+    fn many_names_are_one_short_line() {
+        let names: Vec<_> = (0..10).map(|number| format!("r{number}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        assert_eq!(some_of(&names), "r0, r1, r2, r3, r4, r5, r6, r7 and 2 more");
+        assert_eq!(some_of(&names[..8]), "r0, r1, r2, r3, r4, r5, r6, r7");
     }
 
     #[tokio::test]

@@ -18,7 +18,7 @@
 //! # on_full = "share"              # one limiter with all others beyond, or "refuse"
 //! # on_excess = "reject"           # or first come, first served, for so long, so many per limiter:
 //! # on_excess = { wait = "2s", max_waiters = 100 }
-//! # on_store_error = "open"         # while a shared store is away: or "closed", or "local"
+//! # on_store_error = "local"        # while a shared store is unavailable: or "open", or "closed"
 //! # dedupe = "10s"                  # for so long a request is answered the same again under its id
 //! # hash_tag = "channel"            # the entry that alone chooses the slot of a cluster
 //! # across_slots = true             # or: taken slot by slot, and given back when one refuses
@@ -40,7 +40,7 @@
 //! # timeout = "10ms"                # for one decision; then on_store_error decides
 //! # key_prefix = "tidegate:"
 //! # max_in_flight = 4096
-//! # nodes = 3                       # with on_store_error = "local" each enforces a third
+//! # nodes = 3                       # without it each decides by a third; else by those seen there
 //! ```
 //!
 //! A rule needs `name`, `algorithm`, and either `rate` or `limit` with `window` (a `limit` of -1 or 0

@@ -3,8 +3,10 @@
 mod across;
 mod amend;
 mod away;
+mod denials;
 mod error;
 mod fits;
+mod nodes;
 mod plans;
 mod replay;
 mod settle;
@@ -33,7 +35,9 @@ use crate::wait::GateLines;
 use across::{Part, Unanswered};
 use away::{Away, Verb};
 pub use error::SharedGateError;
+use nodes::Nodes;
 pub use replay::SharedReplay;
+use share::Share;
 use step::{Asked, Store};
 
 /// A limiter that a request meets, by its key in the store.
@@ -72,7 +76,8 @@ pub struct SharedGate {
     store: Store,
     /// What became of its rules since.
     amended: Amended,
-    away: Away,
+    away: Arc<Away>,
+    nodes: Nodes,
     plans: Plans,
     /// Who waits in this process.
     pub(crate) lines: GateLines,
@@ -96,11 +101,13 @@ impl SharedGate {
         observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Self, SharedGateError> {
         Self::fits(&policy, &settings)?;
-        let away = Away::new(&policy, settings.nodes)?;
+        let policy = Arc::new(policy);
+        let away = Arc::new(Away::new(Arc::clone(&policy), Share::of(settings.nodes))?);
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
         Ok(Self {
-            store: Store::new(Arc::new(policy), client, away.clock()),
+            nodes: Nodes::begin(&policy, &client, &away),
+            store: Store::new(policy, client, away.clock()),
             amended: Amended::default(),
             away,
             plans: Plans::default(),
@@ -199,9 +206,7 @@ impl SharedGate {
     async fn ask_across(&self, met: &[KeyMet], parts: &[Part], id: Option<&str>) -> Answer<'_> {
         match self.store.ask_across(met, parts, None).await {
             Ok(done) => {
-                if done.allowed {
-                    self.away.learn(self.policy(), met, |place| done.admits(place));
-                }
+                self.learn(met, done.allowed, |place| done.decisions.get(place).copied().flatten());
                 self.told(met, done)
             }
             Err(Unanswered { taken, error }) => {
@@ -255,20 +260,26 @@ impl SharedGate {
         self.store.step(met, Asked { costs, ..Asked::new(Step::Peek, id) }).await
     }
 
-    /// What the store admitted is known here as well, for while it is away.
+    /// What the store said is known here as well, for when it does not decide.
     fn learnt(
         &self,
         met: &[KeyMet],
         done: Result<script::Decided, StoreError>,
     ) -> Result<script::Decided, StoreError> {
         if let Ok(done) = &done
-            && done.allowed
             && !done.repeated
         {
-            let admits = |place| done.decisions.get(place).is_some_and(Decision::is_allowed);
-            self.away.learn(self.policy(), met, admits);
+            self.learn(met, done.allowed, |place| done.decisions.get(place).copied());
         }
         done
+    }
+
+    fn learn(&self, met: &[KeyMet], allowed: bool, told: impl Fn(usize) -> Option<Decision>) {
+        if allowed {
+            self.away.learn(met, |place| told(place).is_some_and(|told| told.is_allowed()));
+        } else {
+            self.away.learn_denials(met, told);
+        }
     }
 
     pub(crate) fn answer(&self, met: &[KeyMet], done: script::Decided) -> Answer<'_> {
@@ -305,7 +316,7 @@ impl SharedGate {
         self.degraded.fetch_add(1, Relaxed);
         let settings = self.settings();
         let can_hold = |rule: &Rule| settings.can_hold(rule);
-        self.told(met, self.away.decide(self.policy(), met, verb, id, Lack::of(error), can_hold))
+        self.told(met, self.away.decide(met, verb, id, Lack::of(error), can_hold))
     }
 
     /// An answer in which not every limiter tells of itself.

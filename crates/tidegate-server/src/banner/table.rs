@@ -128,6 +128,6 @@ mod tests {
     #[test]
     fn with_a_store_it_is_told_what_becomes_of_requests_while_it_is_away() {
         let store = "[store]\nurl = \"redis://127.0.0.1\"";
-        assert_eq!(told(store), ["on_store_error open"]);
+        assert_eq!(told(store), ["on_store_error local"]);
     }
 }

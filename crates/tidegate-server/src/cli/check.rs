@@ -52,12 +52,15 @@ mod tests {
     fn what_can_not_be_with_its_store_is_a_mistake_of_the_file() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let text = "[store]\nurl = \"redis://127.0.0.1\"\nnodes = 8\npassword_env = \"TIDEGATE_NOWHERE\"\n\
-                    [[rule]]\nname = \"few\"\nalgorithm = \"token_bucket\"\nlimit = 4\nwindow = \"1s\"\n\
-                    on_store_error = \"local\"\n";
+                    [[rule]]\nname = \"few\"\nalgorithm = \"token_bucket\"\nlimit = 15\nwindow = \"1d\"\n\
+                    capacity = 1_500_000\n";
         file.write_all(text.as_bytes()).unwrap();
         let said = format!("{:?}", run(&Args { file: file.path().to_owned() }).unwrap_err());
-        assert!(said.contains("4 units among 8 nodes") && said.contains("code: 2"), "{said}");
-        std::fs::write(file.path(), text.replace("nodes = 8", "nodes = 4")).unwrap();
-        assert!(run(&Args { file: file.path().to_owned() }).is_ok(), "no password is looked up");
+        assert!(said.contains("rule 1 (`few`)") && said.contains("code: 2"), "{said}");
+        std::fs::write(file.path(), text.replace("1_500_000", "5")).unwrap();
+        assert!(
+            run(&Args { file: file.path().to_owned() }).is_ok(),
+            "no password is looked up, and less than a unit each is no mistake"
+        );
     }
 }

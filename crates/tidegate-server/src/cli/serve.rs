@@ -203,7 +203,9 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads) -> Result<(), Fai
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
     announce(args, &open, &doors, limiters.policy(), &for_grpc)?;
-    let cut = answer(args, open, doors, Arc::new(limiters), stop, for_grpc).await?;
+    let limiters = Arc::new(limiters);
+    let cut = answer(args, open, doors, Arc::clone(&limiters), stop, for_grpc).await?;
+    limiters.leave().await;
     tracing::info!(connections_cut = cut, "stopped");
     Ok(())
 }

@@ -51,6 +51,10 @@ impl Shared {
         self.gate.connected().await
     }
 
+    pub(super) async fn leave(&self) -> Result<(), StoreError> {
+        self.gate.leave().await
+    }
+
     pub(super) async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         self.in_line(self.gate.check_in_turn(request)).await
     }

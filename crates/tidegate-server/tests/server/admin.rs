@@ -101,7 +101,7 @@ async fn the_rules_in_force_are_told_in_the_words_of_a_configuration() {
             "domain": "open", "name": "all", "mode": "off", "match": "subset",
             "when": {}, "key": [], "algorithm": "fixed_window", "limit": -1,
             "anchor": "first_request", "on_full": "share", "on_excess": "reject",
-            "on_store_error": "open", "overrides": [],
+            "on_store_error": "local", "overrides": [],
         },
     ], "memory": {"max_keys": 2_000_000}});
     assert_eq!(answer.json(), expected);

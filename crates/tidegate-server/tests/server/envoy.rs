@@ -18,6 +18,7 @@ key = ["user"]
 algorithm = "sliding_log"
 limit = 3
 window = "1h"
+on_store_error = "open"
 
 [[rule]]
 name = "ten-seconds"

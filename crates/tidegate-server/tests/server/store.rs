@@ -14,14 +14,14 @@ use crate::grpc;
 use crate::process::{ANY_PORTS, BINARY, Server};
 
 /// A Redis that ends with the test.
-struct Store {
+pub(crate) struct Store {
     process: Child,
     port: u16,
     _folder: TempDir,
 }
 
 impl Store {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = TempDir::new().unwrap();
         let program = std::env::var("TIDEGATE_STORE_SERVER");
@@ -39,7 +39,7 @@ impl Store {
         Self { process, port, _folder: folder }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
@@ -52,7 +52,7 @@ impl Store {
         told.trim_start_matches(':').trim().parse().unwrap()
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -63,7 +63,7 @@ impl StoreDraft {
         settings.timeout = self.timeout.unwrap_or(settings.timeout);
         settings.key_prefix = self.key_prefix.unwrap_or(settings.key_prefix);
         settings.max_in_flight = self.max_in_flight.unwrap_or(settings.max_in_flight);
-        settings.nodes = self.nodes.unwrap_or(settings.nodes);
+        settings.nodes = self.nodes;
         Some(settings)
     }
 

@@ -210,15 +210,6 @@ pub enum AmendError {
     /// All that is wrong with the figures: in themselves, in an override's, for the memory that the
     /// limiters there are would take, or for the store that they are in.
     Rule(PolicyErrors),
-    /// Shared among nodes while the store is away, it is less than one unit for each.
-    NoShare {
-        /// The rule's name.
-        rule: String,
-        /// Its limit or capacity.
-        units: u64,
-        /// The nodes.
-        nodes: u64,
-    },
 }
 
 impl From<NoSuchRule> for AmendError {
@@ -238,11 +229,6 @@ impl fmt::Display for AmendError {
                 )
             }
             Self::Rule(errors) => errors.fmt(f),
-            Self::NoShare { rule, units, nodes } => write!(
-                f,
-                "rule `{rule}`: {units} units among {nodes} nodes is less than one each: expected more, \
-                 fewer `nodes`, or another `on_store_error` than \"local\""
-            ),
         }
     }
 }

@@ -54,15 +54,18 @@ pub enum OnExcess {
     },
 }
 
-/// What a rule does while a shared store is away. In memory it means nothing.
+/// What a rule does while a shared store does not decide. In memory it means nothing.
+///
+/// A store is *unavailable* when it does not answer. It is *overloaded* when it answers, but cannot decide a
+/// request in time: load must not open a limit, so only `Closed` differs then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnStoreError {
-    /// It admits.
-    #[default]
+    /// It admits while the store is unavailable, and is as `Local` while the store is overloaded.
     Open,
     /// It denies: whoever asks is told that no decision can be taken, not that it asked too often.
     Closed,
-    /// It is decided in process, by this node's part of the limit.
+    /// It is decided in process, by this node's share of the limit.
+    #[default]
     Local,
 }
 
@@ -92,7 +95,7 @@ pub struct RuleSpec {
     pub on_full: OnFull,
     /// What becomes of a request that is too much for it: it is rejected, or waits.
     pub on_excess: OnExcess,
-    /// What it does while a shared store is away.
+    /// What it does while a shared store does not decide.
     pub on_store_error: OnStoreError,
     /// For how long, from 1 ms to a day, a request that was admitted under an id
     /// ([`Request::with_id`]) is answered the same again and takes nothing; `None` is not at all.
@@ -127,7 +130,7 @@ impl RuleSpec {
             max_keys: None,
             on_full: OnFull::default(),
             on_excess: OnExcess::Reject,
-            on_store_error: OnStoreError::Open,
+            on_store_error: OnStoreError::default(),
             dedupe: None,
             hash_tag: None,
             across_slots: false,

@@ -12,15 +12,6 @@ use crate::store::settings::SettingsError;
 pub enum SharedGateError {
     /// Settings that can not be; never empty.
     Settings(Vec<SettingsError>),
-    /// A rule that is decided in process while the store is away has less than one unit for each node.
-    NoShare {
-        /// The rule's name.
-        rule: String,
-        /// Its limit or capacity.
-        units: u64,
-        /// The nodes.
-        nodes: u64,
-    },
     /// The password or the certificates to trust can not be read: [`StoreError::Unreadable`].
     Unreadable(StoreError),
     /// The rules can not be kept in this store, or not with a part of their limits.
@@ -36,11 +27,6 @@ impl fmt::Display for SharedGateError {
                 }
                 Ok(())
             }
-            Self::NoShare { rule, units, nodes } => write!(
-                f,
-                "rule `{rule}`: {units} units among {nodes} nodes is less than one each: expected fewer \
-                 `nodes`, or another `on_store_error` than \"local\""
-            ),
             Self::Unreadable(error) => error.fmt(f),
             Self::Policy(errors) => errors.fmt(f),
         }

@@ -1,6 +1,7 @@
 //! Whether rules can be decided in a store.
 
-use super::{SharedGate, SharedGateError, share};
+use super::share::Share;
+use super::{SharedGate, SharedGateError};
 use crate::{Policy, StoreSettings};
 
 impl SharedGate {
@@ -8,16 +9,13 @@ impl SharedGate {
     /// password nor a certificate looked up.
     ///
     /// ```
-    /// use tidegate::{
-    ///     Algorithm, Micros, OnStoreError, Policy, RuleSpec, SharedGate, Spec, StoreSettings,
-    /// };
+    /// use tidegate::{Algorithm, Micros, Policy, RuleSpec, SharedGate, Spec, StoreSettings};
     ///
     /// let spec = Spec::new(Algorithm::TokenBucket, 2, Micros::from_secs(1));
-    /// let rule = RuleSpec::new("few", spec).on_store_error(OnStoreError::Local);
     /// let mut settings = StoreSettings::new("redis://127.0.0.1".parse()?);
-    /// settings.nodes = 3;
-    /// let told = SharedGate::fits(&Policy::new(vec![rule])?, &settings).unwrap_err();
-    /// assert!(told.to_string().contains("2 units among 3 nodes"));
+    /// settings.nodes = Some(0);
+    /// let told = SharedGate::fits(&Policy::new(vec![RuleSpec::new("few", spec)])?, &settings).unwrap_err();
+    /// assert!(told.to_string().contains("`nodes` of the store: expected"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -29,6 +27,6 @@ impl SharedGate {
             return Err(SharedGateError::Settings(mistakes));
         }
         policy.fits(settings).map_err(SharedGateError::Policy)?;
-        share::of(policy, settings.nodes).map(|_| ())
+        Share::of(settings.nodes).policy(policy).map(|_| ()).map_err(SharedGateError::Policy)
     }
 }

@@ -34,7 +34,7 @@ impl SharedGate {
         plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
         let number = self.plans.add(&self.store.policy, domain, rule, Box::new(plans))?;
-        self.away.keep_figures(number);
+        self.nodes.keep_figures(&mut self.away, number);
         self.store.look_up(number);
         Ok(self)
     }

@@ -34,6 +34,8 @@ impl SharedReplay {
     /// Outside of a tokio runtime.
     pub fn new(policy: Policy, mut settings: StoreSettings) -> Result<Self, SharedGateError> {
         let run = RandomState::new().hash_one(std::process::id());
+        // It shares its limits with nobody.
+        settings.nodes.get_or_insert(1);
         settings.key_prefix = format!("{:.40}run-{run:016x}:", settings.key_prefix);
         Ok(Self { gate: SharedGate::new(policy, settings, |_| {})?, keys: HashSet::new() })
     }

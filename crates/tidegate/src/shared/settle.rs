@@ -37,6 +37,7 @@ impl SharedGate {
     async fn settle_all(&self, all: ToSettle, reserved: bool) -> Result<Answer<'_>, StoreError> {
         let deadline = self.store.client.deadline();
         let answer = self.step_by(&all.met, Asked::settle(&all.actual), deadline).await?;
+        self.away.forget_denials(&all.met);
         self.stir(&all.met);
         if reserved && !all.unlimited.is_empty() {
             let given_back = self.store.give_back(&all.unlimited, deadline).await;
@@ -54,7 +55,7 @@ impl SharedGate {
     /// The store gave no answer. Whether they were reset is known only where nothing was sent.
     pub async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         let met = self.met_at_all(request);
-        self.away.forget(self.policy(), &met);
+        self.away.forget(&met);
         let parts = self.store.parts(&met);
         let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
         if slots.is_empty() && !met.is_empty() {

@@ -1,154 +1,169 @@
-//! A node's part of a limit, for while the store is away.
+//! A node's share of each limit, for decisions that are taken without the store.
 
 use tidegate_core::{Algorithm, Limit, Rule, Spec};
 
-use super::SharedGateError;
-use crate::rules::{AmendError, OnStoreError, Policy, PolicyRule, RuleSpec};
+use crate::rules::{AmendError, OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec};
 
-/// A rule has less than one unit for each node.
-struct NoShare {
-    rule: String,
-    units: u64,
-    nodes: u64,
+/// Which share of every limit is this node's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    /// How many nodes there are, at least 1.
+    nodes: u32,
+    /// How many of them come before this one; `None` where no order is known.
+    rank: Option<u32>,
 }
 
-impl From<NoShare> for SharedGateError {
-    fn from(NoShare { rule, units, nodes }: NoShare) -> Self {
-        Self::NoShare { rule, units, nodes }
+impl Share {
+    /// All of every limit.
+    const WHOLE: Self = Self { nodes: 1, rank: None };
+
+    /// An equal share of a number of nodes that was configured, rounded down; all, where none was.
+    pub(super) fn of(nodes: Option<u64>) -> Self {
+        nodes.map_or(Self::WHOLE, |nodes| Self { nodes: saturated(nodes).max(1), rank: None })
     }
-}
 
-impl From<NoShare> for AmendError {
-    fn from(NoShare { rule, units, nodes }: NoShare) -> Self {
-        Self::NoShare { rule, units, nodes }
+    /// The share of the node that so many of `nodes` come before.
+    pub(super) fn of_rank(nodes: u64, rank: u64) -> Self {
+        let nodes = saturated(nodes).max(1);
+        Self { nodes, rank: Some(saturated(rank).min(nodes - 1)) }
     }
-}
 
-/// The rules that are decided in process while the store is away, each with one node's part of its
-/// limit, rounded down so that all nodes together never admit more; the others limit nothing here.
-pub(super) fn of(policy: &Policy, nodes: u64) -> Result<Policy, SharedGateError> {
-    let rules = policy.rules().iter().map(|rule| rule_of(rule, nodes));
-    let rules = rules.collect::<Result<Vec<_>, _>>()?;
-    let parts = Policy::new(rules).map_err(SharedGateError::Policy)?;
-    Ok(match policy.max_keys() {
-        Some(most) => parts.with_max_keys(most),
-        None => parts,
-    })
-}
-
-/// The same for one rule that was changed, with its number.
-pub(super) fn of_rule(
-    number: usize,
-    rule: &PolicyRule,
-    nodes: u64,
-) -> Result<PolicyRule, AmendError> {
-    PolicyRule::checked(number, rule_of(rule, nodes)?)
-}
-
-fn rule_of(rule: &PolicyRule, nodes: u64) -> Result<RuleSpec, NoShare> {
-    let whole = rule.spec();
-    let mut part = whole.clone();
-    if whole.on_store_error != OnStoreError::Local {
-        part.spec = Spec::unlimited(whole.spec.algorithm);
-        part.overrides.clear();
-        return Ok(part);
+    pub(super) const fn nodes(self) -> u64 {
+        self.nodes as u64
     }
-    let share = |units: u64, least: u64| match units / nodes {
-        0 if units >= least && least > 0 => {
-            Err(NoShare { rule: rule.name().to_owned(), units, nodes })
+
+    /// The share as one word.
+    pub(super) fn packed(self) -> u64 {
+        self.nodes() << 32 | self.rank.map_or(0, |rank| u64::from(rank) + 1)
+    }
+
+    /// The share that was packed into this word.
+    pub(super) fn unpacked(word: u64) -> Self {
+        let rank = saturated(word & u64::from(u32::MAX));
+        Self { nodes: saturated(word >> 32), rank: rank.checked_sub(1) }
+    }
+
+    /// An nth of so many units; what is left over goes to the first nodes, one unit each, where their order is
+    /// known. The shares of all nodes are never more than the whole.
+    fn of_units(self, units: u64) -> u64 {
+        let nodes = self.nodes();
+        let has_one_more = self.rank.is_some_and(|rank| u64::from(rank) < units % nodes);
+        units / nodes + u64::from(has_one_more)
+    }
+
+    /// Whether nothing of this limit is this node's: less than one unit of what it admits in a window, or of
+    /// what it holds at once.
+    pub(super) fn has_none(self, whole: &Rule) -> bool {
+        counts(whole.spec()).any(|units| units > 0 && self.of_units(units) == 0)
+    }
+
+    /// Whether some node has nothing of this limit.
+    fn leaves_some_without(self, whole: &Rule) -> bool {
+        counts(whole.spec()).any(|units| (1..self.nodes()).contains(&units))
+    }
+
+    /// Whether a rule that is decided in process leaves some node without a share, under any of its values.
+    pub(super) fn is_too_small(self, rule: &PolicyRule) -> bool {
+        is_local(rule.spec())
+            && (0..rule.variants()).any(|number| self.leaves_some_without(rule.variant(number)))
+    }
+
+    /// This node's share of the values of a rule. One of less than a unit is kept as one unit, so that what
+    /// was used stays known; whoever decides asks [`Share::has_none`] first.
+    fn spec(self, whole: &Spec) -> Spec {
+        let mut part = *whole;
+        part.limit = self.limit(whole.limit);
+        part.capacity = whole.capacity.map(|units| self.capacity(whole.algorithm, units));
+        part.initial = whole.initial.map(|units| self.of_units(units));
+        part
+    }
+
+    fn limit(self, whole: Limit) -> Limit {
+        match whole {
+            Limit::Units(units) => Limit::Units(self.of_units(units).max(units.min(1))),
+            Limit::Unlimited => Limit::Unlimited,
         }
-        share => Ok(share),
-    };
-    let limit = |limit| match limit {
-        Limit::Units(units) => share(units, 1).map(Limit::Units),
-        Limit::Unlimited => Ok(Limit::Unlimited),
-    };
-    // A queue without places is one all the same; a bucket without room is none.
-    let least = u64::from(whole.spec.algorithm != Algorithm::LeakyQueue);
-    part.spec.limit = limit(whole.spec.limit)?;
-    part.spec.capacity = whole.spec.capacity.map(|units| share(units, least)).transpose()?;
-    part.spec.initial = whole.spec.initial.map(|units| units / nodes);
-    for other in &mut part.overrides {
-        other.limit = other.limit.map(limit).transpose()?;
-        other.capacity = other.capacity.map(|units| share(units, least)).transpose()?;
     }
-    Ok(part)
+
+    /// A queue without places still lets one request after another through; a bucket without room is none.
+    fn capacity(self, algorithm: Algorithm, units: u64) -> u64 {
+        let least = u64::from(algorithm != Algorithm::LeakyQueue);
+        self.of_units(units).max(units.min(least))
+    }
+
+    /// This node's share of values that were looked up, that a request brought, or that a rule was changed to.
+    pub(super) fn rule(self, whole: &Rule) -> Rule {
+        Rule::new(self.spec(whole.spec())).unwrap_or_else(|_| closed(whole))
+    }
+
+    /// The rules that are decided in process, each with this node's share of its limits; the others limit
+    /// nothing here.
+    ///
+    /// # Errors
+    /// A rule that no share can be made of.
+    pub(super) fn policy(self, policy: &Policy) -> Result<Policy, PolicyErrors> {
+        let rules = policy.rules().iter().map(|rule| self.rule_spec(rule.spec()));
+        let parts = Policy::new(rules.collect())?;
+        Ok(match policy.max_keys() {
+            Some(most) => parts.with_max_keys(most),
+            None => parts,
+        })
+    }
+
+    /// This node's share of one rule, with its number.
+    ///
+    /// # Errors
+    /// No share can be made of it.
+    pub(super) fn policy_rule(
+        self,
+        number: usize,
+        rule: &PolicyRule,
+    ) -> Result<PolicyRule, AmendError> {
+        PolicyRule::checked(number, self.rule_spec(rule.spec()))
+    }
+
+    pub(super) fn rule_spec(self, whole: &RuleSpec) -> RuleSpec {
+        let mut part = whole.clone();
+        if !is_local(whole) {
+            part.spec = Spec::unlimited(whole.spec.algorithm);
+            part.overrides.clear();
+            return part;
+        }
+        part.spec = self.spec(&whole.spec);
+        for other in &mut part.overrides {
+            other.limit = other.limit.map(|limit| self.limit(limit));
+            let capacity = |units| self.capacity(whole.spec.algorithm, units);
+            other.capacity = other.capacity.map(capacity);
+        }
+        part
+    }
 }
 
-/// A node's part of figures that were looked up, or brought along; where it is less than one unit they deny.
-pub(super) fn of_figures(whole: &Rule, nodes: u64) -> Rule {
-    let mut part = *whole.spec();
-    let nodes = nodes.max(1);
-    if let Limit::Units(units) = part.limit {
-        part.limit = Limit::Units(units / nodes);
-    }
-    part.capacity = part.capacity.map(|units| units / nodes);
-    part.initial = part.initial.map(|units| units / nodes);
-    // A bucket that can hold nothing.
-    Rule::new(part).unwrap_or_else(|_| closed(whole))
+/// Whether a rule is decided in process while the store is unavailable, or overloaded.
+pub(super) fn is_local(rule: &RuleSpec) -> bool {
+    rule.on_store_error != OnStoreError::Closed
 }
 
-/// The same figures with a limit of 0.
+/// The numbers of units of which every node needs a share.
+fn counts(whole: &Spec) -> impl Iterator<Item = u64> {
+    let limit = match whole.limit {
+        Limit::Units(units) => Some(units),
+        Limit::Unlimited => None,
+    };
+    let capacity = whole.capacity.filter(|_| whole.algorithm != Algorithm::LeakyQueue);
+    limit.into_iter().chain(capacity)
+}
+
+/// The same values with a limit of 0.
 fn closed(whole: &Rule) -> Rule {
     let mut none = Spec::unlimited(whole.spec().algorithm);
     none.limit = Limit::Units(0);
     Rule::new(none).unwrap_or_else(|_| whole.clone())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tidegate_core::Micros;
-
-    fn rule(limit: u64) -> RuleSpec {
-        RuleSpec::new("r", Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(1)))
-    }
-
-    fn shares(rule: RuleSpec, nodes: u64) -> Result<Spec, SharedGateError> {
-        Ok(*of(&Policy::new(vec![rule]).unwrap(), nodes)?.rules()[0].variant(0).spec())
-    }
-
-    #[test]
-    fn the_parts_of_all_nodes_are_never_more_than_the_whole() {
-        for (limit, nodes) in [(10, 1), (10, 3), (10, 10), (1_000_000_000, 7)] {
-            let mut whole = rule(limit).on_store_error(OnStoreError::Local);
-            (whole.spec.capacity, whole.spec.initial) = (Some(limit), Some(limit - 1));
-            let part = shares(whole, nodes).unwrap();
-            assert_eq!(part.limit, Limit::Units(limit / nodes));
-            assert_eq!(part.capacity, Some(limit / nodes));
-            assert!(part.initial.unwrap() * nodes < limit);
-        }
-    }
-
-    #[test]
-    fn figures_of_a_plan_are_split_and_deny_where_there_is_less_than_one_unit_each() {
-        let plan = |limit, capacity| {
-            let mut spec = Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(1));
-            spec.capacity = capacity;
-            Rule::new(spec).unwrap()
-        };
-        let part = of_figures(&plan(10, Some(7)), 3);
-        assert_eq!((part.spec().limit, part.spec().capacity), (Limit::Units(3), Some(2)));
-        for whole in [plan(2, None), plan(10, Some(2)), plan(2, Some(10))] {
-            assert_eq!(of_figures(&whole, 3).spec().limit, Limit::Units(0), "{whole:?}");
-        }
-        let all = Rule::new(Spec::unlimited(Algorithm::TokenBucket)).unwrap();
-        assert!(of_figures(&all, 3).is_unlimited());
-    }
-
-    #[test]
-    fn less_than_one_unit_each_is_told() {
-        let told = shares(rule(2).on_store_error(OnStoreError::Local), 3).unwrap_err();
-        assert!(told.to_string().contains("rule `r`: 2 units among 3 nodes"), "{told}");
-        assert_eq!(
-            shares(rule(0).on_store_error(OnStoreError::Local), 3).unwrap().limit,
-            Limit::Units(0)
-        );
-    }
-
-    #[test]
-    fn rules_that_are_not_decided_here_limit_nothing_here() {
-        let part = shares(rule(1).on_store_error(OnStoreError::Closed), 3).unwrap();
-        assert_eq!(part.limit, Limit::Unlimited);
-    }
+fn saturated(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,7 +41,7 @@ const PREFIX_EXPECTED: &str =
 ///
 /// let mut settings = StoreSettings::new("redis://127.0.0.1:6379/2".parse()?);
 /// settings.timeout = Micros::from_millis(5);
-/// settings.nodes = 3;
+/// settings.nodes = Some(3);
 /// # Ok::<(), tidegate::StoreUrlError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,12 +60,13 @@ pub struct StoreSettings {
     pub timeout: Micros,
     /// Begins every key: 1 to 64 visible characters of ASCII without braces (default `tidegate:`).
     pub key_prefix: String,
-    /// Most decisions under way at once, from 1 to a million; what comes beyond them is decided as if
-    /// the store were away (default 4,096).
+    /// Most decisions under way at once, from 1 to a million; for what comes beyond them the store is
+    /// overloaded (default 4,096).
     pub max_in_flight: usize,
-    /// How many nodes share the store, from 1 to a million: where `on_store_error` is `local`, each
-    /// enforces so small a part of the limit (default 1).
-    pub nodes: u64,
+    /// How many nodes share the store, from 1 to a million: each enforces so small a share of a limit where it
+    /// decides without the store. `None`, the default, is as many as were last seen there: each node is listed
+    /// under `key_prefix`, while it lives.
+    pub nodes: Option<u64>,
 }
 
 impl StoreSettings {
@@ -80,7 +81,7 @@ impl StoreSettings {
             timeout: DEFAULT_TIMEOUT,
             key_prefix: "tidegate:".to_owned(),
             max_in_flight: DEFAULT_IN_FLIGHT,
-            nodes: 1,
+            nodes: None,
         }
     }
 
@@ -91,7 +92,7 @@ impl StoreSettings {
             ("timeout", is_timeout(self.timeout), TIMEOUT_EXPECTED),
             ("key_prefix", is_prefix(&self.key_prefix), PREFIX_EXPECTED),
             ("max_in_flight", is_in_flight(self.max_in_flight), IN_FLIGHT_EXPECTED),
-            ("nodes", is_nodes(self.nodes), NODES_EXPECTED),
+            ("nodes", self.nodes.is_none_or(is_nodes), NODES_EXPECTED),
             ("tls_roots", self.tls_roots.is_none() || self.url.is_tls(), ROOTS_EXPECTED),
         ];
         let wrong = checks.into_iter().filter(|(_, sound, _)| !sound);
@@ -156,7 +157,7 @@ mod tests {
     fn every_setting_out_of_range_is_told_and_the_defaults_are_sound() {
         let mut settings = StoreSettings::new("redis://127.0.0.1".parse().unwrap());
         assert_eq!(settings.mistakes(), []);
-        (settings.timeout, settings.nodes) = (Micros::from_micros(999), 0);
+        (settings.timeout, settings.nodes) = (Micros::from_micros(999), Some(0));
         (settings.key_prefix, settings.max_in_flight) = ("a{b}".to_owned(), 0);
         settings.tls_roots = Some("roots.pem".into());
         let words: Vec<_> = settings.mistakes().iter().map(SettingsError::word).collect();

@@ -230,7 +230,7 @@ fn a_store_is_what_its_section_says_and_its_password_is_never_shown() {
     expected.username = Some("tide".into());
     expected.password = Some(tidegate::Secret::File("/run/secrets/redis".into()));
     expected.tls_roots = Some("roots.pem".into());
-    (expected.timeout, expected.nodes) = (Micros::from_millis(25), 3);
+    (expected.timeout, expected.nodes) = (Micros::from_millis(25), Some(3));
     (expected.key_prefix, expected.max_in_flight) = ("t:".into(), 9);
     assert_eq!(policy.store(), Some(&expected));
     assert!(!format!("{policy:?}").contains("secret@"));

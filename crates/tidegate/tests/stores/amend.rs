@@ -111,15 +111,13 @@ async fn what_can_not_be_kept_or_shared_is_refused_and_changes_nothing() {
     let local = rule(Algorithm::TokenBucket, 100).on_store_error(OnStoreError::Local);
     let name = local.name.clone();
     let mut settings = settings(&server.url());
-    settings.nodes = 10;
+    settings.nodes = Some(10);
     let (gate, _) = gate_with(settings, vec![local]).await;
     let mut log = Spec::new(Algorithm::SlidingLog, 60_000_000, Micros::from_secs(60));
     log.max_memory = Some(1 << 40);
     let Err(AmendError::Rule(told)) = gate.amend("default", &name, log) else { panic!("it fits") };
     let problem = told.iter().next().unwrap().problem.clone();
     assert!(matches!(problem, Problem::TooLargeForStore { .. }), "{problem}");
-    let told = gate.amend("default", &name, per_day(Algorithm::TokenBucket, 9));
-    assert!(matches!(told, Err(AmendError::NoShare { units: 9, nodes: 10, .. })), "{told:?}");
     let told = gate.amend("default", "none", per_day(Algorithm::TokenBucket, 9));
     assert!(matches!(told, Err(AmendError::NoSuchRule(_))), "{told:?}");
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(100), 100)]);
@@ -133,7 +131,7 @@ async fn what_decides_while_the_store_is_away_is_changed_as_well() {
     let name = local.name.clone();
     let rules = vec![local, closed.on_store_error(OnStoreError::Closed)];
     let mut settings = settings(&server.url());
-    settings.nodes = 10;
+    settings.nodes = Some(10);
     let (gate, events) = gate_with(settings, rules).await;
     assert!(admits(&gate, "ada", 4).await);
     gate.amend("default", &name, per_day(Algorithm::TokenBucket, 200)).unwrap();

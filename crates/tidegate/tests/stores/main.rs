@@ -14,6 +14,8 @@ mod figures;
 mod ids;
 mod in_turn;
 mod lost;
+mod nodes_seen;
+mod overloaded;
 mod reached;
 mod rights;
 mod server;

@@ -24,6 +24,7 @@ fn of_that_user(url: &str) -> StoreSettings {
     settings.username = Some("tide".to_owned());
     settings.password = Some(Secret::Text("right".to_owned()));
     settings.timeout = Micros::from_secs(5);
+    settings.nodes = None;
     settings
 }
 

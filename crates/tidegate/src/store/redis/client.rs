@@ -30,7 +30,7 @@ pub(super) type Found = Option<Result<(), StoreError>>;
 
 /// A store that is connected to, left alone while it is away, and looked after.
 #[derive(Clone)]
-pub(crate) struct Client(Arc<Shared>);
+pub(crate) struct Client(pub(super) Arc<Shared>);
 
 /// What requests and the one that looks after the store share.
 pub(super) struct Shared {

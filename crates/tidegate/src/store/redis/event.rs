@@ -41,6 +41,17 @@ pub enum StoreEvent<'a> {
         /// Why.
         error: &'a StoreError,
     },
+    /// So many nodes share the store by now, as far as they are listed there
+    /// ([`StoreSettings::nodes`](crate::StoreSettings)): this one's share of each limit follows.
+    Nodes(u64),
+    /// There are more nodes than units in a limit of these rules, so that some of the nodes have no share of it,
+    /// and deny whatever they decide without the store. Told once for each rule.
+    NoShare {
+        /// The rules' names.
+        rules: &'a [&'a str],
+        /// The nodes.
+        nodes: u64,
+    },
     /// How it is set up can make limits fail; told once for each such thing.
     Finding(&'a Finding),
 }

@@ -1,0 +1,200 @@
+//! The list of the nodes that share a store: each keeps itself in it while it lives, and sees how many there are.
+//!
+//! It is one sorted set: a member for each node, whose score is when it expires by the store's clock. Members that
+//! have expired are taken out by whoever comes next, and the key itself expires with the last of them. One key is
+//! one step, also in a cluster. The script does nothing that decisions do not do as well, so it needs no more rights.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock, Weak};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
+
+use super::client::{Client, Shared};
+use super::error::StoreError;
+use super::event::StoreEvent;
+use super::script::{Reply, Script};
+
+/// Between two beats of a node, and between one that failed and the next.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(200));
+/// A node that was not heard of for so long is no longer counted, in milliseconds.
+const LIFE_MS: u64 = 5_000;
+/// Longest that one beat takes. Nobody waits for it, and load must not take a node off the list.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// Lists a node, or takes it off where it has no time to live; returns how many nodes there are, how many of them
+/// come before this one in an order that stays, and whether it was not in the list.
+static BEAT: LazyLock<Script> = LazyLock::new(|| {
+    let text = "\
+local call, key, node, life = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[2])
+if life == 0 then
+call('ZADD', key, '0', node)
+call('ZREMRANGEBYRANK', key, '0', '0')
+return 0
+end
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local expired = call('ZCOUNT', key, '-inf', string.format('%d', now))
+if expired > 0 then call('ZREMRANGEBYRANK', key, '0', expired - 1) end
+local expires = string.format('%d', now + life)
+local added = call('ZADD', key, expires, node)
+call('PEXPIREAT', key, expires)
+local before, nodes = 0, call('ZRANGE', key, '0', '-1')
+for _, other in ipairs(nodes) do if other < node then before = before + 1 end end
+return {#nodes, before, added}";
+    Script::new(text.to_owned())
+});
+
+/// A node in the list.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    key: [Vec<u8>; 1],
+    node: Vec<u8>,
+    /// Whether it has left; held while the store is asked.
+    left: Mutex<bool>,
+}
+
+/// What a beat has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) nodes: u64,
+    /// How many of them come before this one.
+    pub(crate) rank: u64,
+}
+
+impl Listed {
+    /// Keeps a new node in the list as long as there is the client; `tell` is told of every change of what is
+    /// seen there, on a thread that may block.
+    pub(crate) fn begin(
+        client: &Client,
+        tell: impl Fn(&Client, Seen) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        // No key of a limiter is like this one.
+        let key = [format!("{}?nodes", client.settings().key_prefix).into_bytes()];
+        let hashed = |number: u8| RandomState::new().hash_one(number);
+        let node = format!("{:016x}{:016x}", hashed(0), hashed(1)).into_bytes();
+        let listed = Arc::new(Self { key, node, left: Mutex::new(false) });
+        let shared = &client.0;
+        let beats = beats(Arc::downgrade(shared), Arc::clone(&listed), Arc::new(tell));
+        shared.runtime.spawn(beats);
+        listed
+    }
+
+    /// Takes the node off the list, for good.
+    ///
+    /// # Errors
+    /// The store gave no answer: it is off the list once it expires there.
+    pub(crate) async fn leave(&self, client: &Client) -> Result<(), StoreError> {
+        let mut left = self.left.lock().await;
+        if !*left {
+            *left = true;
+            let deadline = client.deadline().min(Instant::now() + DEADLINE);
+            self.ask(client, 0, deadline).await?;
+        }
+        Ok(())
+    }
+
+    /// `None` where it has left.
+    async fn beat(&self, client: &Client) -> Option<Result<(Seen, bool), StoreError>> {
+        let left = self.left.lock().await;
+        if *left {
+            return None;
+        }
+        let reply = self.ask(client, LIFE_MS, Instant::now() + DEADLINE).await;
+        Some(reply.and_then(|reply| seen(&reply)))
+    }
+
+    async fn ask(
+        &self,
+        client: &Client,
+        life_ms: u64,
+        deadline: Instant,
+    ) -> Result<Reply, StoreError> {
+        let args = [self.node.clone(), life_ms.to_string().into_bytes()];
+        client.run(&BEAT, &self.key, &args, deadline).await
+    }
+}
+
+impl Client {
+    /// Tells of an event.
+    pub(crate) fn tell(&self, event: StoreEvent<'_>) {
+        (self.0.observer)(event);
+    }
+}
+
+async fn beats<F>(shared: Weak<Shared>, listed: Arc<Listed>, tell: Arc<F>)
+where
+    F: Fn(&Client, Seen) + Send + Sync + 'static,
+{
+    let mut last = None;
+    while let Some(shared) = shared.upgrade() {
+        let client = Client(shared);
+        let pause = match listed.beat(&client).await {
+            None => return,
+            Some(Ok((seen, added))) => {
+                let now = next(last, seen, added);
+                if last != Some(now) {
+                    last = Some(now);
+                    let (tell, told) = (Arc::clone(&tell), client.clone());
+                    // Values are changed, which takes time where there are many limiters.
+                    let _ = client.0.runtime.spawn_blocking(move || tell(&told, now)).await;
+                }
+                PAUSES.0
+            }
+            Some(Err(error)) => {
+                // An outage is told already, and load passes; else somebody has to mend it.
+                if error.lasts() {
+                    client.note_undecided(&error, listed.key[0].as_slice());
+                }
+                PAUSES.1
+            }
+        };
+        drop(client);
+        sleep(pause).await;
+    }
+}
+
+/// What holds after a beat. A node that was listed and is not any more finds a list that was lost, in which others
+/// may be missing: fewer nodes are believed with the next beat, by which they have listed themselves again.
+fn next(last: Option<Seen>, seen: Seen, added: bool) -> Seen {
+    last.filter(|last| added && last.nodes >= seen.nodes).unwrap_or(seen)
+}
+
+fn seen(reply: &Reply) -> Result<(Seen, bool), StoreError> {
+    let number = |reply: &Reply| match reply {
+        Reply::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    let told = match reply {
+        Reply::Array(parts) => parts.iter().map(number).collect::<Option<Vec<_>>>(),
+        _ => None,
+    };
+    match told.as_deref() {
+        Some([nodes, rank, added]) => Ok((Seen { nodes: *nodes, rank: *rank }, *added > 0)),
+        _ => Err(StoreError::Answer(format!("{reply:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_was_lost_is_not_believed_to_have_grown_short() {
+        let of = |nodes| Seen { nodes, rank: nodes - 1 };
+        assert_eq!(next(None, of(1), true), of(1));
+        assert_eq!(next(Some(of(3)), of(1), true), of(3));
+        assert_eq!(next(Some(of(3)), of(4), true), of(4));
+        assert_eq!(next(Some(of(3)), of(2), false), of(2));
+    }
+
+    #[test]
+    fn what_no_beat_answers_is_an_error() {
+        let ints = |all: &[i64]| Reply::Array(all.iter().map(|one| Reply::Int(*one)).collect());
+        assert_eq!(seen(&ints(&[3, 1, 0])), Ok((Seen { nodes: 3, rank: 1 }, false)));
+        for odd in [Reply::Nil, Reply::Int(3), ints(&[3, 1]), ints(&[3, -1, 0])] {
+            assert!(matches!(seen(&odd), Err(StoreError::Answer(_))), "{odd:?}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Nodes that see each other in the store, and what each may admit when the store does not decide.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use tidegate::{
+    Algorithm, Answer, Descriptor, OnStoreError, OverrideSpec, Request, RuleSpec, SharedGate,
+    StoreSettings,
+};
+
+use crate::server::nodes::Nodes as Cluster;
+use crate::server::{Events, Server, check, gate_with, rule, settings, until_lost};
+
+/// The key of the list.
+const LIST: &str = "tidegate:?nodes";
+
+fn seen(url: &str) -> StoreSettings {
+    let mut settings = settings(url);
+    settings.nodes = None;
+    settings
+}
+
+async fn gates(url: &str, rules: &[RuleSpec], number: usize) -> Vec<(SharedGate, Events)> {
+    let mut gates = Vec::new();
+    for _ in 0..number {
+        gates.push(gate_with(seen(url), rules.to_vec()).await);
+    }
+    until_seen(&gates, number as u64).await;
+    gates
+}
+
+/// Ends when each of the gates counts so many nodes.
+async fn until_seen(gates: &[(SharedGate, Events)], nodes: u64) {
+    let waits = async {
+        while !gates.iter().all(|(gate, _)| gate.nodes() == nodes) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let told = tokio::time::timeout(std::time::Duration::from_secs(30), waits).await;
+    let counted: Vec<_> = gates.iter().map(|(gate, _)| gate.nodes()).collect();
+    assert!(told.is_ok(), "{counted:?}, expected {nodes}");
+}
+
+/// Units that a gate admits of `user` without the store.
+async fn admitted(gate: &SharedGate, user: &str) -> u64 {
+    let mut admitted = 0;
+    for _ in 0..30 {
+        let answer = check(gate, user, 1).await;
+        assert!(answer.is_degraded() && !answer.is_never(), "{answer:?}");
+        admitted += u64::from(answer.is_allowed());
+    }
+    admitted
+}
+
+async fn all_admitted(gates: &[(SharedGate, Events)], user: &str) -> Vec<u64> {
+    let mut all = Vec::new();
+    for (gate, events) in gates {
+        until_lost(gate, events).await;
+        all.push(admitted(gate, user).await);
+    }
+    all.sort_unstable();
+    all
+}
+
+#[tokio::test]
+async fn three_nodes_on_one_store_see_each_other_and_share_its_limits_without_it() {
+    let mut server = Server::start(&[]);
+    let mut few = OverrideSpec::new("user", "few");
+    few.limit = Some(tidegate::Limit::Units(2));
+    let rule = rule(Algorithm::SlidingLog, 10).with_override(few);
+    let gates = gates(&server.url(), &[rule], 3).await;
+    let keys: Vec<String> = server.run(&["KEYS", "*"]);
+    assert_eq!(keys, [LIST], "one key for all of them");
+    let expires: i64 = server.run(&["PTTL", LIST]);
+    assert!((1..=5_000).contains(&expires), "{expires}");
+    server.kill();
+    assert_eq!(all_admitted(&gates, "ada").await, [3, 3, 4]);
+    assert_eq!(all_admitted(&gates, "few").await, [0, 1, 1]);
+    for (_, events) in &gates {
+        let told = events.told();
+        let of = |start: &str| told.iter().filter(|told| told.starts_with(start)).count();
+        assert_eq!(of("no share: sliding_log among 3"), 1, "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_ends_is_counted_no_longer_than_it_is_listed_and_one_that_leaves_not_at_all() {
+    let mut server = Server::start(&[]);
+    let mut gates = gates(&server.url(), &[rule(Algorithm::TokenBucket, 12)], 3).await;
+    gates.pop();
+    gates[1].0.leave().await.unwrap();
+    let left: Vec<(String, u64)> = server.run(&["ZRANGE", LIST, "0", "-1", "WITHSCORES"]);
+    assert_eq!(left.len(), 2, "one has left, and one ended without: {left:?}");
+    let [now, _]: [u64; 2] = server.run(&["TIME"]);
+    assert!(left.iter().all(|(_, expires)| *expires <= (now + 1) * 1_000 + 5_000), "{left:?}");
+    until_seen(&gates[..1], 2).await;
+    // The time that the one that ended is still listed for passes at once; those that live stay listed.
+    let over = "local key = KEYS[1] for _, node in ipairs(redis.call('ZRANGE', key, 0, -1)) do \
+                redis.call('ZADD', key, 'XX', 1, node) end";
+    server.run::<()>(&["EVAL", over, "1", LIST]);
+    until_seen(&gates[..1], 1).await;
+    server.kill();
+    let (gate, events) = &gates[0];
+    until_lost(gate, events).await;
+    assert_eq!(admitted(gate, "ada").await, 12);
+}
+
+#[tokio::test]
+async fn what_was_used_stays_used_when_more_nodes_share_a_limit() {
+    let mut server = Server::start(&[]);
+    let rules = [rule(Algorithm::SlidingLog, 12)];
+    let mut all = gates(&server.url(), &rules, 1).await;
+    for _ in 0..5 {
+        assert!(check(&all[0].0, "ada", 1).await.is_allowed());
+    }
+    for nodes in 2..=3 {
+        all.push(gate_with(seen(&server.url()), rules.to_vec()).await);
+        until_seen(&all[..1], nodes).await;
+    }
+    server.kill();
+    let (gate, events) = &all[0];
+    until_lost(gate, events).await;
+    assert_eq!((admitted(gate, "ada").await, admitted(gate, "bob").await), (0, 4));
+}
+
+#[tokio::test]
+async fn a_list_that_is_lost_does_not_give_every_node_the_whole_limit() {
+    let server = Server::start(&[]);
+    let gates = gates(&server.url(), &[rule(Algorithm::TokenBucket, 12)], 2).await;
+    server.run::<()>(&["FLUSHALL"]);
+    let mut listed = 0;
+    while listed < 2 {
+        listed = server.run(&["ZCARD", LIST]);
+        assert!(gates.iter().all(|(gate, _)| gate.nodes() == 2));
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn nodes_of_a_cluster_are_seen_in_one_slot() {
+    let cluster = Cluster::start(2, 0);
+    let gates = gates(&cluster.url(), &[rule(Algorithm::TokenBucket, 12)], 2).await;
+    let lists: Vec<u64> = cluster.all.iter().map(|node| node.run(&["DBSIZE"])).collect();
+    assert_eq!(lists.iter().sum::<u64>(), 1, "{lists:?}");
+    drop(gates);
+}
+
+#[tokio::test]
+async fn nobody_is_listed_where_that_would_change_nothing() {
+    let server = Server::start(&[]);
+    let closed = rule(Algorithm::TokenBucket, 12).on_store_error(OnStoreError::Closed);
+    let (gate, _) = gate_with(seen(&server.url()), vec![closed]).await;
+    let mut told = settings(&server.url());
+    told.nodes = Some(3);
+    let (configured, _) = gate_with(told, vec![rule(Algorithm::TokenBucket, 12)]).await;
+    assert_eq!((gate.nodes(), configured.nodes()), (1, 3));
+    gate.leave().await.unwrap();
+    assert_eq!(server.run::<u64>(&["EXISTS", LIST]), 0);
+}
+
+#[tokio::test]
+async fn a_number_of_nodes_above_a_limit_is_warned_of_once() {
+    let server = Server::start(&[]);
+    let mut told = settings(&server.url());
+    told.nodes = Some(4);
+    let (_gate, events) = gate_with(told, vec![rule(Algorithm::TokenBucket, 3)]).await;
+    assert_eq!(events.told(), ["no share: token_bucket among 4"]);
+}
+
+/// A store of which one is known to have denied, for another node took everything.
+async fn denied() -> (Server, SharedGate, Events) {
+    let server = Server::start(&[]);
+    let rules = vec![rule(Algorithm::SlidingLog, 5)];
+    let (gate, events) = gate_with(settings(&server.url()), rules.clone()).await;
+    let (other, _) = gate_with(settings(&server.url()), rules).await;
+    assert!(check(&other, "ada", 5).await.is_allowed());
+    assert!(!check(&gate, "ada", 2).await.is_allowed());
+    (server, gate, events)
+}
+
+fn wait(answer: &Answer<'_>) -> u64 {
+    answer.retry_after().unwrap().as_secs_ceil()
+}
+
+#[tokio::test]
+async fn what_the_store_denied_is_not_admitted_out_of_a_nodes_share_either() {
+    let (mut server, gate, events) = denied().await;
+    server.kill();
+    until_lost(&gate, &events).await;
+    for cost in [2, 5] {
+        let answer = check(&gate, "ada", cost).await;
+        assert!(!answer.is_allowed() && answer.is_degraded() && !answer.is_unavailable());
+        assert!((86_000..=86_400).contains(&wait(&answer)), "{answer:?}");
+        assert_eq!(answer.remaining(), Some(1), "less than what was denied");
+    }
+    assert!(check(&gate, "ada", 6).await.is_never());
+    assert!(check(&gate, "ada", 0).await.is_allowed());
+    assert!(check(&gate, "ada", 1).await.is_allowed(), "of one unit nothing is known");
+    assert!(check(&gate, "bob", 5).await.is_allowed());
+}
+
+#[tokio::test]
+async fn a_denial_is_forgotten_with_what_is_given_back_and_with_changed_values() {
+    type Verb = fn(&SharedGate) -> std::pin::Pin<Box<dyn Future<Output = ()> + '_>>;
+    const ADA: &[(&str, &str)] = &[("user", "ada")];
+    let verbs: [Verb; 3] = [
+        |gate| {
+            Box::pin(async {
+                let descriptors = [Descriptor::new(ADA)];
+                gate.reset(&Request::new("default", &descriptors)).await.unwrap();
+            })
+        },
+        |gate| {
+            Box::pin(async {
+                let descriptors = [Descriptor::new(ADA).cost(2)];
+                let _ = gate.refund(&Request::new("default", &descriptors)).await.unwrap();
+            })
+        },
+        |gate| {
+            Box::pin(async {
+                let larger = rule(Algorithm::SlidingLog, 9).spec;
+                gate.amend("default", "sliding_log", larger).unwrap();
+            })
+        },
+    ];
+    for verb in verbs {
+        let (mut server, gate, events) = denied().await;
+        verb(&gate).await;
+        server.kill();
+        until_lost(&gate, &events).await;
+        assert!(check(&gate, "ada", 2).await.is_allowed());
+    }
+}
+
+#[tokio::test]
+async fn a_cost_above_a_nodes_share_is_denied_for_now_and_one_above_the_limit_for_ever() {
+    let mut server = Server::start(&[]);
+    let mut told = settings(&server.url());
+    told.nodes = Some(4);
+    let all = [Algorithm::TokenBucket, Algorithm::SlidingLog, Algorithm::FixedWindow];
+    for algorithm in all {
+        server.kill();
+        server.start_again(&[]);
+        let (gate, events) = gate_with(told.clone(), vec![rule(algorithm, 20)]).await;
+        server.kill();
+        until_lost(&gate, &events).await;
+        let answer = check(&gate, "ada", 8).await;
+        assert!(!answer.is_allowed() && !answer.is_never(), "{algorithm}: {answer:?}");
+        assert_eq!((wait(&answer), answer.remaining()), (1, Some(5)), "{algorithm}");
+        assert!(check(&gate, "ada", 21).await.is_never(), "{algorithm}");
+        assert!(check(&gate, "ada", 5).await.is_allowed(), "{algorithm}: nothing was taken");
+    }
+}

@@ -1,0 +1,65 @@
+//! More load than the store decides in time: no limit opens, and what is shed comes back at different times.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+
+use tidegate::{Algorithm, Answer, Descriptor, Micros, OnStoreError, Request, SharedGate};
+
+use crate::server::{Server, check, gate_with, rule, settings};
+
+/// Answers to ten requests of `ada` and one look while another request takes all that the store may be asked, and
+/// the one that follows.
+async fn answers(on_store_error: OnStoreError, limit: u64, verify: impl Fn(usize, &Answer<'_>)) {
+    let server = Server::start(&[]);
+    let mut narrow = settings(&server.url());
+    (narrow.max_in_flight, narrow.nodes) = (1, Some(2));
+    let rule = rule(Algorithm::SlidingLog, limit).on_store_error(on_store_error);
+    let (gate, events) = gate_with(narrow, vec![rule]).await;
+    let mut controls = server.connect();
+    redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
+    let first = check(&gate, "bob", 1);
+    let others = async {
+        for number in 0..10 {
+            let answer = check(&gate, "ada", 1).await;
+            assert!(answer.is_overloaded() && answer.is_degraded(), "{answer:?}");
+            verify(number, &answer);
+        }
+        assert!(look(&gate).await, "a look is told the same");
+        redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
+    };
+    let (first, ()) = tokio::join!(biased; first, others);
+    assert!(first.is_allowed() && !first.is_degraded() && !first.is_overloaded());
+    assert!(!check(&gate, "ada", 1).await.is_degraded(), "exact again with the next request");
+    let told = events.told();
+    assert!(!told.iter().any(|told| told.starts_with("lost")), "load is no outage: {told:?}");
+}
+
+async fn look(gate: &SharedGate) -> bool {
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    gate.peek(&Request::new("default", &descriptors)).await.is_overloaded()
+}
+
+#[tokio::test]
+async fn load_opens_no_limit() {
+    for on_store_error in [OnStoreError::Open, OnStoreError::Local] {
+        answers(on_store_error, 7, |number, answer| {
+            assert_eq!(answer.is_allowed(), number < 3, "{on_store_error:?}: {answer:?}");
+            assert!(!answer.is_unavailable() && !answer.is_unlimited());
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn load_that_a_closed_rule_sheds_comes_back_soon_and_not_as_one() {
+    let waits = std::sync::Mutex::new(BTreeSet::new());
+    answers(OnStoreError::Closed, 7, |_, answer| {
+        assert!(!answer.is_allowed() && answer.is_unavailable(), "{answer:?}");
+        waits.lock().unwrap().insert(answer.retry_after().unwrap());
+    })
+    .await;
+    let waits = waits.into_inner().unwrap();
+    assert_eq!(waits.len(), 10, "each its own: {waits:?}");
+    let (first, last) = (*waits.first().unwrap(), *waits.last().unwrap());
+    assert!(first >= Micros::from_millis(100) && last < Micros::from_millis(200), "{waits:?}");
+}
