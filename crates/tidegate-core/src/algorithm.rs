@@ -78,6 +78,12 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// The window W: how far the clock may step back before the state moves with it.
     fn window(&self) -> Micros;
 
+    /// How long it takes until as many units as the limit, taken at one instant, have all left; `None` where
+    /// units leave one after another at the rate, debts too.
+    fn lap(&self) -> Option<Micros> {
+        Some(self.window())
+    }
+
     /// When the last unit was taken: the epoch before the first, the beginning for a limiter that
     /// began with units in use.
     fn last(&self, state: &Self::State) -> Timestamp;

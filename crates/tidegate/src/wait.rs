@@ -11,6 +11,8 @@ mod concurrency;
 mod door;
 mod drive;
 mod gate;
+#[cfg(all(test, not(loom)))]
+mod growth;
 mod hall;
 mod keyed;
 mod limiter;
@@ -18,6 +20,7 @@ mod lines;
 #[cfg(all(test, loom))]
 mod models;
 mod permits;
+mod places;
 mod planned;
 mod queue;
 mod renewed;

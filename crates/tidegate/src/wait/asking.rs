@@ -115,10 +115,8 @@ impl<D: Door> Asking<'_, '_, D> {
         if !is_behind && decision.is_allowed() {
             return None;
         }
-        let line = self.hall.line(&stop.line).into_iter();
-        let before = line.flat_map(|line| line.costs_before(self.place.ticket));
         let foreseen = decision.retry_after().and_then(|least| {
-            let foreseen = foresee(self.door, stop, before)?;
+            let foreseen = foresee(self.door, self.hall, stop, self.place.ticket)?;
             Some(Foreseen { wait: foreseen.wait.max(least), ..foreseen })
         });
         Some(Obstacle { stop: number, is_behind, foreseen })

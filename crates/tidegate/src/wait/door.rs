@@ -56,18 +56,19 @@ pub(crate) trait AtHand: Door {
     fn step(&self, step: Step) -> Done;
 }
 
-/// When `stop` lets a request through, behind those before it in the line who cost `before`; `None` is
-/// never.
+/// When `stop` lets a request through, behind those who came before `ticket`; `None` is never.
 pub(super) fn foresee<D: Door>(
     door: &D,
+    hall: &Hall<'_, D::Line>,
     stop: &Stop<D::Line>,
-    before: impl Iterator<Item = u64>,
+    ticket: Ticket,
 ) -> Option<Foreseen> {
     let Some(mut ahead) = door.ahead(stop) else { return Some(Foreseen::default()) };
-    before.for_each(|cost| {
+    let before = hall.line(&stop.line).map(|line| line.before(ticket)).unwrap_or_default();
+    for cost in before.first {
         ahead.admit(cost);
-    });
-    ahead.admit(stop.cost)
+    }
+    ahead.admit_behind(before.others, stop.cost)
 }
 
 /// A refusal in the figures of a limiter; `wait` is none when it never ends, and is told as at least a
@@ -111,9 +112,7 @@ pub(super) fn refuse_behind<D: Door>(door: &D, hall: &Hall<'_, D::Line>, seen: &
         door.stops().iter().filter(|stop| hall.len(&stop.line) > 0 && limits(stop)).collect();
     for stop in lines {
         (is_behind, seen.allowed) = (true, false);
-        let before =
-            hall.line(&stop.line).into_iter().flat_map(|line| line.costs_before(Ticket::MAX));
-        let foreseen = foresee(door, stop, before);
+        let foreseen = foresee(door, hall, stop, Ticket::MAX);
         if let Some(decided) = seen.decisions.get_mut(stop.place) {
             let least = decided.decision.retry_after();
             let wait = least.and_then(|least| Some(foreseen?.wait.max(least)));

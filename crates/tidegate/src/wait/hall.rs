@@ -62,7 +62,7 @@ impl<'l, K: LineKey> Hall<'l, K> {
 
     /// Whether anybody waits in a line who came before `ticket`.
     pub(super) fn has_before(&self, key: &K, ticket: Ticket) -> bool {
-        self.line(key).is_some_and(|line| line.before(ticket) > 0)
+        self.line(key).is_some_and(|line| line.has_before(ticket))
     }
 
     /// Joins a line.

@@ -1,9 +1,11 @@
 //! One line: who waits, in the order in which they came.
 
-use std::collections::VecDeque;
 use std::task::Waker;
 
+use smallvec::SmallVec;
 use tidegate_core::{Micros, Timestamp};
+
+use super::places::{Place, Places};
 
 /// How long after its deadline one that nobody polls may keep its place. A waiter leaves by itself at
 /// its deadline; only one whose task is alive but asleep does not, and it must not hold up the others.
@@ -12,54 +14,64 @@ pub(super) const GRACE: Micros = Micros::from_secs(1);
 /// The number of one who waits, in the order of arrival.
 pub(super) type Ticket = u64;
 
-/// A place in a line.
-#[derive(Debug)]
-struct Place {
-    ticket: Ticket,
-    cost: u64,
-    deadline: Timestamp,
-    waker: Option<Waker>,
+/// How many of those who stand before somebody are told apart by their costs when it is foreseen how long
+/// that one waits: a bound on the work of joining a long line.
+const TOLD_APART: usize = 64;
+
+/// Those who stand before somebody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Before {
+    /// What the first of them cost, in their order.
+    pub(super) first: SmallVec<[u64; 8]>,
+    /// What the others cost.
+    pub(super) others: u64,
 }
 
-/// Places by the order of their tickets.
+/// One line.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    places: VecDeque<Place>,
+    places: Places,
     /// The last who went to sleep as the head, and so knows that it is.
     told: Option<Ticket>,
 }
 
 impl Queue {
     /// How many wait.
-    pub(super) fn len(&self) -> usize {
+    pub(super) const fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// How many came before `ticket`.
-    pub(super) fn before(&self, ticket: Ticket) -> usize {
-        self.places.partition_point(|place| place.ticket < ticket)
+    /// Whether anybody came before `ticket`.
+    pub(super) fn has_before(&self, ticket: Ticket) -> bool {
+        self.places.first().is_some_and(|place| place.ticket < ticket)
     }
 
-    /// What those cost who came before `ticket`, in their order.
-    pub(super) fn costs_before(&self, ticket: Ticket) -> impl Iterator<Item = u64> {
-        self.places.range(..self.before(ticket)).map(|place| place.cost)
+    /// What those cost who came before `ticket`.
+    pub(super) fn costs_before(&self, ticket: Ticket) -> u64 {
+        self.places.costs_before(ticket)
+    }
+
+    /// Those who came before `ticket`.
+    pub(super) fn before(&self, ticket: Ticket) -> Before {
+        let first = self.places.before(ticket).take(TOLD_APART).map(|place| place.cost);
+        let first: SmallVec<_> = first.collect();
+        let costs = first.iter().fold(0_u64, |costs, cost| costs.saturating_add(*cost));
+        Before { first, others: self.costs_before(ticket).saturating_sub(costs) }
     }
 
     /// Whether `ticket` waits here.
     pub(super) fn holds(&self, ticket: Ticket) -> bool {
-        self.place(ticket).is_some()
+        self.places.get(ticket).is_some()
     }
 
     /// Puts `ticket`, which does not wait here, behind those who came before it.
     pub(super) fn join(&mut self, ticket: Ticket, cost: u64, deadline: Timestamp) {
-        let place = Place { ticket, cost, deadline, waker: None };
-        self.places.insert(self.before(ticket), place);
+        self.places.insert(Place { ticket, cost, deadline, waker: None });
     }
 
     /// Takes `ticket` out; gives its waker, to be dropped where nothing is held.
     pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Waker> {
-        let index = self.place(ticket)?;
-        self.places.remove(index)?.waker
+        self.places.remove(ticket)?.waker
     }
 
     /// Lets `ticket` be woken by `waker` from now on, and not after `deadline`; gives the waker it
@@ -70,45 +82,43 @@ impl Queue {
         waker: Waker,
         deadline: Timestamp,
     ) -> Option<Waker> {
-        let index = self.place(ticket)?;
-        if index == 0 {
+        if self.places.first()?.ticket == ticket {
             self.told = Some(ticket);
         }
-        let place = self.places.get_mut(index)?;
-        place.deadline = deadline;
-        place.waker.replace(waker)
+        let park = |place: &mut Place| {
+            place.deadline = deadline;
+            place.waker.replace(waker)
+        };
+        self.places.change(ticket, park)?
     }
 
     /// When the one right before `ticket` may be put out, should it still be there.
     pub(super) fn patience(&self, ticket: Ticket) -> Option<Timestamp> {
-        let before = self.before(ticket).checked_sub(1)?;
-        self.places.get(before).map(|place| place.deadline.plus(GRACE))
+        self.places.right_before(ticket).map(|place| place.deadline.plus(GRACE))
     }
 
     /// Puts out who should have left long ago; gives their wakers.
     pub(super) fn put_out(&mut self, now: Timestamp) -> Vec<Waker> {
-        let late = |place: &Place| place.deadline.plus(GRACE) <= now;
-        if !self.places.iter().any(late) {
-            return Vec::new();
+        let mut wakers = Vec::new();
+        while self.places.earliest().is_some_and(|deadline| deadline.plus(GRACE) <= now) {
+            let Some(place) = self.places.remove_earliest() else { break };
+            wakers.extend(place.waker);
         }
-        let (out, stay) = std::mem::take(&mut self.places).into_iter().partition(late);
-        self.places = stay;
-        let out: VecDeque<Place> = out;
-        out.into_iter().filter_map(|place| place.waker).collect()
+        wakers
     }
 
     /// The waker of a head that does not know yet that it is one. No head is told twice.
     pub(super) fn tell_head(&mut self) -> Option<Waker> {
-        let head = self.places.front_mut()?;
-        if self.told == Some(head.ticket) { None } else { head.waker.take() }
+        let head = self.places.first()?.ticket;
+        if self.told == Some(head) {
+            None
+        } else {
+            self.places.change(head, |place| place.waker.take())?
+        }
     }
 
     /// Lets the head be told again: there may be units for it.
     pub(super) fn stir(&mut self) {
         self.told = None;
-    }
-
-    fn place(&self, ticket: Ticket) -> Option<usize> {
-        self.places.binary_search_by_key(&ticket, |place| place.ticket).ok()
     }
 }

@@ -137,8 +137,7 @@ impl SharedGate {
     /// What all who wait in a line cost.
     fn cost_of(&self, line: &GateLine) -> u64 {
         let hall = self.lines.enter();
-        let line = hall.line(line).into_iter();
-        line.flat_map(|line| line.costs_before(Ticket::MAX)).fold(0, u64::saturating_add)
+        hall.line(line).map_or(0, |line| line.costs_before(Ticket::MAX))
     }
 
     /// Wakes who waits first in this process for one of these limiters: there may be units for them.

@@ -75,9 +75,8 @@ impl<D: Door> Turn<D> {
         let ticket = self.place.as_ref().map_or(Ticket::MAX, |place| place.ticket);
         let hall = self.door.lines().enter();
         let costs = self.door.stops().iter().map(|stop| {
-            let before = hall.line(&stop.line).into_iter();
-            let costs = before.flat_map(|line| line.costs_before(ticket));
-            (stop.place, costs.fold(0, u64::saturating_add))
+            let line = hall.line(&stop.line);
+            (stop.place, line.map_or(0, |line| line.costs_before(ticket)))
         });
         costs.collect()
     }

@@ -87,6 +87,10 @@ impl Room for LeakyQueue {
         self.window
     }
 
+    fn lap(&self) -> Option<Micros> {
+        None
+    }
+
     #[inline]
     fn last(&self, state: &Level) -> Timestamp {
         state.last()

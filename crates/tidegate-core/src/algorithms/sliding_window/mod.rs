@@ -173,6 +173,10 @@ impl Room for SlidingWindow {
         self.window
     }
 
+    fn lap(&self) -> Option<Micros> {
+        Some(Micros::from_micros(self.span * self.width_us))
+    }
+
     fn last(&self, state: &State) -> Timestamp {
         state.last
     }

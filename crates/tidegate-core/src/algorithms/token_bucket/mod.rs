@@ -104,6 +104,10 @@ impl Room for TokenBucket {
         self.window
     }
 
+    fn lap(&self) -> Option<Micros> {
+        None
+    }
+
     #[inline]
     fn last(&self, state: &Level) -> Timestamp {
         state.last()

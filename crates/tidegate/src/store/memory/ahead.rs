@@ -22,6 +22,12 @@ pub(crate) trait Ahead {
     /// Lets `cost` be taken as soon as it fits, but not before what was taken already; `None` when it
     /// never does, and then nothing is taken.
     fn admit(&mut self, cost: u64) -> Option<Foreseen>;
+
+    /// When `cost` is admitted behind others of so many `units` whose requests are not told apart: as though
+    /// each of those units came by itself. Nothing is to be asked after this.
+    fn admit_behind(&mut self, _units: u64, cost: u64) -> Option<Foreseen> {
+        self.admit(cost)
+    }
 }
 
 /// The look ahead from a state; an empty slot is a limiter that does not exist yet.
@@ -78,6 +84,37 @@ impl<R: Room> Ahead for Copied<R> {
         self.room.take(&mut self.state, self.at, cost);
         Some(Foreseen { wait: self.at.since(self.now), delay })
     }
+
+    /// Exact where a level drains, or where every cost is 1. Too soon where larger costs leave windows partly
+    /// empty, and where a `sliding_counter` of a small limit admits a unit less in a window.
+    fn admit_behind(&mut self, units: u64, cost: u64) -> Option<Foreseen> {
+        if units == 0 || cost == 0 {
+            return self.admit(cost);
+        }
+        let free = self.room.remaining(&self.state, self.at);
+        let more = units.saturating_add(cost).saturating_sub(free);
+        let Some(lap) = self.room.lap().filter(|_| more > 0) else {
+            self.room.take(&mut self.state, self.at, units);
+            return self.admit(cost);
+        };
+        if self.room.decide(&self.state, self.at, cost) == Verdict::Never {
+            return None;
+        }
+        if free > 0 {
+            self.room.take(&mut self.state, self.at, free);
+        }
+        // As many units as the limit leave and come in each lap.
+        let limit = self.room.limit().max(1);
+        let (laps, rest) = ((more - 1) / limit, (more - 1) % limit + 1);
+        let first = match self.room.decide(&self.state, self.at, rest) {
+            Verdict::Allow => Micros::ZERO,
+            Verdict::Deny => self.room.retry_after(&self.state, self.at, rest),
+            Verdict::Never => return None,
+        };
+        let others = Micros::from_micros(laps.saturating_mul(lap.as_micros()));
+        let wait = self.at.plus(first).plus(others).since(self.now);
+        Some(Foreseen { wait, delay: Micros::ZERO })
+    }
 }
 
 /// The look ahead of a rule that admits everything.
@@ -90,5 +127,83 @@ struct Unlimited;
 impl Ahead for Unlimited {
     fn admit(&mut self, _cost: u64) -> Option<Foreseen> {
         Some(Foreseen::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{Algorithm, Rule, Spec, Visitor};
+
+    const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_345_678);
+
+    /// Two looks ahead on a limiter that has taken `taken`, a unit each 70 ms.
+    struct Two(u64);
+    impl Visitor for Two {
+        type Out = [Box<dyn Ahead>; 2];
+        fn visit<R: Room>(self, room: &R) -> Self::Out {
+            let mut state = room.fresh(NOW);
+            let mut now = NOW;
+            for _ in 0..self.0 {
+                room.ask(&mut state, now, 1);
+                now = now.plus(Micros::from_micros(70_000));
+            }
+            [ahead(room, Some(state.clone()), now), ahead(room, Some(state), now)]
+        }
+    }
+
+    fn rules() -> Vec<Spec> {
+        let of = |algorithm| Spec::new(algorithm, 7, Micros::from_secs(1));
+        let [mut strict, mut few] = [Algorithm::SlidingWindow; 2].map(of);
+        (strict.strict, few.buckets) = (Some(true), Some(4));
+        let mut small = of(Algorithm::TokenBucket);
+        small.capacity = Some(3);
+        let all = Algorithm::ALL.iter().map(|algorithm| of(*algorithm));
+        all.chain([strict, few, small]).collect()
+    }
+
+    #[test]
+    fn behind_many_of_cost_1_all_at_once_are_foreseen_as_one_by_one() {
+        for spec in rules() {
+            let rule = Rule::new(spec).unwrap();
+            for (taken, units, cost) in
+                [(0, 3, 1), (5, 40, 1), (7, 64, 2), (12, 100, 3), (30, 1_000, 1)]
+            {
+                let [mut one_by_one, mut at_once] = rule.visit(Two(taken)).unwrap();
+                (0..units).for_each(|_| assert!(one_by_one.admit(1).is_some()));
+                let exact = one_by_one.admit(cost).unwrap();
+                let found = at_once.admit_behind(units, cost).unwrap();
+                let (exact_us, found_us) = (exact.wait.as_micros(), found.wait.as_micros());
+                let case = format!("{:?} {taken} {units} {cost}: {exact:?} {found:?}", rule.spec());
+                match rule.spec().algorithm {
+                    // Of so small a limit a unit more or less in a window is much.
+                    Algorithm::SlidingCounter => {
+                        let least = (exact_us / 7 * 6).saturating_sub(1_000_000);
+                        assert!((least..exact_us + 1_000_000).contains(&found_us), "{case}");
+                    }
+                    // A wait is rounded up, and what a full bucket gains meanwhile is lost.
+                    _ => assert!(found_us <= exact_us && exact_us - found_us <= units, "{case}"),
+                }
+                assert!(
+                    exact.delay.as_micros().abs_diff(found.delay.as_micros()) <= units,
+                    "{case}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn behind_many_of_larger_costs_nobody_is_foreseen_too_late() {
+        for spec in rules() {
+            let rule = Rule::new(spec).unwrap();
+            let [mut one_by_one, mut at_once] = rule.visit(Two(9)).unwrap();
+            let costs = [3, 1, 2, 3, 3, 1, 1, 2];
+            costs.iter().for_each(|cost| assert!(one_by_one.admit(*cost).is_some()));
+            let (exact, found) = (one_by_one.admit(2), at_once.admit_behind(costs.iter().sum(), 2));
+            let (exact, found) = (exact.unwrap().wait, found.unwrap().wait);
+            assert!(found <= exact && !found.is_zero(), "{:?}: {exact:?} {found:?}", rule.spec());
+            let [_, mut never] = rule.visit(Two(9)).unwrap();
+            assert_eq!(never.admit_behind(5, 100), None, "{:?}", rule.spec());
+        }
     }
 }

@@ -116,6 +116,10 @@ pub(super) struct Coming<R: Room> {
 
 impl<R: Room> Ahead for Coming<R> {
     fn admit(&mut self, cost: u64) -> Option<Foreseen> {
+        self.admit_behind(0, cost)
+    }
+
+    fn admit_behind(&mut self, units: u64, cost: u64) -> Option<Foreseen> {
         if cost == 0 {
             return Some(Foreseen::default());
         }
@@ -127,7 +131,7 @@ impl<R: Room> Ahead for Coming<R> {
             let wait = wait.unwrap_or_default();
             (ahead(brought.room, brought.after(wait), brought.now.plus(wait)), wait)
         });
-        let foreseen = ahead.admit(cost)?;
+        let foreseen = ahead.admit_behind(units, cost)?;
         Some(Foreseen { wait: before.plus(foreseen.wait), ..foreseen })
     }
 }

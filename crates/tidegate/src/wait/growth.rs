@@ -1,0 +1,122 @@
+//! How the work in a line grows with those who wait, counted in the places that are looked at.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::cell::Cell;
+use std::task::Waker;
+
+use tidegate_core::{Algorithm, Micros, Spec, Timestamp};
+
+use super::door::{Patience, Single};
+use super::drive::Progress;
+use super::queue::{Queue, Ticket};
+use super::turn::Turn;
+use crate::clock::ManualClock;
+use crate::limiter::Limiter;
+
+thread_local! {
+    static COUNTED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A place was looked at.
+pub(super) fn count() {
+    COUNTED.set(COUNTED.get() + 1);
+}
+
+/// How many places were looked at meanwhile.
+fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = COUNTED.get();
+    let done = work();
+    (done, COUNTED.get() - before)
+}
+
+const LONG: Micros = Micros::from_secs(100_000_000);
+
+type Waiting<'a> = Turn<Single<'a, (), &'a Limiter<ManualClock>>>;
+
+fn joined<'a>(limiter: &'a Limiter<ManualClock>, now: Timestamp) -> Waiting<'a> {
+    let patience = Patience { wait: LONG, max_waiters: usize::MAX };
+    let mut turn = Turn::new(Single::new(&limiter.lines, (), limiter, 1, patience));
+    assert!(matches!(turn.poll(now, Waker::noop()), Progress::AskAgainAt(_)));
+    turn
+}
+
+/// The most that one of a hundred looks at who join a line of so many, and who leave it in any order.
+fn most_looked_at(algorithm: Algorithm, waiting: u64) -> (u64, u64) {
+    let clock = ManualClock::new();
+    let now = crate::clock::Clock::now(&clock);
+    let spec = Spec::new(algorithm, 3, Micros::from_secs(10));
+    let limiter = Limiter::with_clock(spec, clock).unwrap();
+    let limiter = limiter.with_max_waiters(usize::MAX);
+    while limiter.admits(1) {}
+    let mut turns: Vec<_> = (0..waiting).map(|_| joined(&limiter, now)).collect();
+    let joins = (0..100).map(|_| {
+        let (turn, looks) = counted(|| joined(&limiter, now));
+        turns.push(turn);
+        looks
+    });
+    let most = joins.max().unwrap();
+    let leaves = (1..100_usize).map(|step| {
+        let turn = turns.swap_remove(step * 7_919 % turns.len());
+        counted(|| drop(turn)).1
+    });
+    (most, leaves.max().unwrap())
+}
+
+#[test]
+fn who_joins_or_leaves_a_long_line_looks_at_few_places() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow, Algorithm::FixedWindow] {
+        for (waiting, doublings) in [(1_000, 10), (8_000, 13), (32_000, 15)] {
+            let (joins, leaves) = most_looked_at(algorithm, waiting);
+            // Those told apart, and some paths from the root of a tree whose depth is drawn by lot.
+            assert!(joins <= 2 * 64 + 16 * doublings, "{joins} of {waiting}");
+            assert!(leaves <= 10 * doublings, "{leaves} of {waiting}");
+        }
+    }
+}
+
+/// Against the obvious way: a list in order.
+#[test]
+fn a_line_answers_as_a_list_does() {
+    let (mut line, mut list) = (Queue::default(), Vec::<(Ticket, u64, u64)>::new());
+    let mut drawn = 1_u64;
+    for step in 0..4_000_u64 {
+        drawn =
+            drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (ticket, cost, deadline) = (drawn >> 54, drawn >> 20 & 7, drawn >> 30 & 0xff_ffff);
+        let place = list.binary_search_by_key(&ticket, |place| place.0);
+        match (place, drawn >> 10 & 3) {
+            (Ok(place), 0) => {
+                list.remove(place);
+                drop(line.leave(ticket));
+            }
+            (Ok(place), 1) => {
+                list[place].2 = deadline;
+                let at = Timestamp::from_micros(deadline);
+                line.park(ticket, Waker::noop().clone(), at);
+                assert!(line.park(ticket, Waker::noop().clone(), at).is_some());
+            }
+            (Err(place), 0..=2) => {
+                list.insert(place, (ticket, cost, deadline));
+                line.join(ticket, cost, Timestamp::from_micros(deadline));
+            }
+            _ => {}
+        }
+        if step % 64 == 63 {
+            let now = Timestamp::from_micros(drawn >> 40 & 0x1f_ffff);
+            let stays =
+                |deadline: u64| Timestamp::from_micros(deadline).plus(super::queue::GRACE) > now;
+            list.retain(|place| stays(place.2));
+            line.put_out(now);
+        }
+        let place = list.partition_point(|place| place.0 < ticket);
+        let (before, costs) = (line.before(ticket), list[..place].iter().map(|place| place.1));
+        assert_eq!(before.first.to_vec(), costs.clone().take(64).collect::<Vec<_>>());
+        assert_eq!(before.others, costs.clone().skip(64).sum::<u64>());
+        assert_eq!(line.costs_before(ticket), costs.sum::<u64>());
+        assert_eq!((line.len(), line.has_before(ticket)), (list.len(), place > 0));
+        assert_eq!(line.holds(ticket), list.iter().any(|place| place.0 == ticket));
+        let patience = place.checked_sub(1).map(|place| Timestamp::from_micros(list[place].2));
+        assert_eq!(line.patience(ticket), patience.map(|at| at.plus(super::queue::GRACE)));
+    }
+    assert!(list.len() > 100, "{}", list.len());
+}

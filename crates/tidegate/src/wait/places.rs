@@ -1,0 +1,254 @@
+//! The places of one line in the order of their tickets: a balanced tree that knows sums and deadlines.
+//!
+//! A treap: a search tree by ticket and a heap by a number drawn from the ticket, so that its depth is
+//! logarithmic whoever joins and leaves in which order.
+
+use std::cmp::Ordering::{Equal, Greater, Less};
+use std::task::Waker;
+
+use tidegate_core::Timestamp;
+
+use super::queue::Ticket;
+
+/// A place in a line.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) ticket: Ticket,
+    pub(super) cost: u64,
+    pub(super) deadline: Timestamp,
+    pub(super) waker: Option<Waker>,
+}
+
+type Tree = Option<Box<Node>>;
+
+/// A place, and those before (left) and behind it (right) in its part of the tree.
+#[derive(Debug)]
+struct Node {
+    place: Place,
+    /// No node has a larger one than the node above it.
+    priority: u64,
+    left: Tree,
+    right: Tree,
+    /// What the places of this part cost.
+    costs: u64,
+    /// The earliest deadline of this part.
+    earliest: Timestamp,
+}
+
+/// Places by the order of their tickets. Each step takes time by the logarithm of their number.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    root: Tree,
+    len: usize,
+}
+
+impl Places {
+    /// How many there are.
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The earliest deadline.
+    pub(super) fn earliest(&self) -> Option<Timestamp> {
+        self.root.as_ref().map(|node| node.earliest)
+    }
+
+    /// The first place.
+    pub(super) fn first(&self) -> Option<&Place> {
+        let mut node = self.root.as_deref()?;
+        while let Some(left) = node.left.as_deref() {
+            visited();
+            node = left;
+        }
+        Some(&node.place)
+    }
+
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&Place> {
+        let mut at = self.root.as_deref();
+        while let Some(node) = at {
+            visited();
+            at = match ticket.cmp(&node.place.ticket) {
+                Equal => return Some(&node.place),
+                Less => node.left.as_deref(),
+                Greater => node.right.as_deref(),
+            };
+        }
+        None
+    }
+
+    /// The place right before `ticket`.
+    pub(super) fn right_before(&self, ticket: Ticket) -> Option<&Place> {
+        let (mut at, mut found) = (self.root.as_deref(), None);
+        while let Some(node) = at {
+            visited();
+            at = if node.place.ticket < ticket {
+                found = Some(&node.place);
+                node.right.as_deref()
+            } else {
+                node.left.as_deref()
+            };
+        }
+        found
+    }
+
+    /// What the places before `ticket` cost.
+    pub(super) fn costs_before(&self, ticket: Ticket) -> u64 {
+        let (mut at, mut costs) = (self.root.as_deref(), 0_u64);
+        while let Some(node) = at {
+            visited();
+            at = if node.place.ticket < ticket {
+                costs = costs.saturating_add(node.costs_of_left()).saturating_add(node.place.cost);
+                node.right.as_deref()
+            } else {
+                node.left.as_deref()
+            };
+        }
+        costs
+    }
+
+    /// The places before `ticket`, in their order.
+    pub(super) fn before(&self, ticket: Ticket) -> impl Iterator<Item = &Place> {
+        let mut path = Vec::new();
+        let mut down = self.root.as_deref();
+        let next = move || {
+            while let Some(node) = down {
+                visited();
+                path.push(node);
+                down = node.left.as_deref();
+            }
+            let node: &Node = path.pop()?;
+            down = node.right.as_deref();
+            Some(&node.place)
+        };
+        std::iter::from_fn(next).take_while(move |place| place.ticket < ticket)
+    }
+
+    /// Adds a place whose ticket is not here.
+    pub(super) fn insert(&mut self, place: Place) {
+        let (before, behind) = split(self.root.take(), place.ticket);
+        let (costs, earliest, priority) = (place.cost, place.deadline, spread(place.ticket));
+        let node = Node { place, priority, left: None, right: None, costs, earliest };
+        self.root = join(join(before, Some(Box::new(node))), behind);
+        self.len += 1;
+    }
+
+    /// Takes a place out.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Place> {
+        let removed = remove(&mut self.root, ticket)?;
+        self.len -= 1;
+        Some(removed)
+    }
+
+    /// Takes a place of the earliest deadline out.
+    pub(super) fn remove_earliest(&mut self) -> Option<Place> {
+        let mut node = self.root.as_deref()?;
+        while node.place.deadline != node.earliest {
+            visited();
+            let is_left = |left: &&Node| left.earliest == node.earliest;
+            node = node.left.as_deref().filter(is_left).or(node.right.as_deref())?;
+        }
+        self.remove(node.place.ticket)
+    }
+
+    /// Changes a place, its ticket excepted.
+    pub(super) fn change<T>(
+        &mut self,
+        ticket: Ticket,
+        change: impl FnOnce(&mut Place) -> T,
+    ) -> Option<T> {
+        changed(&mut self.root, ticket, change)
+    }
+}
+
+impl Node {
+    fn costs_of_left(&self) -> u64 {
+        self.left.as_ref().map_or(0, |left| left.costs)
+    }
+
+    /// Works out anew what is known of this part, after its parts have changed.
+    fn sum_up(&mut self) {
+        (self.costs, self.earliest) = (self.place.cost, self.place.deadline);
+        for part in [&self.left, &self.right].into_iter().flatten() {
+            self.costs = self.costs.saturating_add(part.costs);
+            self.earliest = self.earliest.min(part.earliest);
+        }
+    }
+}
+
+/// The places before `ticket`, and the others.
+fn split(tree: Tree, ticket: Ticket) -> (Tree, Tree) {
+    let Some(mut node) = tree else { return (None, None) };
+    visited();
+    if node.place.ticket < ticket {
+        let (before, behind) = split(node.right.take(), ticket);
+        node.right = before;
+        node.sum_up();
+        (Some(node), behind)
+    } else {
+        let (before, behind) = split(node.left.take(), ticket);
+        node.left = behind;
+        node.sum_up();
+        (before, Some(node))
+    }
+}
+
+/// One tree of two, all of whose places are `before` the others.
+fn join(before: Tree, behind: Tree) -> Tree {
+    let (mut before, mut behind) = match (before, behind) {
+        (Some(before), Some(behind)) => (before, behind),
+        (one, none) => return one.or(none),
+    };
+    visited();
+    if before.priority > behind.priority {
+        before.right = join(before.right.take(), Some(behind));
+        before.sum_up();
+        Some(before)
+    } else {
+        behind.left = join(Some(before), behind.left.take());
+        behind.sum_up();
+        Some(behind)
+    }
+}
+
+fn remove(tree: &mut Tree, ticket: Ticket) -> Option<Place> {
+    let node = tree.as_mut()?;
+    visited();
+    let part = match ticket.cmp(&node.place.ticket) {
+        Less => &mut node.left,
+        Greater => &mut node.right,
+        Equal => {
+            let node = tree.take()?;
+            *tree = join(node.left, node.right);
+            return Some(node.place);
+        }
+    };
+    let removed = remove(part, ticket)?;
+    node.sum_up();
+    Some(removed)
+}
+
+fn changed<T>(tree: &mut Tree, ticket: Ticket, change: impl FnOnce(&mut Place) -> T) -> Option<T> {
+    let node = tree.as_mut()?;
+    visited();
+    let changed = match ticket.cmp(&node.place.ticket) {
+        Less => changed(&mut node.left, ticket, change),
+        Greater => changed(&mut node.right, ticket, change),
+        Equal => Some(change(&mut node.place)),
+    };
+    node.sum_up();
+    changed
+}
+
+/// A number that looks drawn by lot (splitmix64).
+const fn spread(ticket: Ticket) -> u64 {
+    let mut mixed = ticket.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// A place is looked at: tests count how often.
+fn visited() {
+    #[cfg(all(test, not(loom)))]
+    super::growth::count();
+}
