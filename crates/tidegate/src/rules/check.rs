@@ -121,10 +121,10 @@ fn checked_overrides(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<Overri
         Ok(_) => Vec::new(),
         Err(errors) => errors.iter().cloned().collect(),
     };
-    let mut sound = Vec::new();
+    let (mut sound, mut earlier) = (Vec::new(), Earlier::default());
     for (number, other) in spec.overrides.iter().enumerate() {
         let place = Place::Override(number);
-        check_match(spec, number, other, mistakes);
+        check_match(spec, number, other, &mut earlier, mistakes);
         match Rule::new(other.applied_to(&spec.spec)) {
             Ok(rule) => sound.push(Override { entries: other.entries.clone(), rule }),
             // The mistakes of the rule itself are told once, where they are.
@@ -137,7 +137,13 @@ fn checked_overrides(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) -> Vec<Overri
     sound
 }
 
-fn check_match(spec: &RuleSpec, number: usize, other: &OverrideSpec, mistakes: &mut Mistakes<'_>) {
+fn check_match<'a>(
+    spec: &RuleSpec,
+    number: usize,
+    other: &'a OverrideSpec,
+    earlier: &mut Earlier<'a>,
+    mistakes: &mut Mistakes<'_>,
+) {
     let place = Place::Override(number);
     if other.entries.is_empty() {
         mistakes.add(place, Problem::MatchesNothing);
@@ -146,11 +152,78 @@ fn check_match(spec: &RuleSpec, number: usize, other: &OverrideSpec, mistakes: &
     for (name, _) in other.entries.iter().filter(|(name, _)| !spec.key.contains(name)) {
         mistakes.add(place, Problem::NotInKey(name.clone()));
     }
-    let covers = |earlier: &OverrideSpec| {
-        !earlier.entries.is_empty()
-            && earlier.entries.iter().all(|entry| other.entries.contains(entry))
-    };
-    if let Some(earlier) = spec.overrides.iter().take(number).position(covers) {
-        mistakes.add(place, Problem::Unreachable(earlier));
+    let entries = other.entries.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort_unstable();
+    match earlier.covers(&entries) {
+        Some(first) => mistakes.add(place, Problem::Unreachable(first)),
+        None => earlier.add(entries, number),
+    }
+}
+
+/// Overrides that came earlier in the file, by the names of their entries, of which there are few sets, and
+/// then by the entries: nobody looks through all of them.
+#[derive(Default)]
+struct Earlier<'a> {
+    by_names: HashMap<Vec<&'a str>, HashMap<Vec<Entry<'a>>, usize>>,
+}
+
+/// A name and its value.
+type Entry<'a> = (&'a str, &'a str);
+
+impl<'a> Earlier<'a> {
+    /// The first override all of whose entries are among these.
+    fn covers(&self, entries: &[Entry<'a>]) -> Option<usize> {
+        let found = self.by_names.iter().filter_map(|(names, overrides)| {
+            let named = entries.iter().filter(|(name, _)| names.contains(name));
+            overrides.get(&named.copied().collect::<Vec<_>>()).copied()
+        });
+        found.min()
+    }
+
+    /// Adds one that no earlier one covers, its entries sorted.
+    fn add(&mut self, entries: Vec<Entry<'a>>, number: usize) {
+        let names = entries.iter().map(|(name, _)| *name).collect();
+        self.by_names.entry(names).or_default().insert(entries, number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::{Algorithm, Limit, Micros, Spec};
+
+    use super::*;
+    use crate::Policy;
+
+    /// An allowlist may be long. Compared each with each, these would take minutes.
+    #[test]
+    fn a_hundred_thousand_overrides_are_looked_up_among_those_before_them() {
+        const MANY: usize = 100_000;
+        let entry = |name: &str, value: String| (name.to_owned(), value);
+        let of = |entries: Vec<_>| OverrideSpec {
+            entries,
+            limit: Some(Limit::Units(9)),
+            ..OverrideSpec::default()
+        };
+        let mut spec =
+            RuleSpec::new("calls", Spec::new(Algorithm::FixedWindow, 5, Micros::from_secs(60)));
+        spec.key = vec!["user".to_owned(), "path".to_owned()];
+        let numbered = |number: usize| {
+            let user = entry("user", format!("u{number}"));
+            let path = (number % 2 == 1).then(|| entry("path", "/".to_owned()));
+            of(path.into_iter().chain([user]).collect())
+        };
+        spec.overrides = (0..MANY).map(numbered).collect();
+        assert!(Policy::new(vec![spec.clone()]).is_ok());
+        spec.overrides.extend([numbered(MANY - 1), numbered(MANY), numbered(7)]);
+        let covered = of(vec![entry("user", "u2".to_owned()), entry("path", "/".to_owned())]);
+        spec.overrides.push(covered);
+        let errors = Policy::new(vec![spec]).unwrap_err();
+        let told: Vec<_> =
+            errors.iter().map(|error| (error.place, error.problem.clone())).collect();
+        let covers = |number: usize, earlier: usize| {
+            (Place::Override(number), Problem::Unreachable(earlier))
+        };
+        assert_eq!(told, [covers(MANY, MANY - 1), covers(MANY + 2, 7), covers(MANY + 3, 2)]);
     }
 }
