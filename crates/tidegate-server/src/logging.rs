@@ -1,13 +1,22 @@
-//! Structured logs on standard error, a line for each event.
+//! Structured logs on standard error, a line for each event. Logging never waits for whoever reads it.
+
+mod often;
+mod queue;
 
 use std::io::stderr;
 
 use clap::ValueEnum;
+use tidegate::SystemClock;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::FilterExt;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::cli::Failure;
+use often::Often;
+use queue::Queue;
 
 /// How a line is written.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -48,23 +57,68 @@ impl From<Level> for LevelFilter {
     }
 }
 
-/// Begins to log, panics included. Dependencies are heard from `warn` upward, or all at `trace`.
-pub(crate) fn begin(format: Format, level: Level) {
-    let ours = LevelFilter::from(level);
-    let theirs = match level {
-        Level::Trace => ours,
-        _ => ours.min(LevelFilter::WARN),
-    };
-    let targets = Targets::new().with_target("tidegate", ours).with_default(theirs);
-    // A line that can not be written is dropped: to complain about it on the same stream would panic.
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(stderr)
-        .with_ansi(false)
-        .log_internal_errors(false);
-    let lines = match format {
-        Format::Text => lines.boxed(),
-        Format::Json => lines.json().flatten_event(true).boxed(),
-    };
-    registry().with(lines.with_filter(targets)).init();
-    std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
+/// The log of this process, as long as it runs. Dropped, it waits for the last lines, a second at most.
+#[derive(Debug)]
+pub(crate) struct Log {
+    queue: Queue,
+    often: Often,
+}
+
+impl Log {
+    /// Begins to log, panics included. Dependencies are heard from `error` upward, at `debug` from `warn`,
+    /// at `trace` all of them.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub(crate) fn begin(format: Format, level: Level) -> Result<Self, Failure> {
+        let ours = LevelFilter::from(level);
+        let theirs = match level {
+            Level::Trace => ours,
+            Level::Debug => LevelFilter::WARN,
+            _ => ours.min(LevelFilter::ERROR),
+        };
+        let targets = Targets::new().with_target("tidegate", ours).with_default(theirs);
+        let queue = Queue::to(stderr(), tell_of_dropped).map_err(|error| {
+            Failure::new(format!("can not start the thread of the log: {error}"))
+        })?;
+        let often = Often::by(SystemClock::new());
+        // A line that can not be written is dropped: to complain about it on the same stream would panic.
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(queue.clone())
+            .with_ansi(false)
+            .log_internal_errors(false);
+        let lines = match format {
+            Format::Text => lines.boxed(),
+            Format::Json => lines.json().flatten_event(true).boxed(),
+        };
+        registry().with(lines.with_filter(targets.and(often.clone()))).init();
+        std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
+        Ok(Self { queue, often })
+    }
+
+    /// Logs how many events of each kind were withheld since this was last called.
+    pub(crate) fn tell_of_withheld(&self) {
+        for (place, times) in self.often.withheld() {
+            tracing::warn!(place, times, "an event came too often to be logged each time");
+        }
+    }
+
+    /// Writes a text of several lines.
+    pub(crate) fn say(&self, text: &str) {
+        self.queue.put(format!("{text}\n").into_bytes().into());
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.queue.flush();
+    }
+}
+
+fn tell_of_dropped(since: u64, in_all: u64) {
+    tracing::warn!(
+        lines = since,
+        in_all,
+        "log lines were dropped: nobody read standard error in time"
+    );
 }

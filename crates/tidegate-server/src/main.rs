@@ -10,7 +10,9 @@ mod limiters;
 mod logging;
 mod pairs;
 mod policy;
+mod printable;
 mod probe;
+mod reports;
 mod resp;
 mod sample;
 #[cfg(test)]

@@ -3,14 +3,15 @@
 use std::io::{ErrorKind, Write};
 
 use crate::cli::Failure;
+use crate::printable;
 
-/// Prints a text at once. A reader that went away has seen enough: that is no failure.
+/// Prints a text at once, without control characters. A reader that went away has seen enough: that is no failure.
 ///
 /// # Errors
 /// Anything else that keeps the text from being written.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let written = stdout.write_all(printable::text(text).as_bytes()).and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("can not write to standard output: {error}")))

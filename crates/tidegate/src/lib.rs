@@ -65,6 +65,7 @@ mod observe;
 mod once;
 mod request;
 mod rules;
+mod secret_file;
 mod shaper;
 #[cfg(feature = "redis")]
 mod shared;
@@ -88,6 +89,7 @@ pub use rules::{
     AmendError, Mode, NoSuchRule, OnExcess, OnStoreError, OverrideSpec, Place, Policy, PolicyError,
     PolicyErrors, PolicyRule, Problem, RuleSpec,
 };
+pub use secret_file::read_secret_file;
 #[cfg(feature = "stream")]
 pub use shaper::ShaperStream;
 pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, ShapingQueue};

@@ -88,6 +88,7 @@ impl<'a> Reading<'a> {
         let before = if lines_read == 1 { "line before it was" } else { "lines before it were" };
         let reason = format!("{damage}; {lines_read} {before} read");
         self.summary.bad_lines.add(lines_read + 1, reason.into(), left);
+        self.summary.is_cut = true;
     }
 
     fn line(&mut self, number: u64, line: Line<'_>) -> Result<(), TraceError> {

@@ -27,6 +27,7 @@ pub(super) struct Summary {
     pub(super) first_at_us: Option<u64>,
     pub(super) last_at_us: Option<u64>,
     pub(super) bad_lines: BadLines,
+    pub(super) is_cut: bool,
 }
 
 impl Summary {
@@ -60,6 +61,13 @@ impl Sorted {
     #[must_use]
     pub fn bad_lines(&self) -> &BadLines {
         &self.summary.bad_lines
+    }
+
+    /// Whether compressed data was cut short or damaged, so that there is only the beginning of the trace;
+    /// the last of the bad lines says where it ends.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.summary.is_cut
     }
 
     fn next_event(&mut self) -> io::Result<Option<Event>> {

@@ -43,14 +43,17 @@ fn rate(text: &str) -> Result<(u64, Micros), String> {
 /// Decides the whole trace by every algorithm.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let picture = lab::picture(args.plot.as_deref())?;
+    let mut ended = ExitCode::SUCCESS;
     let comparison = match &args.trace {
         Some(trace) => {
             let sorted = lab::read(trace)?;
+            let is_cut = sorted.is_cut();
             let mut comparison = begin(args, lab::bins(&sorted))?;
             lab::each(sorted, |event| {
                 comparison.record(event);
                 Ok(())
             })?;
+            ended = lab::ended(trace, is_cut);
             comparison
         }
         None => {
@@ -73,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(file) = &picture {
         lab::draw(&comparison.timeline(), file)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ended)
 }
 
 fn begin(args: &Args, bins: Bins) -> Result<Comparison, Failure> {

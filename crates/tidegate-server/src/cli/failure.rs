@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
+use crate::printable;
+
 /// What is told on standard error, and the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -29,8 +31,13 @@ impl Failure {
 
     /// Tells it on standard error; nobody is left to tell when even that can not be written.
     pub(super) fn tell(&self) -> ExitCode {
+        self.tell_with(|said| drop(writeln!(std::io::stderr(), "{said}")))
+    }
+
+    /// Tells it by `tell`, if there is anything to tell.
+    pub(super) fn tell_with(&self, tell: impl FnOnce(&str)) -> ExitCode {
         if !self.said.is_empty() {
-            let _ = writeln!(std::io::stderr(), "{}", self.said);
+            tell(&printable::text(&self.said));
         }
         ExitCode::from(self.code)
     }

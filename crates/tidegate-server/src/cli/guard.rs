@@ -5,11 +5,12 @@
 
 use std::env::{self, VarError};
 use std::ffi::OsString;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
+
+use tidegate::read_secret_file;
 
 use super::Failure;
 use crate::door::{Door, Limits, Secret, Tls, TlsFiles};
@@ -66,7 +67,7 @@ impl Args {
     pub(super) fn doors(&self, limits: Limits) -> Result<Doors, Failure> {
         let tls = self.tls()?;
         let secret = secret(self.token_file.as_deref(), "--token-file", TOKEN)?;
-        let admin = secret_of_admin(self)?.or_else(|| secret.clone());
+        let admin = secret_of_admin(self)?.or_else(|| secret.as_ref().map(Secret::counted_apart));
         let door = |secret| Door { tls: tls.clone(), secret, limits, ..Door::default() };
         Ok(Doors { public: door(secret), admin: door(admin) })
     }
@@ -111,12 +112,21 @@ fn secret(file: Option<&Path>, flag: &str, variable: &str) -> Result<Option<Secr
         (Some(file), None) => (read(file, flag)?, format!("{} ({flag})", file.display())),
         (None, Some(said)) => (said, variable.to_owned()),
     };
-    Secret::parse(&text).map(Some).map_err(|why| mistake(format!("{from}: {why}")))
+    let secret = Secret::parse(&text).map_err(|why| mistake(format!("{from}: {why}")))?;
+    if let Some((tokens, advised)) = secret.short() {
+        tracing::warn!(
+            %from,
+            tokens,
+            "tokens of fewer than {advised} characters may be guessed: take what `openssl rand -hex 32` prints"
+        );
+    }
+    Ok(Some(secret))
 }
 
 fn read(file: &Path, flag: &str) -> Result<String, Failure> {
-    let read = fs::read_to_string(file);
-    read.map_err(|error| mistake(format!("can not read {} ({flag}): {error}", file.display())))
+    let cannot = |why: String| mistake(format!("can not read {} ({flag}): {why}", file.display()));
+    let bytes = read_secret_file(file).map_err(|error| cannot(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8: expected tokens".to_owned()))
 }
 
 fn mistake(said: String) -> Failure {

@@ -3,6 +3,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_lab::PictureFile;
@@ -10,6 +11,7 @@ use tidegate_lab::plot::{self, Bins, TARGET_BINS, Timeline};
 use tidegate_lab::trace::{self, BadLines, Event, Options, Progress, Sorted, Source};
 
 use super::Failure;
+use crate::printable;
 
 /// How often the bar is told, in events.
 const TOLD_EVERY: u64 = 8_192;
@@ -27,6 +29,17 @@ pub(super) fn read(trace: &Path) -> Result<Sorted, Failure> {
     let sorted = sorted?;
     tell_of(sorted.bad_lines());
     Ok(sorted)
+}
+
+/// How a command ends that has reported on a trace: exit code 1 where that was only its beginning, which is
+/// told on standard error.
+pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
+    if !is_cut {
+        return ExitCode::SUCCESS;
+    }
+    let file = trace.display();
+    Failure::new(format!("{file} is damaged: what is reported is of the lines before the damage"))
+        .tell()
 }
 
 /// Hands every event to `decide`, with a bar on a terminal.
@@ -77,7 +90,7 @@ fn tell_of(bad: &BadLines) {
     if more > 0 {
         text.push_str(&format!("  and {more} more\n"));
     }
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = std::io::stderr().write_all(printable::text(&text).as_bytes());
 }
 
 fn bar(template: &str) -> ProgressBar {

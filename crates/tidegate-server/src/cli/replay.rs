@@ -19,7 +19,8 @@ use crate::{policy, stdout};
 log in common or combined format (descriptor: ip, method, path, status, user_agent); plain or gzip.
 
 Nobody waits in a replay: what `on_excess` would let wait is refused. Decisions of rules in shadow are in the
-report, and not in the lines of ndjson.
+report, and not in the lines of ndjson. A damaged gzip file is reported as far as it can be read; the exit
+code is then 1.
 
 Examples:
   tidegate replay --config rules.toml --trace access.log.gz
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let policy = policy::load(&args.config)?;
     let picture = lab::picture(args.plot.as_deref())?;
     let sorted = lab::read(&args.trace)?;
-    let bins = lab::bins(&sorted);
+    let (bins, is_cut) = (lab::bins(&sorted), sorted.is_cut());
     let mut report = Report::new(&policy);
     let mut decider = Decider::new(policy.clone(), args.store.as_ref())?;
     if picture.is_some() {
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let title = format!("{} over {}", named(&args.config), named(&args.trace));
         lab::draw(&report.timeline(title, bins), file)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(lab::ended(&args.trace, is_cut))
 }
 
 /// The last part of a path, as a headline has it.

@@ -18,7 +18,8 @@ use crate::grpc::{Choices, Family, Unavailable};
 use crate::handles::{self, Shares};
 use crate::http::{self, Limits};
 use crate::limiters::Limiters;
-use crate::logging::{self, Format, Level};
+use crate::logging::{Format, Level, Log};
+use crate::reports::Reports;
 use crate::stop::Stop;
 use crate::{grpc, policy, resp, stdout};
 
@@ -104,7 +105,13 @@ impl Args {
 
 /// Serves until a signal comes and what was under way is done.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    logging::begin(args.log_format, args.log_level);
+    let log = Log::begin(args.log_format, args.log_level)?;
+    // On the way of the log, for nobody may read standard error.
+    let failed = |failure: Failure| failure.tell_with(|said| log.say(said));
+    Ok(run_logged(args, &log).unwrap_or_else(failed))
+}
+
+fn run_logged(args: &Args, log: &Log) -> Result<ExitCode, Failure> {
     let policy = match &args.config {
         Some(file) => policy::load(file)?,
         None => policy::example()?,
@@ -117,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     handles::raise();
     let runtime = runtime("--threads", args.bounds.threads())?;
     let for_grpc = runtimes_of_grpc(args, &policy)?;
-    let served = runtime.block_on(serve(args, policy, Threads::of(&for_grpc)));
+    let served = runtime.block_on(serve(args, policy, Threads::of(&for_grpc), log));
     // A task that hangs does not keep the process from ending.
     for_grpc.into_iter().chain([runtime]).for_each(Runtime::shutdown_background);
     served.map(|()| ExitCode::SUCCESS)
@@ -188,7 +195,7 @@ impl Open {
     }
 }
 
-async fn serve(args: &Args, policy: Policy, for_grpc: Threads) -> Result<(), Failure> {
+async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Result<(), Failure> {
     listeners::check([
         ("--http", args.http),
         ("--grpc", args.grpc),
@@ -204,7 +211,9 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads) -> Result<(), Fai
     limiters.ready().await;
     announce(args, &open, &doors, limiters.policy(), &for_grpc)?;
     let limiters = Arc::new(limiters);
-    let cut = answer(args, open, doors, Arc::clone(&limiters), stop, for_grpc).await?;
+    let (clients, admin) = (doors.public.secret.clone(), doors.admin.secret.clone());
+    let answered = answer(args, open, doors, Arc::clone(&limiters), stop, for_grpc);
+    let cut = Reports { log, clients, admin }.during(answered).await?;
     limiters.leave().await;
     tracing::info!(connections_cut = cut, "stopped");
     Ok(())

@@ -1,10 +1,13 @@
 //! SIGHUP: certificates are read again, so that new ones need no restart.
 
+use tokio::task::spawn_blocking;
+
 use super::Tls;
 
-/// Reads the files again whenever the process gets SIGHUP, as long as it runs. What is wrong with them is
-/// logged, and then those that were read before stay in force. Without TLS there is nothing to read, which
-/// is logged: the signal would end a process that does not listen for it.
+/// Reads the files again whenever the process gets SIGHUP, as long as it runs, one reading at a time and on a
+/// thread where nobody waits. What is wrong with them is logged, and then those that were read before stay in
+/// force. Without TLS there is nothing to read, which is logged: the signal would end a process that does not
+/// listen for it.
 #[cfg(unix)]
 pub(crate) fn on_hangup(tls: Option<Tls>) {
     use tokio::signal::unix::{SignalKind, signal};
@@ -12,8 +15,9 @@ pub(crate) fn on_hangup(tls: Option<Tls>) {
         Ok(mut hangups) => {
             tokio::spawn(async move {
                 while hangups.recv().await.is_some() {
-                    match &tls {
-                        Some(tls) => reload(tls),
+                    match tls.clone() {
+                        // A panic is logged where it happens.
+                        Some(tls) => drop(spawn_blocking(move || reload(&tls)).await),
                         None => {
                             tracing::info!("SIGHUP: without TLS there is nothing to read again")
                         }

@@ -2,14 +2,21 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use subtle::{Choice, ConstantTimeEq};
 
 const SCHEME: &[u8] = b"bearer ";
 
-/// Tokens, each of which opens the door. They are shown nowhere.
+/// Fewest characters of a token that is not warned of: as many as carry 128 bits in hexadecimal digits.
+const ADVISED: usize = 32;
+
+/// Tokens, each of which opens the door. They are shown nowhere. Copies count refusals together.
 #[derive(Clone)]
-pub(crate) struct Secret(Arc<[Box<[u8]>]>);
+pub(crate) struct Secret {
+    tokens: Arc<[Box<[u8]>]>,
+    refused: Arc<AtomicU64>,
+}
 
 impl Secret {
     /// The tokens of a text, one a line; space around them and empty lines are not looked at.
@@ -26,14 +33,37 @@ impl Secret {
                         prints"
                 .to_owned());
         }
-        Ok(Self(tokens.into()))
+        Ok(Self { tokens: tokens.into(), refused: Arc::default() })
     }
 
     /// Whether what a client says is one of the tokens. How long this takes tells the length of a token
     /// at most, nothing of what is in it.
     pub(crate) fn opens(&self, said: &[u8]) -> bool {
         let none = Choice::from(0);
-        self.0.iter().fold(none, |opened, token| opened | token.ct_eq(said)).into()
+        self.tokens.iter().fold(none, |opened, token| opened | token.ct_eq(said)).into()
+    }
+
+    /// Whether to answer who says this, or nothing; who is refused is counted.
+    pub(crate) fn admits(&self, said: Option<&[u8]>) -> bool {
+        let admits = said.is_some_and(|said| self.opens(said));
+        self.refused.fetch_add(u64::from(!admits), Relaxed);
+        admits
+    }
+
+    /// How many calls were refused since this was last asked.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.swap(0, Relaxed)
+    }
+
+    /// The same tokens, whose refusals are counted apart.
+    pub(crate) fn counted_apart(&self) -> Self {
+        Self { tokens: Arc::clone(&self.tokens), refused: Arc::default() }
+    }
+
+    /// How many tokens are short enough to be guessed, and how long they are to be.
+    pub(crate) fn short(&self) -> Option<(usize, usize)> {
+        let short = self.tokens.iter().filter(|token| token.len() < ADVISED).count();
+        (short > 0).then_some((short, ADVISED))
     }
 }
 
@@ -71,6 +101,20 @@ mod tests {
         let wrong = ["", "on", "onf", "onee", "ONE", "one\ntwo", " one"];
         assert!(!wrong.into_iter().any(|said| secret.opens(said.as_bytes())));
         assert_eq!(format!("{secret:?}"), "Secret");
+    }
+
+    #[test]
+    fn who_is_refused_is_counted_and_short_tokens_are_too() {
+        let long = "a".repeat(ADVISED);
+        let secret = Secret::parse(&format!("{long}\nshort\nshorter")).unwrap();
+        assert_eq!((secret.short(), Secret::parse(&long).unwrap().short()), (Some((2, 32)), None));
+        let apart = secret.counted_apart();
+        let admitted = [Some("short"), None, Some("wrong"), Some(&*long), Some("")]
+            .map(|said| secret.clone().admits(said.map(str::as_bytes)));
+        assert_eq!(admitted, [true, false, false, true, false]);
+        assert_eq!((secret.refused(), secret.refused(), apart.refused()), (3, 0, 0));
+        assert!(!apart.admits(None));
+        assert_eq!((secret.refused(), apart.refused()), (0, 1));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use tidegate::read_secret_file;
 use tokio_rustls::TlsAcceptor;
 
 use super::Stream;
@@ -45,17 +46,17 @@ impl Tls {
     /// Which file can not be used, why, and what was expected: one that can not be read, is not PEM, is
     /// empty, has expired, or a key that belongs to another certificate.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, String> {
-        let said = Arc::new(RwLock::new(Arc::new(read(files)?)));
+        let said = Arc::new(RwLock::new(Arc::new(config(files)?)));
         Ok(Self { said, files: files.clone(), speaks: Vec::new() })
     }
 
     /// Reads the files again: connections that begin from here on, at every door, go by what they say now.
-    /// Those that are there stay.
+    /// Those that are there stay. It blocks for as long as the files take: not to be called where others wait.
     ///
     /// # Errors
     /// As [`Self::load`]; then all stays as it was.
     pub(crate) fn reload(&self) -> Result<(), String> {
-        let said = Arc::new(read(&self.files)?);
+        let said = Arc::new(config(&self.files)?);
         *self.said.write().unwrap_or_else(PoisonError::into_inner) = said;
         Ok(())
     }
@@ -98,7 +99,7 @@ impl std::fmt::Debug for Tls {
 }
 
 /// TLS 1.2 and 1.3 by what the files say now.
-fn read(files: &TlsFiles) -> Result<ServerConfig, String> {
+fn config(files: &TlsFiles) -> Result<ServerConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let chain = certificates::current(&files.cert, &provider)?;
     let key = key(&files.key)?;
@@ -128,11 +129,11 @@ fn admission(
 }
 
 fn key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_file(file).map_err(|error| match error {
+    PrivateKeyDer::from_pem_slice(&read(file)?).map_err(|error| match error {
         pem::Error::NoItemsFound => {
             wrong(file, "there is no private key in it, or only one that is encrypted", KEY)
         }
-        error => unreadable(file, &error, KEY),
+        error => wrong(file, error, KEY),
     })
 }
 
@@ -156,10 +157,7 @@ fn wrong(file: &Path, why: impl std::fmt::Display, expected: &str) -> String {
     format!("{}: {why}; expected {expected}", file.display())
 }
 
-/// A file that can not be read, or is not PEM.
-fn unreadable(file: &Path, error: &pem::Error, expected: &str) -> String {
-    match error {
-        pem::Error::Io(error) => format!("can not read {}: {error}", file.display()),
-        other => wrong(file, other, expected),
-    }
+/// What a file holds.
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    read_secret_file(file).map_err(|error| format!("can not read {}: {error}", file.display()))
 }

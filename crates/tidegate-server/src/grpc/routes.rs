@@ -81,8 +81,7 @@ impl Routes {
         let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
         let expected =
             "expected the metadata `authorization: Bearer TOKEN` with a token of this server";
-        let opens = said.and_then(bearer).is_some_and(|token| secret.opens(token));
-        (!opens).then(|| Status::unauthenticated(expected))
+        (!secret.admits(said.and_then(bearer))).then(|| Status::unauthenticated(expected))
     }
 }
 

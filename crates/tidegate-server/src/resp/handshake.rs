@@ -142,8 +142,14 @@ fn refuse(session: &mut Session, told: &str, reply: &mut Reply<'_>) -> Outcome {
 
 /// Where no secret is asked for, any token is right, as in Redis.
 fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<(), String> {
-    let opens = session.shared.secret.as_ref().is_none_or(|secret| secret.opens(token));
-    if opens && user == USER { Ok(()) } else { Err(WRONG.to_owned()) }
+    // Another user is refused like a wrong token, and counted so.
+    let token = (user == USER).then_some(token);
+    let secret = session.shared.secret.as_ref();
+    if secret.map_or(token.is_some(), |secret| secret.admits(token)) {
+        Ok(())
+    } else {
+        Err(WRONG.to_owned())
+    }
 }
 
 /// `CLIENT ID|GETNAME|SETNAME name|SETINFO name value|HELP`.

@@ -52,7 +52,7 @@ impl<'a> Reply<'a> {
         self.line(b'-', text.as_bytes());
         let end = self.out.len().saturating_sub(2);
         let told = self.out.get_mut(start..end).unwrap_or_default();
-        told.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
+        told.iter_mut().filter(|byte| byte.is_ascii_control()).for_each(|byte| *byte = b' ');
     }
 
     pub(super) fn integer(&mut self, number: impl Integer) {

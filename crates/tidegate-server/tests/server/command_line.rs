@@ -253,3 +253,30 @@ fn threads_that_need_more_file_handles_than_there_were_at_first_are_begun() {
     let _ = child.wait();
     assert!(begun, "it could not start");
 }
+
+#[test]
+fn a_damaged_trace_is_reported_as_far_as_it_goes_and_exit_code_1() {
+    let rules = config(
+        "[[rule]]\nname = \"a\"\nkey = [\"key\"]\nalgorithm = \"fixed_window\"\nrate = \"1/1h\"\n",
+    );
+    let event = "{\"at_us\": 1, \"descriptor\": {\"key\": \"a\"}}\n";
+    let (whole, damaged) = (config(&event.repeat(10_000)), config(""));
+    let (rules, whole) = (rules.path().to_str().unwrap(), whole.path().to_str().unwrap());
+    let trace = damaged.path().to_str().unwrap();
+    for damage in ["head -c -9", "head -c 200", "sed s/$/x/"] {
+        let made = Command::new("sh")
+            .args(["-c", &format!("gzip < {whole} | {damage} > {trace}")])
+            .status();
+        assert!(made.unwrap().success());
+        for command in [
+            vec!["replay", "--config", rules, "--trace", trace],
+            vec!["compare", "--rate", "1/60s", "--key", "key", "--trace", trace],
+        ] {
+            let output = run(&command);
+            let (table, told) = (text(&output.stdout), text(&output.stderr));
+            assert_eq!(code(&output), Some(1), "{damage}: {told}");
+            assert!(!table.is_empty() && told.contains("the gzip data "), "{damage}: {told}");
+            assert!(told.contains(" is damaged: what is reported"), "{damage}: {told}");
+        }
+    }
+}

@@ -13,6 +13,7 @@ mod concurrency;
 mod envoy;
 mod grpc;
 mod handles;
+mod logs;
 mod nodes;
 mod not_http;
 mod overflow;

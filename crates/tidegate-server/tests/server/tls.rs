@@ -281,6 +281,27 @@ async fn certificates_are_read_again_on_sighup_and_kept_where_the_new_ones_are_b
     assert_eq!(answer, OK.as_bytes(), "a connection that was there stays");
 }
 
+/// The server's certificate becomes a pipe to which somebody will write, some time.
+#[tokio::test]
+async fn a_certificate_that_hangs_holds_up_neither_decisions_nor_the_end() {
+    let files = Certificates::new();
+    let server = server(&files, &["--threads", "1"]);
+    let first = shown(&files, server.http).await;
+    std::fs::remove_file(files.path("server.pem")).unwrap();
+    let pipe = files.path("server.pem");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    server.signal("HUP");
+    // Opened once the server reads.
+    let _writer = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    server.signal("HUP");
+    assert_eq!(shown(&files, server.http).await, first, "those read before stay in force");
+    assert_eq!(checked(&files, server.http, None).await.unwrap(), OK);
+    server.signal("TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("stopped connections_cut=0"), "{log}");
+}
+
 #[test]
 fn files_that_can_not_be_used_are_named_with_what_was_expected() {
     let files = Certificates::new();

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, Error, RootCertStore};
 
-use super::{unreadable, wrong};
+use super::{read, wrong};
 
 const CERTIFICATE: &str = "a certificate in PEM, which begins with `-----BEGIN CERTIFICATE-----`";
 
@@ -19,10 +19,11 @@ pub(super) fn current(
     file: &Path,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-    let chain: Vec<_> = found.map_err(|error| match error {
+    let pem = read(file)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let chain = found.map_err(|error| match error {
         pem::Error::NoItemsFound => none(file),
-        error => unreadable(file, &error, CERTIFICATE),
+        error => wrong(file, error, CERTIFICATE),
     })?;
     if chain.is_empty() {
         return Err(none(file));

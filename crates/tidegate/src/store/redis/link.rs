@@ -1,7 +1,6 @@
 //! A connection to the store, in whichever form: one server, its primary found through Sentinel, or a
 //! cluster. It is shared by all requests at once.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +15,13 @@ use redis::{
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use tokio::task::spawn_blocking;
 
 use super::error::StoreError;
 use super::moves;
 use super::newcomers::Newcomers;
 use super::shards::Shards;
+use crate::secret_file::read_secret_file;
 use crate::store::settings::{Form, StoreSettings};
 
 /// How long making a connection may take, its greetings included.
@@ -58,7 +59,7 @@ impl Access {
                     path.display()
                 ))
             };
-            let read = fs::read(path);
+            let read = read_secret_file(path);
             let pem = read.map_err(|error| wrong(&format!("can not be read: {error}")))?;
             if !CertificateDer::pem_slice_iter(&pem).any(|certificate| certificate.is_ok()) {
                 return Err(wrong("holds no certificate: expected PEM"));
@@ -88,7 +89,10 @@ impl Link {
     /// # Errors
     /// It can not be reached, or does not let this user in; or what is needed to ask can not be read.
     pub(super) async fn connect(settings: &StoreSettings) -> Result<Self, StoreError> {
-        let access = Access::of(settings)?;
+        // Files may hang: whatever else runs here does not wait for them.
+        let read = settings.clone();
+        let access = spawn_blocking(move || Access::of(&read)).await;
+        let access = access.map_err(|error| StoreError::Unreadable(error.to_string()))??;
         if settings.url.is_tls() {
             choose_cryptography();
         }

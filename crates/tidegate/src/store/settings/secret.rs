@@ -2,7 +2,9 @@
 
 use std::env::VarError;
 use std::path::PathBuf;
-use std::{env, fmt, fs};
+use std::{env, fmt};
+
+use crate::secret_file::read_secret_file;
 
 /// A text that is never shown, given or looked up when it is needed.
 #[derive(Clone, PartialEq, Eq)]
@@ -38,8 +40,11 @@ impl Secret {
                 })
             }
             Self::File(path) => {
-                let held =
-                    fs::read_to_string(path).map_err(|error| format!("can not be read: {error}"));
+                let held = read_secret_file(path)
+                    .map_err(|error| format!("can not be read: {error}"))
+                    .and_then(|bytes| {
+                        String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
+                    });
                 held.and_then(|text| one_line(text).map_err(str::to_owned)).map_err(|wrong| {
                     format!("the file `{}` that should hold the password {wrong}", path.display())
                 })

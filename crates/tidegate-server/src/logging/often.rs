@@ -1,0 +1,124 @@
+//! How often an event of one kind is logged: events that strangers can cause must not fill a disk.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate::{Algorithm, Clock, Limiter, Micros, Spec, SystemClock};
+use tracing::callsite::Identifier;
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::Interest;
+use tracing::{Level, Metadata};
+use tracing_subscriber::layer::{Context, Filter};
+
+/// Events of one kind that are logged in a minute.
+const A_MINUTE: u64 = 20;
+
+/// Lets through so many events of each place in the code; those of `debug` and `trace` pass, for whoever
+/// asks for them wants all. A copy counts together with it.
+#[derive(Clone, Debug)]
+pub(super) struct Often<C = SystemClock> {
+    kinds: Arc<Mutex<HashMap<Identifier, Kind<C>>>>,
+    clock: C,
+}
+
+/// The events of one place in the code.
+#[derive(Debug)]
+struct Kind<C> {
+    /// None where the rule could not be made, which a test excludes; then all pass.
+    limiter: Option<Limiter<C>>,
+    place: &'static str,
+    withheld: u64,
+}
+
+impl<C: Clock + Clone> Often<C> {
+    pub(super) fn by(clock: C) -> Self {
+        Self { kinds: Arc::default(), clock }
+    }
+
+    fn lets(&self, kind: &Metadata<'_>) -> bool {
+        if !is_bounded(kind) {
+            return true;
+        }
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = kinds.entry(kind.callsite()).or_insert_with(|| Kind {
+            limiter: limiter(self.clock.clone()),
+            place: kind.name(),
+            withheld: 0,
+        });
+        let lets = kind.limiter.as_ref().is_none_or(|limiter| limiter.admits(1));
+        kind.withheld += u64::from(!lets);
+        lets
+    }
+
+    /// How many events of which place were withheld since this was last asked.
+    pub(super) fn withheld(&self) -> Vec<(&'static str, u64)> {
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let withheld = kinds.values_mut().filter(|kind| kind.withheld > 0);
+        withheld.map(|kind| (kind.place, std::mem::take(&mut kind.withheld))).collect()
+    }
+}
+
+fn limiter<C: Clock>(clock: C) -> Option<Limiter<C>> {
+    let spec = Spec::new(Algorithm::TokenBucket, A_MINUTE, Micros::from_secs(60));
+    Limiter::with_clock(spec, clock).ok()
+}
+
+/// Not by `event_enabled`: an event that is withheld there leaves its mark for the next one.
+impl<S, C: Clock + Clone> Filter<S> for Often<C> {
+    fn enabled(&self, kind: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        self.lets(kind)
+    }
+
+    fn callsite_enabled(&self, kind: &'static Metadata<'static>) -> Interest {
+        if is_bounded(kind) { Interest::sometimes() } else { Interest::always() }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
+    }
+}
+
+fn is_bounded(kind: &Metadata<'_>) -> bool {
+    kind.is_event() && *kind.level() <= Level::INFO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::ManualClock;
+    use tracing::Event;
+    use tracing_subscriber::layer::{Layer, SubscriberExt};
+    use tracing_subscriber::registry;
+
+    /// Counts what reaches it.
+    #[derive(Clone, Default)]
+    struct Counts(Arc<Mutex<Vec<Level>>>);
+
+    impl<S: tracing::Subscriber> Layer<S> for Counts {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            self.0.lock().unwrap().push(*event.metadata().level());
+        }
+    }
+
+    #[test]
+    fn a_kind_of_event_that_comes_without_end_is_bounded_and_counted_and_others_are_not() {
+        let (clock, counts) = (ManualClock::new(), Counts::default());
+        let often = Often::by(clock.clone());
+        let subscriber = registry().with(counts.clone().with_filter(often.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            let flood = |times: u64| (0..times).for_each(|_| tracing::warn!("of a stranger"));
+            let came = || counts.0.lock().unwrap().len() as u64;
+            flood(3_500);
+            tracing::error!("another kind");
+            (0..100).for_each(|_| tracing::debug!("asked for"));
+            assert_eq!(came(), A_MINUTE + 1 + 100);
+            let withheld = often.withheld();
+            assert_eq!((withheld.len(), withheld[0].1), (1, 3_500 - A_MINUTE));
+            assert!(withheld[0].0.contains("often.rs"), "{withheld:?}");
+            assert_eq!(often.withheld(), [], "each is told once");
+            clock.advance(Micros::from_secs(60));
+            flood(A_MINUTE);
+            assert_eq!((came(), often.withheld()), (2 * A_MINUTE + 101, Vec::new()));
+        });
+    }
+}

@@ -1,0 +1,205 @@
+//! The way of a line to standard error: a bounded queue, and a thread that writes.
+//!
+//! Nobody who logs waits for whoever reads. A reader that stops reading costs lines, which are counted.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::printable;
+
+/// Bytes of lines that wait to be written, at most.
+const MOST_BYTES: usize = 1 << 20;
+/// How many bytes a line takes in the queue besides its text, about.
+const LINE_BYTES: usize = 64;
+/// How long the end waits for the last lines to be written.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Where lines are put; a copy is the same queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    to_writer: Sender<Message>,
+    /// Bytes that wait to be written.
+    bytes: AtomicUsize,
+    /// Lines that found no room.
+    dropped: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Message {
+    Line(Box<[u8]>),
+    /// All lines before this are to be written out, then the sender is dropped.
+    Flush(std::sync::mpsc::SyncSender<()>),
+}
+
+impl Queue {
+    /// Writes to `out` in a thread of its own. Once there is room again after lines were dropped,
+    /// `report` is called there with how many since it was last called, and how many in all.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub(super) fn to(
+        out: impl Write + Send + 'static,
+        report: impl Fn(u64, u64) + Send + 'static,
+    ) -> io::Result<Self> {
+        let (to_writer, lines) = channel();
+        let bytes = AtomicUsize::new(0);
+        let shared = Arc::new(Shared { to_writer, bytes, dropped: AtomicU64::new(0) });
+        let writer = Arc::clone(&shared);
+        let write = move || write_out(&lines, &writer, out, report);
+        thread::Builder::new().name("log".to_owned()).spawn(write)?;
+        Ok(Self(shared))
+    }
+
+    /// Queues a line, or counts it as dropped where there is no room.
+    pub(super) fn put(&self, line: Box<[u8]>) {
+        let size = line.len() + LINE_BYTES;
+        let room = |bytes: usize| bytes.checked_add(size).filter(|bytes| *bytes <= MOST_BYTES);
+        let queued = self.0.bytes.fetch_update(Relaxed, Relaxed, room).is_ok()
+            && self.0.to_writer.send(Message::Line(line)).is_ok();
+        if !queued {
+            self.0.dropped.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Lines that were dropped since the process began.
+    #[cfg(test)]
+    fn dropped(&self) -> u64 {
+        self.0.dropped.load(Relaxed)
+    }
+
+    /// Waits until all is written that was queued before, for a second at most.
+    pub(super) fn flush(&self) {
+        let (written, wait) = sync_channel(1);
+        if self.0.to_writer.send(Message::Flush(written)).is_ok() {
+            let _ = wait.recv_timeout(LAST_LINES);
+        }
+    }
+}
+
+fn write_out(
+    lines: &Receiver<Message>,
+    shared: &Shared,
+    mut out: impl Write,
+    report: impl Fn(u64, u64),
+) {
+    let mut reported = 0;
+    for message in lines {
+        match message {
+            Message::Line(line) => {
+                // A line that can not be written is lost: there is nowhere to complain.
+                let _ = out.write_all(&line);
+                let had = shared.bytes.fetch_sub(line.len() + LINE_BYTES, Relaxed);
+                let dropped = shared.dropped.load(Relaxed);
+                if dropped > reported && had < MOST_BYTES / 2 {
+                    report(dropped - reported, dropped);
+                    reported = dropped;
+                }
+            }
+            Message::Flush(written) => {
+                let _ = out.flush();
+                let _ = written.send(());
+            }
+        }
+    }
+}
+
+/// What is written at once is a line, or several that belong together.
+impl Write for &Queue {
+    fn write(&mut self, said: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(said);
+        let (line, end) = match text.strip_suffix('\n') {
+            Some(line) => (line, "\n"),
+            None => (&*text, ""),
+        };
+        self.put([printable::line(line).as_bytes(), end.as_bytes()].concat().into());
+        Ok(said.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Queue {
+    type Writer = &'a Self;
+
+    fn make_writer(&'a self) -> &'a Self {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::SyncSender;
+
+    /// A reader that reads when the test lets it, a write at a time.
+    struct Slow {
+        may: Receiver<()>,
+        came: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, said: &[u8]) -> io::Result<usize> {
+            let _ = self.may.recv();
+            self.came.lock().unwrap().extend(said);
+            Ok(said.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    type Reports = Arc<Mutex<Vec<(u64, u64)>>>;
+
+    fn slow() -> (Queue, SyncSender<()>, Arc<Mutex<Vec<u8>>>, Reports) {
+        let (let_it, may) = sync_channel(0);
+        let (came, reports) = (Arc::default(), Reports::default());
+        let told = Arc::clone(&reports);
+        let report = move |since, in_all| told.lock().unwrap().push((since, in_all));
+        let queue = Queue::to(Slow { may, came: Arc::clone(&came) }, report).unwrap();
+        (queue, let_it, came, reports)
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_costs_lines_and_holds_up_nobody() {
+        let (queue, let_it, came, reports) = slow();
+        let line = [&[b'a'; 1023][..], b"\n"].concat();
+        for _ in 0..2_000 {
+            (&queue).write_all(&line).unwrap();
+        }
+        let kept = MOST_BYTES / (line.len() + LINE_BYTES);
+        let dropped = 2_000 - kept as u64;
+        assert_eq!((queue.dropped(), reports.lock().unwrap().len()), (dropped, 0));
+        // From here on it reads whatever comes.
+        drop(let_it);
+        queue.flush();
+        assert_eq!(came.lock().unwrap().len(), kept * line.len());
+        assert_eq!(*reports.lock().unwrap(), [(dropped, dropped)]);
+        (&queue).write_all(b"b\n").unwrap();
+        queue.flush();
+        assert!(came.lock().unwrap().ends_with(b"a\nb\n"), "there is room again");
+        assert_eq!((queue.dropped(), reports.lock().unwrap().len()), (dropped, 1));
+    }
+
+    #[test]
+    fn an_event_is_one_line_without_control_characters() {
+        let (queue, let_it, came, _) = slow();
+        drop(let_it);
+        (&queue).write_all(b"a\nb \x1b[2J\xff\n").unwrap();
+        queue.flush();
+        let came = String::from_utf8(came.lock().unwrap().clone()).unwrap();
+        assert_eq!(came, "a\\nb \\u{1b}[2J\u{fffd}\n");
+    }
+}

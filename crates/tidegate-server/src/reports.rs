@@ -1,0 +1,45 @@
+//! Once a minute: what strangers can cause without end is counted, and logged as a count.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::door::Secret;
+use crate::logging::Log;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What is counted.
+pub(crate) struct Reports<'a> {
+    pub(crate) log: &'a Log,
+    /// Of the listeners for clients.
+    pub(crate) clients: Option<Secret>,
+    pub(crate) admin: Option<Secret>,
+}
+
+impl Reports<'_> {
+    /// Logs what was counted, once a minute for as long as `work` takes, and in the end.
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let every_minute = async {
+            loop {
+                sleep(MINUTE).await;
+                self.report();
+            }
+        };
+        let done = tokio::select! {
+            done = work => done,
+            never = every_minute => never,
+        };
+        self.report();
+        done
+    }
+
+    fn report(&self) {
+        self.log.tell_of_withheld();
+        let refused = |secret: &Option<Secret>| secret.as_ref().map_or(0, Secret::refused);
+        let (clients, admin) = (refused(&self.clients), refused(&self.admin));
+        if clients + admin > 0 {
+            tracing::warn!(clients, admin, "calls were refused for want of a known token");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The log: whoever does not read it holds up nobody, and nothing that a stranger says is obeyed by a terminal.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::certificates::Certificates;
+use crate::client::Client;
+use crate::process::{Server, check, config, run};
+
+const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
+
+/// More than fits a pipe (64 KiB) and the log's own queue (1 MiB).
+const LINES: usize = 320;
+const LINE: usize = 4_096;
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_stops_neither_listeners_nor_the_end() {
+    let server = Server::with_arguments(&["--threads", "1", "--log-level", "debug"]);
+    let client = Client::new(server.http);
+    let path = format!("/{}", "a".repeat(LINE));
+    for _ in 0..LINES {
+        assert_eq!(client.get(&path).await.status, 404);
+    }
+    assert_eq!(client.check(BODY).await.status, 200);
+    server.signal("TERM");
+    assert_eq!(server.end_unread(), Some(0));
+}
+
+#[tokio::test]
+async fn lines_that_were_dropped_are_counted_once_somebody_reads_again() {
+    let mut server = Server::with_arguments(&["--threads", "1", "--log-level", "debug"]);
+    let client = Client::new(server.http);
+    let path = format!("/{}", "a".repeat(LINE));
+    for _ in 0..LINES {
+        assert_eq!(client.get(&path).await.status, 404);
+    }
+    let told = server.logs("log lines were dropped");
+    let count = |name: &str| -> usize {
+        let from = told.split_once(name).unwrap().1;
+        from.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    assert!(count(" lines=") > 0 && count(" lines=") == count(" in_all="), "{told}");
+}
+
+/// An unknown token over HTTP, and over RESP.
+#[tokio::test]
+async fn failed_tokens_are_counted_and_not_logged_one_by_one() {
+    let files = Certificates::new();
+    let (theirs, ours) = (files.with("theirs", "short"), files.with("ours", &"a".repeat(32)));
+    let mut server =
+        Server::with_arguments(&["--token-file", &theirs, "--admin-token-file", &ours]);
+    let short = server.logs("may be guessed");
+    assert!(short.contains("tokens=1") && short.contains("32 characters"), "{short}");
+    for said in ["Bearer wrong", ""] {
+        let refused = Client::new(server.http).post_as("/v1/check", BODY, said).await;
+        assert_eq!(refused.status, 401);
+        assert_eq!(Client::new(server.admin).post_as("/v1/reset", BODY, said).await.status, 401);
+    }
+    let mut resp = TcpStream::connect(server.resp).unwrap();
+    resp.write_all(b"AUTH wrong\r\n").unwrap();
+    let mut refused = [0; 10];
+    resp.read_exact(&mut refused).unwrap();
+    assert_eq!(&refused, b"-WRONGPASS");
+    server.signal("TERM");
+    let (code, log) = server.end();
+    assert_eq!(code, Some(0), "{log}");
+    let told: Vec<_> = log.lines().filter(|line| line.contains("token")).collect();
+    assert_eq!(told.len(), 1, "{log}");
+    assert!(told[0].contains("known token clients=3 admin=2"), "{log}");
+}
+
+fn is_plain(said: &[u8]) -> bool {
+    let said = std::str::from_utf8(said).unwrap();
+    !said.is_empty() && said.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}')
+}
+
+#[tokio::test]
+async fn control_characters_are_never_printed() {
+    let evil = r#"\u001b[2J\u202e\r\n\u0007"#;
+    // In what a configuration says, and in what is told of it.
+    let wrong = config(&format!(
+        "[[rule]]\nname = \"a{evil}\"\nalgorithm = \"{evil}\"\n\"{evil}\" = \"{evil}\"\n\u{1b}[2J"
+    ));
+    let output = check(wrong.path());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(is_plain(&output.stderr), "{}", output.stderr.escape_ascii());
+    // In the keys and bad lines of a trace.
+    let rules = config(
+        "[[rule]]\nname = \"a\"\nkey = [\"key\"]\nalgorithm = \"fixed_window\"\nrate = \"1/1h\"\n",
+    );
+    let event = format!("{{\"at_us\": 1, \"descriptor\": {{\"key\": \"a{evil}\"}}}}\n");
+    let trace = config(&format!("{event}{event}\u{1b}[2J\u{202e}\n"));
+    let (rules, trace) = (rules.path().to_str().unwrap(), trace.path().to_str().unwrap());
+    for format in ["table", "ndjson"] {
+        let replay = ["replay", "--config", rules, "--trace", trace, "--format", format];
+        let output = run(&replay);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(is_plain(&output.stdout), "{format}: {}", output.stdout.escape_ascii());
+        assert!(is_plain(&output.stderr), "{}", output.stderr.escape_ascii());
+    }
+    // In the name of a file, and in the log of a request.
+    let output = run(&["check", "/nowhere/\u{1b}[2J\u{202e}"]);
+    assert!(is_plain(&output.stderr), "{}", output.stderr.escape_ascii());
+    let server = Server::with_arguments(&["--log-level", "debug"]);
+    let mut stream = TcpStream::connect(server.http).unwrap();
+    stream
+        .write_all(
+            "GET /\u{9b}2J\u{202e} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".as_bytes(),
+        )
+        .unwrap();
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    server.signal("TERM");
+    let (_, log) = server.end();
+    assert!(is_plain(log.as_bytes()), "{}", log.escape_debug());
+}

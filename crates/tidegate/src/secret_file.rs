@@ -1,0 +1,124 @@
+//! Files of passwords, tokens, keys and certificates: read within a bound of size and of time.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Larger files hold no secret: 1 MiB.
+const MOST_BYTES: u64 = 1 << 20;
+/// How long a file may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reads of files that took too long and have not ended.
+static HANGING: Mutex<Option<HashMap<PathBuf, JoinHandle<()>>>> = Mutex::new(None);
+
+/// Reads a file that holds a secret or certificates: 1 MiB of it at most, within ten seconds.
+///
+/// A pipe is read to its end, as a shell makes one for `<(command)`. A path that hangs, such as a pipe to which
+/// nobody writes or a file of a dead server, costs a thread that waits for it; as long as that thread waits,
+/// the path is not read again.
+///
+/// This blocks: call it where a thread may wait.
+///
+/// # Errors
+/// The file can not be read, is larger, or took too long; or an earlier read of this path hangs.
+pub fn read_secret_file(path: &Path) -> io::Result<Vec<u8>> {
+    read_within(path, PATIENCE)
+}
+
+fn read_within(path: &Path, patience: Duration) -> io::Result<Vec<u8>> {
+    if hangs(path) {
+        return Err(io::Error::new(
+            ErrorKind::WouldBlock,
+            "it hangs since it was read before: expected a file that can be read, or a pipe with a writer",
+        ));
+    }
+    let (ends, end) = sync_channel(1);
+    let to_read = path.to_owned();
+    let read = move || drop(ends.send(read(&to_read)));
+    let thread = thread::Builder::new().name("secret file".to_owned()).spawn(read)?;
+    match end.recv_timeout(patience) {
+        Ok(read) => read,
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("its reader ended early")),
+        Err(RecvTimeoutError::Timeout) => {
+            let mut hanging = HANGING.lock().unwrap_or_else(PoisonError::into_inner);
+            hanging.get_or_insert_default().insert(path.to_owned(), thread);
+            Err(io::Error::new(
+                ErrorKind::TimedOut,
+                format!(
+                    "it was not read to its end within {patience:?}: expected a file, or a pipe whose writer \
+                     closes it"
+                ),
+            ))
+        }
+    }
+}
+
+/// Whether an earlier read of a path has not ended.
+fn hangs(path: &Path) -> bool {
+    let mut hanging = HANGING.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(hanging) = hanging.as_mut() else { return false };
+    hanging.retain(|_, thread| !thread.is_finished());
+    hanging.contains_key(path)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        let told = "it is larger than 1 MiB: expected a secret, a key or certificates";
+        return Err(io::Error::new(ErrorKind::FileTooLarge, told));
+    }
+    Ok(bytes)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+    use std::process::Command;
+
+    #[test]
+    fn a_file_is_read_up_to_a_megabyte() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (bytes, fits) in [(0, true), (MOST_BYTES, true), (MOST_BYTES + 1, false)] {
+            file.as_file().set_len(bytes).unwrap();
+            let read = read_secret_file(file.path());
+            let found = read.map(|read| read.len() as u64).map_err(|error| error.kind());
+            assert_eq!(found, if fits { Ok(bytes) } else { Err(ErrorKind::FileTooLarge) });
+        }
+        let endless = read_secret_file(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(endless.kind(), ErrorKind::FileTooLarge);
+        assert_eq!(
+            read_secret_file(Path::new("/nowhere")).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_writes_to_is_waited_for_once_and_not_for_ever() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let moment = Duration::from_millis(1);
+        assert_eq!(read_within(&pipe, moment).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(read_secret_file(&pipe).unwrap_err().kind(), ErrorKind::WouldBlock);
+        // A writer comes and goes: the hanging read ends.
+        drop(fs::OpenOptions::new().write(true).open(&pipe).unwrap());
+        while hangs(&pipe) {
+            thread::yield_now();
+        }
+        let writer = thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::OpenOptions::new().write(true).open(pipe).unwrap().write_all(b"secret")
+        });
+        assert_eq!(read_secret_file(&pipe).unwrap(), b"secret");
+        writer.join().unwrap().unwrap();
+    }
+}
