@@ -68,6 +68,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ANSWER", default_value = "over-limit")]
     grpc_unavailable: Unavailable,
 
+    /// Refuse calls over gRPC that give hits back (`is_negative_hits`): only operators refund
+    #[arg(long)]
+    no_grpc_refunds: bool,
+
     /// Where Redis clients ask, RESP2 and RESP3 (IP:PORT), or `off`
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6380", value_parser = address::or_off)]
     resp: Where,
@@ -285,7 +289,7 @@ async fn answer(
 impl Args {
     fn choices(&self) -> Choices {
         let fields = self.grpc_headers.iter().copied().collect();
-        Choices { fields, unavailable: self.grpc_unavailable }
+        Choices { fields, unavailable: self.grpc_unavailable, no_refunds: self.no_grpc_refunds }
     }
 }
 

@@ -29,7 +29,7 @@ impl Decider {
     /// A message for a message.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT, for what asks nothing, brings a limit that can not be, or is no message; UNAVAILABLE,
+    /// PERMISSION_DENIED, for a refund where none are given; INVALID_ARGUMENT, for what asks nothing, brings a limit that can not be, or is no message; UNAVAILABLE,
     /// where the store is away and nothing but a refund was asked for, or a rule is closed and that is to be
     /// told as an error; and where the process stops before a request that was admitted may go on.
     pub(super) async fn answer(&self, message: Bytes) -> Result<Bytes, Status> {
@@ -38,6 +38,9 @@ impl Decider {
         let message = RateLimitRequest::decode(&bytes[..]).map_err(broken)?;
         let entries = Entries::of(&message)?;
         let question = Question::of(&message, &entries);
+        if self.choices.no_refunds && !question.refunds.is_empty() {
+            return Err(no_refunds());
+        }
         let policy = self.limiters.policy();
         let own = OwnLimits::of(&message, &bytes, &question.charges, policy)?;
         let question = question.under(&own);
@@ -87,6 +90,13 @@ impl Decider {
         };
         response::bytes(&response, &status::of(answer, &question.charges))
     }
+}
+
+fn no_refunds() -> Status {
+    Status::permission_denied(
+        "a descriptor gives hits back (is_negative_hits): expected none where the server runs with \
+         --no-grpc-refunds; the admin listener takes refunds (POST /v1/refund)",
+    )
 }
 
 fn stops() -> Status {

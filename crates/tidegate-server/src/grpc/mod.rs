@@ -50,6 +50,8 @@ pub(crate) struct Choices {
     pub(crate) fields: Fields,
     /// What is said where the store is away and a rule is then closed.
     pub(crate) unavailable: Unavailable,
+    /// Whether callers may give nothing back.
+    pub(crate) no_refunds: bool,
 }
 
 /// What a refusal is called that is nobody's fault but the store's.

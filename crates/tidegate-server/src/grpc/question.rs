@@ -9,6 +9,10 @@ use super::own_limits::OwnLimits;
 
 /// Most descriptors of a request: the statuses tell so many apart.
 const MOST_DESCRIPTORS: usize = 63;
+/// Most entries of a descriptor, as over HTTP and RESP: each is compared with each, and rules look through them.
+const MOST_ENTRIES: usize = 64;
+/// Characters of a name that an error repeats.
+const SHOWN: usize = 64;
 
 /// Entries of all descriptors, one after another.
 pub(super) struct Entries<'a>(Vec<(&'a str, &'a str)>);
@@ -17,7 +21,8 @@ impl<'a> Entries<'a> {
     /// Those of a message that asks something.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT: there is no domain, no descriptor, or there are too many.
+    /// INVALID_ARGUMENT: there is no domain, no descriptor, or there are too many; or a descriptor has too many
+    /// entries, or two of one name, of which no rule could say which is meant.
     pub(super) fn of(message: &'a RateLimitRequest) -> Result<Self, Status> {
         check(message)?;
         let entries = message.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
@@ -89,15 +94,40 @@ fn check(message: &RateLimitRequest) -> Result<(), Status> {
             "the domain is empty: expected that of the rules".to_owned()
         }
         0 => "there are no descriptors: expected one at least".to_owned(),
-        1..=MOST_DESCRIPTORS => return Ok(()),
+        1..=MOST_DESCRIPTORS => {
+            return message.descriptors.iter().enumerate().try_for_each(check_entries);
+        }
         many => format!("there are {many} descriptors: expected at most {MOST_DESCRIPTORS}"),
     };
     Err(Status::invalid_argument(wrong))
 }
 
+fn check_entries((number, descriptor): (usize, &RateLimitDescriptor)) -> Result<(), Status> {
+    let entries = &descriptor.entries;
+    if entries.len() > MOST_ENTRIES {
+        return Err(Status::invalid_argument(format!(
+            "descriptor {number} has {} entries: expected at most {MOST_ENTRIES}",
+            entries.len()
+        )));
+    }
+    let mut rest = entries.as_slice();
+    while let [entry, others @ ..] = rest {
+        if others.iter().any(|other| other.key == entry.key) {
+            let name: String = entry.key.chars().take(SHOWN).collect();
+            return Err(Status::invalid_argument(format!(
+                "descriptor {number} has entry {name:?} twice: expected at most one of each name; in Envoy give \
+                 the actions a `descriptor_key` each"
+            )));
+        }
+        rest = others;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
     use envoy_types::pb::google::protobuf::UInt64Value;
 
     fn descriptor(hits: Option<u64>, is_negative_hits: bool) -> RateLimitDescriptor {
@@ -136,10 +166,22 @@ mod tests {
         let no_domain =
             RateLimitRequest { descriptors: vec![descriptor(None, false)], ..Default::default() };
         let many = request(0, vec![descriptor(None, false); 64]);
+        let of_entries = |entries: Vec<Entry>| {
+            let last = RateLimitDescriptor { entries, ..Default::default() };
+            request(0, vec![descriptor(None, false), last])
+        };
+        let entry = |key: &str, value: &str| Entry { key: key.to_owned(), value: value.to_owned() };
+        let each = |number: u32| entry(&number.to_string(), "a");
+        let (fit, too_many) = ((0..64).map(each).collect(), (0..65).map(each).collect());
+        let (fit, too_many) = (of_entries(fit), of_entries(too_many));
+        assert!(Entries::of(&fit).is_ok());
+        let twice = of_entries(vec![entry("a", "x"), entry("b", "x"), entry("a", "y")]);
         for (message, told) in [
             (no_domain, "the domain is empty"),
             (request(0, vec![]), "there are no descriptors"),
             (many, "there are 64 descriptors: expected at most 63"),
+            (too_many, "descriptor 1 has 65 entries: expected at most 64"),
+            (twice, "descriptor 1 has entry \"a\" twice: expected at most one of each name"),
         ] {
             let status = Entries::of(&message).err().unwrap();
             assert_eq!(status.code(), tonic::Code::InvalidArgument);

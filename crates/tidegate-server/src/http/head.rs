@@ -1,4 +1,9 @@
-//! How large the head of a request may be, whichever version it came by.
+//! What the head of a request must be, whichever version it came by: not too large, for one host, and with a body
+//! in a coding that is known (RFC 9112, 3.2 and 6.1).
+
+use hyper::Version;
+use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
+use hyper::http::uri::Authority;
 
 use super::Request;
 use super::problem::{Kind, Problem};
@@ -19,6 +24,44 @@ pub(super) fn fits(request: &Request) -> Result<(), Problem> {
          {MOST_BYTES} and {MOST_FIELDS}; send fewer or shorter ones"
     );
     Err(Problem::new(Kind::HeadTooLarge, detail))
+}
+
+/// Refuses a request whose host is missing, given twice or none, or whose body is in a coding besides chunks.
+pub(super) fn is_clear(request: &Request) -> Result<(), Problem> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if request.version() == Version::HTTP_11 => {
+            return Err(no_host("the header field `host` is missing"));
+        }
+        (Some(host), None) if !is_host(host) => return Err(no_host("`host` is no host")),
+        (_, Some(_)) => return Err(no_host("the header field `host` is given twice")),
+        _ => {}
+    }
+    let codings = request.headers().get_all(TRANSFER_ENCODING);
+    if codings.iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+        return Err(unknown_coding().with(CONNECTION, HeaderValue::from_static("close")));
+    }
+    Ok(())
+}
+
+/// Of a body that is in another coding than chunks.
+pub(super) fn unknown_coding() -> Problem {
+    let detail = "the body is in a transfer coding that is not known here: expected `transfer-encoding: chunked`, \
+                  or none and a content-length";
+    Problem::new(Kind::UnknownCoding, detail)
+}
+
+/// A name or an address, perhaps with a port; it may be empty.
+fn is_host(host: &HeaderValue) -> bool {
+    let bytes = host.as_bytes();
+    let named = || Authority::try_from(bytes).is_ok_and(|host| !host.as_str().contains('@'));
+    bytes.is_empty() || named()
+}
+
+fn no_host(what: &str) -> Problem {
+    let detail =
+        format!("{what}: expected one `host` with the name or address that is asked, and its port");
+    Problem::new(Kind::InvalidRequest, detail)
 }
 
 /// Bytes of path, names and values.

@@ -20,6 +20,7 @@ pub(super) enum Kind {
     Forbidden,
     NotFound,
     MethodNotAllowed,
+    UnknownCoding,
     TooMuchUnread,
     Internal,
     Unavailable,
@@ -83,6 +84,11 @@ impl Kind {
                 "urn:problem-type:tidegate:method-not-allowed",
                 "The path does not take this method",
             ),
+            Self::UnknownCoding => (
+                StatusCode::NOT_IMPLEMENTED,
+                "urn:problem-type:tidegate:unknown-coding",
+                "The body is in a coding that is not known",
+            ),
             Self::TooMuchUnread => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "urn:problem-type:tidegate:too-much-unread",
@@ -126,6 +132,11 @@ impl Problem {
 
     pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), place: None, field: None }
+    }
+
+    /// The status of the answer.
+    pub(super) const fn status(&self) -> StatusCode {
+        self.kind.facts().0
     }
 
     /// The same with a header field that this kind of problem has.

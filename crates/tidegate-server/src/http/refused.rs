@@ -6,14 +6,16 @@ use hyper::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::Limits;
 use super::problem::{Kind, Problem};
 use super::withhold::{Bare, Refused};
+use super::{Limits, head};
 use crate::door::Stream;
 
 /// Most bytes that are read, and forgotten, after the answer: closing a connection with bytes unread
 /// resets it, and its client might not see the answer.
 const READ_PAST: usize = 1 << 20;
+/// What hyper says of a body whose last coding is not chunks.
+const UNKNOWN_CODING: &str = "invalid transfer-encoding";
 /// Bytes read at once for that.
 const FORGOTTEN_AT_ONCE: usize = 4 << 10;
 
@@ -57,6 +59,8 @@ fn problem(status: StatusCode, reason: &str, head_bytes: usize) -> Problem {
                  together, and at most 100 fields; send fewer or shorter ones"
             ),
         ),
+        // Where it ends cannot be known, so hyper reads no more of it.
+        _ if reason.contains(UNKNOWN_CODING) => head::unknown_coding(),
         _ => Problem::new(
             Kind::InvalidRequest,
             format!(
@@ -69,10 +73,10 @@ fn problem(status: StatusCode, reason: &str, head_bytes: usize) -> Problem {
     }
 }
 
-/// The whole answer as it goes over the wire, with the status that hyper would have given.
+/// The whole answer as it goes over the wire, with the status of the problem.
 fn written(problem: &Problem, bare: &Bare) -> Vec<u8> {
     let body = problem.document();
-    let mut head = format!("HTTP/1.1 {}\r\nconnection: close\r\n", bare.status);
+    let mut head = format!("HTTP/1.1 {}\r\nconnection: close\r\n", problem.status());
     if let Some(date) = &bare.date {
         head += &format!("date: {date}\r\n");
     }

@@ -91,7 +91,8 @@ async fn go(
     request: Request,
     way: impl FnOnce(&Request) -> Result<Way, Problem>,
 ) -> Result<Response, Problem> {
-    match head::fits(&request).and_then(|()| way(&request)) {
+    let clear = head::fits(&request).and_then(|()| head::is_clear(&request));
+    match clear.and_then(|()| way(&request)) {
         Ok(Way::Decide(verb)) => check::decide(app, verb, request).await,
         // Told to everyone who asks.
         Ok(Way::Health) => Box::pin(health::health(app)).await,

@@ -23,6 +23,7 @@ mod raw;
 mod reflection;
 mod resp;
 mod resp_python;
+mod rfc_9112;
 mod stopping;
 mod store;
 mod tls;

@@ -13,7 +13,7 @@ const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\
                      {\"descriptor\": {\"key\": \"abc\"}}";
 
 /// What comes, and what its problem says.
-const GARBAGE: [(&str, &str); 14] = [
+const GARBAGE: [(&str, &str); 13] = [
     ("garbage\r\n\r\n", "invalid"),
     ("\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\u{fc}\u{3}\u{3}", "http://, not https://"),
     ("GET /\r\n\r\n", "invalid"),
@@ -30,7 +30,6 @@ const GARBAGE: [(&str, &str); 14] = [
         "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}",
         "content-length",
     ),
-    ("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n", "transfer-encoding"),
 ];
 
 /// The type and the detail of the one problem that these bytes get.
@@ -76,8 +75,8 @@ async fn a_head_that_is_too_large_is_431_however_much_of_it_there_is() {
         assert!(detail.contains("less than 65536 bytes"), "{detail}");
         assert!(detail.contains("at most 100 fields"), "{detail}");
     }
-    let most = "a: b\r\n".repeat(99);
-    let sent = format!("GET /healthz HTTP/1.1\r\n{most}connection: close\r\n\r\n");
+    let most = "a: b\r\n".repeat(98);
+    let sent = format!("GET /healthz HTTP/1.1\r\nhost: a\r\n{most}connection: close\r\n\r\n");
     let came = exchange(server.http, &sent).await;
     assert!(came.starts_with("HTTP/1.1 200 OK"), "{came}");
 }

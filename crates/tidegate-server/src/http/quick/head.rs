@@ -29,6 +29,7 @@ pub(super) enum Came {
 #[derive(Default)]
 struct Said {
     length: Option<usize>,
+    has_host: bool,
     /// Of the first that is there.
     opens: Option<bool>,
 }
@@ -48,7 +49,7 @@ pub(super) fn look(bytes: &[u8], secret: Option<&Secret>) -> Came {
     let mut said = Said::default();
     let usual = head.headers.iter().all(|field| said.takes(field, secret));
     let may_ask = secret.is_none() || said.opens == Some(true);
-    match said.length.filter(|length| usual && may_ask && *length <= MOST_BYTES) {
+    match said.length.filter(|length| usual && said.has_host && may_ask && *length <= MOST_BYTES) {
         None => Came::Other,
         Some(length) if bytes.len() < start + length => Came::Part,
         Some(length) => Came::Whole { body: start..start + length, end: start + length },
@@ -61,6 +62,12 @@ impl Said {
         let (name, value) = (field.name, field.value);
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         match name.len() {
+            // An address or a name of usual letters, once: whoever comes otherwise is told.
+            4 if is("host") => {
+                let first = !self.has_host;
+                self.has_host = !value.is_empty() && value.iter().all(|byte| is_usual(*byte));
+                first && self.has_host
+            }
             // Of other characters some would count as spaces.
             12 if is("content-type") => {
                 value.is_ascii() && std::str::from_utf8(value).is_ok_and(is_json)
@@ -84,6 +91,10 @@ impl Said {
             _ => true,
         }
     }
+}
+
+const fn is_usual(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':')
 }
 
 /// A number of few digits, and of nothing else.

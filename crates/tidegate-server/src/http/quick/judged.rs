@@ -52,6 +52,7 @@ fn judge_head(head: &[u8], length: usize, secret: Option<&Secret>) {
     let told = all("content-length");
     assert!(told.len() == 1 && told[0].iter().all(u8::is_ascii_digit), "{told:?}");
     assert_eq!(text(told[0]).parse(), Ok(length));
+    assert_eq!(all("host").len(), 1, "a request is for one host");
     assert!(all("connection").iter().all(|value| text(value).eq_ignore_ascii_case("keep-alive")));
     assert!(all("content-type").iter().all(|value| is_json(text(value))));
     for more in MORE {
