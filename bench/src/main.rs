@@ -10,6 +10,7 @@ mod heap;
 mod host;
 mod in_process;
 mod measure;
+mod overload;
 mod pace;
 mod pauses;
 mod process;
@@ -49,6 +50,9 @@ enum Command {
     Redis(redis_store::Redis),
     /// Decisions per second, CPU, memory and latency of the server's doors.
     Server(server::Server),
+    /// More load than a shared store decides in time: what is admitted over the limits, and what callers see who ask
+    /// little.
+    Overload(overload::Overload),
     /// What the machine itself takes away: how long a loop that only reads the clock is kept from it.
     Stalls(stalls::Stalls),
     /// One `recv` and one `send` for each request; `server` starts it.
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Command::Flood(wanted) => flood::run(&wanted),
         Command::Redis(wanted) => redis_store::run(&wanted),
         Command::Server(wanted) => server::run(&wanted),
+        Command::Overload(wanted) => overload::run(&wanted),
         Command::Stalls(wanted) => stalls::run(&wanted),
         Command::Floor(wanted) => server::floor::run(&wanted),
         Command::NoOpRls(wanted) => server::no_op::run(&wanted),

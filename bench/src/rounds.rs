@@ -30,6 +30,18 @@ pub struct Form {
     markdown: bool,
 }
 
+impl Form {
+    /// One JSON object a line.
+    pub const fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Tables of a page.
+    pub const fn is_markdown(self) -> bool {
+        self.markdown
+    }
+}
+
 /// What one round gave of one subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {

@@ -35,7 +35,7 @@ pub(crate) enum Command {
 /// Which benchmark `cargo xtask bench` runs.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// Its command and flags, such as `in-process --json`, `pauses`, `redis`, `server`, `stalls`, `--help`
+    /// Its command and flags, such as `in-process --json`, `pauses`, `redis`, `server`, `overload`, `--help`
     #[arg(
         value_name = "COMMAND",
         required = true,

@@ -1,7 +1,7 @@
 //! How requests are written and answers read, at each door, by a generator of our own: as little work as it
 //! can be, for it shares the cores with who is asked.
 
-mod http_2;
+pub mod http_2;
 
 use crate::resp;
 use std::net::{SocketAddr, TcpStream};

@@ -1,13 +1,13 @@
 //! The command `server`: what the doors of the server answer in a second, and what that costs, beside
 //! programs that answer as fast as any.
 
-mod asking;
+pub mod asking;
 mod cases;
 pub mod floor;
 mod generators;
 pub mod no_op;
 mod open_loop;
-mod running;
+pub mod running;
 
 use crate::host::Stolen;
 use crate::process;

@@ -57,9 +57,14 @@ fn request() -> RateLimitRequest {
     RateLimitRequest { domain: "bench".to_owned(), descriptors: vec![descriptor], hits_addend: 0 }
 }
 
-/// The request as it is sent: not compressed, its length, its message.
+/// The request as it is sent.
 pub fn body() -> Vec<u8> {
-    let message = request().encode_to_vec();
+    message(&request())
+}
+
+/// A message as it is sent: not compressed, its length, its bytes.
+pub fn message(request: &RateLimitRequest) -> Vec<u8> {
+    let message = request.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     [&[0], length.to_be_bytes().as_slice(), &message].concat()
 }

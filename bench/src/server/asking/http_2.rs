@@ -59,21 +59,33 @@ pub fn call(place: usize, body: &[u8]) -> Vec<u8> {
     [frame(HEADERS, END_HEADERS, stream, &fields), frame(DATA, END_STREAM, stream, body)].concat()
 }
 
+/// Where the frames of a call name their stream.
+pub fn streams(call: &[u8]) -> Vec<usize> {
+    let (mut streams, mut at) = (Vec::new(), 0);
+    while let Some((_, _, bytes)) = call.get(at..).and_then(frame_of) {
+        streams.push(at + HEAD - 4);
+        at += bytes;
+    }
+    streams
+}
+
+/// The frame that bytes begin with, its payload, and how long both are; nothing where it is not all there.
+pub fn frame_of(read: &[u8]) -> Option<(Frame, &[u8], usize)> {
+    let frame = Frame::of(*read.first_chunk()?);
+    let bytes = HEAD + frame.length;
+    Some((frame, read.get(HEAD..bytes)?, bytes))
+}
+
 /// What the bytes begin with; `messages` are those of calls that have not ended.
 pub fn answer(read: &[u8], messages: &mut u64) -> Result<Begins, String> {
-    let Some(head) = read.first_chunk() else { return Ok(Begins::More) };
-    let frame = Frame::of(*head);
-    let bytes = HEAD + frame.length;
-    if bytes > read.len() {
-        return Ok(Begins::More);
-    }
+    let Some((frame, _, bytes)) = frame_of(read) else { return Ok(Begins::More) };
     match frame.kind {
         DATA => *messages += 1,
-        HEADERS if frame.flags & END_STREAM != 0 => {
+        HEADERS if frame.ends_stream() => {
             *messages = messages.checked_sub(1).ok_or("a call was answered by no message")?;
             return Ok(Begins::Answer(bytes, frame.stream as usize / 2));
         }
-        RST_STREAM | GOAWAY => return Err("the server broke off".to_owned()),
+        _ if frame.breaks_off() => return Err("the server broke off".to_owned()),
         _ => {}
     }
     Ok(Begins::Other(bytes))
@@ -81,10 +93,11 @@ pub fn answer(read: &[u8], messages: &mut u64) -> Result<Begins, String> {
 
 /// What a frame says of itself.
 #[derive(Debug)]
-struct Frame {
+pub struct Frame {
     kind: u8,
     flags: u8,
-    stream: u32,
+    /// Of which stream it is.
+    pub stream: u32,
     /// Of what follows.
     length: usize,
 }
@@ -96,6 +109,21 @@ impl Frame {
     fn of([a, b, c, kind, flags, stream @ ..]: [u8; HEAD]) -> Self {
         let length = u32::from_be_bytes([0, a, b, c]) as usize;
         Self { kind, flags, stream: u32::from_be_bytes(stream), length }
+    }
+
+    /// Whether it is a part of a message.
+    pub const fn is_data(&self) -> bool {
+        self.kind == DATA
+    }
+
+    /// Whether nothing comes behind it on its stream.
+    pub const fn ends_stream(&self) -> bool {
+        matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
+    }
+
+    /// Whether the other takes no more of the stream, or of the connection.
+    pub const fn breaks_off(&self) -> bool {
+        matches!(self.kind, RST_STREAM | GOAWAY)
     }
 }
 

@@ -1,0 +1,145 @@
+//! Callers who ask little beside those who ask much, each on a connection and for a key of its own.
+
+use super::asking::{Answers, Begins, Template, Verdict, open};
+use super::cases::{Listener, OWN_LIMIT};
+use crate::server::asking::lost;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How many there are; each server has one at least.
+const CALLERS: usize = 4;
+/// How far apart each of them asks while there is load.
+const APART: Duration = Duration::from_millis(100);
+/// How far apart once it has stopped, and for how long.
+const APART_AFTER: Duration = Duration::from_millis(2);
+const AFTER: Duration = Duration::from_secs(1);
+
+/// What they were told.
+#[derive(Debug, Default)]
+pub struct Told {
+    pub asked: u64,
+    /// How many of them the store decided.
+    pub exact: u64,
+    /// Units admitted over the limits.
+    pub over: u64,
+    /// Latencies of all, in microseconds.
+    pub us: Vec<u32>,
+    /// How long after the load had stopped the last answer came that the store did not decide.
+    pub until_exact: Duration,
+}
+
+/// Those who ask until some time after the load.
+pub struct Polite {
+    stopped: Arc<OnceLock<Instant>>,
+    threads: Vec<JoinHandle<Result<Told, String>>>,
+}
+
+impl Polite {
+    /// They begin.
+    ///
+    /// # Errors
+    /// When nobody answers.
+    pub fn begin(listener: Listener, at: &[SocketAddr]) -> Result<Self, String> {
+        let stopped = Arc::new(OnceLock::new());
+        let callers = (0..CALLERS).zip(at.iter().cycle()).map(|(caller, at)| {
+            let caller = Caller::open(listener, *at, caller)?;
+            let stopped = Arc::clone(&stopped);
+            Ok(thread::spawn(move || caller.ask_until(&stopped)))
+        });
+        let threads = callers.collect::<Result<_, String>>()?;
+        Ok(Self { stopped, threads })
+    }
+
+    /// The load stopped then. What they were told before and after, once they have ended.
+    ///
+    /// # Errors
+    /// When a connection was lost, or an answer was not understood.
+    pub fn end(self, stopped: Instant) -> Result<Told, String> {
+        let _ = self.stopped.set(stopped);
+        let mut all = Told::default();
+        for one in self.threads {
+            let one = one.join().map_err(|_| "a polite caller failed".to_owned())??;
+            all.asked += one.asked;
+            all.exact += one.exact;
+            all.over += one.over;
+            all.us.extend(one.us);
+            all.until_exact = all.until_exact.max(one.until_exact);
+        }
+        Ok(all)
+    }
+}
+
+/// One of them.
+struct Caller {
+    stream: TcpStream,
+    answers: Answers,
+    template: Template,
+    number: usize,
+    read: Vec<u8>,
+    asked: usize,
+}
+
+impl Caller {
+    fn open(listener: Listener, at: SocketAddr, number: usize) -> Result<Self, String> {
+        let stream = open(listener, at)?;
+        let template = Template::new(listener, "polite");
+        let answers = Answers::new(listener);
+        Ok(Self { stream, answers, template, number, read: Vec::new(), asked: 0 })
+    }
+
+    fn ask_until(mut self, stopped: &OnceLock<Instant>) -> Result<Told, String> {
+        let (mut told, mut admitted) = (Told::default(), 0);
+        loop {
+            let begun = Instant::now();
+            let before = stopped.get().copied();
+            let Verdict { allowed, exact } = self.ask()?;
+            admitted += u64::from(allowed);
+            match before {
+                // What was asked before the load had stopped counts as under it.
+                None => {
+                    told.asked += 1;
+                    told.exact += u64::from(exact);
+                    let us = begun.elapsed().as_micros();
+                    told.us.push(u32::try_from(us).unwrap_or(u32::MAX));
+                    thread::sleep(APART);
+                }
+                Some(stopped) if stopped.elapsed() > AFTER => break,
+                Some(stopped) => {
+                    if !exact {
+                        told.until_exact = stopped.elapsed();
+                    }
+                    thread::sleep(APART_AFTER);
+                }
+            }
+        }
+        told.over = u64::saturating_sub(admitted, OWN_LIMIT.into());
+        Ok(told)
+    }
+
+    fn ask(&mut self) -> Result<Verdict, String> {
+        let mut out = Vec::new();
+        self.template.write(&mut out, self.number, self.asked);
+        self.asked += 1;
+        self.stream.write_all(&out).map_err(lost)?;
+        loop {
+            match self.answers.next(&self.read)? {
+                Begins::More => {
+                    let mut bytes = [0; 4_096];
+                    let length = self.stream.read(&mut bytes).map_err(lost)?;
+                    if length == 0 {
+                        return Err("the server closed a connection".to_owned());
+                    }
+                    self.read.extend_from_slice(&bytes[..length]);
+                }
+                Begins::Other(bytes) => drop(self.read.drain(..bytes)),
+                Begins::Answer(bytes, verdict, _) => {
+                    self.read.drain(..bytes);
+                    return Ok(verdict);
+                }
+            }
+        }
+    }
+}
