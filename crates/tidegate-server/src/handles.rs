@@ -34,7 +34,7 @@ impl Shares {
         let shares =
             Self::divided(has.map(|has| has.saturating_sub(besides)), most, clients, operators);
         if shares.clients < most {
-            tracing::warn!(
+            tracing::info!(
                 file_handles = has,
                 connections = shares.clients,
                 of_operators = shares.operators,

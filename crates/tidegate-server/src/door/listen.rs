@@ -56,15 +56,44 @@ pub(crate) async fn serve(
             () = stop.draining() => break,
             next = next(&listener, &places, &mut outages) => next,
         };
-        let (its_door, handler, stop) = (door.clone(), handler.clone(), stop.clone());
-        door.threads.serve(stream, |stream| async move {
-            // Given back also when the connection ends by a panic.
-            let _place = place;
-            one(stream, its_door, handler, stop).await;
-        });
+        begin(stream, place, &door, &handler, &stop);
     }
-    drop(listener);
+    for (stream, place) in waiting(listener, &places) {
+        begin(stream, place, &door, &handler, &stop);
+    }
     drained(&places, door.limits, stop).await
+}
+
+/// Serves a connection, which has its place until it ends.
+fn begin(
+    stream: TcpStream,
+    place: OwnedSemaphorePermit,
+    door: &Door,
+    handler: &impl Handler,
+    stop: &Stop,
+) {
+    let (its_door, handler, stop) = (door.clone(), handler.clone(), stop.clone());
+    door.threads.serve(stream, |stream| async move {
+        // Given back also when the connection ends by a panic.
+        let _place = place;
+        one(stream, its_door, handler, stop).await;
+    });
+}
+
+/// The connections that wait to be accepted, as far as there are places, and no others from then on: what they have
+/// asked already is answered as well.
+fn waiting(
+    listener: TcpListener,
+    places: &Arc<Semaphore>,
+) -> Vec<(TcpStream, OwnedSemaphorePermit)> {
+    let Ok(listener) = listener.into_std() else { return Vec::new() };
+    let next = || {
+        let place = Arc::clone(places).try_acquire_owned().ok()?;
+        let (stream, _) = listener.accept().ok()?;
+        stream.set_nonblocking(true).ok()?;
+        Some((TcpStream::from_std(stream).ok()?, place))
+    };
+    std::iter::from_fn(next).collect()
 }
 
 /// The next connection, and its place among those that may be open at once.

@@ -22,7 +22,7 @@ pub(crate) use limits::Limits;
 pub(crate) use listen::serve;
 pub(crate) use reload::on_hangup;
 pub(crate) use secret::{Secret, bearer};
-pub(crate) use stream::Stream;
+pub(crate) use stream::{Arrives, Stream};
 pub(crate) use threads::Threads;
 pub(crate) use tls::{Tls, TlsFiles};
 pub(crate) use uses::{UnderWay, Uses};

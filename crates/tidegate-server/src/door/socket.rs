@@ -43,6 +43,13 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// Bytes that have arrived and are not read.
+    pub(super) fn arrived(&self) -> u64 {
+        rustix::io::ioctl_fionread(&self.tcp).unwrap_or(0)
+    }
+}
+
 impl AsyncRead for Socket {
     fn poll_read(
         self: Pin<&mut Self>,

@@ -16,6 +16,48 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<Socket>>),
 }
 
+/// A stream that knows what of it has arrived already.
+pub(crate) trait Arrives: AsyncRead {
+    /// Bytes that have arrived here, as they are on their way, and are not read.
+    fn arrived(&self) -> u64;
+
+    /// Reads what has arrived; the end where nothing has.
+    fn poll_read_arrived(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.as_mut().poll_read(cx, into) {
+            // What has arrived and is not seen yet will wake whoever waits.
+            Poll::Pending if self.arrived() == 0 => Poll::Ready(Ok(())),
+            read => read,
+        }
+    }
+}
+
+impl Arrives for Stream {
+    fn arrived(&self) -> u64 {
+        match self {
+            Self::Plain(socket) => socket.arrived(),
+            Self::Tls(tls) => tls.get_ref().0.arrived(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Arrives for tokio::io::DuplexStream {
+    fn arrived(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+impl<R: AsyncRead, W> Arrives for tokio::io::Join<R, W> {
+    fn arrived(&self) -> u64 {
+        0
+    }
+}
+
 /// Hands a call on to whichever it is.
 macro_rules! either {
     ($stream:expr, $inner:ident => $call:expr) => {

@@ -11,6 +11,10 @@ pub(crate) struct Uses {
     came: AtomicBool,
     /// Requests whose answers are not there yet: a rule may let them wait.
     under_way: AtomicUsize,
+    /// HTTP/2 is spoken, by its first bytes.
+    speaks_http_2: AtomicBool,
+    /// The request under way over HTTP/1.1 is the last: nothing has come behind it, and nothing more is read.
+    is_last: AtomicBool,
     /// Who waits until none is under way.
     waiting: Mutex<Option<Waker>>,
 }
@@ -29,6 +33,26 @@ impl Uses {
     /// Notes that a request was let in: only then is the connection of use.
     pub(crate) fn note(&self) {
         self.came.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that HTTP/2 is spoken.
+    pub(crate) fn note_http_2(&self) {
+        self.speaks_http_2.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether HTTP/2 is spoken, as far as it is known.
+    pub(crate) fn speaks_http_2(&self) -> bool {
+        self.speaks_http_2.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the request under way is the last.
+    pub(crate) fn note_last(&self) {
+        self.is_last.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the request under way is the last.
+    pub(crate) fn is_last(&self) -> bool {
+        self.is_last.load(Ordering::Relaxed)
     }
 
     /// Wakes `waker` when no request is under way any more.

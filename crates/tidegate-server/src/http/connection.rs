@@ -4,13 +4,15 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::body::{Body, Bytes};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep};
 
 use super::held::Shared;
 use super::quick::Quick;
@@ -40,6 +42,9 @@ const WINDOW_BYTES: u32 = 64 << 10;
 const WINDOW_OF_ALL_BYTES: u32 = 256 << 10;
 /// Most bytes of an HTTP/1.1 connection that wait in memory, so of the head of a request.
 const BUFFER_BYTES: usize = head::MOST_BYTES;
+
+/// How soon a connection is told to leave once it is seen to be HTTP/2.
+const BREATH: Duration = Duration::from_millis(10);
 
 /// Speaks HTTP behind a door.
 #[derive(Clone)]
@@ -88,7 +93,7 @@ async fn by_hyper(
 ) {
     let shared = Shared::new(Arc::new(Uses::default()), account);
     let uses = Arc::clone(&shared.uses);
-    let (stream, mut handed_over) = Withholding::new(stream, read, uses, limits);
+    let (stream, mut handed_over) = Withholding::new(stream, read, uses, limits, stop.clone());
     let ended = run(stream, shared, site, limits, stop).await;
     if let Err(error) = &ended {
         // It concerns nobody but its client.
@@ -107,25 +112,24 @@ async fn run(
     limits: Limits,
     mut stop: Stop,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let mut builder = builder(limits);
-    if stop.is_draining() {
-        builder.http1().keep_alive(false);
-    }
+    let builder = builder(limits);
     let service = noting(shared.clone(), site);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut look = interval_at(Instant::now() + limits.idle, limits.idle);
     let mut reads = interval(limits.stalled / 2);
     reads.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut draining, mut warned) = (false, false);
+    let (mut draining, mut told, mut warned) = (false, false, false);
     loop {
         tokio::select! {
             // What was handed over is read before the connection is asked to leave.
             biased;
             ended = connection.as_mut() => return ended,
-            () = stop.draining(), if !draining => {
-                draining = true;
+            // Over HTTP/1.1 the stream ends behind what has arrived.
+            () = stop.draining(), if !draining => draining = true,
+            () = sleep(BREATH), if draining && !told => if shared.uses.speaks_http_2() {
+                told = true;
                 connection.as_mut().graceful_shutdown();
-            }
+            },
             _ = reads.tick() => if shared.account.has_stalled() {
                 return Ok(());
             },
@@ -184,7 +188,10 @@ fn noting(
             if !request.body().is_end_stream() {
                 request.extensions_mut().insert(held.clone());
             }
-            let answer = site.answer(request).await;
+            let mut answer = site.answer(request).await;
+            if uses.is_last() && !uses.speaks_http_2() {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             if answer.status() != StatusCode::UNAUTHORIZED {
                 uses.note();
             }

@@ -14,18 +14,19 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
+use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use hyper::body::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, interval_at, timeout};
 
 use super::question::Question;
 use super::{App, body, routes};
-use crate::door::{Account, Secret, Stream};
+use crate::door::{Account, Arrives, Secret, Stream};
 use crate::stop::Stop;
 use date::Date;
 use head::Came;
@@ -45,6 +46,21 @@ pub(super) struct Quick {
     start: usize,
     reply: Reply,
     date: Date,
+    /// Whether nothing is read any more, so that the last answer says that it is.
+    is_ending: bool,
+}
+
+/// Reads of what has arrived; how many bytes that were.
+async fn read_arrived(stream: &mut Stream, input: &mut Vec<u8>) -> io::Result<u64> {
+    let mut room = [0; ROOM];
+    let read = poll_fn(|cx| {
+        let mut room = ReadBuf::new(&mut room);
+        let read = Pin::new(&mut *stream).poll_read_arrived(cx, &mut room);
+        read.map_ok(|()| room.filled().len())
+    });
+    let read = read.await?;
+    input.extend_from_slice(room.get(..read).unwrap_or_default());
+    Ok(read as u64)
 }
 
 /// What is to be done once all that could be answered is.
@@ -68,6 +84,7 @@ impl Quick {
             start: 0,
             reply: Reply::default(),
             date: Date::default(),
+            is_ending: false,
         })
     }
 
@@ -83,15 +100,17 @@ impl Quick {
         stop: &mut Stop,
     ) -> io::Result<Option<Bytes>> {
         let idle = self.app.limits.idle;
+        // Once the process drains: how much of what had arrived then is left.
+        let mut left = None;
         let mut look = interval_at(Instant::now() + idle, idle);
         let stops = stop.clone();
         let mut draining = pin!(stop.draining());
         let mut came = false;
         loop {
-            // Who always has more to ask would never be told: hyper says that its answer is the last.
-            if stops.is_draining() && !self.unread().is_empty() {
-                return Ok(Some(self.rest()));
+            if left.is_none() && stops.is_draining() {
+                left = Some(stream.arrived());
             }
+            self.is_ending = left == Some(0);
             let next = self.answer_all();
             came |= !self.reply.bytes.is_empty();
             self.write(stream, account).await?;
@@ -103,10 +122,15 @@ impl Quick {
                     Some(Ok(1..)) => {}
                     _ => return Ok(Some(self.rest())),
                 },
+                Next::Read if left == Some(0) => break,
+                Next::Read if left.is_some() => {
+                    let read = read_arrived(stream, &mut self.input).await?;
+                    left = left.map(|left| if read == 0 { 0 } else { left.saturating_sub(read) });
+                }
                 Next::Read => tokio::select! {
                     biased;
                     read = stream.read_buf(&mut self.input) => if read? == 0 { break },
-                    () = draining.as_mut() => break,
+                    () = draining.as_mut() => {}
                     _ = look.tick() => if !std::mem::take(&mut came) { break },
                 },
             }
@@ -129,6 +153,7 @@ impl Quick {
             }
             match head::look(unread, self.secret.as_ref()) {
                 Came::Whole { body, end } => {
+                    self.reply.is_last = self.is_ending && unread.len() == end;
                     let body = self.start + body.start..self.start + body.end;
                     if !self.answer(body) {
                         return Next::HandOver;

@@ -23,7 +23,8 @@ use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::{Sleep, sleep};
 
 use super::Limits;
-use crate::door::{Stream, Uses};
+use crate::door::{Arrives, Stream, Uses};
+use crate::stop::Stop;
 
 /// The bare answer is shorter; a longer write is not looked at.
 const BARE_BYTES: usize = 256;
@@ -82,6 +83,11 @@ pub(super) struct Withholding {
     kept_back: Option<Bare>,
     hand_over: Option<Sender<Refused>>,
     uses: Arc<Uses>,
+    stop: Stop,
+    /// Once the process drains, over HTTP/1.1: how much of what had arrived then is left.
+    left: Option<u64>,
+    /// Whether anything was read, so that the version is known.
+    has_begun: bool,
     half_closed: Duration,
     /// Runs once the client's side is closed.
     grace: Option<Pin<Box<Sleep>>>,
@@ -94,6 +100,7 @@ impl Withholding {
         read: Bytes,
         uses: Arc<Uses>,
         limits: Limits,
+        stop: Stop,
     ) -> (Self, Receiver<Refused>) {
         let (hand_over, handed_over) = oneshot::channel();
         let this = Self {
@@ -102,6 +109,9 @@ impl Withholding {
             kept_back: None,
             hand_over: Some(hand_over),
             uses,
+            stop,
+            left: None,
+            has_begun: false,
             half_closed: limits.half_closed,
             grace: None,
         };
@@ -118,6 +128,45 @@ impl Withholding {
         let half_closed = self.half_closed;
         let grace = self.grace.get_or_insert_with(|| Box::pin(sleep(half_closed)));
         grace.as_mut().poll(cx).is_ready()
+    }
+
+    /// Reads; over HTTP/1.1, once the process drains, no more than had arrived then, and what is missing of a request
+    /// under way.
+    fn poll_read_on(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.stop.is_draining() || self.uses.speaks_http_2() {
+            return self.inner()?.poll_read(cx, into);
+        }
+        let arrived = self.stream.as_ref().map_or(0, Arrives::arrived);
+        let left = *self.left.get_or_insert(arrived);
+        if self.uses.any_under_way() {
+            // hyper looks here behind a request that has come whole only where nothing is behind it.
+            if left == 0 || arrived == 0 {
+                self.uses.note_last();
+            }
+            return self.inner()?.poll_read(cx, into);
+        }
+        if left == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let before = into.filled().len();
+        let read = self.inner()?.poll_read_arrived(cx, into);
+        let bytes = into.filled().len() - before;
+        self.left = Some(left.saturating_sub(bytes as u64));
+        read
+    }
+
+    /// Notes the version by the first bytes.
+    fn note_version(&mut self, first: &[u8]) {
+        if !self.has_begun && !first.is_empty() {
+            self.has_begun = true;
+            if first.starts_with(b"PRI") {
+                self.uses.note_http_2();
+            }
+        }
     }
 
     fn inner(&mut self) -> io::Result<Pin<&mut Stream>> {
@@ -150,11 +199,13 @@ impl AsyncRead for Withholding {
         let this = self.get_mut();
         if !this.read.is_empty() {
             let taken = this.read.split_to(this.read.len().min(into.remaining()));
+            this.note_version(&taken);
             into.put_slice(&taken);
             return Poll::Ready(Ok(()));
         }
         let (before, room) = (into.filled().len(), into.remaining());
-        let read = this.inner()?.poll_read(cx, into);
+        let read = this.poll_read_on(cx, into);
+        this.note_version(into.filled().get(before..).unwrap_or_default());
         let ended =
             matches!(read, Poll::Ready(Ok(()))) && room > 0 && into.filled().len() == before;
         if ended && !this.may_end(cx) { Poll::Pending } else { read }

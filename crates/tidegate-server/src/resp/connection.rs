@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncWrite;
 use tokio::task::yield_now;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
@@ -19,12 +19,13 @@ use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::shared::Shared;
 use super::wire::Wire;
+use crate::door::Arrives;
 use crate::stop::Stop;
 
 /// Serves a connection to its end.
 pub(super) async fn serve<S>(stream: S, shared: Arc<Shared>, stop: Stop)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: Arrives + AsyncWrite + Unpin,
 {
     let mut connection = Connection::new(stream, shared);
     if let Err(error) = connection.run(stop).await {
@@ -52,7 +53,7 @@ struct Connection<S> {
     commands: u64,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     fn new(stream: S, shared: Arc<Shared>) -> Self {
         let wire = Wire::new(stream, Arc::clone(&shared));
         Self { wire, parser: Parser::new(), session: Session::begin(shared), commands: 0 }
@@ -65,7 +66,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut patience = Patience::default();
         let mut draining = pin!(stop.draining());
-        let mut drains = false;
+        // Once the process drains: how much of what had arrived then is left.
+        let mut left = None;
         loop {
             match self.answer_all() {
                 Next::Wait(later) => {
@@ -78,15 +80,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     continue;
                 }
                 Next::End => return self.end().await,
-                Next::Read if drains || self.wire.has_ended() => {
-                    return self.wire.flush(stalled).await;
+                Next::Read if self.wire.has_ended() => return self.wire.flush(stalled).await,
+                Next::Read if left.is_some() => {
+                    let read = if left == Some(0) { 0 } else { self.wire.read_arrived().await? };
+                    if read == 0 {
+                        return self.wire.flush(stalled).await;
+                    }
+                    left = left.map(|left: u64| left.saturating_sub(read));
+                    continue;
                 }
                 Next::Read | Next::Write => {}
             }
             tokio::select! {
                 biased;
                 moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
-                () = draining.as_mut(), if !drains => drains = true,
+                () = draining.as_mut(), if left.is_none() => left = Some(self.wire.arrived()),
                 _ = look.tick() => if self.is_out_of(&mut patience) {
                     return Ok(());
                 },

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
 use super::input::Input;
 use super::output::Output;
 use super::shared::Shared;
+use crate::door::Arrives;
 
 /// A stream, with what has come from it and what has to go to it.
 pub(super) struct Wire<S> {
@@ -26,7 +27,7 @@ pub(super) struct Wire<S> {
     pub(super) written: u64,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
     pub(super) fn new(stream: S, shared: Arc<Shared>) -> Self {
         let (input, output) = (Input::new(), Output::new(shared));
         Self { stream, input, output, has_ended: false, is_kept_back: false, written: 0 }
@@ -50,6 +51,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             // The client is behind with its reading, or will send no more.
             _ => Poll::Pending,
         }
+    }
+
+    /// Reads of what has arrived; how many bytes that were.
+    pub(super) async fn read_arrived(&mut self) -> io::Result<u64> {
+        poll_fn(|cx| {
+            let room = self.input.room();
+            let mut room = ReadBuf::new(room);
+            ready!(Pin::new(&mut self.stream).poll_read_arrived(cx, &mut room))?;
+            let bytes = room.filled().len();
+            self.input.filled(bytes);
+            Poll::Ready(Ok(bytes as u64))
+        })
+        .await
+    }
+
+    /// Bytes that have arrived and are not read.
+    pub(super) fn arrived(&self) -> u64 {
+        self.stream.arrived()
     }
 
     /// Writes what can be written at once.

@@ -16,6 +16,8 @@ pub(super) struct Reply {
     pub(super) bytes: Vec<u8>,
     /// The body of the answer that is being written.
     body: Vec<u8>,
+    /// Whether the next answer says that no more are given.
+    pub(super) is_last: bool,
 }
 
 impl Reply {
@@ -66,6 +68,9 @@ impl Reply {
 
     /// The fields that every answer ends with, and the body.
     fn end(&mut self, date: &str) {
+        if self.is_last {
+            self.text("connection: close\r\n");
+        }
         self.text("content-length: ");
         let length = self.body.len();
         self.text(itoa::Buffer::new().format(length));

@@ -189,6 +189,34 @@ async fn between_two_requests_a_connection_ends_with_the_process() {
     assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
 }
 
+/// Nobody had a turn between the requests and the end. The last answer says that it is.
+#[tokio::test]
+async fn what_has_arrived_when_the_process_ends_is_answered() {
+    let last = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    for sent in [CHECK.repeat(3), [CHECK, PEEK, CHECK].concat(), [CHECK, last, last].concat()] {
+        for (server, accepted) in [
+            (server(Limits::default()).await, true),
+            (by_hyper().await, true),
+            (by_hyper().await, false),
+        ] {
+            let mut stream = std::net::TcpStream::connect(server.at).unwrap();
+            if accepted {
+                tokio::task::yield_now().await;
+            }
+            std::io::Write::write_all(&mut stream, sent.as_bytes()).unwrap();
+            server.stop.drain();
+            stream.set_nonblocking(true).unwrap();
+            let mut stream = tokio::net::TcpStream::from_std(stream).unwrap();
+            let answers = until_closed(&mut stream).await;
+            assert_eq!(answers.matches("HTTP/1.1 ").count(), 3, "{answers}");
+            assert_eq!(answers.matches("connection: close").count(), 1, "{answers}");
+            let (_, last) = answers.rsplit_once("HTTP/1.1 ").unwrap();
+            assert!(last.contains("connection: close"), "{answers}");
+            assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_never_stops_asking_is_told_that_the_process_ends() {
     let server = server(Limits::default()).await;
