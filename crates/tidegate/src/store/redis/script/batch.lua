@@ -1,31 +1,32 @@
 -- Several requests in one call, each decided in turn as though it had come alone.
 
 -- @held
--- What is known of each key, by its number: `v`, as it was `read`; how it is `due` to be written once all is decided;
--- and under each argument the reply to it, if that changed nothing. An entry is replaced when `v` changes, so that a
--- request that fails puts back what was.
-local in_hand, is_changed, written = {}, false, false
+-- What is known of each key, by its number: its state, which was `read` in some way or is not known; how it is `due`
+-- to be written once all is decided, and when it is `gone`; and under each argument the reply to it, if that changed
+-- nothing.
+local states, reads, dues, gones, known = {}, {}, {}, {}, {}
+local is_changed, written = false, false
 
 -- @write
-local function write(key, it)
-  local ms = it.gone + 999
+local function write(key, v, due, gone)
+  local ms = gone + 999
   ms = digits('%d', (ms - ms % 1000) / 1000)
-  if it.due == 'front' then
-    call('SETRANGE', key, '0', it.v)
+  if due == 'front' then
+    call('SETRANGE', key, '0', v)
     call('PEXPIREAT', key, ms)
-  elseif it.gone > LAST then
-    call('SET', key, it.v)
+  elseif gone > LAST then
+    call('SET', key, v)
   else
-    call('SET', key, it.v, 'PXAT', ms)
+    call('SET', key, v, 'PXAT', ms)
   end
 end
 
 -- @write_given
-local function write(key, it)
-  if it.due == 'front' then
-    call('SETRANGE', key, '0', it.v)
+local function write(key, v, due)
+  if due == 'front' then
+    call('SETRANGE', key, '0', v)
   else
-    call('SET', key, it.v)
+    call('SET', key, v)
   end
 end
 
@@ -42,7 +43,7 @@ local function lose(k, why)
     local counted = false
     for _, other in ipairs(keys_of[r]) do counted = counted or other == k end
     if counted and charged[r] > 0 then
-      if answer_of[r] > 0 then in_hand[answer_of[r]] = nil end
+      if answer_of[r] > 0 then dues[answer_of[r]] = nil end
       local replies = {charged[r], message(why)}
       for place = 2 * charged[r] + 1, #out[r] do replies[#replies + 1] = out[r][place] end
       out[r], charged[r] = replies, 0
@@ -51,62 +52,76 @@ local function lose(k, why)
 end
 -- Writes what is due of a key, and forgets the key.
 local function settle(k)
-  local it = in_hand[k]
-  in_hand[k] = nil
-  if it and it.due then
-    local done, why = pcall(write, KEYS[k], it)
+  local due = dues[k]
+  reads[k], dues[k], known[k] = nil, nil, nil
+  if due then
+    local done, why = pcall(write, KEYS[k], states[k], due, gones[k])
     if not done then lose(k, why) end
   end
 end
 
 -- @hold
-is_changed = true
+is_changed, known[k] = true, nil
 if gone <= at then
   call('DEL', key)
-  in_hand[k] = {v = false, read = 'whole'}
+  states[k], dues[k] = false, nil
 else
-  in_hand[k] = {v = head .. value, read = 'whole', due = 'whole', gone = gone}
+  -- In place, where something of that length is stored: that costs the store less.
+  local in_place = dues[k] ~= 'whole' and v and #v == 22 + #value and gone <= LAST
+  states[k], dues[k], gones[k] = head .. value, in_place and 'front' or 'whole', gone
 end
 
 -- @hold_front
-is_changed = true
+is_changed, known[k] = true, nil
 if gone <= at then
   call('DEL', key)
-  in_hand[k] = {v = false, read = 'front'}
+  states[k], dues[k] = false, nil
 
 -- @hold_behind
-  local front = head .. value .. sub(v, 23 + #value)
-  in_hand[k] = {v = front, read = 'front', due = in_hand[k].due or 'front', gone = gone}
+  states[k], gones[k] = head .. value .. sub(v, 23 + #value), gone
+  dues[k] = dues[k] or 'front'
 elseif #value <= 204 then
-  in_hand[k] = {v = head .. value, read = 'front', due = 'whole', gone = gone}
+  states[k], dues[k], gones[k] = head .. value, 'whole', gone
 else
   value = head .. value
-  write(key, {v = value, due = 'whole', gone = gone})
-  in_hand[k] = {v = sub(value, 1, 226), read = 'front'}
+  write(key, value, 'whole', gone)
+  states[k], dues[k] = sub(value, 1, 226), nil
 end
 
 -- @hold_parts
-is_changed = true
-in_hand[k] = nil
+is_changed, reads[k], known[k] = true, nil, nil
 
 -- @decide
--- What each limiter was before the request took something, to be put back where that fails.
-local before = {}
+-- What was due of each key before a request took something, to be put back where it fails.
+local saved, states_before, dues_before, gones_before = false, {}, {}, {}
+local function save(ks)
+  saved = true
+  for i = 1, #ks do
+    local k = ks[i]
+    states_before[i], dues_before[i], gones_before[i] = states[k], dues[k], gones[k]
+  end
+end
+local function put_back(ks)
+  for i = 1, #ks do
+    local k = ks[i]
+    if not dues_before[i] then reads[k] = nil end
+    states[k], dues[k], gones[k] = states_before[i], dues_before[i], gones_before[i]
+    known[k] = nil
+  end
+end
 -- The answer that a request was given before, under its id.
 local function first_answer(k, dedupe)
-  local it = in_hand[k]
-  if not it or it.read ~= 'whole' then
+  if reads[k] ~= 'whole' then
     settle(k)
-    it = {v = call('GET', KEYS[k]), read = 'whole'}
-    in_hand[k] = it
+    states[k], reads[k] = call('GET', KEYS[k]), 'whole'
   end
-  local first = it.v
+  local first = states[k]
   if not first then return end
   local since = unpack('<d', first)
   if since - now > dedupe then
     since, is_changed = now, true
     first = pack('<d', since) .. sub(first, 9)
-    in_hand[k] = {v = first, read = 'whole', due = 'whole', gone = since + dedupe}
+    states[k], dues[k], gones[k] = first, 'whole', since + dedupe
   end
   if now - since < dedupe then
     first = cmsgpack.unpack(sub(first, 9))
@@ -114,66 +129,87 @@ local function first_answer(k, dedupe)
     return first
   end
 end
+local byte = string.byte
 -- One limiter decides and takes. What has not changed since replies the same.
-local function ask_one(k, arg)
-  local it = in_hand[k]
-  if it and it[arg] then return it[arg] end
-  before[1] = it or false
-  local verdict, at, told, takes = steps[string.byte(arg, 2)](KEYS[k], arg, k, true)
+local function ask_one(ks, arg)
+  local k = ks[1]
+  local replies = known[k]
+  local reply = replies and replies[arg]
+  if reply then return reply end
+  save(ks)
+  local verdict, at, told, takes = steps[byte(arg, 2)](KEYS[k], arg, k, true)
   if not verdict then return false end
   if takes and at == now then return told end
-  local reply = {verdict, now, at, told}
-  if not is_changed then in_hand[k][arg] = reply end
+  reply = {verdict, now, at, told}
+  if not is_changed then
+    if not replies then
+      replies = {}
+      known[k] = replies
+    end
+    replies[arg] = reply
+  end
   return reply
 end
--- Several decide, then take if none refuses that may.
+-- One of several decides, and takes if it may: what comes of it, in the form of `ask_one`.
+local function step(k, arg, goes_on)
+  local replies = known[k]
+  local reply = replies and replies[arg]
+  if reply then return reply end
+  local changed_before = is_changed
+  is_changed = false
+  local verdict, at, told = steps[byte(arg, 2)](KEYS[k], arg, k, goes_on)
+  if not verdict then return false end
+  reply = {verdict, now, at, told}
+  if verdict ~= 0 and not is_changed then
+    if not known[k] then known[k] = {} end
+    known[k][arg] = reply
+  end
+  is_changed = is_changed or changed_before
+  return reply
+end
+-- All but the last decide, then it decides and takes, then the others take: if none refuses that may.
 local function ask_several(count, ks, args, flags, dedupe)
   local answer_key = ks[count + 1]
   local first = answer_key and first_answer(answer_key, dedupe)
   if first then return first end
   local goes_on, reply = true, {1, now}
-  for i = 1, count do
+  for i = 1, count - 1 do
     local k, arg = ks[i], args[i]
-    local it = in_hand[k]
-    local verdict
-    if it and it[arg] then verdict = it[arg][1] else
-      verdict = verdicts[string.byte(arg, 2)](KEYS[k], arg, k)
+    local replies = known[k]
+    local verdict = replies and replies[arg]
+    if verdict then verdict = verdict[1]
+    else
+      verdict = verdicts[byte(arg, 2)](KEYS[k], arg, k)
       if not verdict then return false end
     end
     if verdict ~= 0 and flags[i] == 49 then goes_on = false end
-    reply[3 * i] = verdict
+  end
+  save(ks)
+  for i = count, 1, -1 do
+    local one = step(ks[i], args[i], goes_on)
+    if not one then return false end
+    reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = one[1], one[3], one[4]
+    if one[1] ~= 0 and flags[i] == 49 then goes_on = false end
   end
   if not goes_on then reply[1] = 0 end
-  for i = 1, #ks do before[i] = in_hand[ks[i]] end
-  for i = 1, count do
-    local k, arg = ks[i], args[i]
-    local it = in_hand[k]
-    local known = it[arg]
-    if not known then
-      local verdict, at, told = steps[string.byte(arg, 2)](KEYS[k], arg, k, goes_on)
-      known = {verdict, now, at, told}
-      if verdict ~= 0 and in_hand[k] == it then it[arg] = known end
-    end
-    reply[3 * i + 1], reply[3 * i + 2] = known[3], known[4]
-  end
   if answer_key and goes_on then
-    local answer = pack('<d', now) .. cmsgpack.pack(reply)
     is_changed = true
-    in_hand[answer_key] = {v = answer, read = 'whole', due = 'whole', gone = now + dedupe}
+    states[answer_key] = pack('<d', now) .. cmsgpack.pack(reply)
+    dues[answer_key], gones[answer_key] = 'whole', now + dedupe
   end
   return reply
 end
 -- Once something is written nothing fails any more for want of memory. The first to be written is, at once.
 local function ask(count, ks, args, flags, dedupe)
   local reply
-  if #ks == 1 then reply = ask_one(ks[1], args[1])
+  if #ks == 1 then reply = ask_one(ks, args[1])
   else reply = ask_several(count, ks, args, flags, dedupe) end
   if is_changed and not written then
     for i = 1, #ks do
-      local it = in_hand[ks[i]]
-      if it and it.due then
-        write(KEYS[ks[i]], it)
-        in_hand[ks[i]] = {v = it.v, read = it.read}
+      local k = ks[i]
+      if dues[k] then
+        write(KEYS[k], states[k], dues[k], gones[k])
+        dues[k] = nil
       end
     end
     written = true
@@ -187,7 +223,7 @@ end
 local plan, place, args, flags = ARGV[1], 1, {}, {}
 while place <= #plan do
   local times, count, answer_key, dedupe, arg
-  local ks, replies, r = {}, {}, #out + 1
+  local ks, r, replies = {}, #out + 1
   times, count, answer_key, dedupe, place = unpack('<I4I4I4d', plan, place)
   for i = 1, count do
     ks[i], arg, flags[i], place = unpack('<I4I4B', plan, place)
@@ -196,19 +232,20 @@ while place <= #plan do
   if answer_key > 0 then ks[count + 1] = answer_key end
   keys_of[r], answer_of[r], charged[r] = ks, answer_key, 0
   while times > 0 do
-    is_changed = false
-    for i = 1, #ks do before[i] = nil end
+    is_changed, saved = false, false
     local done, reply = pcall(ask, count, ks, args, flags, dedupe)
     if not done then
-      for i = 1, #ks do
-        local it = before[i]
-        if it ~= nil then in_hand[ks[i]] = it and it.due and it or nil end
-      end
+      if saved then put_back(ks) end
       reply = message(reply)
     end
     -- Asked again at the same instant of the same states, it would be answered the same.
     local given = done and is_changed and 1 or times
-    replies[#replies + 1], replies[#replies + 2], times = given, reply, times - given
+    if replies then
+      replies[#replies + 1], replies[#replies + 2] = given, reply
+    else
+      replies = {given, reply}
+    end
+    times = times - given
     if done and is_changed then charged[r] = charged[r] + 1 end
   end
   out[r] = replies

@@ -64,8 +64,8 @@ impl Maker {
 pub(super) fn fetch_once(room: Room, fetch: &str) -> String {
     let read = Read::of(room).name();
     format!(
-        "local it = in_hand[k]\nif not it or it.read ~= '{read}' then\nsettle(k)\n\
-         {fetch}it = {{v = v, read = '{read}'}}\nin_hand[k] = it\nend\nlocal v = it.v\n"
+        "if reads[k] ~= '{read}' then\nsettle(k)\n{fetch}states[k], reads[k] = v, '{read}'\nend\n\
+         local v = states[k]\n"
     )
 }
 
