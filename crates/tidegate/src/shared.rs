@@ -3,6 +3,7 @@
 mod across;
 mod amend;
 mod away;
+mod decide;
 mod denials;
 mod error;
 mod fits;
@@ -33,7 +34,8 @@ use crate::store::redis::{Client, StoreError, StoreEvent};
 use crate::store::settings::StoreSettings;
 use crate::wait::GateLines;
 use across::{Part, Unanswered};
-use away::{Away, Verb};
+use away::Away;
+use decide::Verb;
 pub use error::SharedGateError;
 use nodes::Nodes;
 pub use replay::SharedReplay;
@@ -320,7 +322,7 @@ impl SharedGate {
     }
 
     /// An answer in which not every limiter tells of itself.
-    fn told(&self, met: &[KeyMet], done: away::Done) -> Answer<'_> {
+    fn told(&self, met: &[KeyMet], done: decide::Done) -> Answer<'_> {
         let matched = self.matched(met, done.decisions.into_iter());
         let (allowed, at, repeated) = (done.allowed, done.at, done.repeated);
         Answer { allowed, at, standing: done.standing, repeated, matched }

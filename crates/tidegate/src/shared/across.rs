@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
-use super::away::Done;
+use super::decide::Done;
 use super::step::{Asked, Store};
 use crate::answer::Standing;
 use crate::store::redis::script::{self, Answer, Call, Reply, Step};

@@ -1,7 +1,7 @@
 //! How many nodes share the store, and so what share of each limit is this one's.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::SharedGate;
 use super::away::Away;
@@ -12,28 +12,21 @@ use crate::store::redis::{Client, Listed, StoreError, StoreEvent};
 /// This node among those that share the store.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// What follows the number of nodes; nothing while it is being built.
-    follows: Follows,
     /// `None` where the number of nodes was configured, or no rule has a share.
     listed: Option<Arc<Listed>>,
 }
 
-/// The limiters in process, as far as the gate still has them.
-type Follows = Arc<Mutex<Weak<Away>>>;
-
 impl Nodes {
     /// Has this node listed where that is needed, and says which rules have no share for each node.
     pub(super) fn begin(policy: &Arc<Policy>, client: &Client, away: &Arc<Away>) -> Self {
-        let follows = Arc::new(Mutex::new(Arc::downgrade(away)));
         let is_listed = client.settings().nodes.is_none()
             && policy.rules().iter().any(|rule| is_local(rule.spec()));
         let warned = Warned::default();
         warned.warn(policy, client, away);
         let listed = is_listed.then(|| {
-            let (policy, follows) = (Arc::clone(policy), Arc::clone(&follows));
+            let (policy, away) = (Arc::clone(policy), Arc::downgrade(away));
             Listed::begin(client, move |client, seen| {
-                let follows = held(&follows);
-                let Some(away) = follows.upgrade() else { return };
+                let Some(away) = away.upgrade() else { return };
                 let before = away.share().nodes();
                 away.split(Share::of_rank(seen.nodes, seen.rank));
                 if seen.nodes != before {
@@ -42,18 +35,7 @@ impl Nodes {
                 warned.warn(&policy, client, &away);
             })
         });
-        Self { follows, listed }
-    }
-
-    /// The figures of a rule are looked up from now on, while the gate is being built.
-    pub(super) fn keep_figures(&self, away: &mut Arc<Away>, number: usize) {
-        let mut follows = held(&self.follows);
-        *follows = Weak::new();
-        // Nobody else has it: what follows the number of nodes has it under the lock only.
-        if let Some(away) = Arc::get_mut(away) {
-            away.keep_figures(number);
-        }
-        *follows = Arc::downgrade(away);
+        Self { listed }
     }
 }
 
@@ -97,8 +79,4 @@ impl SharedGate {
             None => Ok(()),
         }
     }
-}
-
-fn held(follows: &Follows) -> MutexGuard<'_, Weak<Away>> {
-    follows.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -34,7 +34,6 @@ impl SharedGate {
         plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
         let number = self.plans.add(&self.store.policy, domain, rule, Box::new(plans))?;
-        self.nodes.keep_figures(&mut self.away, number);
         self.store.look_up(number);
         Ok(self)
     }
@@ -50,7 +49,7 @@ impl SharedGate {
         let known_by =
             |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
         meet(self.policy(), &self.plans, request, known_by, |number, variant, own| {
-            if self.away.is_figured(number) {
+            if self.store.is_figured(number) {
                 return Some(self.amended.figures_or_unlimited(number, variant, own));
             }
             let figures = self.amended.figures(number, variant);

@@ -32,17 +32,6 @@ impl Share {
         self.nodes as u64
     }
 
-    /// The share as one word.
-    pub(super) fn packed(self) -> u64 {
-        self.nodes() << 32 | self.rank.map_or(0, |rank| u64::from(rank) + 1)
-    }
-
-    /// The share that was packed into this word.
-    pub(super) fn unpacked(word: u64) -> Self {
-        let rank = saturated(word & u64::from(u32::MAX));
-        Self { nodes: saturated(word >> 32), rank: rank.checked_sub(1) }
-    }
-
     /// An nth of so many units; what is left over goes to the first nodes, one unit each, where their order is
     /// known. The shares of all nodes are never more than the whole.
     fn of_units(self, units: u64) -> u64 {

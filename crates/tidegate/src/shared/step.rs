@@ -62,7 +62,7 @@ impl Store {
     }
 
     /// Whether the figures of a rule come with each request.
-    fn is_figured(&self, rule: usize) -> bool {
+    pub(super) fn is_figured(&self, rule: usize) -> bool {
         self.looked_up.contains(&rule)
             || self.policy.rules().get(rule).is_some_and(|rule| rule.spec().limit_from_request)
     }

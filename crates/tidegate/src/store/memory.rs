@@ -112,14 +112,26 @@ pub(crate) struct MemoryStore {
 
 impl MemoryStore {
     pub(crate) fn new(policy: &Policy, clock: &dyn Clock) -> Self {
+        Self::with_figures(policy, clock, |rule| rule.spec().limit_from_request)
+    }
+
+    /// The same, where the figures of such rules come with each request.
+    pub(crate) fn with_figures(
+        policy: &Policy,
+        clock: &dyn Clock,
+        is_figured: impl Fn(&PolicyRule) -> bool,
+    ) -> Self {
         let shared = policy.max_keys().map(|most| Arc::new(Budget::new(most.get())));
         let base = clock.never_steps_back().then(|| clock.now());
-        let rules = policy.rules().iter().map(|rule| tables_of(rule, shared.as_ref(), base));
-        let (tables, changes) = rules.unzip();
+        let tables = |rule: &PolicyRule| match is_figured(rule) {
+            true => (Vec::new(), Changes::none()),
+            false => tables_of(rule, shared.as_ref(), base),
+        };
+        let (tables, changes) = policy.rules().iter().map(tables).unzip();
         let (figured, hand) = (Vec::new(), AtomicUsize::new(0));
         let mut store = Self { tables, changes, figured, shared, base, hand };
         for (number, rule) in policy.rules().iter().enumerate() {
-            if rule.spec().limit_from_request {
+            if is_figured(rule) {
                 store.keep_figures(policy, number);
             }
         }

@@ -61,12 +61,6 @@ proptest! {
         let rounded_down = Share::of(Some(nodes));
         prop_assert!(rounded_down.has_none(&whole) || units(rounded_down.rule(&whole).spec().limit) * nodes <= limit);
     }
-
-    #[test]
-    fn a_share_survives_being_packed(nodes: u64, rank in proptest::option::of(any::<u32>())) {
-        let share = rank.map_or(Share::of(Some(nodes)), |rank| Share::of_rank(nodes, rank.into()));
-        prop_assert_eq!(Share::unpacked(share.packed()), share);
-    }
 }
 
 #[test]

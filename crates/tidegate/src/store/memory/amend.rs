@@ -39,7 +39,12 @@ impl Changes {
     /// Forgets all that was changed, and the limiters that `whole` counts, for they are gone.
     pub(super) fn begin_anew(&mut self, whole: Option<&Budget>) {
         whole.iter().for_each(|whole| whole.release(self.keys()));
-        *self = Self { laters: Vec::new(), budget: RwLock::new(Arc::new(Budget::new(0))) };
+        *self = Self::none();
+    }
+
+    /// For a rule that has no tables.
+    pub(super) fn none() -> Self {
+        Self { laters: Vec::new(), budget: RwLock::new(Arc::new(Budget::new(0))) }
     }
 
     fn keys(&self) -> usize {

@@ -1,0 +1,193 @@
+//! One decision without the store: by the limiters in process, by what the store has denied, or refused.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tidegate_core::{Decision, Micros, Outcome, Room, Rule, Timestamp, Visitor};
+
+use super::KeyMet;
+use super::away::Away;
+use super::denials::Known;
+use crate::answer::{Lack, Standing};
+use crate::clock::Clock;
+use crate::few::Few;
+use crate::gate::Met;
+use crate::once;
+use crate::rules::{OnStoreError, Policy};
+use crate::store::memory;
+
+/// The `retry_after` of a refusal for want of the store while it is unavailable.
+const COME_BACK: Micros = Micros::from_secs(1);
+/// The least `retry_after` of such a refusal while the store is overloaded, and the width over which they are
+/// spread, so that callers do not come back as one.
+const SHED: (Micros, Micros) = (Micros::from_millis(100), Micros::from_millis(100));
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Ask,
+    Peek,
+}
+
+/// What came of it: of each limiter a decision, if there is anything to tell of it.
+pub(super) struct Done {
+    pub(super) allowed: bool,
+    pub(super) at: Timestamp,
+    pub(super) standing: Standing,
+    pub(super) repeated: bool,
+    pub(super) decisions: Vec<Option<Decision>>,
+}
+
+/// Why a limiter in process is not asked: it denies for now.
+#[derive(Clone, Copy, Debug)]
+struct Barred {
+    wait: Micros,
+    /// Most units that it can have left.
+    left: u64,
+}
+
+impl Away {
+    /// Decides what the store does not, for this `lack` of it. All or nothing: a rule that refuses for want
+    /// of the store keeps the others from being charged. So does one whose figures the store can not hold,
+    /// whatever state that is in.
+    pub(super) fn decide(
+        &self,
+        met: &[KeyMet],
+        verb: Verb,
+        id: Option<&str>,
+        lack: Lack,
+        can_hold: impl Fn(&Rule) -> bool,
+    ) -> Done {
+        let is_closed = |met: &KeyMet| {
+            on_store_error(&self.policy, met) == OnStoreError::Closed
+                || !met.figures.as_deref().is_none_or(&can_hold)
+        };
+        let is_here = |met: &KeyMet| match on_store_error(&self.policy, met) {
+            OnStoreError::Local => true,
+            OnStoreError::Open => lack == Lack::Overloaded,
+            OnStoreError::Closed => false,
+        };
+        let here: Few<_> = met.iter().enumerate().filter(|(_, met)| is_here(met)).collect();
+        let barred: Few<_> = here.iter().map(|(_, met)| self.barred(met, lack)).collect();
+        let refused = met.iter().any(|met| is_closed(met) && met.can_refuse());
+        let denied =
+            here.iter().zip(&barred).any(|((_, met), bar)| bar.is_some() && met.can_refuse());
+        let step = match verb {
+            Verb::Ask if !refused && !denied => memory::Step::Ask,
+            Verb::Ask | Verb::Peek => memory::Step::Peek,
+        };
+        let done = self.step(&here, step, id);
+        let closed = |met: &KeyMet| is_closed(met).then(|| self.closed(met, lack)).flatten();
+        let mut decisions: Vec<_> = met.iter().map(closed).collect();
+        for (((place, met), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
+            // What is closed has told already.
+            if let Some(decision @ None) = decisions.get_mut(*place) {
+                let bar = bar.filter(|_| !done.repeated);
+                *decision = Some(self.told(met, decided.decision, bar, lack));
+            }
+        }
+        let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };
+        let (at, repeated) = (done.at, done.repeated);
+        let allowed = done.allowed && !refused && (repeated || !denied);
+        Done { allowed, at, standing, repeated, decisions }
+    }
+
+    /// A step over the limiters that are decided in process, once for each id.
+    fn step(
+        &self,
+        here: &[(usize, &KeyMet)],
+        step: memory::Step,
+        id: Option<&str>,
+    ) -> memory::Done {
+        let local: Vec<_> = here.iter().map(|(_, met)| self.part(met)).collect();
+        let run = || self.memory.step(&local, &self.clock, step);
+        let Some(id) = id else { return run() };
+        // A request is the same under its id whatever this node's share of the limits is.
+        let whole = |met: &KeyMet| Met { figures: met.figures.clone(), ..self.met(met) };
+        let whole: Vec<_> = here.iter().map(|(_, met)| whole(met)).collect();
+        match once::of(&self.policy, &self.seed, id, &whole, &whole) {
+            Some(once) => self.answers.step(once, &local, &self.clock, step, |_, _| true, run),
+            None => run(),
+        }
+    }
+
+    /// Whether a limiter denies whatever it holds here: this node has no share of it, or the store has said
+    /// so and that still holds.
+    fn barred(&self, met: &KeyMet, lack: Lack) -> Option<Barred> {
+        let whole = met.rule_in(&self.policy)?;
+        if met.cost == 0 || !holds(whole, met.cost) {
+            return None;
+        }
+        if let Some(Known { cost, wait }) =
+            self.denials.of(self.seed.of_bytes(&met.print), met.cost, self.clock.now())
+        {
+            return Some(Barred { wait, left: cost.saturating_sub(1) });
+        }
+        let has_none = self.share().has_none(whole);
+        has_none.then(|| Barred { wait: self.come_back(lack), left: 0 })
+    }
+
+    /// The decision of a limiter in process. A cost that only this node's share can not hold is denied for
+    /// now: the store may admit it.
+    fn told(&self, met: &KeyMet, decided: Decision, bar: Option<Barred>, lack: Lack) -> Decision {
+        if let Some(Barred { wait, left }) = bar {
+            return Decision {
+                outcome: Outcome::Deny { retry_after: wait },
+                remaining: decided.remaining.min(left),
+                reset_after: decided.reset_after.max(wait),
+                ..decided
+            };
+        }
+        let is_held = || met.rule_in(&self.policy).is_some_and(|whole| holds(whole, met.cost));
+        match decided.outcome {
+            Outcome::Never if is_held() => {
+                let retry_after = self.come_back(lack);
+                Decision { outcome: Outcome::Deny { retry_after }, ..decided }
+            }
+            _ => decided,
+        }
+    }
+
+    /// What a rule that refuses for want of the store says: no, and to come back soon; what it still holds is
+    /// not known.
+    fn closed(&self, met: &KeyMet, lack: Lack) -> Option<Decision> {
+        let limit = limit_of(met.rule_in(&self.policy)?)?;
+        let (outcome, reset_after) = match met.cost {
+            0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
+            _ => {
+                let retry_after = self.come_back(lack);
+                (Outcome::Deny { retry_after }, retry_after)
+            }
+        };
+        Some(Decision { outcome, limit, remaining: 0, reset_after })
+    }
+
+    /// How long it takes until the store may decide again.
+    fn come_back(&self, lack: Lack) -> Micros {
+        if lack == Lack::Unavailable {
+            return COME_BACK;
+        }
+        // Multiples of the golden ratio lie evenly, however many there are.
+        let turn = self.shed.fetch_add(1, Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        SHED.0.plus(Micros::from_micros((SHED.1.as_micros() * turn) >> 32))
+    }
+}
+
+fn on_store_error(policy: &Policy, met: &KeyMet) -> OnStoreError {
+    policy.rules().get(met.rule).map_or(OnStoreError::Open, |rule| rule.spec().on_store_error)
+}
+
+/// Whether a limiter can ever hold so many units.
+fn holds(whole: &Rule, cost: u64) -> bool {
+    limit_of(whole).is_some_and(|limit| cost <= limit)
+}
+
+fn limit_of(rule: &Rule) -> Option<u64> {
+    struct LimitOf;
+    impl Visitor for LimitOf {
+        type Out = u64;
+        fn visit<R: Room>(self, room: &R) -> u64 {
+            room.limit()
+        }
+    }
+    rule.visit(LimitOf)
+}
