@@ -48,9 +48,10 @@ pub(crate) type KeyMet = Met<Vec<u8>>;
 /// A policy in force, and the limiters of every key in a store that other nodes use as well.
 ///
 /// One decision is one step in the store, by the store's clock: however many nodes ask, and however
-/// wrong their own clocks are, no more is admitted than the limit. A request that the store does not
-/// answer in time is decided by each rule's own [`OnStoreError`](crate::OnStoreError), and its answer is
-/// marked [degraded](Answer::is_degraded).
+/// wrong their own clocks are, no more is admitted than the limit. A request that the store does not decide is
+/// decided in this process, and its answer is marked [degraded](Answer::is_degraded): by each rule's own
+/// [`OnStoreError`](crate::OnStoreError) where the store does not answer, and never more freely than by this node's
+/// share of the limit where it answers and only has [more load](Answer::is_overloaded) than it decides in time.
 ///
 /// What was lost on the way may have been taken, so it is not asked twice; but for a request with an id
 /// ([`Request::with_id`]), of which all rules that can refuse it remember the answer for at least the

@@ -191,3 +191,6 @@ fn limit_of(rule: &Rule) -> Option<u64> {
     }
     rule.visit(LimitOf)
 }
+
+#[cfg(test)]
+mod tests;

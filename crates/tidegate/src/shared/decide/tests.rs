@@ -1,0 +1,88 @@
+//! What all nodes admit together, and what stays the same when a node's share changes.
+
+use std::sync::Arc;
+
+use tidegate_core::{Algorithm, Spec};
+
+use super::super::share::Share;
+use super::*;
+use crate::answer::Descriptors;
+use crate::rules::RuleSpec;
+
+fn rule(algorithm: Algorithm, limit: u64) -> RuleSpec {
+    RuleSpec::new("r", Spec::new(algorithm, limit, Micros::from_secs(86_400))).key(["user"])
+}
+
+fn away(rule: RuleSpec, share: Share) -> Away {
+    Away::new(Arc::new(Policy::new(vec![rule]).unwrap()), share).unwrap()
+}
+
+fn ada(cost: u64) -> [KeyMet; 1] {
+    let (print, by) = (b"ada".to_vec(), Descriptors::one(0));
+    let (brought, by_plan, figures) = (false, false, None);
+    [Met {
+        rule: 0,
+        variant: 0,
+        print,
+        cost,
+        enforced: true,
+        brought,
+        by_plan,
+        figures,
+        first: 0,
+        by,
+    }]
+}
+
+fn ask(away: &Away, cost: u64, id: Option<&str>) -> Done {
+    away.decide(&ada(cost), Verb::Ask, id, Lack::Overloaded, |_| true)
+}
+
+#[test]
+fn all_nodes_together_admit_the_limit_and_never_more() {
+    let buckets = [Algorithm::TokenBucket, Algorithm::LeakyBucket];
+    let windows = [Algorithm::FixedWindow, Algorithm::SlidingWindow, Algorithm::SlidingLog];
+    for algorithm in buckets.into_iter().chain(windows) {
+        for (limit, nodes) in (0..=9).flat_map(|limit| (1..=6).map(move |nodes| (limit, nodes))) {
+            let mut whole = rule(algorithm, limit);
+            if buckets.contains(&algorithm) && limit > 1 {
+                whole.spec.capacity = Some(limit - 1);
+            }
+            let holds = whole.spec.capacity.unwrap_or(limit);
+            let of_node = |rank| {
+                let away = away(whole.clone(), Share::of_rank(nodes, rank));
+                (0..=limit).filter(|_| ask(&away, 1, None).allowed).count() as u64
+            };
+            let admitted: Vec<u64> = (0..nodes).map(of_node).collect();
+            let sum: u64 = admitted.iter().sum();
+            assert_eq!(sum, holds, "{algorithm}: {limit} among {nodes}: {admitted:?}");
+        }
+    }
+}
+
+#[test]
+fn an_id_is_answered_the_same_whatever_the_share_is_by_then() {
+    let away = away(rule(Algorithm::SlidingLog, 4).dedupe(Micros::from_secs(60)), Share::of(None));
+    let first = ask(&away, 2, Some("a"));
+    assert!(first.allowed && !first.repeated);
+    away.split(Share::of_rank(3, 2));
+    let again = ask(&away, 2, Some("a"));
+    assert!(again.allowed && again.repeated);
+    assert!(!ask(&away, 1, Some("b")).allowed, "what was used stays used");
+    away.split(Share::of_rank(1, 0));
+    let left = (0..9).filter(|_| ask(&away, 1, None).allowed).count();
+    assert_eq!(left, 2, "and is no credit when the share grows again");
+}
+
+#[test]
+fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
+    let away = away(rule(Algorithm::TokenBucket, 2), Share::of_rank(3, 2));
+    let done = ask(&away, 1, None);
+    assert!(!done.allowed && done.standing == Standing::Degraded(Lack::Overloaded));
+    let told = done.decisions[0].unwrap();
+    let soon = Micros::from_millis(100)..Micros::from_millis(200);
+    assert!(told.retry_after().is_some_and(|wait| soon.contains(&wait)), "{told:?}");
+    assert_eq!(told.remaining, 0);
+    assert_eq!(ask(&away, 3, None).decisions[0].unwrap().outcome, Outcome::Never);
+    assert!(ask(&away, 0, None).allowed);
+}
