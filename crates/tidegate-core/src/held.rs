@@ -21,6 +21,9 @@ pub struct Held<'a, R: Room> {
     slot: &'a mut Option<R::State>,
     cost: u64,
     enforced: bool,
+    /// Whether the cost is usage that a caller reports: it is taken whatever is decided, and decided is
+    /// whether one unit more would be admitted.
+    reported: bool,
     /// There is no memory for its state to grow.
     in_place: bool,
     /// What the clock reads.
@@ -39,6 +42,7 @@ impl<'a, R: Room> Held<'a, R> {
             slot,
             cost,
             enforced: true,
+            reported: false,
             in_place: false,
             now: Timestamp::EPOCH,
             at: Timestamp::EPOCH,
@@ -51,6 +55,13 @@ impl<'a, R: Room> Held<'a, R> {
     #[must_use]
     pub const fn shadow(mut self) -> Self {
         self.enforced = false;
+        self
+    }
+
+    /// The same, for usage that a caller reports: see [`Held::take_reported`].
+    #[must_use]
+    pub(crate) const fn reported(mut self) -> Self {
+        self.reported = true;
         self
     }
 
@@ -116,6 +127,13 @@ impl<'a, R: Room> Held<'a, R> {
         }
     }
 
+    /// Takes the cost as usage that a caller reports, even into debt. Decided and reported is from then on
+    /// how the limiter stands: allowed where one unit more would be admitted, and else denied until one is.
+    pub fn take_reported(&mut self, now: Timestamp) {
+        self.reported = true;
+        self.settle(now, 0, self.cost);
+    }
+
     /// The limiter's rule was `old` until now: carries its state over to the rule held. What was used
     /// stays used, also by way of a limit of 0.
     pub fn amend(&mut self, now: Timestamp, old: &R) {
@@ -149,6 +167,11 @@ impl<'a, R: Room> Held<'a, R> {
         self.slot.as_ref().is_none_or(|state| self.room.is_as_good_as_new(state, self.at))
     }
 
+    /// The units that are decided about.
+    const fn asked(&self) -> u64 {
+        if self.reported { 1 } else { self.cost }
+    }
+
     fn take_units(&mut self, units: u64) {
         let Some(state) = &mut *self.slot else { return };
         if self.in_place {
@@ -180,10 +203,13 @@ impl<'a, R: Room> Held<'a, R> {
         let (room, at, behind) = (self.room, self.at, self.at.since(self.now));
         let taken = if self.taken { self.cost } else { 0 };
         let outcome = match self.verdict {
-            Verdict::Allow if self.cost == 0 => Outcome::Allow { delay: Micros::ZERO },
+            Verdict::Allow if self.cost == 0 || self.reported => {
+                Outcome::Allow { delay: Micros::ZERO }
+            }
             Verdict::Allow => Outcome::Allow { delay: room.delay(state, at, taken) },
             Verdict::Deny => {
-                Outcome::Deny { retry_after: room.retry_after(state, at, self.cost).plus(behind) }
+                let wait = room.retry_after(state, at, self.asked());
+                Outcome::Deny { retry_after: wait.plus(behind) }
             }
             Verdict::Never => Outcome::Never,
         };
@@ -237,7 +263,7 @@ impl<R: Room> Verbs for Held<'_, R> {
 
     fn decide(&mut self) -> Verdict {
         self.verdict = match &*self.slot {
-            Some(state) if self.cost > 0 => self.room.decide(state, self.at, self.cost),
+            Some(state) if self.asked() > 0 => self.room.decide(state, self.at, self.asked()),
             _ => Verdict::Allow,
         };
         self.verdict

@@ -79,7 +79,14 @@ impl Rule {
     /// ```
     #[must_use]
     pub fn decision(&self, cost: u64, told: &Told) -> Option<Decision> {
-        self.visit(Report { cost, told })?
+        self.visit(Report { cost, told, reported: false })?
+    }
+
+    /// The same for usage that was reported, however much: how the limiter stands with what was taken. The
+    /// verdict is worked out here as well, for such a script decides nothing.
+    #[must_use]
+    pub fn standing(&self, told: &Told) -> Option<Decision> {
+        self.visit(Report { cost: 0, told, reported: true })?
     }
 }
 
@@ -108,6 +115,7 @@ impl Visitor for Ask {
 struct Report<'a> {
     cost: u64,
     told: &'a Told,
+    reported: bool,
 }
 
 impl Visitor for Report<'_> {
@@ -115,6 +123,12 @@ impl Visitor for Report<'_> {
 
     fn visit<R: Room>(self, room: &R) -> Option<Decision> {
         let mut slot = Some(room.recalled(&self.told.words)?);
-        Some(Held::after(room, &mut slot, self.cost, self.told).report())
+        let held = Held::after(room, &mut slot, self.cost, self.told);
+        if !self.reported {
+            return Some(held.report());
+        }
+        let mut held = held.reported();
+        held.decide();
+        Some(held.report())
     }
 }

@@ -1,6 +1,6 @@
 //! Words of a configuration, where what was read from it is told again.
 
-use tidegate::{Anchor, Layout, Mode, OnFull, OnStoreError};
+use tidegate::{Anchor, Layout, Mode, OnFull, OnStoreError, Usage};
 
 /// The mode of a rule.
 pub(crate) const fn mode(mode: Mode) -> &'static str {
@@ -16,6 +16,14 @@ pub(crate) const fn on_full(on_full: OnFull) -> &'static str {
     match on_full {
         OnFull::Share => "share",
         OnFull::Refuse => "refuse",
+    }
+}
+
+/// How a rule learns what a request uses.
+pub(crate) const fn usage(usage: Usage) -> &'static str {
+    match usage {
+        Usage::Requested => "requested",
+        Usage::Reported => "reported",
     }
 }
 

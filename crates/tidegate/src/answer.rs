@@ -8,7 +8,7 @@ use tidegate_core::Outcome;
 use tidegate_core::{Decision, Micros, Rule, Timestamp};
 
 use crate::few::Few;
-use crate::rules::{Mode, PolicyRule};
+use crate::rules::{Mode, PolicyRule, Usage};
 #[cfg(feature = "redis")]
 use crate::store::redis::StoreError;
 
@@ -44,6 +44,9 @@ pub struct Matched<'g> {
     /// The figures that decided, where they are not those of the rule as it was loaded.
     pub(crate) figures: Option<Arc<Rule>>,
     pub(crate) cost: u64,
+    /// Units that were decided about.
+    pub(crate) asks: u64,
+    pub(crate) report: bool,
     pub(crate) by: Descriptors,
     pub(crate) decision: Decision,
     pub(crate) overflow: bool,
@@ -77,6 +80,26 @@ impl<'g> Matched<'g> {
     #[must_use]
     pub const fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// Whether the request reported usage ([`Usage::Reported`](crate::Usage::Reported)): the cost was taken
+    /// whatever the limiter held, and the decision says how it stands with that.
+    #[must_use]
+    pub const fn is_report(&self) -> bool {
+        self.report
+    }
+
+    /// Whether the request asked for one unit at no cost, as a look does where usage is reported: the decision
+    /// may deny it.
+    #[must_use]
+    pub const fn is_look(&self) -> bool {
+        self.asks > self.cost
+    }
+
+    /// Whether what the work did cost is to be settled with the limiter: it took the cost, or takes only what
+    /// is reported.
+    pub(crate) fn can_settle(&self) -> bool {
+        self.decision.is_allowed() || self.report || self.rule.spec().usage == Usage::Reported
     }
 
     /// Whether the descriptor with this number, from 0 in the order of the request, is among those that

@@ -18,6 +18,7 @@
 //! # on_full = "share"              # one limiter with all others beyond, or "refuse"
 //! # on_excess = "reject"           # or first come, first served, for so long, so many per limiter:
 //! # on_excess = { wait = "2s", max_waiters = 100 }
+//! # usage = "requested"            # or "reported": taken afterwards, whatever the limiter holds
 //! # on_store_error = "local"        # while a shared store is unavailable: or "open", or "closed"
 //! # dedupe = "10s"                  # for so long a request is answered the same again under its id
 //! # hash_tag = "channel"            # the entry that alone chooses the slot of a cluster

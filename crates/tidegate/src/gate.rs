@@ -207,7 +207,9 @@ impl<C: Clock> Gate<C> {
         step: Step,
     ) -> (Few<Met>, Done) {
         let met = self.met(request);
-        let once = self.once(request, &met);
+        // A look tells how a limiter stands now, whatever was reported before.
+        let is_told_anew = step == Step::Peek && met.iter().any(|met| met.report);
+        let once = if is_told_anew { None } else { self.once(request, &met) };
         if let Some(done) = self.without_asking(&met, once, clock) {
             return (met, done);
         }
@@ -268,6 +270,8 @@ impl<C: Clock> Gate<C> {
             variant: met.variant,
             figures: decided.figures.or_else(|| met.figures.clone()),
             cost: met.cost,
+            asks: met.asks,
+            report: met.report,
             by: met.by,
             decision: decided.decision,
             overflow: decided.overflow,

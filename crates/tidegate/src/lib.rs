@@ -87,7 +87,7 @@ pub use request::OrderedEntries;
 pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, OwnLimit, Request, RequestIdError};
 pub use rules::{
     AmendError, Mode, NoSuchRule, OnExcess, OnStoreError, OverrideSpec, Place, Policy, PolicyError,
-    PolicyErrors, PolicyRule, Problem, RuleSpec,
+    PolicyErrors, PolicyRule, Problem, RuleSpec, Usage,
 };
 pub use secret_file::read_secret_file;
 #[cfg(feature = "stream")]

@@ -42,19 +42,19 @@ fn places(met: &[Met]) -> Few<usize> {
 }
 
 /// How long the answer to a request that meets these limiters is remembered: for the longest `dedupe`
-/// of the rules that can refuse it. Those in shadow mode have a say only where none can. What takes
+/// of the rules that it takes from. Those in shadow mode have a say only where none can. What takes
 /// nothing is not remembered.
 pub(crate) fn time<K>(policy: &Policy, met: &[Met<K>]) -> Option<Micros> {
-    let any_can_refuse = met.iter().any(Met::can_refuse);
-    let counts = |met: &&Met<K>| met.can_refuse() || !any_can_refuse && met.cost > 0;
+    let any_enforced = met.iter().any(Met::takes_enforced);
+    let counts = |met: &&Met<K>| met.takes_enforced() || !any_enforced && met.cost > 0;
     met.iter().filter(counts).filter_map(|met| spec(policy, met)?.dedupe).max()
 }
 
-/// The shortest `dedupe` of the rules that can refuse it; `None` where one of them has none.
+/// The shortest `dedupe` of the enforced rules that it takes from; `None` where one of them has none.
 #[cfg(feature = "redis")]
 pub(crate) fn least_time<K>(policy: &Policy, met: &[Met<K>]) -> Option<Micros> {
-    let can_refuse = met.iter().filter(|met| met.can_refuse());
-    let times: Option<Vec<_>> = can_refuse.map(|met| spec(policy, met)?.dedupe).collect();
+    let enforced = met.iter().filter(|met| met.takes_enforced());
+    let times: Option<Vec<_>> = enforced.map(|met| spec(policy, met)?.dedupe).collect();
     times?.into_iter().min()
 }
 

@@ -19,4 +19,4 @@ pub(crate) use rule::Token;
 pub(crate) use spec::{
     DEDUPE_EXPECTED, MAX_KEYS_EXPECTED, MAX_WAITERS_EXPECTED, MOST_MAX_KEYS, WAIT_EXPECTED,
 };
-pub use spec::{Mode, OnExcess, OnStoreError, OverrideSpec, RuleSpec};
+pub use spec::{Mode, OnExcess, OnStoreError, OverrideSpec, RuleSpec, Usage};

@@ -40,7 +40,7 @@ pub use error::SharedGateError;
 use nodes::Nodes;
 pub use replay::SharedReplay;
 use share::Share;
-use step::{Asked, Store};
+use step::{Asked, Store, is_report};
 
 /// A limiter that a request meets, by its key in the store.
 pub(crate) type KeyMet = Met<Vec<u8>>;
@@ -278,9 +278,10 @@ impl SharedGate {
     }
 
     fn learn(&self, met: &[KeyMet], allowed: bool, told: impl Fn(usize) -> Option<Decision>) {
-        if allowed {
+        if allowed || is_report(met) {
             self.away.learn(met, |place| told(place).is_some_and(|told| told.is_allowed()));
-        } else {
+        }
+        if !allowed {
             self.away.learn_denials(met, told);
         }
     }
@@ -324,7 +325,11 @@ impl SharedGate {
 
     /// An answer in which not every limiter tells of itself.
     fn told(&self, met: &[KeyMet], done: decide::Done) -> Answer<'_> {
-        let matched = self.matched(met, done.decisions.into_iter());
+        let mut matched = self.matched(met, done.decisions.into_iter());
+        if matches!(done.standing, Standing::Unavailable(_)) {
+            // Nothing was taken: it may be reported again.
+            matched.iter_mut().for_each(|one| one.report = false);
+        }
         let (allowed, at, repeated) = (done.allowed, done.at, done.repeated);
         Answer { allowed, at, standing: done.standing, repeated, matched }
     }
@@ -342,14 +347,15 @@ impl SharedGate {
     ) -> Few<Matched<'_>> {
         let told = met.iter().zip(decisions).filter_map(|(met, decision)| {
             let rule = self.policy().rules().get(met.rule).filter(|_| !met.is_unlimited())?;
-            let (variant, cost, by) = (met.variant, met.cost, met.by);
             Some(Matched {
                 rule,
                 number: met.rule,
-                variant,
+                variant: met.variant,
                 figures: met.figures.clone(),
-                cost,
-                by,
+                cost: met.cost,
+                asks: met.asks,
+                report: met.report,
+                by: met.by,
                 decision: decision?,
                 overflow: false,
                 elsewhere: false,

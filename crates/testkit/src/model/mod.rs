@@ -63,6 +63,19 @@ impl Model {
         Expected { delay_us: before.delay_us, ..self.look(t, behind, 0) }
     }
 
+    /// A request to a limiter whose usage is reported. Cost 0 asks for one unit and takes nothing; any
+    /// other is taken, admitted or not, and answered as one unit would be that came behind it.
+    ///
+    /// The limiter is born here, whatever the outcome.
+    pub fn reported(&mut self, at_us: u64, cost: u64) -> Expected {
+        let t = self.now(at_us);
+        self.born(t);
+        if cost > 0 {
+            self.charge(t, i128::from(cost));
+        }
+        Expected { delay_us: 0, ..self.look(t, t - i128::from(at_us), 1) }
+    }
+
     /// The answer a request would get, with the figures as they stand now: nothing is taken, so
     /// `remaining` and `reset_after_us` do not count `cost`.
     pub fn peek(&mut self, at_us: u64, cost: u64) -> Expected {

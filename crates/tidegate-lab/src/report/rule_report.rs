@@ -86,7 +86,9 @@ impl RuleReport {
         variant.refused += u64::from(refused);
         if refused {
             self.refuse(event);
-        } else if answer.is_allowed() && !answer.is_repeated() {
+        }
+        let took = matched.is_report() || !refused && answer.is_allowed();
+        if took && !answer.is_repeated() {
             self.admit(event, matched);
         }
     }

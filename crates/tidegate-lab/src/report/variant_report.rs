@@ -1,6 +1,6 @@
 //! What is counted of a rule with one set of figures: its own, or those that an override gives.
 
-use tidegate::{Algorithm, PolicyRule, Rule};
+use tidegate::{Algorithm, PolicyRule, Rule, Usage};
 
 use super::fingerprint::Fingerprint;
 use super::name::{printable, shortened};
@@ -11,6 +11,8 @@ use super::{Worst, grouped};
 #[derive(Clone, Debug)]
 pub struct VariantReport {
     figures: Rule,
+    /// Whether what was used is reported, so that nothing bounds it.
+    reported: bool,
     matched: Option<String>,
     /// Requests it had a say in.
     pub asked: u64,
@@ -29,6 +31,7 @@ impl VariantReport {
         let window = figures.spec().window.unwrap_or_default();
         Self {
             figures,
+            reported: rule.spec().usage == Usage::Reported,
             matched: matched(rule, number),
             asked: 0,
             refused: 0,
@@ -50,10 +53,12 @@ impl VariantReport {
         self.matched.as_deref()
     }
 
-    /// The most units that any window of one key can see under these figures; `None` if unlimited.
+    /// The most units that any window of one key can see under these figures; `None` if unlimited, or
+    /// reported.
     #[must_use]
     pub fn bound(&self) -> Option<u64> {
-        self.figures.bound(self.largest_cost)
+        let figures = Some(&self.figures).filter(|_| !self.reported)?;
+        figures.bound(self.largest_cost)
     }
 
     /// The units of the fullest window as a person reads them, with "at least" where memory for

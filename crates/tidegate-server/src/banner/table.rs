@@ -1,7 +1,7 @@
 //! The rules in force, as a table.
 
 use comfy_table::{Table, presets::NOTHING};
-use tidegate::{Limit, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec};
+use tidegate::{Limit, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec, Usage};
 
 use crate::words;
 
@@ -48,13 +48,14 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     };
     let away =
         is_shared.then(|| format!("on_store_error {}", words::on_store_error(rule.on_store_error)));
+    let reported = (rule.usage == Usage::Reported).then(|| "usage reported".to_owned());
     let dedupe = rule.dedupe.map(|time| format!("dedupe {time}"));
     let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));
     let across = rule.across_slots.then(|| "across_slots".to_owned());
     let own = rule.limit_from_request.then(|| "limit_from_request".to_owned());
     let exact = rule.exact.then(|| "match exact".to_owned());
     let full = (rule.on_full == OnFull::Refuse).then(|| "on_full refuse".to_owned());
-    let all = [exact, overrides, own, waits, dedupe, full, away, tag, across];
+    let all = [exact, overrides, own, waits, reported, dedupe, full, away, tag, across];
     all.into_iter().flatten().collect()
 }
 
@@ -103,6 +104,7 @@ mod tests {
         assert_eq!(told(waits), ["wait 2s, max_waiters 5"]);
         let more = r#"
             match = "exact"
+            usage = "reported"
             dedupe = "30s"
             limit_from_request = true
             on_full = "refuse"
@@ -117,6 +119,7 @@ mod tests {
             "match exact",
             "1 override",
             "limit_from_request",
+            "usage reported",
             "dedupe 30s",
             "on_full refuse",
             "hash_tag user",

@@ -38,6 +38,7 @@ struct Rule<'a> {
     max_keys: Option<usize>,
     on_full: &'static str,
     on_excess: Excess,
+    usage: &'static str,
     on_store_error: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     dedupe_us: Option<u64>,
@@ -116,6 +117,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             max_keys: spec.max_keys,
             on_full: words::on_full(spec.on_full),
             on_excess: spec.on_excess.into(),
+            usage: words::usage(spec.usage),
             on_store_error: words::on_store_error(spec.on_store_error),
             dedupe_us: spec.dedupe.map(Micros::as_micros),
             hash_tag: spec.hash_tag.as_deref(),

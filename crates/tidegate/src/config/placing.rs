@@ -26,6 +26,7 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         }
         Problem::EntryTwice(_) | Problem::NotInKey(_) | Problem::TagNotInKey(_) => failed(&["key"]),
         Problem::StarInside(_) | Problem::InitialWithKey => false,
+        Problem::ReportedQueue => failed(&["algorithm"]),
         Problem::MatchesNothing => match_failed(other),
         Problem::Unreachable(earlier) => {
             match_failed(other) || match_failed(rule.overrides.get(*earlier))
@@ -43,6 +44,7 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         | Problem::Wait(_)
         | Problem::MaxWaiters(_)
         | Problem::Dedupe(_)
+        | Problem::ReportedWait
         | Problem::DedupeAcrossSlots
         | Problem::WaitAcrossSlots => false,
         Problem::Figure(figure) => is_echo_of_figures(figure, rule, other),
@@ -63,6 +65,7 @@ const NO_FIGURES: &[&str] = &[
     "max_keys",
     "on_full",
     "on_excess",
+    "usage",
     "dedupe",
 ];
 
@@ -111,6 +114,8 @@ pub(super) fn place(
         Problem::MaxKeys(_) => table.place_of(&["max_keys"]),
         Problem::TagNotInKey(_) => table.place_of(&["hash_tag"]),
         Problem::Dedupe(_) => table.place_of(&["dedupe"]),
+        Problem::ReportedQueue => table.place_of(&["usage", "algorithm"]),
+        Problem::ReportedWait => place_in_excess("wait", table),
         Problem::AcrossSlots { .. } => table.place_of(&["across_slots", "hash_tag", "name"]),
         Problem::DedupeAcrossSlots => table.place_of(&["dedupe"]),
         Problem::WaitAcrossSlots => place_in_excess("wait", table),

@@ -13,7 +13,7 @@ use super::value::{
 };
 use super::{excess, figures, vocabulary};
 use crate::rules::DEDUPE_EXPECTED;
-use crate::{Mode, OnFull, OnStoreError};
+use crate::{Mode, OnFull, OnStoreError, Usage};
 
 /// Reads a rule; tells what is wrong with its fields, and which it lacks.
 pub(super) fn read<'t>(table: Table<'t>, report: &mut Report<'_>) -> RuleDraft<'t> {
@@ -203,6 +203,14 @@ impl<'t> RuleDraft<'t> {
             "closed" => OnStoreError::Closed,
             "local" => OnStoreError::Local,
             _ => OnStoreError::Open,
+        };
+        Some(())
+    }
+
+    pub(super) fn usage(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        self.spec.usage = match choice(entry, vocabulary::USAGES, report)? {
+            "reported" => Usage::Reported,
+            _ => Usage::Requested,
         };
         Some(())
     }

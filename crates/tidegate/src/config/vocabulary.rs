@@ -102,6 +102,10 @@ pub(super) fn rule_fields<'t>() -> Level<'t, RuleDraft<'t>> {
                 RuleDraft::on_store_error,
             ),
             field(
+                ("usage", &["charge", "chargeafter", "settle", "accounting", "billing"]),
+                RuleDraft::usage,
+            ),
+            field(
                 ("dedupe", &["dedup", "deduplicate", "deduplication", "idempotency", "remember"]),
                 RuleDraft::dedupe,
             ),
@@ -149,6 +153,11 @@ pub(super) const ON_FULL: &[Known] = &[
     ("refuse", &["deny", "reject", "block", "closed", "error"]),
 ];
 
+/// What `usage` may be.
+pub(super) const USAGES: &[Known] = &[
+    ("requested", &["request", "asked", "before", "upfront", "cost", "default"]),
+    ("reported", &["report", "after", "afterwards", "actual", "settled", "later"]),
+];
 /// What `on_store_error` may be.
 pub(super) const ON_STORE_ERROR: &[Known] = &[
     ("open", &["allow", "admit", "failopen", "pass", "true"]),

@@ -146,6 +146,6 @@ impl<'a, C: Clock> Charge<'a, C> {
 }
 
 /// Whether a limiter took its cost, and where the difference can be settled.
-const fn can_settle(matched: &Matched<'_>, cost: u64, actual: u64) -> bool {
-    matched.decision.is_allowed() && (!matched.elsewhere || actual > cost)
+fn can_settle(matched: &Matched<'_>, cost: u64, actual: u64) -> bool {
+    matched.can_settle() && (!matched.elsewhere || actual > cost)
 }

@@ -9,7 +9,8 @@ use crate::answer::{Descriptors, Matched};
 use crate::few::Few;
 use crate::key::Fingerprint;
 use crate::request::{Descriptor, Request};
-use crate::rules::{Mode, Policy, PolicyRule};
+use crate::rules::{Mode, Policy, PolicyRule, Usage};
+use crate::store::memory::Step;
 
 /// Figures in place of those of a rule's variant; `None` where those hold.
 pub(crate) type Figures = Option<Arc<Rule>>;
@@ -23,7 +24,12 @@ pub(crate) struct Met<K = Fingerprint> {
     pub(crate) variant: usize,
     /// What it is known by.
     pub(crate) print: K,
+    /// Units that it is to take.
     pub(crate) cost: u64,
+    /// Units that it decides about: its cost, or one where its usage is reported.
+    pub(crate) asks: u64,
+    /// Whether the request reports usage: its costs are taken whatever the limiters hold.
+    pub(crate) report: bool,
     pub(crate) enforced: bool,
     /// Whether its figures came with the request.
     pub(crate) brought: bool,
@@ -40,7 +46,28 @@ pub(crate) struct Met<K = Fingerprint> {
 impl<K> Met<K> {
     /// Whether it may refuse the request, and so have it wait.
     pub(crate) fn can_refuse(&self) -> bool {
+        self.can_deny() && !self.report
+    }
+
+    /// Whether it may be what denies the request, which has not been kept from a report by that.
+    pub(crate) fn can_deny(&self) -> bool {
+        self.enforced && self.asks > 0 && !self.is_unlimited()
+    }
+
+    /// Whether the request may take from it where it also has a say.
+    pub(crate) fn takes_enforced(&self) -> bool {
         self.enforced && self.cost > 0 && !self.is_unlimited()
+    }
+
+    /// Its own part in a step over the limiters of the request, and the units that part is about.
+    #[inline]
+    pub(crate) const fn part(&self, step: Step) -> (u64, Step) {
+        match step {
+            Step::Decide | Step::Ask if self.report && self.cost > 0 => (self.cost, Step::Report),
+            Step::Decide | Step::Ask if self.asks > self.cost => (self.asks, Step::Look),
+            Step::Peek => (self.asks, Step::Peek),
+            _ => (self.cost, step),
+        }
     }
 
     /// The figures under which it is asked.
@@ -98,11 +125,13 @@ pub(crate) fn meet<K: PartialEq>(
     in_force: impl Fn(usize, usize, &Rule) -> Option<Figures>,
 ) -> Few<Met<K>> {
     let mut all: Few<Met<K>> = Few::new();
+    let mut usage = Reported::default();
     for (place, descriptor) in request.descriptors().iter().enumerate() {
         for (number, rule) in policy.in_domain(request.domain()) {
             if !counts(rule) || !rule.matches(descriptor) {
                 continue;
             }
+            usage.note(rule, descriptor.units());
             let variant = rule.variant_for(descriptor);
             let brought = descriptor.own_limit().and_then(|own| own.figures(rule));
             let in_force = match brought {
@@ -130,6 +159,8 @@ pub(crate) fn meet<K: PartialEq>(
                         variant,
                         print,
                         cost: descriptor.units(),
+                        asks: 0,
+                        report: false,
                         enforced: rule.mode() == Mode::Enforce,
                         brought: brought.is_some(),
                         by_plan: plan.is_some(),
@@ -141,8 +172,53 @@ pub(crate) fn meet<K: PartialEq>(
             }
         }
     }
+    let is_reported =
+        |met: &Met<K>| usage.any && policy.rules().get(met.rule).is_some_and(is_reported);
+    for met in &mut all {
+        (met.report, met.asks) = (usage.is_report(), usage.asks(met.cost, is_reported(met)));
+    }
     all.sort_by_key(|met| met.rule);
     all
+}
+
+/// What a request says to rules whose usage is reported.
+#[derive(Clone, Copy, Default)]
+struct Reported {
+    /// It meets such a rule.
+    any: bool,
+    /// It tells an enforced one of usage, or one in shadow mode.
+    enforced: bool,
+    shadow: bool,
+    /// Another rule may refuse it.
+    refusable: bool,
+}
+
+impl Reported {
+    fn note(&mut self, rule: &PolicyRule, units: u64) {
+        let (enforced, reported) = (rule.mode() == Mode::Enforce, is_reported(rule));
+        self.any |= reported;
+        self.enforced |= reported && enforced && units > 0;
+        self.shadow |= reported && !enforced && units > 0;
+        self.refusable |= !reported && enforced && units > 0;
+    }
+
+    /// Whether it is a report. A rule in shadow mode makes it one only where no other could refuse it.
+    const fn is_report(self) -> bool {
+        self.enforced || self.shadow && !self.refusable
+    }
+
+    /// What a limiter decides about that takes `cost`.
+    const fn asks(self, cost: u64, reported: bool) -> u64 {
+        match (self.is_report(), cost) {
+            (true, 1..) => 1,
+            (_, 0) if reported => 1,
+            _ => cost,
+        }
+    }
+}
+
+fn is_reported(rule: &PolicyRule) -> bool {
+    rule.spec().usage == Usage::Reported
 }
 
 /// The limiters of a request, each with what the same limiter costs in `costing`.

@@ -119,8 +119,10 @@ impl<C> RuleStatistics<C> {
     /// Counts one rule's part in an answer.
     fn count(&self, answer: &Answer<'_>, matched: &Matched<'_>) {
         let Some(statistics) = self.of_matched(matched) else { return };
-        if !matched.decision().is_allowed() {
-            statistics.block_at(matched.cost(), answer.at());
+        if matched.is_report() {
+            statistics.pass_at(matched.cost(), answer.at());
+        } else if !matched.decision().is_allowed() {
+            statistics.block_at(matched.asks, answer.at());
         } else if answer.is_allowed() {
             statistics.pass_at(matched.cost(), answer.at());
         }

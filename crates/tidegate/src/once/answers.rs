@@ -44,9 +44,10 @@ struct Shard {
     by_end: BTreeSet<(Timestamp, Fingerprint)>,
 }
 
-/// The answer to a request that was admitted.
+/// The answer to a request that took something.
 #[derive(Debug)]
 struct Kept {
+    allowed: bool,
     since: Timestamp,
     end: Timestamp,
     at: Timestamp,
@@ -99,7 +100,8 @@ impl Answers {
             return first;
         }
         let done = run();
-        if done.allowed && step == Step::Ask {
+        let takes = done.allowed || met.iter().any(|met| met.report);
+        if takes && step == Step::Ask {
             self.keep(&mut shard, once, met, &done);
             drop(shard);
             self.make_room_beside(number, done.at);
@@ -195,7 +197,7 @@ impl Shard {
             self.by_end.insert((kept.end, once.print));
         }
         (now < kept.end).then(|| Done {
-            allowed: true,
+            allowed: kept.allowed,
             at: kept.at,
             repeated: true,
             decisions: put_back(met, &kept.decisions),
@@ -207,7 +209,8 @@ impl Shard {
         let (since, end) = (done.at, done.at.plus(once.time));
         let decisions =
             places(met).into_iter().filter_map(|place| done.decisions.get(place).cloned());
-        let kept = Kept { since, end, at: done.at, decisions: decisions.collect() };
+        let (allowed, decisions) = (done.allowed, decisions.collect());
+        let kept = Kept { allowed, since, end, at: done.at, decisions };
         if let Some(before) = self.kept.insert(once.print, kept) {
             self.by_end.remove(&(before.end, once.print));
         }

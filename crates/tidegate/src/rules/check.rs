@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::{MAX_WINDOW, Rule, RuleErrors};
+use tidegate_core::{Algorithm, MAX_WINDOW, Rule, RuleErrors};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::rule::{Override, Pattern, PolicyRule, Token};
 use super::spec::{
-    DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, OverrideSpec, RuleSpec,
+    DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, OverrideSpec, RuleSpec, Usage,
 };
 
 const LONGEST_NAME: usize = 64;
@@ -53,6 +53,7 @@ impl Mistakes<'_> {
 fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_identity(&spec, mistakes);
     check_excess(&spec, mistakes);
+    check_usage(&spec, mistakes);
     check_entries(&spec, mistakes);
     let when = patterns(&spec, mistakes);
     let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
@@ -79,6 +80,18 @@ fn check_identity(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     }
     if let Some(given) = spec.max_keys.filter(|given| !(1..=MOST_MAX_KEYS).contains(given)) {
         mistakes.add(Place::Rule, Problem::MaxKeys(given));
+    }
+}
+
+fn check_usage(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
+    if spec.usage != Usage::Reported {
+        return;
+    }
+    if spec.spec.algorithm == Algorithm::LeakyQueue {
+        mistakes.add(Place::Rule, Problem::ReportedQueue);
+    }
+    if spec.on_excess != OnExcess::Reject {
+        mistakes.add(Place::Rule, Problem::ReportedWait);
     }
 }
 

@@ -45,6 +45,10 @@ pub enum Problem {
     MaxWaiters(usize),
     /// `dedupe` is not 1 ms to a day.
     Dedupe(Micros),
+    /// A queue whose usage is reported: what was used has no slot to leave in.
+    ReportedQueue,
+    /// A rule whose usage is reported, and which lets requests wait as well (`on_excess`).
+    ReportedWait,
     /// `hash_tag` names an entry that is not in `key`.
     TagNotInKey(String),
     /// In a cluster: its keys and those of an earlier rule, which one request can meet as well, may live
@@ -148,6 +152,15 @@ impl fmt::Display for Problem {
                  `dedupe`"
             ),
             Self::Dedupe(given) => write!(f, "`dedupe` is {given}: expected {DEDUPE_EXPECTED}"),
+            Self::ReportedQueue => f.write_str(
+                "with `usage = \"reported\"` requests have run by the time they are counted, and \
+                 \"leaky_queue\" says when they may run: expected another algorithm, such as \
+                 \"token_bucket\"",
+            ),
+            Self::ReportedWait => f.write_str(
+                "with `usage = \"reported\"` a request takes nothing before it runs, so all who wait would \
+                 run at once: expected `on_excess = \"reject\"`, or no `usage`",
+            ),
             Self::TagNotInKey(name) => write!(
                 f,
                 "`hash_tag` is \"{}\", which is not in `key`: expected an entry of `key`",

@@ -54,6 +54,20 @@ pub enum OnExcess {
     },
 }
 
+/// How a rule's limiters learn what a request uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Usage {
+    /// A request says what it costs, and takes that if it is admitted.
+    #[default]
+    Requested,
+    /// What was used is reported afterwards. A cost of 0 asks whether one unit would be admitted, and takes
+    /// nothing. A cost of 1 or more is taken whatever the limiter holds, even into debt, and answered by how
+    /// the limiter then stands: allowed where one unit more would be admitted, else denied until one is. A
+    /// request that so reports to an enforced rule is refused by no other, and taken from all that it
+    /// meets.
+    Reported,
+}
+
 /// What a rule does while a shared store does not decide. In memory it means nothing.
 ///
 /// A store is *unavailable* when it does not answer. It is *overloaded* when it answers, but cannot decide a
@@ -95,6 +109,8 @@ pub struct RuleSpec {
     pub on_full: OnFull,
     /// What becomes of a request that is too much for it: it is rejected, or waits.
     pub on_excess: OnExcess,
+    /// Whether requests say what they cost before they run, or report it afterwards.
+    pub usage: Usage,
     /// What it does while a shared store does not decide.
     pub on_store_error: OnStoreError,
     /// For how long, from 1 ms to a day, a request that was admitted under an id
@@ -130,6 +146,7 @@ impl RuleSpec {
             max_keys: None,
             on_full: OnFull::default(),
             on_excess: OnExcess::Reject,
+            usage: Usage::Requested,
             on_store_error: OnStoreError::default(),
             dedupe: None,
             hash_tag: None,
@@ -197,6 +214,31 @@ impl RuleSpec {
     #[must_use]
     pub const fn on_excess(mut self, on_excess: OnExcess) -> Self {
         self.on_excess = on_excess;
+        self
+    }
+
+    /// Sets how its limiters learn what a request uses.
+    ///
+    /// ```
+    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Usage};
+    ///
+    /// let spec = Spec::new(Algorithm::SlidingLog, 1_000, Micros::from_secs(3_600));
+    /// let tokens = RuleSpec::new("tokens", spec).usage(Usage::Reported);
+    /// let gate = Gate::new(Policy::new(vec![tokens])?);
+    /// let admits = |cost| {
+    ///     let descriptors = [Descriptor::new(&[]).cost(cost)];
+    ///     gate.check(&Request::new("default", &descriptors)).is_allowed()
+    /// };
+    /// assert!(admits(0)); // before the work
+    /// assert!(admits(990)); // after it: what it did use
+    /// assert!(admits(0));
+    /// assert!(!admits(990)); // taken all the same: the limiter holds 1,980 of 1,000
+    /// assert!(!admits(0));
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    #[must_use]
+    pub const fn usage(mut self, usage: Usage) -> Self {
+        self.usage = usage;
         self
     }
 

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
 use super::decide::Done;
-use super::step::{Asked, Store};
+use super::step::{Asked, Store, is_report};
 use crate::answer::Standing;
 use crate::store::redis::script::{self, Answer, Call, Reply, Step};
 use crate::store::redis::{Client, StoreError, slot_of};
@@ -179,6 +179,12 @@ impl Store {
     ) -> Result<Done, Unanswered> {
         let deadline = self.client.deadline();
         let mut taken = Taken::nothing(self.client.clone());
+        if is_report(met) {
+            // Nothing refuses it, so nothing is given back.
+            let ask = Asked { at, ..Asked::new(Step::Ask, None) };
+            let done = self.each_slot(met, parts, ask, deadline).await;
+            return done.map_err(|error| Unanswered { error, taken });
+        }
         if let Err(error) = self.may_be_apart(met, parts) {
             return Err(Unanswered { error, taken });
         }

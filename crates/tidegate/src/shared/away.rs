@@ -137,11 +137,22 @@ impl Away {
     /// than this node's share leaves no debt.
     pub(super) fn learn(&self, met: &[KeyMet], admits: impl Fn(usize) -> bool) {
         for (place, met) in warm(&self.policy, met) {
-            if admits(place) {
-                let local = Met { enforced: false, ..self.part(met) };
+            let local = Met { enforced: false, ..self.part(met) };
+            if local.report {
+                self.learn_report(local);
+            } else if admits(place) {
                 self.memory.step(&[local], &self.clock, memory::Step::Decide);
             }
         }
+    }
+
+    /// Takes what was reported as far as there is anything left.
+    fn learn_report(&self, mut local: Met) {
+        let seen = self.memory.step(std::slice::from_ref(&local), &self.clock, memory::Step::Peek);
+        let left = seen.decisions.first().map_or(0, |decided| decided.decision.remaining);
+        (local.report, local.cost) = (false, local.cost.min(left));
+        local.asks = local.cost;
+        self.memory.step(&[local], &self.clock, memory::Step::Decide);
     }
 
     /// Notes which limiters the store denied, and for how long. Not those whose values the request brought,
@@ -150,7 +161,7 @@ impl Away {
         for (place, met) in warm(&self.policy, met).filter(|(_, met)| !met.brought) {
             if let Some(Outcome::Deny { retry_after }) = denied(place).map(|told| told.outcome) {
                 let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
-                self.denials.note(print, met.cost, now, now.plus(retry_after));
+                self.denials.note(print, met.asks, now, now.plus(retry_after));
             }
         }
     }
@@ -168,9 +179,23 @@ impl Away {
 
     /// A limiter as it is known in process, but for its figures.
     pub(super) fn met(&self, met: &KeyMet) -> Met {
-        let KeyMet { rule, variant, cost, enforced, brought, by_plan, first, by, .. } = *met;
-        let print = self.seed.of_bytes(&met.print);
-        Met { rule, variant, print, cost, enforced, brought, by_plan, figures: None, first, by }
+        let KeyMet { rule, variant, cost, asks, report, .. } = *met;
+        let KeyMet { enforced, brought, by_plan, first, by, .. } = *met;
+        let (print, figures) = (self.seed.of_bytes(&met.print), None);
+        Met {
+            rule,
+            variant,
+            print,
+            cost,
+            asks,
+            report,
+            enforced,
+            brought,
+            by_plan,
+            figures,
+            first,
+            by,
+        }
     }
 
     /// A limiter under this node's share of its values.

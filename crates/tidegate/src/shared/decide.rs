@@ -7,6 +7,7 @@ use tidegate_core::{Decision, Micros, Outcome, Room, Rule, Timestamp, Visitor};
 use super::KeyMet;
 use super::away::Away;
 use super::denials::Known;
+use super::step::is_report;
 use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
 use crate::few::Few;
@@ -68,11 +69,13 @@ impl Away {
         };
         let here: Few<_> = met.iter().enumerate().filter(|(_, met)| is_here(met)).collect();
         let barred: Few<_> = here.iter().map(|(_, met)| self.barred(met, lack)).collect();
-        let refused = met.iter().any(|met| is_closed(met) && met.can_refuse());
+        let refused = met.iter().any(|met| is_closed(met) && met.can_deny());
         let denied =
-            here.iter().zip(&barred).any(|((_, met), bar)| bar.is_some() && met.can_refuse());
+            here.iter().zip(&barred).any(|((_, met), bar)| bar.is_some() && met.can_deny());
+        // What is reported is taken all the same.
+        let refuses = denied && !is_report(met);
         let step = match verb {
-            Verb::Ask if !refused && !denied => memory::Step::Ask,
+            Verb::Ask if !refused && !refuses => memory::Step::Ask,
             Verb::Ask | Verb::Peek => memory::Step::Peek,
         };
         let done = self.step(&here, step, id);
@@ -114,11 +117,11 @@ impl Away {
     /// so and that still holds.
     fn barred(&self, met: &KeyMet, lack: Lack) -> Option<Barred> {
         let whole = met.rule_in(&self.policy)?;
-        if met.cost == 0 || !holds(whole, met.cost) {
+        if met.asks == 0 || !holds(whole, met.asks) {
             return None;
         }
         if let Some(Known { cost, wait }) =
-            self.denials.of(self.seed.of_bytes(&met.print), met.cost, self.clock.now())
+            self.denials.of(self.seed.of_bytes(&met.print), met.asks, self.clock.now())
         {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
@@ -137,7 +140,7 @@ impl Away {
                 ..decided
             };
         }
-        let is_held = || met.rule_in(&self.policy).is_some_and(|whole| holds(whole, met.cost));
+        let is_held = || met.rule_in(&self.policy).is_some_and(|whole| holds(whole, met.asks));
         match decided.outcome {
             Outcome::Never if is_held() => {
                 let retry_after = self.come_back(lack);
@@ -151,7 +154,7 @@ impl Away {
     /// not known.
     fn closed(&self, met: &KeyMet, lack: Lack) -> Option<Decision> {
         let limit = limit_of(met.rule_in(&self.policy)?)?;
-        let (outcome, reset_after) = match met.cost {
+        let (outcome, reset_after) = match met.asks {
             0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
             _ => {
                 let retry_after = self.come_back(lack);

@@ -1,5 +1,6 @@
 //! One step in the store over the limiters that a request meets, and when it is sent again.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -93,18 +94,21 @@ impl Store {
             }
             return Err(error);
         }
-        let limiters = self.limiters(met, asked.actual, asked.costs);
+        let (step, costs) = part(met, asked);
+        let limiters = self.limiters(met, asked.actual, &costs);
         if limiters.is_empty() {
             let done = Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now()));
             return Ok(with_unlimited(met, done));
         }
-        let Some((key, time)) = self.remembered(met, asked.id) else {
-            let call = Call::new(&limiters, asked.step, asked.at);
+        // A look tells how a limiter stands now, whatever was reported before.
+        let id = asked.id.filter(|_| step != Step::Peek || !is_report(met));
+        let Some((key, time)) = self.remembered(met, id) else {
+            let call = Call::new(&limiters, step, asked.at);
             let done = self.decided(&limiters, call, false, deadline).await?;
             return Ok(with_unlimited(met, done));
         };
         let (places, limiters) = by_key(limiters);
-        let call = Call::new(&limiters, asked.step, asked.at).remembering(key, time);
+        let call = Call::new(&limiters, step, asked.at).remembering(key, time);
         let done = self.decided(&limiters, call, self.is_safe_twice(met, asked), deadline).await?;
         Ok(with_unlimited(met, put_back(&places, done)))
     }
@@ -185,6 +189,8 @@ impl Store {
             let cost = costs.get(place).copied().unwrap_or(met.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
             let limiter = Limiter::new(&met.print, rule, cost)?.turned_out(actual);
+            let looks = costs.is_empty() && met.asks > met.cost;
+            let limiter = if looks { limiter.looking() } else { limiter };
             let limiter = match met.brought {
                 true => limiter.brought(),
                 false if self.is_figured(met.rule) => limiter.looked_up(),
@@ -223,6 +229,23 @@ impl Store {
             Err(_) => either(first, pin!(again)).await,
         }
     }
+}
+
+/// What a request asks of the limiters it meets: the step, and what each is looked at for where that is not
+/// its cost.
+fn part<'a>(met: &[KeyMet], asked: Asked<'a>) -> (Step, Cow<'a, [u64]>) {
+    match asked.step {
+        Step::Ask if is_report(met) => (Step::Report, Cow::Borrowed(asked.costs)),
+        Step::Peek if asked.costs.is_empty() => {
+            (Step::Peek, met.iter().map(|met| met.asks).collect())
+        }
+        step => (step, Cow::Borrowed(asked.costs)),
+    }
+}
+
+/// Whether a request that meets these limiters reports what was used.
+pub(super) fn is_report(met: &[KeyMet]) -> bool {
+    met.iter().any(|met| met.report)
 }
 
 /// Limiters in the order of their keys, so that what is remembered of them is the same however the request

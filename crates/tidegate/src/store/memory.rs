@@ -159,7 +159,8 @@ impl MemoryStore {
 
     fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
         let Some(table) = self.table(met) else { return self.step_apart(met, clock, step) };
-        let one = table.one(met.print, met.cost, step, Reading::of(clock));
+        let (cost, part) = met.part(step);
+        let one = table.one(met.print, cost, part, Reading::of(clock));
         self.tidy_if(one.overflow, one.at);
         done_by(met, one, step)
     }
@@ -254,12 +255,9 @@ impl MemoryStore {
         order.sort_by_key(|(_, met)| self.table_number(met));
         let of_one_table = order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1));
         let with_parts = of_one_table.filter_map(|of_one| {
-            let part = |(place, met): &(usize, &Met)| Part {
-                place: *place,
-                print: met.print,
-                cost: met.cost,
-                step: step(*place),
-                enforced: met.enforced,
+            let part = |(place, met): &(usize, &Met)| {
+                let (cost, step) = met.part(step(*place));
+                Part { place: *place, print: met.print, cost, step, enforced: met.enforced }
             };
             Some((of_one.first()?.1, of_one.iter().map(part).collect()))
         });
@@ -298,8 +296,8 @@ fn run<'h>(
     let (places, mut held): (Vec<_>, Vec<_>) =
         holdings.into_iter().map(|holding| (holding.place, holding.verbs)).unzip();
     let allowed = match step(0) {
-        Step::Decide | Step::Ask => decide_all(&mut held, at),
-        Step::Peek => look_at_all(&mut held, at),
+        Step::Decide | Step::Ask => ask_all(&mut held, &places, met, at),
+        Step::Peek | Step::Look | Step::Report => look_at_all(&mut held, at),
         Step::Refund => {
             look_at_all(&mut held, at);
             held.iter_mut().for_each(|one| one.give_back());
@@ -325,6 +323,32 @@ fn let_go(holds: Vec<Box<dyn Hold + '_>>, at: Timestamp) {
     // The last first: a table that grows as it is let go of waits for one of its chains, which may
     // be held by somebody who waits for a later table.
     holds.into_iter().rev().for_each(|hold| hold.release(at));
+}
+
+/// Takes from all limiters if all that are enforced admit, else from none; but what is reported is taken
+/// whatever they say.
+fn ask_all<'a>(
+    held: &mut [Box<dyn Grip + 'a>],
+    places: &[usize],
+    met: &[Met],
+    at: Timestamp,
+) -> bool {
+    if met.iter().all(|met| met.asks == met.cost && !met.report) {
+        return decide_all(held, at);
+    }
+    let part = |place: &usize| met.get(*place).map(|met| met.part(Step::Ask).1);
+    for (one, place) in held.iter_mut().zip(places) {
+        if part(place) == Some(Step::Report) {
+            one.take_reported(at);
+        }
+    }
+    let goes_on = look_at_all(held, at);
+    for (one, place) in held.iter_mut().zip(places).filter(|_| goes_on) {
+        if part(place) == Some(Step::Ask) && one.verdict().is_allowed() {
+            one.take();
+        }
+    }
+    goes_on
 }
 
 /// Settles with each limiter what its place in the request says.

@@ -31,7 +31,8 @@ impl Took {
 impl From<&Answer<'_>> for Took {
     fn from(answer: &Answer<'_>) -> Self {
         let matched = answer.matched().iter();
-        let took = |one: &Matched<'_>| one.decision().is_allowed() && !one.elsewhere;
+        let took =
+            |one: &Matched<'_>| (one.decision().is_allowed() || one.report) && !one.elsewhere;
         Self(matched.map(|one| (known_by(one), took(one))).collect())
     }
 }

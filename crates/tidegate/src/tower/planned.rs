@@ -141,6 +141,8 @@ fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>
         variant: 0,
         figures: None,
         cost,
+        asks: cost,
+        report: false,
         by: Descriptors::one(0),
         decision: decided.decision,
         overflow: decided.overflow,

@@ -114,6 +114,9 @@ impl<C: Clock> Gate<C> {
         let met = self.met(request);
         let once = self.once(request, &met);
         let told = self.without_asking(&met, once, self.clock());
+        // What is reported never waits, and is taken before anything is looked at.
+        let is_report = met.iter().any(|met| met.report);
+        let told = told.or_else(|| is_report.then(|| self.step_now(&met, once, Step::Ask)));
         let renewed = Renewed::of(self, request);
         (ToGate { renewed, ..self.door(met, once, request.longest_wait()) }, told)
     }
@@ -130,7 +133,7 @@ pub(super) fn stops_of<K>(
     let all = met.iter().enumerate().filter(|(_, met)| met.can_refuse());
     let stop = |(place, met): (usize, &Met<K>)| Stop {
         line: line_of(met),
-        cost: met.cost,
+        cost: met.asks,
         patience: patience(policy, met.rule, max_wait),
         place,
     };

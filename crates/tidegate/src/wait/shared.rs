@@ -276,7 +276,7 @@ impl<'g> ToStore<'g> {
     /// does not tell all of its state, so it is looked at for the cost of all; and where that is more
     /// than its limit, for what is left when as many whole limits as fit have gone, each in a window.
     fn look(&mut self, before: impl Fn(&Stop<GateLine>) -> u64) -> Vec<u64> {
-        let mut costs: Vec<_> = self.met.iter().map(|met| met.cost).collect();
+        let mut costs: Vec<_> = self.met.iter().map(|met| met.asks).collect();
         self.laps = vec![0; costs.len()];
         for stop in &self.stops {
             let limit = self.log_limit(stop).filter(|limit| stop.cost <= *limit);

@@ -12,7 +12,7 @@ use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
     Answer, Clock, Descriptor, Gate, Mode, OwnLimit, Policy, Request, Rule, RuleSpec, Spec,
-    Timestamp,
+    Timestamp, Usage,
 };
 
 const WALKS: u64 = 250;
@@ -58,6 +58,7 @@ type Id = (usize, String);
 struct Met {
     id: Id,
     cost: u64,
+    asks: u64,
     /// `None` when unlimited.
     figures: Option<model::Policy>,
     brought: bool,
@@ -86,6 +87,7 @@ struct Walk {
     known: HashMap<&'static str, Plan>,
     own: [model::Policy; 3],
     modes: [Mode; 3],
+    usages: [Usage; 3],
     models: HashMap<Id, Model>,
 }
 
@@ -93,8 +95,14 @@ impl Walk {
     fn new(rng: &mut Rng, pool: &[model::Policy]) -> Self {
         let own = [(); 3].map(|()| any(rng, pool));
         let modes = [(); 3].map(|()| rng.pick([Mode::Enforce, Mode::Enforce, Mode::Shadow]));
+        let usages = [0, 1, 2].map(|number: usize| match own[number].algorithm {
+            model::Algorithm::LeakyQueue => Usage::Requested,
+            _ => rng.pick([Usage::Requested, Usage::Requested, Usage::Reported]),
+        });
         let rule = |number: usize| {
-            let rule = RuleSpec::new(RULES[number], spec_of(&own[number])).mode(modes[number]);
+            let rule = RuleSpec::new(RULES[number], spec_of(&own[number]))
+                .mode(modes[number])
+                .usage(usages[number]);
             let rule = if number == 1 { rule } else { rule.limit_from_request() };
             if number == 2 { rule } else { rule.key(["user"]) }
         };
@@ -109,7 +117,7 @@ impl Walk {
             looked_up.lock().unwrap().get(descriptor.value("user")?).cloned()
         });
         let (gate, known) = (gate.unwrap(), USERS.map(|user| (user, Plan::Own)).into());
-        Self { gate, clock, plans, known, own, modes, models: HashMap::new() }
+        Self { gate, clock, plans, known, own, modes, usages, models: HashMap::new() }
     }
 
     fn change_plan(&mut self, user: &'static str, plan: Plan) {
@@ -147,10 +155,24 @@ impl Walk {
                     _ => Some(self.own[rule].clone()),
                 };
                 let brought = own.is_some();
-                all.push(Met { id, cost: one.cost, figures: own.or(plan), brought });
+                all.push(Met { id, cost: one.cost, asks: 0, figures: own.or(plan), brought });
             }
         }
+        let reports = self.reports(&all);
+        for met in &mut all {
+            let is_reported = self.usages[met.id.0] == Usage::Reported;
+            let asks_for_one = if met.cost > 0 { reports } else { is_reported };
+            met.asks = if asks_for_one { 1 } else { met.cost };
+        }
         all
+    }
+
+    /// Whether a request reports usage, to one in shadow mode only where no other could refuse it.
+    fn reports(&self, all: &[Met]) -> bool {
+        let is = |met: &Met, what| (self.modes[met.id.0], self.usages[met.id.0]) == what;
+        let tells = |mode, usage| all.iter().any(|met| met.cost > 0 && is(met, (mode, usage)));
+        tells(Mode::Enforce, Usage::Reported)
+            || tells(Mode::Shadow, Usage::Reported) && !tells(Mode::Enforce, Usage::Requested)
     }
 
     fn at_us(&self) -> u64 {
@@ -183,7 +205,7 @@ impl Walk {
 
     /// The same; and whether no wait would do, so that a request that takes has to put them in force.
     fn tried(&self, met: &Met, figures: &model::Policy) -> (Expected, bool) {
-        let (at_us, cost) = (self.at_us(), met.cost);
+        let (at_us, cost) = (self.at_us(), met.asks);
         let seen = self.seen(&met.id, figures).peek(at_us, cost);
         let old = self.models.get(&met.id).filter(|old| met.brought && old.policy() != figures);
         let Some(old) = old.filter(|_| !seen.allowed && seen.retry_after_us.is_some()) else {
@@ -192,8 +214,8 @@ impl Walk {
         let gone_us = old.clone().peek(at_us, 0).reset_after_us;
         let admitted = |wait_us: u64| {
             let mut old = old.clone();
-            old.amend(at_us + wait_us, figures.clone());
-            old.peek(at_us + wait_us, cost).allowed
+            old.amend(at_us.saturating_add(wait_us), figures.clone());
+            old.peek(at_us.saturating_add(wait_us), cost).allowed
         };
         let (mut low, mut wait_us) = (0, gone_us);
         if !admitted(gone_us) {
@@ -210,8 +232,12 @@ impl Walk {
     /// What the definitions say of a request that takes.
     fn decided(&mut self, all: &[Met]) -> (bool, Vec<(usize, Expected)>) {
         let at_us = self.at_us();
-        for (met, figures) in limited(all).filter(|(met, _)| met.cost > 0 && !met.brought) {
+        let reports = self.reports(all);
+        for (met, figures) in limited(all).filter(|(met, _)| met.asks > 0 && !met.brought) {
             self.model(&met.id, figures);
+        }
+        for (met, figures) in limited(all).filter(|(met, _)| reports && met.cost > 0) {
+            self.model(&met.id, figures).reported(at_us, met.cost);
         }
         let tried: Vec<_> = limited(all).map(|(met, figures)| self.tried(met, figures)).collect();
         for ((met, figures), _) in limited(all).zip(&tried).filter(|(_, (_, begins))| *begins) {
@@ -222,10 +248,10 @@ impl Walk {
             |(seen, met): (&Expected, &Met)| !seen.allowed && self.modes[met.id.0] == Mode::Enforce;
         let goes_on = !seen.iter().zip(limited(all)).any(|(seen, (met, _))| refuses((seen, met)));
         let each = limited(all).zip(seen).map(|((met, figures), seen)| {
-            let takes = goes_on && seen.allowed && met.cost > 0;
+            let takes = goes_on && seen.allowed && met.cost > 0 && !reports;
             let told =
                 if takes { self.model(&met.id, figures).step(at_us, met.cost) } else { seen };
-            (met.id.0, told)
+            (met.id.0, Expected { delay_us: if reports { 0 } else { told.delay_us }, ..told })
         });
         (goes_on, each.collect())
     }
@@ -357,10 +383,18 @@ fn under_plans_and_figures_of_requests_it_answers_as_models_that_are_amended() {
                 walk.change_plan(rng.pick(USERS), plan);
             }
             pass(rng, &walk.clock, &pool);
-            let asked = asked(rng, &pool, brings);
+            let mut asked = asked(rng, &pool, brings);
+            let most = if walk.usages.contains(&Usage::Reported) { 1_000 } else { u64::MAX };
+            asked.iter_mut().for_each(|one| one.cost = one.cost.min(most));
             let took = std::panic::AssertUnwindSafe(|| walk.step(rng, &asked));
             let equal = std::panic::catch_unwind(took).is_ok();
             assert!(equal, "seed {seed}, step {step}, of {pool:?}");
+            // A debt that lasts beyond the last instant there is, where models go on.
+            let at_us = walk.at_us();
+            if walk.models.values_mut().any(|one| one.peek(at_us, 0).reset_after_us > u64::MAX / 4)
+            {
+                break;
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ mod outcome;
 #[path = "../common/packed/mod.rs"]
 mod packed;
 mod pitfalls;
+mod reported;
 mod reports;
 mod requests;
 mod several;

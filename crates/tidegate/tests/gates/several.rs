@@ -1,7 +1,8 @@
 //! Several limits on one request, beside the naive models: all must admit, else none is charged.
 //!
 //! Random policies of every algorithm and mode, random keys from small alphabets so that limiters
-//! are met again, and named twice in one request. `TIDEGATE_LONG=1` tries twenty times as many.
+//! are met again, and named twice in one request. Of some rules the usage is reported: a report is taken
+//! from all that it meets, and refused by none. `TIDEGATE_LONG=1` tries twenty times as many.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,7 +17,7 @@ use crate::packed::spec_of;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
-    Answer, Decision, Descriptor, Gate, Micros, Mode, Policy, Request, RuleSpec, Timestamp,
+    Answer, Decision, Descriptor, Gate, Micros, Mode, Policy, Request, RuleSpec, Timestamp, Usage,
 };
 
 /// One rule as the gate and as the models know it.
@@ -35,6 +36,9 @@ fn pair(rng: &mut Rng, number: usize) -> Pair {
     }
     let mut spec = RuleSpec::new(format!("rule-{number}"), spec_of(&policy)).key(key.to_vec());
     spec.mode = rng.pick([Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Shadow, Mode::Off]);
+    if algorithm != model::Algorithm::LeakyQueue && rng.chance(25) {
+        spec.usage = Usage::Reported;
+    }
     Pair { policy, spec }
 }
 
@@ -72,18 +76,58 @@ impl ByModels<'_> {
         met
     }
 
+    /// Whether a request reports usage: to a rule that is enforced, or to one in shadow mode where no other
+    /// could refuse it.
+    fn is_report(&self, met: &Met) -> bool {
+        let tells = |mode: Mode, usage: Usage| {
+            let is = |(id, cost): &((usize, _), u64)| {
+                let spec = &self.pairs[id.0].spec;
+                *cost > 0 && spec.mode == mode && spec.usage == usage
+            };
+            met.iter().any(is)
+        };
+        tells(Mode::Enforce, Usage::Reported)
+            || tells(Mode::Shadow, Usage::Reported) && !tells(Mode::Enforce, Usage::Requested)
+    }
+
+    /// Taken from all, and answered by how each stands then.
+    fn report(&mut self, at_us: u64, met: &Met) -> Said {
+        let (mut allowed, mut each) = (true, Vec::new());
+        for (id, cost) in met {
+            let Pair { policy, spec } = &self.pairs[id.0];
+            let new = || Model::new(policy.clone());
+            let model = self.limiters.entry(id.clone()).or_insert_with(new);
+            let answer = match (*cost, spec.usage) {
+                (0, Usage::Requested) => model.step(at_us, 0),
+                _ => model.reported(at_us, *cost),
+            };
+            allowed &= answer.allowed || spec.mode != Mode::Enforce;
+            each.push((id.0, answer));
+        }
+        Said { allowed, each }
+    }
+
     fn check(&mut self, at_us: u64, met: &Met) -> Said {
+        if self.is_report(met) {
+            return self.report(at_us, met);
+        }
         let new = |number: usize| Model::new(self.pairs[number].policy.clone());
         let mut allowed = true;
         for (id, cost) in met {
             let model = self.limiters.entry(id.clone()).or_insert_with(|| new(id.0));
             model.step(at_us, 0); // it begins here, whatever the outcome
-            let enforced = self.pairs[id.0].spec.mode == Mode::Enforce;
-            allowed &= model.peek(at_us, *cost).allowed || !enforced;
+            let spec = &self.pairs[id.0].spec;
+            let asked = if spec.usage == Usage::Reported { (*cost).max(1) } else { *cost };
+            allowed &= model.peek(at_us, asked).allowed || spec.mode != Mode::Enforce;
         }
         let figures = |(id, cost): &((usize, Vec<String>), u64)| {
             let model = self.limiters.get_mut(id).unwrap();
-            let answer = if allowed { model.step(at_us, *cost) } else { model.peek(at_us, *cost) };
+            let looks = *cost == 0 && self.pairs[id.0].spec.usage == Usage::Reported;
+            let answer = match allowed {
+                _ if looks => model.reported(at_us, 0),
+                true => model.step(at_us, *cost),
+                false => model.peek(at_us, *cost),
+            };
             (id.0, answer)
         };
         Said { allowed, each: met.iter().map(figures).collect() }
@@ -166,7 +210,10 @@ fn all_limits_admit_or_none_is_charged() {
         let policy = Policy::new(pairs.iter().map(|pair| pair.spec.clone()).collect()).unwrap();
         let gate = Gate::with_clock(policy, Timestamp::EPOCH);
         let mut models = ByModels { pairs: &pairs, limiters: HashMap::new() };
+        let owes = pairs.iter().any(|pair| pair.spec.usage == Usage::Reported);
         for (at_us, cost) in traffic::trace(rng, &pairs[0].policy, 60) {
+            // No debt beyond all telling.
+            let cost = if owes { cost.min(1_000) } else { cost };
             let about = descriptors(rng, cost);
             let descriptors: Vec<_> =
                 about.iter().map(|(entries, cost)| Descriptor::new(entries).cost(*cost)).collect();

@@ -7,7 +7,9 @@
 use crate::packed::{TestClock, long, spec_of, told};
 use testkit::model::{self, Model};
 use testkit::traffic::{self, Rng};
-use tidegate::{Decision, Descriptor, Gate, KeyedLimiter, Limiter, Policy, Request, RuleSpec};
+use tidegate::{
+    Decision, Descriptor, Gate, KeyedLimiter, Limiter, Policy, Request, RuleSpec, Usage,
+};
 
 /// Policies of each algorithm; with the steps of each, up to 7 x 200 x 250 verbs.
 const POLICIES: u64 = 200;
@@ -23,6 +25,10 @@ trait Subject {
     fn peek(&self, key: &str, cost: u64) -> Decision;
     fn refund(&self, key: &str, units: u64);
     fn reset(&self, key: &str);
+    /// Whether usage is reported to it.
+    fn is_reported(&self) -> bool {
+        false
+    }
 }
 
 impl Subject for Limiter<TestClock> {
@@ -96,16 +102,26 @@ impl Subject for Gate<TestClock> {
     fn reset(&self, key: &str) {
         assert_eq!(with(key, 1, |request| self.reset(request)), 1);
     }
+
+    fn is_reported(&self) -> bool {
+        self.policy().rules()[0].spec().usage == Usage::Reported
+    }
 }
 
 /// One verb on the subject and on the model of its key.
 fn step(subject: &dyn Subject, model: &mut Model, key: &str, at_us: u64, cost: u64, verb: u64) {
+    let reported = subject.is_reported();
+    let mut asked = |at_us, cost| match reported {
+        true => model.reported(at_us, cost),
+        false => model.step(at_us, cost),
+    };
     match verb {
-        0..55 => assert_eq!(told(&subject.check(key, cost)), model.step(at_us, cost), "check"),
-        55..75 => {
-            assert_eq!(subject.admits(key, cost), model.step(at_us, cost).allowed, "admits");
+        0..55 => assert_eq!(told(&subject.check(key, cost)), asked(at_us, cost), "check"),
+        55..75 => assert_eq!(subject.admits(key, cost), asked(at_us, cost).allowed, "admits"),
+        75..88 => {
+            let cost_asked = if reported { 1 } else { cost };
+            assert_eq!(told(&subject.peek(key, cost)), model.peek(at_us, cost_asked), "peek");
         }
-        75..88 => assert_eq!(told(&subject.peek(key, cost)), model.peek(at_us, cost), "peek"),
         88..97 => {
             subject.refund(key, cost);
             model.refund(at_us, cost);
@@ -169,6 +185,18 @@ fn limiters_in_a_table_of_words_answer_as_their_models() {
 fn a_gate_whose_clock_never_steps_back_answers_as_the_models() {
     walk(&KEYS, |policy, clock| {
         let rule = RuleSpec::new("r", spec_of(policy)).key(["user"]);
+        Box::new(Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock))
+    });
+}
+
+/// Debts of any size among them, which a word has no place for.
+#[test]
+fn a_gate_to_which_usage_is_reported_answers_as_the_models() {
+    walk(&KEYS, |policy, clock| {
+        let mut rule = RuleSpec::new("r", spec_of(policy)).key(["user"]);
+        if policy.algorithm != model::Algorithm::LeakyQueue {
+            rule = rule.usage(Usage::Reported);
+        }
         Box::new(Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock))
     });
 }

@@ -14,7 +14,7 @@ use testkit::traffic::{self, Rng};
 use tidegate::script::{Answer, Call, Limiter, Step};
 use tidegate::{
     Algorithm, Clock, Decision, Descriptor, Gate, Layout, Micros, Mode, OwnLimit, Policy, Request,
-    Rule, RuleSpec, Spec, Timestamp,
+    Rule, RuleSpec, Spec, Timestamp, Usage,
 };
 
 const NAMES: [&str; 3] = ["planned", "plain", "brought"];
@@ -60,6 +60,7 @@ struct Walk<'c> {
     pool: Vec<Rule>,
     own: [Rule; 3],
     modes: [Mode; 3],
+    usages: [Usage; 3],
     plan: Arc<Mutex<Option<Arc<Rule>>>>,
     gate: Gate<Hand>,
     clock: Hand,
@@ -71,8 +72,17 @@ impl<'c> Walk<'c> {
         let pool: Vec<_> = (0..4).map(|_| figures(rng, layout)).collect();
         let own = [(); 3].map(|()| any(rng, &pool));
         let modes = [(); 3].map(|()| rng.pick([Mode::Enforce, Mode::Enforce, Mode::Shadow]));
+        let mut usages =
+            [(); 3].map(|()| rng.pick([Usage::Requested, Usage::Requested, Usage::Reported]));
+        for (usage, own) in usages.iter_mut().zip(&own) {
+            if own.spec().algorithm == Algorithm::LeakyQueue {
+                *usage = Usage::Requested;
+            }
+        }
         let rule = |number: usize| {
-            let rule = RuleSpec::new(NAMES[number], *own[number].spec()).mode(modes[number]);
+            let rule = RuleSpec::new(NAMES[number], *own[number].spec())
+                .mode(modes[number])
+                .usage(usages[number]);
             if number == 1 { rule } else { rule.limit_from_request() }
         };
         let plan: Arc<Mutex<Option<Arc<Rule>>>> = Arc::default();
@@ -82,7 +92,7 @@ impl<'c> Walk<'c> {
         let gate = Gate::with_clock(policy, clock.clone());
         let gate =
             gate.with_plans("default", "planned", move |_| looked_up.lock().unwrap().clone());
-        Self { client, number, pool, own, modes, plan, gate: gate.unwrap(), clock }
+        Self { client, number, pool, own, modes, usages, plan, gate: gate.unwrap(), clock }
     }
 
     fn pass(&self, rng: &mut Rng) {
@@ -101,6 +111,13 @@ impl<'c> Walk<'c> {
         one.1.iter().filter(|one| one.reset_after > Micros::ZERO).count() == 3
     }
 
+    /// Whether a request of a cost above 0, which meets all rules, reports usage.
+    fn reports(&self) -> bool {
+        let is = |mode, usage| (0..3).any(|n| (self.modes[n], self.usages[n]) == (mode, usage));
+        is(Mode::Enforce, Usage::Reported)
+            || is(Mode::Shadow, Usage::Reported) && !is(Mode::Enforce, Usage::Requested)
+    }
+
     /// One step with both.
     fn step(
         &self,
@@ -117,8 +134,17 @@ impl<'c> Walk<'c> {
         });
         let keys = [0, 1, 2].map(|rule| format!("figures:{}:{rule}", self.number).into_bytes());
         let actual = rng.pick([0, cost / 2, cost, cost + 1]);
+        let reports = cost > 0 && self.reports();
+        let script_step = match step {
+            Step::Ask | Step::Decide if reports => Step::Report,
+            step => step,
+        };
         let limited = (0..3).filter_map(|number| {
-            let one = Limiter::new(&keys[number], rules[number], cost)?.turned_out(actual);
+            let looks = cost == 0 && self.usages[number] == Usage::Reported;
+            let asks = if step == Step::Peek && (looks || reports) { 1 } else { cost };
+            let one = Limiter::new(&keys[number], rules[number], asks)?.turned_out(actual);
+            let takes = matches!(step, Step::Ask | Step::Decide);
+            let one = if looks && takes { one.looking() } else { one };
             let one = if self.modes[number] == Mode::Enforce { one } else { one.shadow() };
             Some(match (number, brought) {
                 (1, _) => one,
@@ -136,7 +162,7 @@ impl<'c> Walk<'c> {
             Step::Ask => gate.check(&request),
             Step::Peek => gate.peek(&request),
             Step::Decide => {
-                let told = self.client.step(&limited, step, Some(at)).allowed;
+                let told = self.client.step(&limited, script_step, Some(at)).allowed;
                 return ((told, vec![]), (gate.admits(&request), vec![]), format!("{step:?}"));
             }
             _ => gate.settle(&request, actual),
@@ -148,7 +174,7 @@ impl<'c> Walk<'c> {
             let reply = self.client.eval(&call.script, &call.keys, &call.args);
             call.given_back(&reply).unwrap();
         }
-        let one = self.client.step(&limited, step, Some(at));
+        let one = self.client.step(&limited, script_step, Some(at));
         let other_told = other.matched().iter().zip(&one.decisions).map(|(matched, one)| {
             // What gives back decides nothing in a store.
             let other = *matched.decision();

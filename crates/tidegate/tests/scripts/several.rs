@@ -10,7 +10,7 @@ use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Limiter, Step};
 use tidegate::{Algorithm, Decision, Micros, Rule, Spec, Timestamp};
-use tidegate_core::{decide_all, look_at_all};
+use tidegate_core::look_at_all;
 
 const ALGORITHMS: [model::Algorithm; 7] = [
     model::Algorithm::FixedWindow,
@@ -29,21 +29,41 @@ struct Part {
     core: Box<dyn held::Limiter>,
     enforced: bool,
     cost: u64,
+    /// It is asked for one unit, and none is taken.
+    looks: bool,
+}
+
+/// What the core answers to a report: each limiter by itself, and all that are enforced admit one unit more.
+fn reported(parts: &mut [Part], at: Timestamp) -> (bool, Vec<Decision>) {
+    let (mut allowed, mut decisions) = (true, Vec::new());
+    for part in parts {
+        let (admits, decision) = match (part.looks, part.cost) {
+            (true, _) => part.core.look(at),
+            (false, 0) => part.core.step(Step::Ask, at, 0, 0),
+            (false, cost) => part.core.step(Step::Report, at, cost, 0),
+        };
+        allowed &= admits || !part.enforced;
+        decisions.push(decision);
+    }
+    (allowed, decisions)
 }
 
 /// What the core answers, each limiter's decision included.
 fn by_the_core(parts: &mut [Part], step: Step, at: Timestamp) -> (bool, Vec<Decision>) {
+    if step == Step::Report {
+        return reported(parts, at);
+    }
     let (goes_on, decisions, took) = {
-        let mut held: Vec<_> =
-            parts.iter_mut().map(|part| part.core.hold(at, part.cost, part.enforced)).collect();
-        let goes_on = match step {
-            Step::Peek => look_at_all(&mut held, at),
-            _ => decide_all(&mut held, at),
-        };
-        let took: Vec<_> = held
-            .iter()
-            .map(|one| step == Step::Ask && goes_on && one.verdict().is_allowed())
-            .collect();
+        let looks: Vec<_> = parts.iter().map(|part| part.looks).collect();
+        let held = parts
+            .iter_mut()
+            .map(|part| part.core.hold(at, if part.looks { 1 } else { part.cost }, part.enforced));
+        let mut held: Vec<_> = held.collect();
+        let goes_on = look_at_all(&mut held, at);
+        let admits = held.iter().map(|one| goes_on && one.verdict().is_allowed());
+        let took = admits.zip(looks).map(|(admits, looks)| step == Step::Ask && admits && !looks);
+        let took: Vec<_> = took.collect();
+        held.iter_mut().zip(&took).filter(|(_, took)| **took).for_each(|(one, _)| one.take());
         (goes_on, held.iter().map(|one| one.report()).collect(), took)
     };
     for (part, took) in parts.iter_mut().zip(took) {
@@ -74,7 +94,7 @@ fn a_step_over_several_is_that_of_the_core() {
                 let rule = rule_of(&policy);
                 let core = held::limiter(&rule);
                 let key = format!("several:{walk}:{number}");
-                Part { key, rule, core, enforced: rng.chance(80), cost: 0 }
+                Part { key, rule, core, enforced: rng.chance(80), cost: 0, looks: false }
             })
             .collect();
         let mut at_us = 1_763_700_000_000_000;
@@ -84,8 +104,11 @@ fn a_step_over_several_is_that_of_the_core() {
                 at_us -= rng.pick([1, 5_000, 400_000, 90_000_000]);
             }
             let at = Timestamp::from_micros(at_us);
-            parts.iter_mut().for_each(|part| part.cost = rng.pick([0, 1, 1, 1, 2, 5]));
-            let step = rng.pick([Step::Ask, Step::Ask, Step::Ask, Step::Peek]);
+            for part in &mut parts {
+                part.cost = rng.pick([0, 1, 1, 1, 2, 5]);
+                part.looks = part.cost == 0 && rng.chance(50);
+            }
+            let step = rng.pick([Step::Ask, Step::Ask, Step::Ask, Step::Peek, Step::Report]);
             let told = {
                 let limiters: Vec<_> = parts.iter().map(limiter_of).collect();
                 client.step(&limiters, step, Some(at))
@@ -101,6 +124,7 @@ fn a_step_over_several_is_that_of_the_core() {
 
 fn limiter_of(part: &Part) -> Limiter<'_> {
     let limiter = Limiter::new(part.key.as_bytes(), &part.rule, part.cost).unwrap();
+    let limiter = if part.looks { limiter.looking() } else { limiter };
     if part.enforced { limiter } else { limiter.shadow() }
 }
 

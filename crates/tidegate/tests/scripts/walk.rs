@@ -79,6 +79,7 @@ fn step_of(rng: &mut Rng) -> Step {
         0..50 => Step::Ask,
         50..70 => Step::Decide,
         70..80 => Step::Peek,
+        80..90 => Step::Report,
         _ => Step::Settle,
     }
 }
@@ -125,7 +126,7 @@ fn walk(client: &Client, algorithm: model::Algorithm, amends: bool, layout: Layo
             // Limits in the thousand millions and costs like that are met; a settlement is modest.
             let cost = cost.min(1 << 40);
             let (step, actual) = (step_of(rng), actual_of(rng, &policy, cost));
-            if step == Step::Settle && core.reset_after(at) >= END {
+            if matches!(step, Step::Settle | Step::Report) && core.reset_after(at) >= END {
                 // What is used has become a debt beyond all telling: the script's stops at 2^53 us, and
                 // what is given back comes off that.
                 let limiter = Limiter::new(key.as_bytes(), &rule, 0).unwrap();
@@ -133,9 +134,13 @@ fn walk(client: &Client, algorithm: model::Algorithm, amends: bool, layout: Layo
                 assert!(told.decisions.iter().all(|told| told.reset_after >= MUCH), "{told:?}");
                 break;
             }
+            let cost = if step == Step::Report { actual.max(1) } else { cost };
+            let looks = step == Step::Ask && rng.chance(20);
             let limiter = Limiter::new(key.as_bytes(), &rule, cost).unwrap().turned_out(actual);
+            let limiter = if looks { limiter.looking() } else { limiter };
             let told = client.step(&[limiter], step, Some(at));
-            let (allowed, decision) = core.step(step, at, cost, actual);
+            let (allowed, decision) =
+                if looks { core.look(at) } else { core.step(step, at, cost, actual) };
             if decision.reset_after >= END {
                 // A debt beyond all telling: the script's stops at 2^53 us.
                 assert!(told.decisions.iter().all(|told| told.reset_after >= MUCH), "{told:?}");
@@ -144,7 +149,7 @@ fn walk(client: &Client, algorithm: model::Algorithm, amends: bool, layout: Layo
             compared += 1;
             let context = || {
                 format!(
-                    "{key} turn {turn}: {step:?} {cost} ({actual}) at {at_us}; {:?}",
+                    "{key} turn {turn}: {step:?} {looks} {cost} ({actual}) at {at_us}; {:?}",
                     rule.spec()
                 )
             };

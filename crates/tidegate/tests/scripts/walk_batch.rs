@@ -51,6 +51,8 @@ struct Part {
     rule: Rule,
     cost: u64,
     enforced: bool,
+    /// It is asked for one unit, and none is taken.
+    looks: bool,
 }
 
 /// A request, and the number of its id.
@@ -66,6 +68,7 @@ impl Asked {
         let keys: Vec<_> = self.parts.iter().map(|part| key(side, part.key)).collect();
         let limiters = self.parts.iter().zip(&keys).map(|(part, key)| {
             let limiter = Limiter::new(key, &part.rule, part.cost).unwrap();
+            let limiter = if part.looks { limiter.looking() } else { limiter };
             if part.enforced { limiter } else { limiter.shadow() }
         });
         let call = Call::new(&limiters.collect::<Vec<_>>(), Step::Ask, Some(at));
@@ -127,6 +130,7 @@ impl Walk<'_> {
                 rule: self.rules[own].clone(),
                 cost: rng.pick([0, 1, 1, 1, 1, 2, 5, 500]),
                 enforced: rng.chance(80),
+                looks: rng.chance(20),
             }
         });
         let parts = parts.collect();

@@ -34,7 +34,7 @@ fn ask(at_us: u64, id: &str) -> Question {
 }
 
 /// All that is told of an answer.
-type Told = (bool, bool, Timestamp, Vec<tidegate::Decision>);
+pub(super) type Told = (bool, bool, Timestamp, Vec<tidegate::Decision>);
 
 fn told(answer: &Answer<'_>) -> Told {
     let decisions = answer.matched().iter().map(|matched| *matched.decision());
@@ -42,13 +42,13 @@ fn told(answer: &Answer<'_>) -> Told {
 }
 
 /// What both stores tell, which is one thing.
-struct Both {
+pub(super) struct Both {
     memory: Gate<Timestamp>,
     shared: SharedReplay,
 }
 
 impl Both {
-    async fn over(server: &Server, rules: Vec<RuleSpec>) -> Self {
+    pub(super) async fn over(server: &Server, rules: Vec<RuleSpec>) -> Self {
         let policy = Policy::new(rules).unwrap();
         let shared = SharedReplay::new(policy.clone(), settings(&server.url())).unwrap();
         shared.gate().connected().await.unwrap();
@@ -65,7 +65,7 @@ impl Both {
         self.decide(&request, question.at_us).await
     }
 
-    async fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Told {
+    pub(super) async fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Told {
         let at = Timestamp::from_micros(BEGIN_US + at_us);
         let here = told(&self.memory.check_at(request, at));
         let there = told(&self.shared.decide(request, at).await.unwrap());

@@ -17,6 +17,7 @@ mod lost;
 mod nodes_seen;
 mod overloaded;
 mod reached;
+mod reported;
 mod rights;
 mod server;
 mod shared;

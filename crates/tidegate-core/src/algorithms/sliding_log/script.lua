@@ -207,6 +207,20 @@ else
 end
 left_units, left_entries = 0, 0
 
+-- @stand
+-- When one unit more fits behind those that are taken now: once so many of the oldest have left. Where that
+-- is one of the units taken now, none is looked for.
+stands = {held - left_units + cost + 1 - N, 0}
+if stands[1] > 0 and stands[1] <= held - left_units then
+  local index = left_entries
+  if stands[1] > 1 then
+    index = find(call, digits, unpack, key, v, first, entries, slots, forgotten, look,
+      left_units + stands[1])
+  end
+  local leaves = look(call, digits, unpack, key, v, first, entries, slots, forgotten, index)
+  stands[2] = base + leaves
+end
+
 -- @undo
 -- Units that have left are not given back to others.
 if since + tick - 1 - since % tick + W <= at then cost = 0 end
@@ -312,6 +326,12 @@ if verdict == 1 then
 end
 if entries > 0 then newest_leaves = base + newest end
 told = pack('<ddddd', counted, over, over_leaves, newest_leaves, last)
+
+-- @tell_standing
+if stands and stands[1] > 0 then
+  if stands[2] == 0 then stands[2] = newest_leaves end
+  told = pack('<ddddd', counted, stands[1], stands[2], newest_leaves, last)
+end
 
 -- @old
 local cost, tick = 0, a

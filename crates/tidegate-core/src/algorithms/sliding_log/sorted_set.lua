@@ -105,6 +105,19 @@ if left_entries == entries then oldest, oldest_total = leaves, forgotten + held 
 newest, last, entries = leaves, at, entries - left_entries + 1
 left_units, left_entries = 0, 0
 
+-- @stand
+-- When one unit more fits behind those that are taken now: once so many of the oldest have left. Where that
+-- is one of the units taken now, none is looked for.
+stands = {held - left_units + cost + 1 - N, 0}
+if stands[1] > 0 and stands[1] <= held - left_units then
+  local index = left_entries
+  if left_units + stands[1] > 1 then
+    index = find(look, entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, entries,
+      left_units + stands[1])
+  end
+  stands[2] = look(entry, call, digits, key, W, shift, oldest, oldest_total, forgotten, index)
+end
+
 -- @undo
 -- Units that have left are not given back to others.
 if since + tick - 1 - since % tick + W <= at then cost = 0 end
@@ -187,6 +200,12 @@ if verdict == 1 then
 end
 if entries > 0 then newest_leaves = newest end
 told = pack('<ddddd', counted, over, over_leaves, newest_leaves, last)
+
+-- @tell_standing
+if stands and stands[1] > 0 then
+  if stands[2] == 0 then stands[2] = newest_leaves end
+  told = pack('<ddddd', counted, stands[1], stands[2], newest_leaves, last)
+end
 
 -- @old
 local cost, tick = 0, a

@@ -20,7 +20,8 @@ impl MemoryStore {
         let Some(later) = self.later(met) else {
             return Done { allowed: true, at: clock.now(), repeated: false, decisions: Few::new() };
         };
-        let one = later.one(met.print, met.cost, step, Reading::of(clock));
+        let (cost, part) = met.part(step);
+        let one = later.one(met.print, cost, part, Reading::of(clock));
         self.tidy_if(one.overflow, one.at);
         done_by(met, one, step)
     }

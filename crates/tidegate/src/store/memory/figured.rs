@@ -33,7 +33,8 @@ impl Figured {
     /// What is asked of a limiter; `None` for a variant that there is not.
     fn asked<'a>(&'a self, met: &'a Met, step: Step) -> Option<Asked<'a>> {
         let rule = met.figures.as_deref().or_else(|| self.own.get(met.variant))?;
-        let Met { print, cost, brought, .. } = *met;
+        let (Met { print, brought, .. }, (cost, step)) = (met, met.part(step));
+        let (print, brought) = (*print, *brought);
         Some(Asked { print, rule, cost, step, brought })
     }
 

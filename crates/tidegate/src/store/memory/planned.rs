@@ -265,7 +265,7 @@ fn never<R: Room>(room: &R, asked: Asked<'_>, now: Timestamp) -> Option<One> {
     let (one, _) = Step::Peek.run(room, &mut None, cost, now);
     let decision = one.decision.filter(|_| step.wants_figures());
     let one = One { decision, overflow: true, elsewhere: true, ..one };
-    (one.verdict == Verdict::Never && !step.gives_back()).then_some(one)
+    (one.verdict == Verdict::Never && !step.is_unconditional()).then_some(one)
 }
 
 /// The same with the limiter that keys without room share, under the figures of the usual plan.

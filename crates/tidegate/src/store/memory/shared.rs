@@ -170,6 +170,8 @@ impl Grip for Told {
     }
 
     fn settle(&mut self, _now: Timestamp, _reserved: u64, _actual: u64) {}
+
+    fn take_reported(&mut self, _now: Timestamp) {}
 }
 
 /// A limiter in hand where there is no room.
@@ -235,5 +237,9 @@ impl<R: Room> Grip for Pressed<'_, R> {
         if actual > reserved || self.gives_back {
             self.held.settle(now, reserved, actual);
         }
+    }
+
+    fn take_reported(&mut self, now: Timestamp) {
+        self.held.take_reported(now);
     }
 }

@@ -20,6 +20,10 @@ pub(crate) enum Step {
     Ask,
     /// Decide only, with figures.
     Peek,
+    /// Decide like [`Step::Ask`], and take nothing: a look at a limiter whose usage is reported.
+    Look,
+    /// Take, even into debt, and decide about one unit more, with figures: usage that is reported.
+    Report,
     /// Give back, with figures.
     Refund,
     /// Give back what the cost, which was taken, is above `actual`, or take what it is below, even into
@@ -34,25 +38,30 @@ impl Step {
     /// Whether a limiter that does not exist yet begins with this step.
     pub(super) const fn begins(self, cost: u64) -> bool {
         match self {
-            Self::Decide | Self::Ask => true,
+            Self::Decide | Self::Ask | Self::Look => true,
             Self::Peek | Self::Refund => false,
+            Self::Report => cost > 0,
             Self::Settle { actual } => actual > cost,
         }
     }
 
     /// Whether it may leave units behind, which need room.
     pub(super) const fn takes(self, cost: u64) -> bool {
-        self.begins(cost) && (cost > 0 || matches!(self, Self::Settle { .. }))
+        match self {
+            Self::Settle { .. } => self.begins(cost),
+            Self::Look => false,
+            _ => self.begins(cost) && cost > 0,
+        }
     }
 
     /// Whether it is to have memory for a unit more: one that only looks is answered as though it took.
     pub(super) const fn grows(self, cost: u64) -> bool {
-        matches!(self, Self::Peek) && cost > 0 || self.takes(cost)
+        matches!(self, Self::Peek | Self::Look) && cost > 0 || self.takes(cost)
     }
 
     /// Whether it may take beyond the limit: its debt may be too large for a packed state.
     pub(super) const fn owes(self, cost: u64) -> bool {
-        matches!(self, Self::Settle { actual } if actual > cost)
+        matches!(self, Self::Settle { .. } | Self::Report) && self.takes(cost)
     }
 
     /// The same for a key without a limiter of its own, with the one that such keys share: nothing is
@@ -60,14 +69,19 @@ impl Step {
     pub(super) const fn beyond(self, cost: u64) -> Self {
         match self {
             Self::Refund => Self::Peek,
-            Self::Settle { actual } if actual <= cost => Self::Peek,
+            Self::Settle { .. } if !self.takes(cost) => Self::Peek,
             other => other,
         }
     }
 
+    /// Whether it refuses nothing: what it gives back, or takes, is done whatever the limiter holds.
+    pub(crate) const fn is_unconditional(self) -> bool {
+        matches!(self, Self::Refund | Self::Settle { .. } | Self::Report)
+    }
+
     /// Whether it may leave a limiter with more to give than before.
     pub(crate) const fn gives_back(self) -> bool {
-        !matches!(self, Self::Decide | Self::Ask | Self::Peek)
+        matches!(self, Self::Refund | Self::Settle { .. })
     }
 
     /// Whether figures are asked for.
@@ -106,9 +120,14 @@ impl Step {
                 let verdict = held.ask(now);
                 (verdict, verdict.is_allowed() && cost > 0)
             }
-            Self::Peek => {
+            Self::Peek | Self::Look => {
                 held.advance(now);
                 (held.decide(), false)
+            }
+            Self::Report => {
+                held.take_reported(now);
+                held.advance(now);
+                (held.decide(), true)
             }
             Self::Refund => {
                 held.advance(now);
@@ -285,6 +304,9 @@ pub(crate) trait Grip: Verbs {
 
     /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below.
     fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64);
+
+    /// Takes its cost as usage that is reported: see [`Held::take_reported`].
+    fn take_reported(&mut self, now: Timestamp);
 }
 
 impl<R: Room> Grip for Held<'_, R> {
@@ -298,6 +320,10 @@ impl<R: Room> Grip for Held<'_, R> {
 
     fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
         Held::settle(self, now, reserved, actual);
+    }
+
+    fn take_reported(&mut self, now: Timestamp) {
+        Held::take_reported(self, now);
     }
 }
 

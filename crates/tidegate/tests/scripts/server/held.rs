@@ -11,6 +11,8 @@ use tidegate_core::{Held, Room, Verbs, Visitor};
 pub trait Limiter {
     /// One step; its decision, and whether the request goes on.
     fn step(&mut self, step: Step, at: Timestamp, cost: u64, actual: u64) -> (bool, Decision);
+    /// A look at a limiter whose usage is reported: one unit is decided about, and none taken.
+    fn look(&mut self, at: Timestamp) -> (bool, Decision);
     /// How long until nothing is used, if nothing more comes; the limiter is left as it is.
     fn reset_after(&self, at: Timestamp) -> Micros;
     /// The same limiter under another rule from `at` on.
@@ -102,6 +104,16 @@ impl<R: Room> Limiter for Of<R> {
                 (held.report(), takes || moves || begins)
             }
             Step::Peek => (held.peek(at), moves),
+            Step::Report => {
+                held.take_reported(at);
+                held.advance(at);
+                held.decide();
+                let decision = held.report();
+                if begins && cost == 0 {
+                    self.slot = None;
+                }
+                (decision, moves || cost > 0)
+            }
             Step::Undo => panic!("the core undoes nothing: it never takes one by one"),
             Step::Settle => {
                 held.settle(at, cost, actual);
@@ -115,6 +127,16 @@ impl<R: Room> Limiter for Of<R> {
                 (decision, moves || cost != actual)
             }
         };
+        self.written(at, wrote);
+        (decision.is_allowed(), decision)
+    }
+
+    fn look(&mut self, at: Timestamp) -> (bool, Decision) {
+        let wrote = self.moves(at) || self.amended || self.slot.is_none();
+        let mut held = Held::new(&self.room, &mut self.slot, 1);
+        held.advance(at);
+        held.decide();
+        let decision = held.report();
         self.written(at, wrote);
         (decision.is_allowed(), decision)
     }

@@ -50,7 +50,7 @@ impl<'a> Bystander<'a> {
                 let actual = if actual < cost { actual } else { cost };
                 Some(Step::Settle { actual })
             }
-            (Step::Settle { .. } | Step::Refund, false) => Some(step),
+            (_, false) if step.is_unconditional() => Some(step),
             _ => None,
         }
     }

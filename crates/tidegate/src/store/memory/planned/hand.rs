@@ -195,7 +195,7 @@ fn course(asked: &PlannedPart<'_>, in_force: bool) -> Course {
     let Part { step, cost, .. } = asked.part;
     match (in_force, leaves_a_trace(step, cost)) {
         (true, _) => Course::InForce,
-        (false, commits) if asked.brought && !step.gives_back() => Course::Try { commits },
+        (false, commits) if asked.brought && !step.is_unconditional() => Course::Try { commits },
         (false, true) => Course::Follow,
         (false, false) => Course::Look,
     }
@@ -331,5 +331,9 @@ impl<R: Room> Grip for Trying<'_, R> {
 
     fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
         self.held.settle(now, reserved, actual);
+    }
+
+    fn take_reported(&mut self, now: Timestamp) {
+        self.held.take_reported(now);
     }
 }

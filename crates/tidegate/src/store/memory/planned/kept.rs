@@ -133,7 +133,7 @@ impl Kept {
         recent: &mut Recent,
         claim: &impl Fn(usize) -> bool,
     ) -> Result<(), One> {
-        let seen = match asked.brought && !asked.step.gives_back() {
+        let seen = match asked.brought && !asked.step.is_unconditional() {
             true => Some(self.unless_denied(asked, room, now)?),
             false => None,
         };
@@ -155,7 +155,7 @@ impl Kept {
     /// What it is under figures that were brought.
     ///
     /// # Errors
-    /// They deny what is asked.
+    /// They deny what is asked, or it is a look, which takes nothing under them.
     fn unless_denied<R: Room>(
         &self,
         asked: Asked<'_>,
@@ -163,14 +163,15 @@ impl Kept {
         now: Timestamp,
     ) -> Result<Seen<R>, One> {
         let seen = Brought { held: &self.own, room, rule: asked.rule, now }.look(asked);
-        match seen.one.verdict.is_allowed() || seen.has_to_begin {
+        let takes = seen.one.verdict.is_allowed() && asked.step.takes(asked.cost);
+        match takes || seen.has_to_begin {
             true => Ok(seen),
             false => Err(seen.one),
         }
     }
 
-    /// A step that gives back under the figures that it has; `None` for any other, and where nothing is
-    /// used.
+    /// A step that gives back, or reports, under the figures that it has; `None` for any other, and where
+    /// nothing is used.
     #[cold]
     pub(super) fn give_back(
         &mut self,
@@ -178,7 +179,7 @@ impl Kept {
         now: Timestamp,
         budget: &Budget,
     ) -> Option<One> {
-        let own = self.own.any_mut().filter(|_| asked.step.gives_back())?;
+        let own = self.own.any_mut().filter(|_| asked.step.is_unconditional())?;
         let one = own.give_back(asked.step, asked.cost, now);
         self.weigh(budget, 0);
         one
@@ -212,7 +213,7 @@ impl Kept {
     }
 }
 
-/// Whether a step puts its figures in force: not one that only looks.
+/// Whether a step puts its figures in force: not one that only looks, unless it asks for a unit.
 pub(super) const fn leaves_a_trace(step: Step, cost: u64) -> bool {
-    step.gives_back() || step.takes(cost)
+    step.gives_back() || step.takes(cost) || matches!(step, Step::Look)
 }

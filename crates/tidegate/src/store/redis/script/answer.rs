@@ -33,7 +33,7 @@ pub enum Answer {
 /// What came of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// Whether all limiters that are enforced admit the request.
+    /// Whether all limiters that are enforced admit the request; for [`Step::Report`], one unit more.
     pub allowed: bool,
     /// What the server's clock read.
     pub now: Timestamp,
@@ -175,8 +175,8 @@ impl Call {
             },
             Reply::Nil | Reply::Int(_) => return None,
         };
-        let allowed = heard.verdict.is_allowed() || !one.enforced;
         let (decision, seen) = self.decision(one, &heard, self.id.step == Step::Ask)?;
+        let allowed = decision.is_allowed() || !one.enforced;
         let (decisions, seen) = (vec![decision], vec![seen]);
         let Heard { now, at, .. } = heard;
         Some(Decided { allowed, now, at, repeated: false, decisions, seen })
@@ -193,6 +193,8 @@ impl Call {
         let (goes_on, repeated, now) = (*goes_on > 0, *goes_on == 2, time(*now)?);
         // What is remembered is what was taken, also where it is only looked at.
         let took = goes_on && (repeated || self.id.step == Step::Ask);
+        // Of a report the script says what was taken, and not whether there is more.
+        let is_report = self.id.step == Step::Report;
         let mut decided = Decided { allowed: goes_on, repeated, ..Decided::nothing(now) };
         for (one, told) in all.iter().zip(told.chunks_exact(3)) {
             let [Reply::Int(verdict), Reply::Int(at), state] = told else { return None };
@@ -201,6 +203,7 @@ impl Call {
             decided.at = decided.at.max(heard.at);
             if self.id.step != Step::Decide {
                 let (decision, seen) = self.decision(one, &heard, took)?;
+                decided.allowed &= decision.is_allowed() || !one.enforced || !is_report;
                 decided.decisions.push(decision);
                 decided.seen.push(seen);
             }
@@ -218,7 +221,10 @@ impl Call {
         let taken = took && verdict.is_allowed() && one.cost > 0;
         let words = words(&one.rule.question(0)?, state)?;
         let told = Told { now, at, verdict, taken, words };
-        let decision = one.rule.decision(one.cost, &told)?;
+        let decision = match self.id.step {
+            Step::Report if one.cost > 0 => one.rule.standing(&told)?,
+            _ => one.rule.decision(if one.looks { 1 } else { one.cost }, &told)?,
+        };
         let decision = match waits {
             Some((retry_after, reset_after)) if !verdict.is_allowed() => {
                 Decision { outcome: Outcome::Deny { retry_after }, reset_after, ..decision }

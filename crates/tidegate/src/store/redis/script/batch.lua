@@ -131,13 +131,13 @@ local function first_answer(k, dedupe)
 end
 local byte = string.byte
 -- One limiter decides and takes. What has not changed since replies the same.
-local function ask_one(ks, arg)
+local function ask_one(ks, arg, flag)
   local k = ks[1]
   local replies = known[k]
   local reply = replies and replies[arg]
   if reply then return reply end
   save(ks)
-  local verdict, at, told, takes = steps[byte(arg, 2)](KEYS[k], arg, k, true)
+  local verdict, at, told, takes = steps[byte(arg, 2)](KEYS[k], arg, k, flag < 56)
   if not verdict then return false end
   if takes and at == now then return told end
   reply = {verdict, now, at, told}
@@ -182,14 +182,14 @@ local function ask_several(count, ks, args, flags, dedupe)
       verdict = verdicts[byte(arg, 2)](KEYS[k], arg, k)
       if not verdict then return false end
     end
-    if verdict ~= 0 and flags[i] == 49 then goes_on = false end
+    if verdict ~= 0 and flags[i] % 2 == 1 then goes_on = false end
   end
   save(ks)
   for i = count, 1, -1 do
-    local one = step(ks[i], args[i], goes_on)
+    local one = step(ks[i], args[i], goes_on and flags[i] < 56)
     if not one then return false end
     reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = one[1], one[3], one[4]
-    if one[1] ~= 0 and flags[i] == 49 then goes_on = false end
+    if one[1] ~= 0 and flags[i] % 2 == 1 then goes_on = false end
   end
   if not goes_on then reply[1] = 0 end
   if answer_key and goes_on then
@@ -202,7 +202,7 @@ end
 -- Once something is written nothing fails any more for want of memory. The first to be written is, at once.
 local function ask(count, ks, args, flags, dedupe)
   local reply
-  if #ks == 1 then reply = ask_one(ks, args[1])
+  if #ks == 1 then reply = ask_one(ks, args[1], flags[1])
   else reply = ask_several(count, ks, args, flags, dedupe) end
   if is_changed and not written then
     for i = 1, #ks do
@@ -219,7 +219,8 @@ end
 
 -- @batch
 -- The plan: for each request how often it is asked, how many limiters it has, the key of its answer (0 for none)
--- and how long that is remembered; and for each limiter its key, its argument, and its flag.
+-- and how long that is remembered; and for each limiter its key, its argument, and its flag: odd for one that is
+-- enforced, and above 55 for one that is asked for what it does not take.
 local plan, place, args, flags = ARGV[1], 1, {}, {}
 while place <= #plan do
   local times, count, answer_key, dedupe, arg

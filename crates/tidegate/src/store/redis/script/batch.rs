@@ -78,6 +78,7 @@ impl Batch {
             time_given,
             remembers: true,
             tries: false,
+            looks: false,
         };
         let args = [vec![plan], told.all, at.into_iter().cloned().collect()].concat();
         let times = calls.iter().map(|(_, times)| *times).collect();

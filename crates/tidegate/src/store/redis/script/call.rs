@@ -16,6 +16,9 @@ pub enum Step {
     Ask,
     /// Decides only, with figures.
     Peek,
+    /// Takes the cost of each, even into debt, and tells how it then stands: whether one unit more would be
+    /// admitted, or else when. None is refused. Those without a cost are decided as by [`Step::Ask`].
+    Report,
     /// Gives back what the cost, which was taken, is above what each request turned out to cost, or
     /// takes what it is below, even into debt; with figures. A refund is what turned out to cost nothing.
     Settle,
@@ -32,6 +35,8 @@ pub struct Limiter<'a> {
     pub(super) cost: u64,
     pub(super) actual: u64,
     pub(super) enforced: bool,
+    /// Whether it is asked for one unit in place of its cost, and takes none.
+    pub(super) looks: bool,
     figures: Figures,
 }
 
@@ -51,7 +56,8 @@ impl<'a> Limiter<'a> {
     /// nothing to ask.
     #[must_use]
     pub fn new(key: &'a [u8], rule: &'a Rule, cost: u64) -> Option<Self> {
-        let limited = Self { key, rule, cost, actual: 0, enforced: true, figures: Figures::Own };
+        let (enforced, looks, figures) = (true, false, Figures::Own);
+        let limited = Self { key, rule, cost, actual: 0, enforced, looks, figures };
         Some(limited).filter(|_| !rule.is_unlimited())
     }
 
@@ -59,6 +65,14 @@ impl<'a> Limiter<'a> {
     #[must_use]
     pub const fn shadow(mut self) -> Self {
         self.enforced = false;
+        self
+    }
+
+    /// The same, asked for one unit, of which nothing is taken: how a request of no cost asks a limiter whose
+    /// usage is [reported](Step::Report).
+    #[must_use]
+    pub const fn looking(mut self) -> Self {
+        (self.cost, self.looks) = (0, true);
         self
     }
 
@@ -98,21 +112,27 @@ impl<'a> Limiter<'a> {
         match step {
             Step::Settle => limited(self.actual) - limited(self.cost),
             Step::Undo => -limited(self.cost),
-            Step::Decide | Step::Ask | Step::Peek => limited(self.cost),
+            _ if self.looks => 1,
+            Step::Decide | Step::Ask | Step::Peek | Step::Report => limited(self.cost),
         }
     }
 
-    /// Whether it may refuse; and whether it stays as it was under other figures where nothing is taken, and
-    /// is told what it would be then.
+    /// Whether it may refuse; whether it stays as it was under other figures where nothing is taken, and is
+    /// told what it would be then; and whether it is asked for what it does not take.
     fn flag(&self, step: Step) -> u8 {
-        let decides = matches!(step, Step::Decide | Step::Ask | Step::Peek);
-        let looks = self.cost == 0 || step == Step::Peek;
+        let decides = match step {
+            Step::Decide | Step::Ask | Step::Peek => true,
+            Step::Report => self.cost == 0,
+            Step::Settle | Step::Undo => false,
+        };
+        let looks = self.cost == 0 && !self.looks || step == Step::Peek;
         let stays = match self.figures {
             Figures::Brought if decides => 4,
             Figures::LookedUp if decides && looks => 2,
             _ => 0,
         };
-        b'0' + stays + u8::from(self.enforced)
+        let asks = self.looks && matches!(step, Step::Decide | Step::Ask | Step::Report);
+        b'0' + LOOKS * u8::from(asks) + stays + u8::from(self.enforced)
     }
 
     fn question(&self, step: Step) -> Option<Question> {
@@ -127,9 +147,14 @@ impl<'a> Limiter<'a> {
         for number in [self.units(step), window].into_iter().chain(question.words) {
             told.extend((number as f64).to_le_bytes());
         }
+        // No argument of a request that takes is the same.
+        told.extend(self.looks.then_some(b'?'));
         told
     }
 }
+
+/// The bit of a limiter's flag that says that it is asked for what it does not take.
+const LOOKS: u8 = 8;
 
 /// What a state says of itself: version, kind of room, and the four figures of the rule.
 fn head(question: &Question) -> [u8; HEAD] {
@@ -192,9 +217,10 @@ impl Call {
         let kinds = kinds.fold(0, |kinds, question| kinds | 1 << question.script.kind);
         let form = if limiters.len() == 1 { Form::One } else { Form::Several };
         let time_given = at.is_some();
-        let id = Id { form, step, kinds, time_given, remembers: false, tries: false };
         let flags: Vec<u8> = limiters.iter().map(|one| one.flag(step)).collect();
-        let enforced: Vec<u8> = flags.iter().map(|flag| b'0' + flag % 2).collect();
+        let enforced: Vec<u8> = flags.iter().map(|flag| flag & (b'0' | LOOKS | 1)).collect();
+        let looks = flags.iter().any(|flag| flag & LOOKS > 0);
+        let id = Id { form, step, kinds, time_given, remembers: false, tries: false, looks };
         let mut args: Vec<_> = limiters.iter().map(|one| one.argument(step)).collect();
         if form == Form::Several {
             args.push(enforced.clone());
@@ -215,6 +241,7 @@ impl Call {
             time_given: at.is_some(),
             remembers: false,
             tries: false,
+            looks: false,
         };
         let units = keys.iter().map(|(_, units)| (*units).min(Timestamp::MAX.as_micros()));
         let mut args = vec![VERSION.to_string().into_bytes()];

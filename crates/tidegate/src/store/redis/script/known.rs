@@ -21,6 +21,8 @@ pub(super) struct Id {
     pub(super) remembers: bool,
     /// Whether there are figures that come in force only with what is taken under them.
     pub(super) tries: bool,
+    /// Whether a limiter is asked for what it does not take.
+    pub(super) looks: bool,
 }
 
 /// What a script can be asked about.

@@ -190,7 +190,8 @@ end
 
 -- @several
 -- A flag for each limiter: odd for one that is enforced. Under other figures than it was written under, one
--- of 50 and more stays as it was unless something is taken, and one of 52 and more came with its figures.
+-- of 50 and more stays as it was unless something is taken, and one of 52 and more came with its figures. One
+-- that is asked for what it does not take has 8 more.
 local goes_on, out, ends = true, {1, now}, {}
 local flags = ARGV[count + 1]
 for i = 1, count do

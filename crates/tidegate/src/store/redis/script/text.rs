@@ -14,10 +14,10 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// what is denied under figures that came with the request is told when it would be admitted, or, where no
 /// wait would do, begins under them.
 const TRY: (&str, &str) = (
-    "if v and flag > 49 and sub(v, 1, 22) ~= head then v = see_clock(key, v) end\nlocal stored = v\n",
+    "if v and flag % 8 > 1 and sub(v, 1, 22) ~= head then v = see_clock(key, v) end\nlocal stored = v\n",
     "local begins, wait, reset = false\n\
-     if flag > 51 and amended and verdict == 0 then wait, reset = 0, 0 end\n\
-     if flag > 51 and amended and verdict == 1 then\n\
+     if flag % 8 > 3 and amended and verdict == 0 then wait, reset = 0, 0 end\n\
+     if flag % 8 > 3 and amended and verdict == 1 then\n\
      wait, reset = wait_of(key, stored, arg, full)\nbegins = not wait\nend\n",
 );
 
@@ -98,15 +98,32 @@ impl Maker {
     fn decide(&self, room: Room) -> String {
         match self.id.step {
             Step::Settle | Step::Undo => String::new(),
+            Step::Report => match self.looks() {
+                "" => String::new(),
+                looks => format!("if {looks} then\n{}end\n", room.part("decide")),
+            },
             Step::Decide | Step::Ask | Step::Peek => {
                 format!("if cost > 0 then\n{}end\n", room.part("decide"))
             }
         }
     }
 
+    /// Whether this limiter is asked for what it does not take; nothing where none is.
+    const fn looks(&self) -> &'static str {
+        match (self.id.looks, self.id.form) {
+            (false, _) => "",
+            (true, Form::One) => "true",
+            (true, _) => "flag > 55",
+        }
+    }
+
     /// What was decided is taken if `takes` holds, and what changed is kept.
     fn finish(&self, room: Room, takes: &str) -> String {
         let (take, back) = (room.part("take"), room.part("give_back"));
+        let cost = match self.looks() {
+            "" => "cost > 0".to_owned(),
+            looks => format!("cost > 0 and not ({looks})"),
+        };
         let change = match self.id.step {
             Step::Peek => "local takes = false\n".to_owned(),
             Step::Settle => format!(
@@ -117,17 +134,25 @@ impl Maker {
                 "if v then\n{}end\nlocal takes = cost < 0 and v\nif takes then\n{back}end\n",
                 room.part("undo")
             ),
+            Step::Report => {
+                let stand = room.part("stand");
+                format!("local takes, stands = {cost}\nif takes then\n{stand}{take}end\n")
+            }
             Step::Decide | Step::Ask => {
-                format!("local takes = {takes} and cost > 0\nif takes then\n{take}end\n")
+                format!("local takes = {takes} and {cost}\nif takes then\n{take}end\n")
             }
         };
         let moved = match self.id.step {
-            Step::Decide | Step::Ask => "(takes or moved)",
+            Step::Decide | Step::Ask | Step::Report => "(takes or moved)",
             Step::Peek | Step::Settle | Step::Undo => "(takes or (moved and v))",
         };
         let tells_all = self.id.step != Step::Decide && room.part("tell").is_empty();
         let unchanged = if tells_all { "else\n  value = sub(v, 23)\n" } else { "" };
-        let tell = if self.id.step == Step::Decide { "told = ''\n" } else { room.tell() };
+        let tell = match self.id.step {
+            Step::Decide => "told = ''\n".to_owned(),
+            Step::Report => format!("{}{}", room.tell(), room.part("tell_standing")),
+            _ => room.tell().to_owned(),
+        };
         let (stays, writes, wait) = self.stays();
         format!(
             "{change}{stays}local value, gone, told\n\
@@ -144,9 +169,9 @@ impl Maker {
             return ("", "", "");
         }
         let stays = match self.id.step {
-            Step::Peek => "local stays = amended and flag > 49\n",
+            Step::Peek => "local stays = amended and flag % 8 > 1\n",
             _ => {
-                "local stays = amended and flag > 49 and not takes and not begins\n\
+                "local stays = amended and flag % 8 > 1 and not takes and not begins\n\
                  if amended and not v and not stays then call('DEL', key) end\n"
             }
         };
@@ -173,7 +198,9 @@ impl Maker {
             Step::Ask => {
                 "if takes and at == now then return told end\nreturn {verdict, now, at, told}\n"
             }
-            Step::Peek | Step::Settle | Step::Undo => "return {verdict, now, at, told}\n",
+            Step::Peek | Step::Report | Step::Settle | Step::Undo => {
+                "return {verdict, now, at, told}\n"
+            }
         };
         let (look, finish) = (self.look(*room), self.finish(*room, "verdict == 0"));
         self.whole(&format!("local key, arg = KEYS[1], ARGV[1]\n{look}{finish}{tell}"))
@@ -186,7 +213,7 @@ impl Maker {
         if self.id.form == Form::Amending {
             body.push_str(&self.amend());
         }
-        let flag = if self.id.tries { ", flag" } else { "" };
+        let flag = if self.id.tries || self.id.looks { ", flag" } else { "" };
         body.push_str("local rooms = {\n");
         for room in &self.rooms {
             let (look, finish) = (self.look(*room), self.finish(*room, "goes_on and verdict == 0"));
@@ -213,7 +240,7 @@ impl Maker {
         }
         let remember = match self.id.step {
             Step::Peek => paragraph(PRELUDE, "remember_peek"),
-            Step::Decide | Step::Ask | Step::Settle | Step::Undo => self.prelude("remember"),
+            _ => self.prelude("remember"),
         };
         format!("{remember}{}", paragraph(PRELUDE, "first_answer"))
     }
