@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate::{Descriptor, Request};
+use tidegate::{Descriptor, Matched, Request};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -27,7 +27,8 @@ impl Probe {
         Self { sample, look: Mutex::new(watch::channel(Some(false)).1) }
     }
 
-    /// Whether the limiters answer, and as they must: a cost of 0 is always allowed.
+    /// Whether the limiters answer, and as they must: a cost of 0 is always allowed, but where usage is
+    /// reported.
     ///
     /// The look goes through the locks of a real decision, on a thread that may wait for them, and
     /// leaves no trace: it begins no limiter and takes nothing.
@@ -68,5 +69,6 @@ async fn look(limiters: &Limiters, sample: &Sample) -> bool {
     let entries = sample.entries.iter();
     let entries: Vec<_> = entries.map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let descriptors = [Descriptor::new(&entries).cost(0)];
-    limiters.peek(&Request::new(&sample.domain, &descriptors)).await.is_allowed()
+    let answer = limiters.peek(&Request::new(&sample.domain, &descriptors)).await;
+    answer.is_allowed() || answer.enforced().any(Matched::is_look)
 }

@@ -25,10 +25,11 @@ pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<Tol
 }
 
 /// The status of one descriptor: by the rule that refuses it for longest, else by the one that leaves it
-/// least. A descriptor that asks for nothing is never over.
+/// least. A descriptor that asks for nothing is never over, but where usage is reported: there it looks.
 fn one(answer: &Answer<'_>, number: usize, asks: bool) -> Told {
     let own = || answer.enforced().filter(|matched| matched.is_met_by(number));
-    let refusing = own().filter(|matched| asks && !matched.decision().is_allowed());
+    let asked = |matched: &&Matched<'_>| asks || matched.is_look();
+    let refusing = own().filter(asked).filter(|matched| !matched.decision().is_allowed());
     match refusing.min_by_key(|matched| Reverse(wait(matched))) {
         Some(over) => told(Code::OverLimit, over, over.decision().retry_after()),
         None => own()

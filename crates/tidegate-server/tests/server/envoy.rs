@@ -1,5 +1,6 @@
 //! Real Envoy in front of a service, its limits told by the gRPC door.
 
+mod ai_gateway;
 mod proxy;
 mod upstream;
 
@@ -66,6 +67,24 @@ fn header<'a>(answer: &'a Answer, name: &str) -> &'a str {
 
 fn number(answer: &Answer, name: &str) -> u64 {
     header(answer, name).parse().unwrap_or_else(|_| panic!("{name}: {:?}", answer.headers))
+}
+
+/// What is left of the limiter that `peek` looks at.
+async fn left(own: &Client, peek: &str) -> u64 {
+    own.post("/v1/peek", peek).await.json()["remaining"].as_u64().unwrap()
+}
+
+/// Ends when so much is left: what is reported when a stream is done comes after the answer.
+async fn until_left(own: &Client, peek: &str, expected: u64) {
+    let mut last = None;
+    let told = async {
+        while last != Some(expected) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            last = Some(left(own, peek).await);
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(30), told).await.is_ok();
+    assert!(in_time, "{expected} were to be left after 30 s, and it was {last:?}");
 }
 
 #[tokio::test]
@@ -162,29 +181,15 @@ async fn a_report_at_the_end_of_a_stream_takes_and_a_refund_gives_back() {
     let server = Server::with_rules(RULES);
     let envoy = Envoy::before(&server, FailureMode::Allow).await;
     let (client, own) = (Client::new(envoy.at), Client::new(server.http));
-    let left = async || {
-        let peek = r#"{"domain": "edge", "descriptor": {"bytes": "ada"}}"#;
-        own.post("/v1/peek", peek).await.json()["remaining"].as_u64().unwrap()
-    };
-    let until = async |expected: u64| {
-        // What is reported when a stream is done comes after the answer.
-        let mut last = None;
-        let told = async {
-            while last != Some(expected) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-                last = Some(left().await);
-            }
-        };
-        let in_time = tokio::time::timeout(Duration::from_secs(30), told).await.is_ok();
-        assert!(in_time, "{expected} were to be left after 30 s, and it was {last:?}");
-    };
+    let peek = r#"{"domain": "edge", "descriptor": {"bytes": "ada"}}"#;
+    let left = async || left(&own, peek).await;
     assert_eq!(get(&client, "/spend", "ada").await.status, 200);
     assert_eq!(left().await, 600, "400 hits by configuration");
     assert_eq!(get(&client, "/refund", "ada").await.status, 200);
     assert_eq!(left().await, 900, "300 given back");
     assert_eq!(get(&client, "/report", "ada").await.status, 200);
     // As many as the answer has bytes: `upstream`.
-    until(892).await;
+    until_left(&own, peek, 892).await;
     assert_eq!(get(&client, "/refund", "ada").await.status, 200);
     assert_eq!(left().await, 1000, "never more than all");
 }

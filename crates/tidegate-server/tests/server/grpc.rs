@@ -91,7 +91,7 @@ pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
     RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..Default::default() }
 }
 
-fn costing(hits: u64, entries: &[(&str, &str)]) -> RateLimitDescriptor {
+pub(crate) fn costing(hits: u64, entries: &[(&str, &str)]) -> RateLimitDescriptor {
     let hits_addend = Some(UInt64Value { value: hits });
     RateLimitDescriptor { hits_addend, ..descriptor(entries) }
 }

@@ -22,6 +22,7 @@ mod process;
 mod protocols;
 mod raw;
 mod reflection;
+mod reported;
 mod resp;
 mod resp_python;
 mod rfc_9112;

@@ -14,6 +14,8 @@ use crate::process::Server;
 
 /// The configuration, with the addresses of the documents.
 const CONFIG: &str = include_str!("../../../../../docs/envoy/envoy.yaml");
+/// That of a gateway to language models, which reports what was used.
+const AI_GATEWAY: &str = include_str!("../../../../../docs/envoy/ai-gateway.yaml");
 
 /// What the proxy does when it gets no answer from the rate limit service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +44,24 @@ impl Envoy {
         mode: FailureMode,
         changes: &[(&str, &str)],
     ) -> Self {
+        Self::configured(server, CONFIG, mode, changes).await
+    }
+
+    /// The gateway to language models.
+    pub(crate) async fn ai_gateway(server: &Server) -> Self {
+        Self::configured(server, AI_GATEWAY, FailureMode::Deny, &[]).await
+    }
+
+    async fn configured(
+        server: &Server,
+        text: &str,
+        mode: FailureMode,
+        changes: &[(&str, &str)],
+    ) -> Self {
         let upstream = Upstream::start().await;
         let folder = TempDir::new().unwrap();
         let (config, admin) = (folder.path().join("envoy.yaml"), folder.path().join("admin"));
-        let mut text = configured(server.grpc, upstream.at, mode);
+        let mut text = configured(text, server.grpc, upstream.at, mode);
         for (from, to) in changes {
             text = replaced(&text, from, to);
         }
@@ -77,9 +93,9 @@ impl Drop for Process {
 }
 
 /// The configuration with any free ports in place of those of the documents.
-fn configured(grpc: SocketAddr, upstream: SocketAddr, mode: FailureMode) -> String {
+fn configured(text: &str, grpc: SocketAddr, upstream: SocketAddr, mode: FailureMode) -> String {
     let port = |at: SocketAddr| at.port().to_string();
-    let mut text = CONFIG.to_owned();
+    let mut text = text.to_owned();
     for (from, to) in [
         ("port_value: 10000", "port_value: 0".to_owned()),
         ("port_value: 9901", "port_value: 0".to_owned()),

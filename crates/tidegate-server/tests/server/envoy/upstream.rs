@@ -1,4 +1,5 @@
-//! A service behind the proxy that says the same to everybody, and counts.
+//! A service behind the proxy that counts, and says the same to everybody; but at `/tokens/N` the answer of a language
+//! model that used so many.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -6,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::http::Response;
+use hyper::body::{Bytes, Incoming};
+use hyper::http::{HeaderValue, Request, Response};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -28,10 +29,9 @@ impl Upstream {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let counter = Arc::clone(&counter);
-                let service = service_fn(move |_| {
+                let service = service_fn(move |request: Request<Incoming>| {
                     counter.fetch_add(1, Ordering::Relaxed);
-                    let body = Full::new(Bytes::from_static(b"upstream"));
-                    std::future::ready(Ok::<_, Infallible>(Response::new(body)))
+                    std::future::ready(Ok::<_, Infallible>(answer(request.uri().path())))
                 });
                 tokio::spawn(async move {
                     let _ = stream.set_nodelay(true);
@@ -47,4 +47,15 @@ impl Upstream {
     pub(crate) fn served(&self) -> u32 {
         self.served.load(Ordering::Relaxed)
     }
+}
+
+fn answer(path: &str) -> Response<Full<Bytes>> {
+    let Some(tokens) = path.strip_prefix("/tokens/") else {
+        return Response::new(Full::new(Bytes::from_static(b"upstream")));
+    };
+    let body = format!(r#"{{"choices": [], "usage": {{"total_tokens": {tokens}}}}}"#);
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    let json = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert("content-type", json);
+    answer
 }

@@ -1,0 +1,62 @@
+//! A rule whose usage is reported, at every listener: a look is refused once it is used up, and a report never.
+
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
+
+use crate::client::Client;
+use crate::grpc::{client, costing, descriptor, request};
+use crate::process::Server;
+
+const RULES: &str = r#"
+[[rule]]
+name = "tokens"
+domain = "edge"
+key = ["user"]
+algorithm = "sliding_log"
+limit = 100
+window = "1h"
+usage = "reported"
+
+[[rule]]
+name = "all"
+algorithm = "fixed_window"
+limit = 0
+usage = "reported"
+"#;
+
+#[tokio::test]
+async fn what_is_reported_at_one_listener_is_refused_to_a_look_at_the_others() {
+    let server = Server::with_rules(RULES);
+    let http = Client::new(server.http);
+    let mut grpc = client(&server).await;
+    let ada = [("user", "ada")];
+    let mut ask = async |hits| {
+        let both = vec![costing(hits, &ada), descriptor(&[("other", "x")])];
+        let answer = grpc.should_rate_limit(request(both)).await.unwrap().into_inner();
+        let statuses = answer.statuses.iter().map(|status| (status.code(), status.limit_remaining));
+        (answer.overall_code(), statuses.collect::<Vec<_>>())
+    };
+    let other = (Code::Ok, u32::MAX);
+    assert_eq!(ask(0).await, (Code::Ok, vec![(Code::Ok, 100), other]));
+    assert_eq!(ask(60).await, (Code::Ok, vec![(Code::Ok, 40), other]));
+    assert_eq!(ask(60).await, (Code::OverLimit, vec![(Code::OverLimit, 0), other]));
+    assert_eq!(ask(0).await, (Code::OverLimit, vec![(Code::OverLimit, 0), other]));
+    let check = async |cost| {
+        let body =
+            format!(r#"{{"domain": "edge", "descriptor": {{"user": "ada"}}, "cost": {cost}}}"#);
+        http.check(&body).await
+    };
+    let look = check(0).await;
+    assert_eq!((look.status.as_u16(), look.header("retry-after").is_some()), (429, true));
+    assert_eq!(check(5).await.status, 429, "taken, and answered by how the limiter stands");
+    let rules = http.get("/v1/rules").await.json();
+    assert_eq!(rules["rules"][0]["usage"], "reported");
+}
+
+#[tokio::test]
+async fn a_server_is_well_whose_reported_rule_has_nothing_left() {
+    let server = Server::with_rules(RULES);
+    let http = Client::new(server.http);
+    let refused = http.check(r#"{"descriptor": {}, "cost": 0}"#).await;
+    assert_eq!(refused.status, 429, "a limit of nothing refuses every look");
+    assert_eq!(http.get("/healthz").await.status, 200);
+}
