@@ -155,6 +155,10 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// still the same, and how the state was meant: limit, window, and two of the room's own.
     fn figures(&self) -> [u64; 4];
 
+    /// Writes the words that a rule had whose states say these figures, limit and window aside; `kind` is
+    /// that of its script.
+    fn words_of(_kind: u8, _figures: [u64; 4], _spec: &mut Spec) {}
+
     /// The script for this rule: the room's own, unless a rule may choose among several.
     fn script(&self) -> Script {
         Self::SCRIPT

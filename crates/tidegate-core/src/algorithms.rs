@@ -75,6 +75,11 @@ macro_rules! algorithms {
                 match self { $(Self::$variant => include_str!(beside!($folder, $name, ".md")),)+ }
             }
 
+            /// Writes the words of a rule whose states say these figures.
+            pub(crate) fn words_of(self, kind: u8, figures: [u64; 4], spec: &mut Spec) {
+                match self { $(Self::$variant => $folder::$room::words_of(kind, figures, spec),)+ }
+            }
+
             /// The optional words it understands.
             #[must_use]
             pub const fn words(self) -> &'static [Word] {

@@ -67,7 +67,7 @@ end
 -- It is kept as of the last unit; an empty one stays so at any reading of the clock.
 if n2 > 0 and (left_us > 0 or left_part > 0) then left_us = left_us + at - last end
 if left_us > LAST then left_us, left_part = LAST, 0 end
-v = pack('<c22ddd', head2, left_us, left_part, last)
+v = pack('<c33ddd', head2, left_us, left_part, last)
 
 -- @charge
 if n == 0 then

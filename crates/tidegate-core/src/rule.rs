@@ -22,7 +22,7 @@ pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 86_400);
 pub(crate) const MAX_BUCKETS: u64 = 1_000;
 /// What one key of a log may take unless the rule says otherwise: 64 MiB.
 pub(crate) const DEFAULT_MAX_MEMORY: u64 = 64 << 20;
-const MAX_MAX_MEMORY: u64 = 1 << 40;
+pub(crate) const MAX_MAX_MEMORY: u64 = 1 << 40;
 
 /// How many units a rule allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,12 +2,14 @@
 //! out the figures from the state that the script tells.
 
 use alloc::vec::Vec;
+use core::iter;
 
 use crate::algorithm::Room;
+use crate::algorithms::Algorithm;
 use crate::decision::{Decision, Verdict};
 use crate::held::{Held, Verbs};
-use crate::rule::{Rule, Visitor};
-use crate::time::Timestamp;
+use crate::rule::{Rule, Spec, Visitor};
+use crate::time::{Micros, Timestamp};
 
 /// The script of a room, as text beside the room's own code, in the paragraphs of the room's verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,37 @@ impl Rule {
     #[must_use]
     pub fn question(&self, cost: u64) -> Option<Question> {
         self.visit(Ask { cost })
+    }
+
+    /// A rule of which states say the same: this `kind` of script, and these figures; `None` where there is
+    /// none. Of names for one algorithm it has that of this rule.
+    ///
+    /// ```
+    /// use tidegate_core::{Algorithm, Micros, Rule, Spec};
+    ///
+    /// let leaky = Rule::new(Spec::new(Algorithm::LeakyBucket, 5, Micros::from_secs(1)))?;
+    /// let log = Rule::new(Spec::new(Algorithm::SlidingLog, 9, Micros::from_secs(60)))?;
+    /// let question = log.question(0).expect("it has a limit");
+    /// let rebuilt = leaky.of_figures(question.script.kind, question.figures).expect("there is one");
+    /// assert_eq!(rebuilt.question(1), log.question(1));
+    /// # Ok::<(), tidegate_core::RuleErrors>(())
+    /// ```
+    #[must_use]
+    pub fn of_figures(&self, kind: u8, figures: [u64; 4]) -> Option<Self> {
+        let own = self.spec().algorithm;
+        let algorithms = iter::once(own).chain(Algorithm::ALL.iter().copied());
+        algorithms.into_iter().find_map(|algorithm| {
+            let [limit, window_us, ..] = figures;
+            let mut spec = Spec::new(algorithm, limit, Micros::from_micros(window_us));
+            if window_us == 0 {
+                spec.window = None;
+            } else {
+                algorithm.words_of(kind, figures, &mut spec);
+            }
+            let rule = Self::new(spec).ok()?;
+            let question = rule.question(0)?;
+            ((question.script.kind, question.figures) == (kind, figures)).then_some(rule)
+        })
     }
 
     /// Most bytes of one value that a store holds for one key of the rule, where that can be too much for

@@ -1,6 +1,8 @@
 //! Rules from TOML: a file becomes a [`Policy`], or every mistake in it is told with its place.
 //!
 //! ```toml
+//! revision = 7                      # larger with each change, where nodes share a store
+//!
 //! [[rule]]
 //! name = "pay-channel"              # a-z 0-9 . _ - ; with the domain, the identity of the state
 //! domain = "pay"                    # "default" unless said

@@ -10,6 +10,7 @@ mod fits;
 mod nodes;
 mod plans;
 mod replay;
+mod revisions;
 mod settle;
 mod share;
 mod step;
@@ -24,12 +25,12 @@ use tokio::time::Instant;
 
 use crate::answer::{Answer, Lack, Matched, Standing};
 use crate::few::Few;
-use crate::gate::{Met, Plans};
+use crate::gate::{Figures, Met, Plans};
 use crate::observe::{Observer, Observers};
 use crate::request::Request;
-use crate::rules::{Amended, Policy};
+use crate::rules::Policy;
 use crate::store::memory::Done;
-use crate::store::redis::script::{self, Step};
+use crate::store::redis::script::{self, Seen, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent};
 use crate::store::settings::StoreSettings;
 use crate::wait::GateLines;
@@ -77,8 +78,6 @@ pub(crate) type KeyMet = Met<Vec<u8>>;
 #[derive(Debug)]
 pub struct SharedGate {
     store: Store,
-    /// What became of its rules since.
-    amended: Amended,
     away: Arc<Away>,
     nodes: Nodes,
     plans: Plans,
@@ -111,7 +110,6 @@ impl SharedGate {
         Ok(Self {
             nodes: Nodes::begin(&policy, &client, &away),
             store: Store::new(policy, client, away.clock()),
-            amended: Amended::default(),
             away,
             plans: Plans::default(),
             lines: GateLines::new(),
@@ -147,12 +145,17 @@ impl SharedGate {
         self.degraded.load(Relaxed)
     }
 
-    /// Ends when the store was looked at for the first time. A gate may be asked before.
+    /// Ends when the store was looked at for the first time, and was asked when the policy was loaded. A gate may be
+    /// asked before.
     ///
     /// # Errors
     /// How the store was found then, if it was not fit; it goes on being looked at.
     pub async fn connected(&self) -> Result<(), StoreError> {
-        self.store.client.first_found().await
+        self.store.client.first_found().await?;
+        let (key, deadline) = (self.settings().key_prefix.as_bytes(), self.store.client.deadline());
+        // Else the first request asks.
+        let _ = self.store.know_loaded(key, deadline).await;
+        Ok(())
     }
 
     /// Ends when the store is fit: at once, unless it is away.
@@ -288,14 +291,16 @@ impl SharedGate {
 
     pub(crate) fn answer(&self, met: &[KeyMet], done: script::Decided) -> Answer<'_> {
         let (allowed, at, repeated) = (done.allowed, done.now, done.repeated);
-        let matched = self.matched(met, done.decisions.into_iter().map(Some));
+        let by = |place| done.seen.get(place).and_then(Seen::decided_by).cloned();
+        let matched = self.matched(met, by, done.decisions.into_iter().map(Some));
         Answer { allowed, at, standing: Standing::Exact, repeated, matched }
     }
 
     /// The refusal of one who waited, or stood behind those who do.
-    pub(crate) fn refused(&self, met: &[KeyMet], done: Done) -> Answer<'_> {
+    pub(crate) fn refused(&self, met: &[KeyMet], seen: &[Seen], done: Done) -> Answer<'_> {
         let decisions = done.decisions.into_iter().map(|decided| Some(decided.decision));
-        let matched = self.matched(met, decisions);
+        let by = |place| seen.get(place).and_then(Seen::decided_by).cloned();
+        let matched = self.matched(met, by, decisions);
         let (at, standing) = (done.at, Standing::Exact);
         Answer { allowed: false, at, standing, repeated: false, matched }
     }
@@ -325,7 +330,8 @@ impl SharedGate {
 
     /// An answer in which not every limiter tells of itself.
     fn told(&self, met: &[KeyMet], done: decide::Done) -> Answer<'_> {
-        let mut matched = self.matched(met, done.decisions.into_iter());
+        let by = |place| done.by.get(place).cloned().flatten();
+        let mut matched = self.matched(met, by, done.decisions.into_iter());
         if matches!(done.standing, Standing::Unavailable(_)) {
             // Nothing was taken: it may be reported again.
             matched.iter_mut().for_each(|one| one.report = false);
@@ -343,15 +349,16 @@ impl SharedGate {
     fn matched(
         &self,
         met: &[KeyMet],
+        by: impl Fn(usize) -> Figures,
         decisions: impl Iterator<Item = Option<Decision>>,
     ) -> Few<Matched<'_>> {
-        let told = met.iter().zip(decisions).filter_map(|(met, decision)| {
+        let told = met.iter().zip(decisions).enumerate().filter_map(|(place, (met, decision))| {
             let rule = self.policy().rules().get(met.rule).filter(|_| !met.is_unlimited())?;
             Some(Matched {
                 rule,
                 number: met.rule,
                 variant: met.variant,
-                figures: met.figures.clone(),
+                figures: by(place).or_else(|| met.figures.clone()),
                 cost: met.cost,
                 asks: met.asks,
                 report: met.report,

@@ -24,7 +24,7 @@ impl Model {
     }
 
     /// A fresh limiter, born at `t`, that owes what the old one had used.
-    fn begin_anew(&mut self, t: i128, used: i128) {
+    pub(super) fn begin_anew(&mut self, t: i128, used: i128) {
         self.reset();
         self.born(t);
         if used > 0 {

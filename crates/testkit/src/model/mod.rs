@@ -14,6 +14,7 @@ mod leaky_queue;
 mod meaning;
 mod policy;
 mod rate;
+mod revised;
 mod sliding_counter;
 mod sliding_log;
 mod sliding_window;
@@ -22,6 +23,7 @@ mod token_bucket;
 
 pub use expected::Expected;
 pub use policy::{Algorithm, Policy};
+pub use revised::Revised;
 
 use meaning::{Meaning, fresh};
 

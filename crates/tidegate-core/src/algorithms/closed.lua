@@ -1,12 +1,12 @@
 -- The room of a limit of 0 without a window: units that never leave, and when the last was taken.
 
 -- @rule
-local head, cost = unpack('<c22d', arg)
+local head, stamp, cost = unpack('<c22c11d', arg)
 local W = 31622400000000
 
 -- @load
 local held, last = 0, 0
-if v then held, last = unpack('<dd', v, 23) end
+if v then held, last = unpack('<dd', v, 34) end
 
 -- @rewind
 

@@ -1,6 +1,6 @@
 //! `GET /v1/rules`: the policy in force, in the words of a configuration; lengths in microseconds.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use serde::Serialize;
 use tidegate::{Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
@@ -12,6 +12,8 @@ use crate::words;
 
 #[derive(Serialize)]
 struct Rules<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<NonZeroU32>,
     rules: Vec<Rule<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
@@ -170,5 +172,5 @@ pub(super) fn rules(app: &App) -> Result<Response, Problem> {
     let policy = app.limiters.policy();
     let rules = policy.rules().iter().map(Rule::from).collect();
     let memory = policy.max_keys().map(|max_keys| Memory { max_keys });
-    answer::json(&Rules { rules, memory })
+    answer::json(&Rules { revision: policy.revision(), rules, memory })
 }

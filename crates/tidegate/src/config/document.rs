@@ -1,11 +1,13 @@
 //! A whole file: its sections, and the policy that its rules make together.
 
+use std::num::NonZeroU32;
+
 use super::draft::RuleDraft;
 use super::memory::MemoryDraft;
 use super::source::Report;
 use super::store::StoreDraft;
 use super::table::{Entry, Table};
-use super::value::{tables, wrong};
+use super::value::{tables, whole, wrong};
 use super::{placing, rule, store, syntax, vocabulary};
 use crate::{Policy, PolicyErrors, StoreSettings};
 
@@ -13,6 +15,7 @@ use crate::{Policy, PolicyErrors, StoreSettings};
 #[derive(Default)]
 pub(super) struct Document<'t> {
     rules: Vec<RuleDraft<'t>>,
+    revision: Option<NonZeroU32>,
     memory: MemoryDraft,
     store: Option<StoreSettings>,
 }
@@ -47,6 +50,14 @@ impl<'t> Document<'t> {
         Some(())
     }
 
+    /// The word `revision`, which stands before all sections.
+    pub(super) fn revision(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+        let expected = "a whole number from 1 to 4294967295, a larger one with each change";
+        let given = u32::try_from(whole(entry, expected, report)?).ok().and_then(NonZeroU32::new);
+        self.revision = Some(given.or_else(|| wrong(entry, expected, report))?);
+        Some(())
+    }
+
     /// The section `memory`: a table.
     pub(super) fn memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[memory]`, in single brackets, with `max_keys`";
@@ -74,7 +85,12 @@ impl<'t> Document<'t> {
         let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
         let errors = match Policy::new(specs).and_then(|policy| self.fitting(policy)) {
             Ok(policy) => {
-                return Some(store::applied_to(self.store, self.memory.applied_to(policy)));
+                let policy = self.memory.applied_to(policy);
+                let policy = match self.revision {
+                    Some(revision) => policy.with_revision(revision),
+                    None => policy,
+                };
+                return Some(store::applied_to(self.store, policy));
             }
             Err(errors) => errors,
         };

@@ -14,9 +14,14 @@ use super::store::StoreDraft;
 pub(super) fn sections<'t>() -> Level<'t, Document<'t>> {
     Level {
         what: "section",
-        quotes: |name| if name == "rule" { "`[[rule]]`".to_owned() } else { format!("`[{name}]`") },
+        quotes: |name| match name {
+            "rule" => "`[[rule]]`".to_owned(),
+            "revision" => "`revision`".to_owned(),
+            name => format!("`[{name}]`"),
+        },
         fields: vec![
             Field { known: ("rule", &["ruleset", "limit", "limits"]), read: Document::rule },
+            Field { known: ("revision", &["version", "generation"]), read: Document::revision },
             Field { known: ("memory", &["cache"]), read: Document::memory },
             Field { known: ("store", &["redis", "valkey", "backend"]), read: Document::store },
         ],

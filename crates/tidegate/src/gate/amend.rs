@@ -113,7 +113,7 @@ impl<C: Clock> Gate<C> {
             let told = self.memory.amend(number, rule, reading);
             told.map_err(|errors| refused(number, rule, &errors))
         };
-        let number = self.amended.change(&self.policy, named, words, put)?;
+        let number = self.amended.change(&self.policy, named, reading.anew(), words, put)?;
         self.lines.stir_those(|line| line.is_of(number));
         Ok(())
     }

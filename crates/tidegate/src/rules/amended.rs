@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tidegate_core::{Rule, RuleErrors, Spec};
+use tidegate_core::{Micros, Rule, RuleErrors, Spec, Timestamp};
 
 use super::check::check;
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
@@ -28,11 +28,12 @@ struct Changed {
     rule: PolicyRule,
     /// By variant.
     figures: Vec<Arc<Rule>>,
+    at: Timestamp,
 }
 
 impl Amended {
-    /// Changes the words of the named rule of `policy` as `words` says, and has them put in force by
-    /// `put`, which is told the number of the rule; one change at a time.
+    /// Changes the words of the named rule of `policy` as `words` says when the clock reads `at`, and has them
+    /// put in force by `put`, which is told the number of the rule; one change at a time.
     ///
     /// # Errors
     /// There is no such rule or override, the words are wrong, or `put` refuses them: the old ones stay.
@@ -40,6 +41,7 @@ impl Amended {
         &self,
         policy: &Policy,
         (domain, name): (&str, &str),
+        at: Timestamp,
         words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
         put: impl FnOnce(usize, &PolicyRule) -> Result<(), AmendError>,
     ) -> Result<usize, AmendError> {
@@ -50,8 +52,12 @@ impl Amended {
         rule.token.clone_from(&policy.named(domain, name)?.1.token);
         put(number, &rule)?;
         let figures = (0..rule.variants()).map(|number| Arc::new(rule.variant(number).clone()));
-        let changed = Changed { figures: figures.collect(), rule };
-        self.rules.write().unwrap_or_else(PoisonError::into_inner).insert(number, changed);
+        let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        // No two changes of a rule at one time: the second is the later one.
+        let least = |before: &Changed| before.at.plus(Micros::from_micros(1));
+        let at = rules.get(&number).map(least).map_or(at, |least| least.max(at));
+        rules.insert(number, Changed { figures: figures.collect(), rule, at });
+        drop(rules);
         self.any.store(true, Release);
         Ok(number)
     }
@@ -81,6 +87,19 @@ impl Amended {
         }
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         rules.get(&rule)?.figures.get(variant).cloned()
+    }
+
+    /// When a variant of a rule was given these figures, if they are still in force.
+    #[cfg(feature = "redis")]
+    pub(crate) fn changed_at(
+        &self,
+        rule: usize,
+        variant: usize,
+        figures: &Arc<Rule>,
+    ) -> Option<Timestamp> {
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let changed = rules.get(&rule)?;
+        changed.figures.get(variant).filter(|now| Arc::ptr_eq(now, figures)).map(|_| changed.at)
     }
 
     /// The same, and those of the rule as it was loaded, `own`, where they are unlimited.

@@ -1,7 +1,7 @@
 //! A policy: rules that were checked together, found by domain.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use super::amended::NoSuchRule;
 use super::check::check;
@@ -16,6 +16,7 @@ pub struct Policy {
     rules: Vec<PolicyRule>,
     by_domain: HashMap<String, Vec<usize>>,
     max_keys: Option<NonZeroUsize>,
+    revision: Option<NonZeroU32>,
     store: Option<StoreSettings>,
 }
 
@@ -30,7 +31,7 @@ impl Policy {
         for (number, rule) in rules.iter().enumerate() {
             by_domain.entry(rule.domain().to_owned()).or_default().push(number);
         }
-        Ok(Self { rules, by_domain, max_keys: None, store: None })
+        Ok(Self { rules, by_domain, ..Self::default() })
     }
 
     /// Lets all rules together keep at most `max_keys` limiters, whatever the cap of each. What
@@ -45,6 +46,23 @@ impl Policy {
     #[must_use]
     pub const fn max_keys(&self) -> Option<NonZeroUsize> {
         self.max_keys
+    }
+
+    /// Says which of several policies in turn this is: a larger number is a newer one. It matters where nodes with
+    /// different values share a [store](Policy::with_store), as in a rolling change: a key is decided by the values
+    /// of the newest revision that has taken from it, whichever node asks. Of policies with the same revision, or
+    /// with none, the one that was loaded later is the newer; one without is older than all that have one. So
+    /// where nodes of the old policy may restart meanwhile, give a larger number with each change.
+    #[must_use]
+    pub const fn with_revision(mut self, revision: NonZeroU32) -> Self {
+        self.revision = Some(revision);
+        self
+    }
+
+    /// Which of several policies in turn this is, if it says so.
+    #[must_use]
+    pub const fn revision(&self) -> Option<NonZeroU32> {
+        self.revision
     }
 
     /// Names the store that the limiters are to live in. A [`Gate`](crate::Gate) keeps them in process

@@ -20,7 +20,7 @@ use super::KeyMet;
 use super::decide::Done;
 use super::step::{Asked, Store, is_report};
 use crate::answer::Standing;
-use crate::store::redis::script::{self, Answer, Call, Reply, Step};
+use crate::store::redis::script::{self, Answer, Call, Reply, Step, Superseded};
 use crate::store::redis::{Client, StoreError, slot_of};
 
 /// The limiters of a request that live in one slot, by their places in the request.
@@ -83,11 +83,11 @@ pub(super) struct Unanswered {
 /// answer any more.
 pub(super) struct Taken {
     client: Client,
-    steps: Vec<(Vec<usize>, Call)>,
+    steps: Vec<(Vec<usize>, Superseded, Call)>,
 }
 
 /// What became of a step that gives back.
-type Given = (Vec<usize>, Call, Result<Reply, StoreError>);
+type Given = (Vec<usize>, Superseded, Call, Result<Reply, StoreError>);
 
 impl Taken {
     pub(super) const fn nothing(client: Client) -> Self {
@@ -105,10 +105,10 @@ impl Taken {
         let runtime = Handle::try_current().ok().filter(|_| !steps.is_empty())?;
         Some(runtime.spawn(async move {
             let mut given = Vec::with_capacity(steps.len());
-            for (places, call) in steps {
+            for (places, by, call) in steps {
                 let reply = client.run(&call.script, &call.keys, &call.args, client.deadline());
                 let reply = reply.await;
-                given.push((places, call, reply));
+                given.push((places, by, call, reply));
             }
             given
         }))
@@ -215,14 +215,18 @@ impl Store {
         part: &Part,
         told: &script::Decided,
         at: Option<Timestamp>,
-    ) -> Option<(Vec<usize>, Call)> {
+    ) -> Option<(Vec<usize>, Superseded, Call)> {
         let decided = part.places.iter().copied().zip(&told.decisions);
         let took = decided.filter(|(_, decision)| decision.is_allowed()).map(|(place, _)| place);
         let took: Vec<_> =
             took.filter(|place| met.get(*place).is_some_and(|one| one.cost > 0)).collect();
         let here = of(met, &took);
-        let limiters = self.limiters(&here, &[], &[]);
-        (!limiters.is_empty()).then(|| (took, Call::undo(&limiters, told.now, at)))
+        let seen = part.places.iter().zip(&told.seen);
+        let seen = seen.filter(|(place, _)| took.contains(place)).map(|(_, seen)| seen);
+        let by = Superseded::seen(seen);
+        let limiters = by.limiters(&self.limiters(&here, &[], &[]));
+        let undo = (!limiters.is_empty()).then(|| Call::undo(&limiters, told.now, at));
+        Some((took, by, undo?))
     }
 
     /// Gives back what was taken before a refusal, and looks how those stand that were not asked, so that
@@ -247,9 +251,9 @@ impl Store {
         done.allowed = false;
         let Some(giving) = giving else { return };
         let given = timeout_at(deadline, giving).await.map(Result::unwrap_or_default);
-        for (places, call, reply) in given.unwrap_or_default() {
+        for (places, by, call, reply) in given.unwrap_or_default() {
             let here = of(met, &places);
-            let limiters = self.limiters(&here, &[], &[]);
+            let limiters = by.limiters(&self.limiters(&here, &[], &[]));
             let told = reply.ok().and_then(|reply| call.answer(&limiters, &reply).ok());
             if let Some(Answer::Decided(told)) = told {
                 done.note(&places, &told);
@@ -301,7 +305,8 @@ fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
 /// An answer in which nothing is told yet.
 fn nothing_told(met: &[KeyMet], at: Timestamp) -> Done {
     let decisions: Vec<Option<Decision>> = vec![None; met.len()];
-    Done { allowed: true, at, standing: Standing::Exact, repeated: false, decisions }
+    let by = vec![None; met.len()];
+    Done { allowed: true, at, standing: Standing::Exact, repeated: false, decisions, by }
 }
 
 impl Done {
@@ -309,9 +314,12 @@ impl Done {
     fn note(&mut self, places: &[usize], told: &script::Decided) {
         self.allowed &= told.allowed;
         self.at = self.at.max(told.now);
-        for (place, decision) in places.iter().zip(&told.decisions) {
-            if let Some(known) = self.decisions.get_mut(*place) {
-                *known = Some(*decision);
+        let told = told.decisions.iter().zip(&told.seen);
+        for (place, (decision, seen)) in places.iter().zip(told) {
+            if let (Some(known), Some(by)) =
+                (self.decisions.get_mut(*place), self.by.get_mut(*place))
+            {
+                (*known, *by) = (Some(*decision), seen.decided_by().cloned());
             }
         }
     }

@@ -10,11 +10,11 @@ impl SharedGate {
     /// Puts other figures in force for the named rule: what [`Gate::amend`](crate::Gate::amend) does, for
     /// the limiters in the store.
     ///
-    /// A limiter in the store follows when it is next asked, in the same step: what was used stays used. So
-    /// this takes no time, and asks nothing of the store. It changes what this node asks: change the rule
-    /// on all nodes, for while they differ, each limiter follows whichever node asks it. That gives nobody
-    /// anything, but where the figures differ in more than their limit, units count as taken anew each
-    /// time. Requests that were sent before are decided by the figures of then; whoever waits goes on under
+    /// A limiter in the store follows when this node next takes from it, in the same step: what was used stays
+    /// used. So this takes no time, and asks nothing of the store. It changes what this node asks: change the rule
+    /// on all nodes. While they differ, a limiter is decided by the values of the newest revision that has taken
+    /// from it, whichever node asks; the revision of a rule that was changed is that of the policy at the time of the
+    /// change. Requests that were sent before are decided by the figures of then; whoever waits goes on under
     /// those of now. What decides while the store is away
     /// ([`OnStoreError::Local`](crate::OnStoreError::Local)) is changed as well.
     ///
@@ -53,7 +53,7 @@ impl SharedGate {
     /// # Errors
     /// The policy has no such rule.
     pub fn in_force(&self, domain: &str, rule: &str) -> Result<RuleSpec, NoSuchRule> {
-        self.amended.in_force(self.policy(), domain, rule).map(|(_, spec)| spec)
+        self.store.amended.in_force(self.policy(), domain, rule).map(|(_, spec)| spec)
     }
 
     fn amend_by(
@@ -62,12 +62,12 @@ impl SharedGate {
         words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
     ) -> Result<(), AmendError> {
         let put = |number: usize, rule: &PolicyRule| {
-            let others = self.amended.policy(self.policy());
+            let others = self.store.amended.policy(self.policy());
             let all = others.with_rules([(number, rule.clone())].into_iter());
             all.fits(self.settings()).map_err(AmendError::Rule)?;
             self.away.amend(number, rule)
         };
-        let number = self.amended.change(self.policy(), named, words, put)?;
+        let number = self.store.amended.change(self.policy(), named, self.now(), words, put)?;
         self.lines.stir_those(|line| line.is_of(number));
         Ok(())
     }
@@ -76,7 +76,7 @@ impl SharedGate {
     /// the request. One that is unlimited by now keeps its place.
     pub(crate) fn follow_changes(&self, met: &mut [KeyMet]) {
         for met in met.iter_mut().filter(|met| !met.brought && !met.by_plan) {
-            met.figures = self.amended.figures(met.rule, met.variant);
+            met.figures = self.store.amended.figures(met.rule, met.variant);
         }
     }
 }

@@ -11,7 +11,7 @@ use super::step::is_report;
 use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
 use crate::few::Few;
-use crate::gate::Met;
+use crate::gate::{Figures, Met};
 use crate::once;
 use crate::rules::{OnStoreError, Policy};
 use crate::store::memory;
@@ -36,6 +36,8 @@ pub(super) struct Done {
     pub(super) standing: Standing,
     pub(super) repeated: bool,
     pub(super) decisions: Vec<Option<Decision>>,
+    /// Of each the values that decided, where they were not this node's own.
+    pub(super) by: Vec<Figures>,
 }
 
 /// Why a limiter in process is not asked: it denies for now.
@@ -91,7 +93,7 @@ impl Away {
         let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };
         let (at, repeated) = (done.at, done.repeated);
         let allowed = done.allowed && !refused && (repeated || !denied);
-        Done { allowed, at, standing, repeated, decisions }
+        Done { allowed, at, standing, repeated, decisions, by: Vec::new() }
     }
 
     /// A step over the limiters that are decided in process, once for each id.

@@ -17,7 +17,8 @@ use crate::store::redis::{StoreError, key_of, slot_of};
 impl SharedGate {
     /// Looks up the figures of the named rule for each key with `plans`: see
     /// [`Gate::with_plans`](crate::Gate::with_plans). All nodes should look up the same; where they do not,
-    /// each call puts the figures of its node in force, and what was used stays used.
+    /// each call puts the figures of its node in force, and what was used stays used: a plan has no
+    /// [revision](crate::Policy::with_revision), the figures of the rule itself have.
     ///
     /// What differs from a gate in process: whoever waits under a plan keeps the one it came with; and figures
     /// that no store can hold, as those of a log whose string could pass 512 MB, are answered as by a rule that
@@ -50,9 +51,9 @@ impl SharedGate {
             |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
         meet(self.policy(), &self.plans, request, known_by, |number, variant, own| {
             if self.store.is_figured(number) {
-                return Some(self.amended.figures_or_unlimited(number, variant, own));
+                return Some(self.store.amended.figures_or_unlimited(number, variant, own));
             }
-            let figures = self.amended.figures(number, variant);
+            let figures = self.store.amended.figures(number, variant);
             let limits = !figures.as_deref().unwrap_or(own).is_unlimited();
             limits.then_some(figures)
         })

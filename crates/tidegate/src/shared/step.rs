@@ -10,11 +10,12 @@ use tidegate_core::{Micros, Timestamp, Told, Verdict};
 use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
+use super::revisions::Loaded;
 use crate::clock::{Clock, SystemClock};
 use crate::limiter::UNLIMITED;
 use crate::once;
-use crate::rules::Policy;
-use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Seen, Step};
+use crate::rules::{Amended, Policy};
+use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Seen, Step, Superseded};
 use crate::store::redis::{Client, StoreError, answer_key};
 
 /// The store, and the policy whose limiters live in it.
@@ -24,8 +25,22 @@ pub(super) struct Store {
     pub(super) policy: Arc<Policy>,
     pub(super) client: Client,
     pub(super) clock: SystemClock,
+    /// What became of its rules since.
+    pub(super) amended: Arc<Amended>,
+    pub(super) loaded: Arc<Loaded>,
     /// The rules with plans.
     looked_up: Arc<Vec<usize>>,
+}
+
+/// How often a step is asked again where nothing was done: once for a changed rule, once for newer values, and
+/// as often as values may change meanwhile.
+const MOST_TURNS: usize = 6;
+
+/// The id of a request, and for how long its answer is remembered.
+#[derive(Clone, Copy)]
+struct Remembered<'a> {
+    id: &'a str,
+    time: Micros,
 }
 
 /// What a step is asked.
@@ -54,7 +69,9 @@ impl<'a> Asked<'a> {
 
 impl Store {
     pub(super) fn new(policy: Arc<Policy>, client: Client, clock: SystemClock) -> Self {
-        Self { policy, client, clock, looked_up: Arc::default() }
+        let loaded = Arc::new(Loaded::now(&clock));
+        let (amended, looked_up) = (Arc::default(), Arc::default());
+        Self { policy, client, clock, amended, loaded, looked_up }
     }
 
     /// The figures of a rule are looked up for each key from now on.
@@ -89,10 +106,12 @@ impl Store {
     ) -> Result<Decided, StoreError> {
         if !self.can_hold(met) {
             let error = StoreError::Refused("no store can hold these figures".to_owned());
-            if let Some(first) = met.first() {
-                self.client.note_undecided(&error, &first.print);
-            }
+            self.note_undecided(&error, met);
             return Err(error);
+        }
+        if asked.at.is_none() {
+            let known = self.know_revision(met, deadline).await;
+            known.inspect_err(|error| self.note_undecided(error, met))?;
         }
         let (step, costs) = part(met, asked);
         let limiters = self.limiters(met, asked.actual, &costs);
@@ -102,15 +121,24 @@ impl Store {
         }
         // A look tells how a limiter stands now, whatever was reported before.
         let id = asked.id.filter(|_| step != Step::Peek || !is_report(met));
-        let Some((key, time)) = self.remembered(met, id) else {
-            let call = Call::new(&limiters, step, asked.at);
+        let Some(remembered) = self.remembered(met, id) else {
+            let call = |limiters: &[Limiter<'_>]| Call::new(limiters, step, asked.at);
             let done = self.decided(&limiters, call, false, deadline).await?;
             return Ok(with_unlimited(met, done));
         };
         let (places, limiters) = by_key(limiters);
-        let call = Call::new(&limiters, step, asked.at).remembering(key, time);
+        let call = |limiters: &[Limiter<'_>]| {
+            let (key, time) = (self.key_of_answer(remembered, limiters), remembered.time);
+            Call::new(limiters, step, asked.at).remembering(key, time)
+        };
         let done = self.decided(&limiters, call, self.is_safe_twice(met, asked), deadline).await?;
         Ok(with_unlimited(met, put_back(&places, done)))
+    }
+
+    fn note_undecided(&self, error: &StoreError, met: &[KeyMet]) {
+        if let Some(first) = met.first() {
+            self.client.note_undecided(error, &first.print);
+        }
     }
 
     /// Whether the store can hold figures that were looked up, or brought along.
@@ -121,52 +149,84 @@ impl Store {
 
     /// Decides with a limiter that no rule of the policy names.
     pub(super) async fn ask(&self, limiter: Limiter<'_>) -> Result<Decided, StoreError> {
-        let limiters = [limiter];
-        let call = Call::new(&limiters, Step::Ask, None);
-        self.decided(&limiters, call, false, self.client.deadline()).await
+        let call = |limiters: &[Limiter<'_>]| Call::new(limiters, Step::Ask, None);
+        self.decided(&[limiter], call, false, self.client.deadline()).await
     }
 
     /// Runs a call until it is decided, sending it `twice` if need be.
     async fn decided(
         &self,
         limiters: &[Limiter<'_>],
-        call: Call,
+        call: impl Fn(&[Limiter<'_>]) -> Call,
         twice: bool,
         deadline: Instant,
     ) -> Result<Decided, StoreError> {
-        let run = async |call: &Call| {
-            let reply = match self.run(call, deadline, twice).await {
-                // It was kept in another layout, and nothing was done.
-                Err(StoreError::Refused(told)) if told.contains("WRONGTYPE") => Reply::Nil,
-                told => told?,
-            };
-            call.answer(limiters, &reply).map_err(StoreError::from)
+        let done = match self.answer(limiters, call(limiters), twice, deadline).await {
+            Ok(Answer::Decided(done)) => Ok(done),
+            Ok(other) => Box::pin(self.decided_anew(limiters, other, call, twice, deadline)).await,
+            Err(error) => Err(error),
         };
-        let answer = match run(&call).await {
-            // Nothing was done: a limiter has yet to follow its changed rule.
-            Ok(Answer::Changed) => Box::pin(run(&call.amending())).await,
-            answer => answer,
-        };
-        let done = answer.and_then(|answer| match answer {
-            Answer::Decided(done) => Ok(done),
-            Answer::Changed => Err(StoreError::Answer("changed twice".to_owned())),
-        });
         if let (Err(error), Some(first)) = (&done, limiters.first()) {
             self.client.note_undecided(error, first.key);
         }
         done
     }
 
+    /// Asks again where nothing was done: a limiter has yet to follow its changed rule, or is decided by newer
+    /// values than those of this node.
+    async fn decided_anew(
+        &self,
+        limiters: &[Limiter<'_>],
+        mut answer: Answer,
+        call: impl Fn(&[Limiter<'_>]) -> Call,
+        twice: bool,
+        deadline: Instant,
+    ) -> Result<Decided, StoreError> {
+        let mut by = Superseded::default();
+        for _ in 0..MOST_TURNS {
+            let amends = answer == Answer::Changed;
+            if let Answer::Superseded(newer) = answer {
+                by = by.and(newer);
+            }
+            let limiters = by.limiters(limiters);
+            let call = call(&limiters);
+            let call = if amends { call.amending() } else { call };
+            answer = self.answer(&limiters, call, twice, deadline).await?;
+            if let Answer::Decided(done) = answer {
+                return Ok(done.decided_by(by));
+            }
+        }
+        Err(StoreError::Answer(format!("values that changed {MOST_TURNS} times")))
+    }
+
+    async fn answer(
+        &self,
+        limiters: &[Limiter<'_>],
+        call: Call,
+        twice: bool,
+        deadline: Instant,
+    ) -> Result<Answer, StoreError> {
+        let reply = match self.run(&call, deadline, twice).await {
+            // It was kept in another layout, and nothing was done.
+            Err(StoreError::Refused(told)) if told.contains("WRONGTYPE") => Reply::Nil,
+            told => told?,
+        };
+        call.answer(limiters, &reply).map_err(StoreError::from)
+    }
+
     /// The key under which the answer to a request is remembered, and for how long; `None` where it is
     /// not.
     pub(super) fn answer_key(&self, met: &[KeyMet], id: Option<&str>) -> Option<Vec<u8>> {
-        self.remembered(met, id).map(|(key, _)| key)
+        let limiters = self.limiters(met, &[], &[]);
+        Some(self.key_of_answer(self.remembered(met, id)?, &limiters))
     }
 
-    fn remembered(&self, met: &[KeyMet], id: Option<&str>) -> Option<(Vec<u8>, Micros)> {
-        let (id, time) = (id?, once::time(&self.policy, met)?);
-        let limiters = self.limiters(met, &[], &[]);
-        Some((answer_key(&self.client.settings().key_prefix, id, &limiters), time))
+    fn remembered<'i>(&self, met: &[KeyMet], id: Option<&'i str>) -> Option<Remembered<'i>> {
+        Some(Remembered { id: id?, time: once::time(&self.policy, met)? })
+    }
+
+    fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[Limiter<'_>]) -> Vec<u8> {
+        answer_key(&self.client.settings().key_prefix, remembered.id, limiters)
     }
 
     /// Whether what is lost may be asked again: where each rule that can refuse remembers for as long as
@@ -191,6 +251,7 @@ impl Store {
             let limiter = Limiter::new(&met.print, rule, cost)?.turned_out(actual);
             let looks = costs.is_empty() && met.asks > met.cost;
             let limiter = if looks { limiter.looking() } else { limiter };
+            let limiter = limiter.of_revision(self.revision(met));
             let limiter = match met.brought {
                 true => limiter.brought(),
                 false if self.is_figured(met.rule) => limiter.looked_up(),
@@ -275,7 +336,7 @@ fn with_unlimited(met: &[KeyMet], mut done: Decided) -> Decided {
         taken: false,
         words: Vec::new(),
     };
-    let nothing = Seen { told, tried: false };
+    let nothing = Seen { told, tried: false, by: None };
     for (place, _) in met.iter().enumerate().filter(|(_, met)| met.is_unlimited()) {
         done.decisions.insert(place.min(done.decisions.len()), UNLIMITED);
         done.seen.insert(place.min(done.seen.len()), nothing.clone());

@@ -122,7 +122,7 @@ impl SharedGate {
         if seen.repeated {
             return Some(self.answer(met, seen));
         }
-        door.refused_behind(seen).map(|refused| self.refused(met, refused))
+        door.refused_behind(seen).map(|refused| self.refused(met, &door.seen, refused))
     }
 
     /// Whether somebody waits for a limiter that can refuse this request.
@@ -232,7 +232,8 @@ impl<'a, 'g> InTurn<'a, 'g> {
         match self.turn.hear(done, looked, now, &self.waker) {
             None => Next::Ask,
             Some(Progress::Done(done)) => {
-                Next::Done(gate.refused(&self.turn.door().met, Done { at, ..done }))
+                let door = self.turn.door();
+                Next::Done(gate.refused(&door.met, &door.seen, Done { at, ..done }))
             }
             Some(Progress::AskAgainAt(_)) if self.stands_anew(stood, looked) => Next::Ask,
             Some(Progress::AskAgainAt(then)) => {
@@ -299,7 +300,9 @@ impl<'g> ToStore<'g> {
     }
 
     fn rule(&self, place: usize) -> Option<&Rule> {
-        self.met.get(place)?.rule_in(self.gate.policy())
+        let by = self.seen.get(place).and_then(Seen::decided_by);
+        let own = || self.met.get(place)?.rule_in(self.gate.policy());
+        by.map(|by| &**by).or_else(own)
     }
 
     /// What was seen, at the time of this process.

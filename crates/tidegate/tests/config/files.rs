@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use tidegate::{
@@ -125,6 +125,7 @@ fn a_file_with_every_field_becomes_the_rules_it_says() {
     let specs: Vec<_> = policy.rules().iter().map(|rule| rule.spec().clone()).collect();
     assert_eq!(specs, full());
     assert_eq!(policy.max_keys().map(NonZeroUsize::get), Some(2_000_000));
+    assert_eq!(policy.revision().map(NonZeroU32::get), Some(20_261_123));
     let loaded = config::load(&path).unwrap();
     assert_eq!(loaded.rules().len(), specs.len());
 }

@@ -8,7 +8,7 @@ use tidegate::script::{Answer, Batch, Call, Decided, Limiter, Reply, Step};
 use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
 
 use crate::server::{Client, Server};
-use crate::walk_batch::{Told, run_batch};
+use crate::walk_batch::{Told, is_of_others, run_batch};
 
 const HOUR: Micros = Micros::from_secs(3_600);
 
@@ -34,7 +34,7 @@ fn ask(limiters: &[Limiter<'_>]) -> Call {
 fn decided(call: &Call, limiters: &[Limiter<'_>], told: &Told) -> Decided {
     match call.answer(limiters, told.as_ref().unwrap()).unwrap() {
         Answer::Decided(decided) => decided,
-        Answer::Changed => panic!("no rule was changed"),
+        other => panic!("no rule was changed: {other:?}"),
     }
 }
 
@@ -132,7 +132,7 @@ fn a_request_that_fails_spoils_no_other() {
     for wrong in [&told[0], &told[3]] {
         assert!(wrong.iter().all(|told| told.as_ref().unwrap_err().starts_with("WRONGTYPE")));
     }
-    assert_eq!(told[1], [Ok(Reply::Nil), Ok(Reply::Nil)], "it amends alone, and is told there");
+    assert!(told[1].iter().all(is_of_others), "it amends alone, and is told there: {:?}", told[1]);
     let left = told[2].iter().map(|told| decided(&calls[2], &limiters[2], told));
     let left: Vec<_> = left.map(|told| told.decisions[0].remaining).collect();
     assert_eq!(left, [4, 3], "none of the others took a unit");

@@ -263,6 +263,7 @@ fn a_wait_for_other_figures_is_remembered_with_the_answer() {
             match call.answer(&both, &reply).unwrap() {
                 Answer::Decided(told) => return told,
                 Answer::Changed => call = call.amending(),
+                other => panic!("{other:?}"),
             }
         }
         panic!("not amended")

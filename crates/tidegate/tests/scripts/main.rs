@@ -4,11 +4,13 @@
 mod batch;
 mod brought;
 mod figures;
+mod revisions;
 mod script;
 mod server;
 mod several;
 mod undo;
 mod version_1;
+mod version_2;
 mod walk;
 mod walk_batch;
 mod walk_log;

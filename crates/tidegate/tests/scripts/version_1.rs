@@ -1,188 +1,136 @@
-//! Rolling upgrades: what version 1 of the stored format is, held against what today's scripts write and
-//! read; and a node of the first release beside one of today, on one key.
+//! Rolling upgrades: what version 1 of the stored format was, read by today's scripts; and today's format met by a
+//! node of version 1.
 //!
-//! `version_1/` holds, for each algorithm, the script and the arguments that a node of the first release
-//! sends for one unit of `rule`, and the bytes of a state. They are of the past and do not change: where a
-//! test here fails, nodes of two releases no longer understand each other, and the format needs another
-//! version. Until the first release is out, `TIDEGATE_BLESS=1` writes them anew.
+//! `version_1/` holds, for each algorithm, the script and the arguments that a node of version 1 sends for one unit of
+//! `rule`, and the bytes of a state: 26 units were asked for, a second after the other. They are of the past and do
+//! not change.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::fmt::Write;
-use std::path::PathBuf;
-use std::thread;
-
 use crate::server::{Client, Server};
-use tidegate::script::{Call, Limiter, Reply, Script, Step};
-use tidegate::{Algorithm, Micros, Rule, Spec, Timestamp};
+use crate::version_2::{BEGAN_US, LIMIT, OldNode, bytes, kept, limiter, rule};
+use redis::Value;
+use tidegate::script::{Answer, Call, Limiter, Reply, Step};
+use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
 
-const LIMIT: u64 = 20;
-/// When the states were written: 26 units were asked for, a second after the other.
-const BEGAN_US: u64 = 1_767_225_600_000_000;
+const PAST: &str = "version_1";
 
-fn rule(algorithm: Algorithm) -> Rule {
-    Rule::new(Spec::new(algorithm, LIMIT, Micros::from_secs(86_400))).unwrap()
+fn at(second: u64) -> Option<Timestamp> {
+    Some(Timestamp::from_micros(BEGAN_US + second * 1_000_000))
 }
 
-/// Units admitted when nothing comes back: a queue serves one more than it has places for.
-fn most(algorithm: Algorithm) -> u64 {
-    LIMIT + u64::from(algorithm == Algorithm::LeakyQueue)
-}
-
-fn limiter<'a>(key: &'a str, rule: &'a Rule) -> [Limiter<'a>; 1] {
-    [Limiter::new(key.as_bytes(), rule, 1).unwrap()]
-}
-
-fn blesses() -> bool {
-    std::env::var_os("TIDEGATE_BLESS").is_some()
-}
-
-fn path(algorithm: Algorithm, kind: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/version_1");
-    folder.join(format!("{algorithm}.{kind}"))
-}
-
-/// A file of the past.
-fn kept(algorithm: Algorithm, kind: &str) -> String {
-    let path = path(algorithm, kind);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// The same, written first as it is now where that is asked for.
-fn blessed(algorithm: Algorithm, kind: &str, now: &str) -> String {
-    if blesses() {
-        std::fs::write(path(algorithm, kind), now).unwrap();
+/// Today's decisions of two keys, step by step: the limiter of version 1 goes on as one of today would.
+fn agree(client: &Client, keys: [&str; 2], rule: &Rule, context: &str) {
+    for (second, step) in
+        [(26, Step::Peek), (27, Step::Ask), (86_410, Step::Ask), (86_411, Step::Peek)]
+    {
+        let told = keys.map(|key| client.step(&limiter(key, rule), step, at(second)));
+        assert_eq!(told[0], told[1], "{context}: {step:?} after {second} s");
     }
-    kept(algorithm, kind)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let pair = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-    (0..hex.len()).step_by(2).map(pair).collect()
-}
-
-/// A node of the first release, as far as it decides about one unit.
-struct OldNode {
-    script: Script,
-    args: Vec<Vec<u8>>,
-}
-
-impl OldNode {
-    fn of(algorithm: Algorithm) -> Self {
-        let rule = rule(algorithm);
-        let call = Call::new(&limiter("", &rule), Step::Decide, None);
-        let args: String = call.args.iter().map(|arg| hex(arg) + "\n").collect();
-        let text = blessed(algorithm, "lua", &call.script.text);
-        let args = blessed(algorithm, "args", &args).lines().map(bytes).collect();
-        // A name that no server knows, so that it is always sent by its text.
-        Self { script: Script { text, sha1: "0".repeat(40) }, args }
-    }
-
-    /// Whether it admits: the time is told, below zero where it does not.
-    fn ask(&self, client: &Client, key: &str) -> bool {
-        match client.eval(&self.script, &[key.as_bytes().to_vec()], &self.args) {
-            Reply::Int(told) => told >= 0,
-            other => panic!("an old node does not understand: {other:?}"),
+    let version = |key: &str| match client.run(&[b"TYPE", key.as_bytes()]).unwrap() {
+        Value::SimpleString(kind) if kind == "zset" => {
+            client.run(&[b"ZRANGE", key.as_bytes(), b"0", b"0"]).unwrap()
         }
-    }
-}
-
-fn new_node_asks(client: &Client, key: &str, rule: &Rule) -> bool {
-    let decided = client.step(&limiter(key, rule), Step::Ask, None);
-    assert_eq!(client.changed.get(), 0, "it is not taken for another rule's");
-    decided.allowed
+        _ => client.run(&[b"GETRANGE", key.as_bytes(), b"0", b"32"]).unwrap(),
+    };
+    assert_eq!(version(keys[0]), version(keys[1]), "{context}");
 }
 
 #[test]
-fn old_and_new_nodes_take_turns_on_one_key_and_admit_the_limit() {
-    let server = Server::start();
-    let client = server.client();
-    for algorithm in Algorithm::ALL {
-        let (old, rule) = (OldNode::of(*algorithm), rule(*algorithm));
-        for (who_begins, key) in [(0, format!("old:{algorithm}")), (1, format!("new:{algorithm}"))]
-        {
-            let ask = |turn: u64| match (turn + who_begins) % 2 {
-                0 => old.ask(&client, &key),
-                _ => new_node_asks(&client, &key, &rule),
-            };
-            let told: Vec<_> = (0..40).map(ask).collect();
-            let expected: Vec<_> = (0..40).map(|turn| turn < most(*algorithm)).collect();
-            assert_eq!(told, expected, "{key}");
-        }
-    }
-}
-
-#[test]
-fn old_and_new_nodes_at_once_never_admit_more_than_the_limit() {
-    let server = Server::start();
-    for algorithm in Algorithm::ALL {
-        let key = format!("race:{algorithm}");
-        let admitted = |ask: &dyn Fn(&Client) -> bool| {
-            let client = server.client();
-            (0..100).filter(|_| ask(&client)).count() as u64
-        };
-        let (old, rule) = (OldNode::of(*algorithm), rule(*algorithm));
-        let (old, new) = thread::scope(|scope| {
-            let old = scope.spawn(|| admitted(&|client| old.ask(client, &key)));
-            let new = scope.spawn(|| admitted(&|client| new_node_asks(client, &key, &rule)));
-            (old.join().unwrap(), new.join().unwrap())
-        });
-        assert_eq!(old + new, most(*algorithm), "{algorithm}: {old} and {new}");
-    }
-}
-
-#[test]
-fn what_is_written_today_is_what_the_first_release_wrote() {
+fn a_limiter_that_version_1_wrote_goes_on_where_it_stood() {
     let server = Server::start();
     let client = server.client();
     for algorithm in Algorithm::ALL {
         let rule = rule(*algorithm);
-        let at = |second: u64| Some(Timestamp::from_micros(BEGAN_US + second * 1_000_000));
         for second in 0..26 {
-            client.step(&limiter("written", &rule), Step::Decide, at(second));
+            client.step(&limiter("now", &rule), Step::Decide, at(second));
         }
-        let stored = match client.run(&[b"GET", b"written"]).unwrap() {
-            redis::Value::BulkString(bytes) => bytes,
-            other => panic!("{other:?}"),
-        };
-        let now = hex(&stored) + "\n";
-        let kept = blessed(*algorithm, "state", &now);
-        assert_eq!(now, kept, "{algorithm}: what is stored has changed");
+        client.run(&[b"SET", b"then", &bytes(kept(PAST, *algorithm, "state").trim_end())]).unwrap();
+        agree(&client, ["then", "now"], &rule, algorithm.name());
+        client.run(&[b"DEL", b"then", b"now"]).unwrap();
+    }
+}
 
-        client.run(&[b"SET", b"read", &bytes(kept.trim_end())]).unwrap();
-        let told = ["written", "read"]
-            .map(|key| client.step(&limiter(key, &rule), Step::Peek, at(26)).decisions);
-        assert_eq!(told[0], told[1], "{algorithm}");
-        assert_eq!(told[1][0].remaining, 0, "{algorithm}");
-        client.run(&[b"DEL", b"written"]).unwrap();
+/// A log of few entries, one of a ring, and one in a sorted set, as version 1 wrote them: without a revision.
+#[test]
+fn a_log_that_version_1_wrote_goes_on_whatever_its_size_and_layout() {
+    let server = Server::start();
+    let client = server.client();
+    for (units, layout) in
+        [(3, Layout::String), (19, Layout::String), (900, Layout::String), (9, Layout::SortedSet)]
+    {
+        let mut spec = Spec::new(Algorithm::SlidingLog, 1_000, Micros::from_secs(86_400));
+        spec.layout = Some(layout);
+        let rule = Rule::new(spec).unwrap();
+        for key in ["then", "now"] {
+            for unit in 0..units {
+                let one = [Limiter::new(key.as_bytes(), &rule, 1).unwrap()];
+                client.step(&one, Step::Decide, at(unit % 26));
+            }
+        }
+        let without_revision = |all: &[u8]| [&[1], &all[1..22], &all[33..]].concat();
+        match layout {
+            Layout::String => {
+                let Value::BulkString(all) = client.run(&[b"GET", b"then"]).unwrap() else {
+                    panic!()
+                };
+                client.run(&[b"SET", b"then", &without_revision(&all)]).unwrap();
+            }
+            Layout::SortedSet => {
+                let first = client.run(&[b"ZRANGE", b"then", b"0", b"0"]).unwrap();
+                let Value::Array(first) = first else { panic!("{first:?}") };
+                let Value::BulkString(first) = &first[0] else { panic!("{first:?}") };
+                client.run(&[b"ZREM", b"then", first]).unwrap();
+                client.run(&[b"ZADD", b"then", b"-inf", &without_revision(first)]).unwrap();
+            }
+        }
+        agree(&client, ["then", "now"], &rule, &format!("{layout:?} of {units}"));
+        client.run(&[b"DEL", b"then", b"now"]).unwrap();
     }
 }
 
 #[test]
-fn a_state_of_another_version_is_told_by_its_number_and_left_alone() {
+fn units_go_back_to_what_version_1_wrote() {
     let server = Server::start();
     let client = server.client();
     for algorithm in Algorithm::ALL {
-        let mut stored = bytes(kept(*algorithm, "state").trim_end());
+        client.run(&[b"SET", b"then", &bytes(kept(PAST, *algorithm, "state").trim_end())]).unwrap();
+        let call = Call::giving_back(&[(b"then".as_slice(), 5)], at(26));
+        call.given_back(&client.eval(&call.script, &call.keys, &call.args)).unwrap();
         let rule = rule(*algorithm);
-        for version in [2, 31] {
-            stored[0] = version;
-            client.run(&[b"SET", b"later", &stored]).unwrap();
-            let limiters = limiter("later", &rule);
-            for step in [Step::Decide, Step::Ask, Step::Peek, Step::Settle] {
-                let call = Call::new(&limiters, step, None).amending();
-                let reply = client.eval(&call.script, &call.keys, &call.args);
-                let told = call.answer(&limiters, &reply).unwrap_err();
-                assert_eq!(told.other_version(), Some(version), "{algorithm}: {told}");
-            }
-            let left = client.run(&[b"GET", b"later"]).unwrap();
-            assert_eq!(left, redis::Value::BulkString(stored.clone()), "{algorithm}");
-        }
+        let told = client.step(&limiter("then", &rule), Step::Peek, at(26));
+        assert_eq!(told.decisions[0].remaining, 5, "{algorithm}");
     }
+}
+
+#[test]
+fn a_node_of_version_1_leaves_what_version_2_wrote_as_it_is() {
+    let server = Server::start();
+    let client = server.client();
+    for algorithm in Algorithm::ALL {
+        let (old, rule) = (OldNode::kept(PAST, *algorithm), rule(*algorithm));
+        let key = algorithm.name();
+        assert!(client.step(&limiter(key, &rule), Step::Ask, None).allowed);
+        let stored = || client.run(&[b"DUMP", key.as_bytes()]).unwrap();
+        let before = stored();
+        for _ in 0..LIMIT {
+            // It then asks in another way, and is told the version: `a_state_of_another_version_...`.
+            assert_eq!(old.reply(&client, key), Reply::Nil, "{algorithm}");
+        }
+        assert_eq!(stored(), before, "{algorithm}");
+    }
+}
+
+#[test]
+fn the_version_of_what_version_1_wrote_and_is_not_known_is_told() {
+    let server = Server::start();
+    let client = server.client();
+    let rule = rule(Algorithm::SlidingLog);
+    client.run(&[b"SET", b"then", &[b"\x01\x06".as_slice(), &[0; 300]].concat()]).unwrap();
+    let limiters = limiter("then", &rule);
+    let call = Call::new(&limiters, Step::Ask, None);
+    let reply = client.eval(&call.script, &call.keys, &call.args);
+    assert_eq!(call.answer(&limiters, &reply), Ok(Answer::Changed));
+    let call = call.amending();
+    let reply = client.eval(&call.script, &call.keys, &call.args);
+    assert_eq!(call.answer(&limiters, &reply).unwrap_err().other_version(), Some(1));
 }

@@ -8,7 +8,7 @@
 use redis::Value;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Batch, Call, Limiter, Reply, Script, Step};
+use tidegate::script::{Batch, Call, Limiter, Reply, Revision, Script, Step};
 use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
 
 use crate::server::policies::checked;
@@ -44,15 +44,23 @@ pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<To
     each.collect()
 }
 
-/// One limiter of a request: the number of its key, its rule, its cost, whether it may refuse.
+/// One limiter of a request: the number of its key, its rule and the revision of that, its cost, whether it may
+/// refuse.
 #[derive(Clone, Debug)]
 struct Part {
     key: usize,
     rule: Rule,
+    revision: Revision,
     cost: u64,
     enforced: bool,
     /// It is asked for one unit, and none is taken.
     looks: bool,
+}
+
+/// Whether a limiter was found under other values: a text for each, and one without bytes behind them.
+pub(super) fn is_of_others(told: &Told) -> bool {
+    let empty = Reply::Bytes(Vec::new());
+    matches!(told, Ok(Reply::Array(parts)) if parts.last() == Some(&empty))
 }
 
 /// A request, and the number of its id.
@@ -69,6 +77,7 @@ impl Asked {
         let limiters = self.parts.iter().zip(&keys).map(|(part, key)| {
             let limiter = Limiter::new(key, &part.rule, part.cost).unwrap();
             let limiter = if part.looks { limiter.looking() } else { limiter };
+            let limiter = limiter.of_revision(part.revision);
             if part.enforced { limiter } else { limiter.shadow() }
         });
         let call = Call::new(&limiters.collect::<Vec<_>>(), Step::Ask, Some(at));
@@ -128,6 +137,7 @@ impl Walk<'_> {
             Part {
                 key: self.number * 10 + number,
                 rule: self.rules[own].clone(),
+                revision: Revision::new(0, Timestamp::from_micros(rng.below(4))),
                 cost: rng.pick([0, 1, 1, 1, 1, 2, 5, 500]),
                 enforced: rng.chance(80),
                 looks: rng.chance(20),
@@ -187,7 +197,7 @@ impl Walk<'_> {
                     (alone, together) => alone == together,
                 };
                 assert!(same, "{asked:?}, time {time} at {at:?}:\n{alone:?}\n{together:?}");
-                if *together == Ok(Reply::Nil) && time == 0 {
+                if is_of_others(together) && time == 0 {
                     amend.push(asked.clone());
                 }
             }
@@ -219,7 +229,7 @@ impl Seen {
         let several = asked.parts.len() > 1 || asked.id.is_some();
         let count = match told {
             Err(_) => &mut self.wrong,
-            Ok(Reply::Nil) => &mut self.changed,
+            told if is_of_others(told) => &mut self.changed,
             Ok(Reply::Array(parts)) if several => match parts[0] {
                 Reply::Int(0) => &mut self.refused,
                 Reply::Int(1) => &mut self.taken,

@@ -18,6 +18,7 @@ mod nodes_seen;
 mod overloaded;
 mod reached;
 mod reported;
+mod revisions;
 mod rights;
 mod server;
 mod shared;

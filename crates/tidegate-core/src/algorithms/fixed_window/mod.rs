@@ -107,6 +107,10 @@ impl Room for FixedWindow {
         [self.limit, self.window.as_micros(), from_first, 0]
     }
 
+    fn words_of(_kind: u8, [_, _, from_first, _]: [u64; 4], spec: &mut Spec) {
+        spec.anchor = (from_first > 0).then_some(Anchor::FirstRequest);
+    }
+
     fn told(&self, _cost: u64) -> Vec<i64> {
         let from_first = i64::from(self.anchor == Anchor::FirstRequest);
         [self.limit.cast_signed(), from_first].to_vec()

@@ -1,11 +1,11 @@
 -- Fixed window: the end of the window that the last unit fell into, and the units in it.
 
 -- @rule
-local head, cost, W, N, anchored = unpack('<c22dddd', arg)
+local head, stamp, cost, W, N, anchored = unpack('<c22c11dddd', arg)
 
 -- @load
 local ends, count, last = 0, 0, 0
-if v then ends, count, last = unpack('<ddd', v, 23) end
+if v then ends, count, last = unpack('<ddd', v, 34) end
 expires = ends
 
 -- @rewind

@@ -75,6 +75,10 @@ impl Room for LeakyQueue {
         [self.per_window, self.window.as_micros(), self.places, 0]
     }
 
+    fn words_of(_kind: u8, [limit, _, places, _]: [u64; 4], spec: &mut Spec) {
+        spec.capacity = (limit > 0).then(|| places.saturating_sub(1));
+    }
+
     fn told(&self, cost: u64) -> Vec<i64> {
         self.rate.told(cost, self.places.checked_sub(cost), 0)
     }

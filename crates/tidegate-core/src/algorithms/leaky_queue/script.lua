@@ -1,12 +1,12 @@
 -- Leaky queue: the work that waits is a level (level.lua).
 
 -- @rule
-local head, cost, W, n, w, cost_us, cost_part, most_us, most_part =
-  unpack('<c22dddddddd', arg)
+local head, stamp, cost, W, n, w, cost_us, cost_part, most_us, most_part =
+  unpack('<c22c11dddddddd', arg)
 
 -- @load
 local level_us, level_part, last = 0, 0, 0
-if v then level_us, level_part, last = unpack('<ddd', v, 23) end
+if v then level_us, level_part, last = unpack('<ddd', v, 34) end
 
 -- @keep
 value = pack('<ddd', level_us, level_part, last)
@@ -16,3 +16,6 @@ if n == 0 and level_us > 0 then gone = NEVER end
 
 -- @old
 local cost, n, w = 0, lowest(N, W)
+
+-- @most
+a

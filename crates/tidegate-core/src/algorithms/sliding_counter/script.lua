@@ -2,11 +2,11 @@
 -- one before.
 
 -- @rule
-local head, cost, W, N = unpack('<c22ddd', arg)
+local head, stamp, cost, W, N = unpack('<c22c11ddd', arg)
 
 -- @load
 local window, current, previous, last = 0, 0, 0, 0
-if v then window, current, previous, last = unpack('<dddd', v, 23) end
+if v then window, current, previous, last = unpack('<dddd', v, 34) end
 if current > 0 then expires = (window + 2) * W end
 
 -- @rewind

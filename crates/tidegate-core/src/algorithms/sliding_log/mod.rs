@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use crate::algorithm::Room;
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
-use crate::rule::{DEFAULT_MAX_MEMORY, Layout, Spec, Word};
+use crate::rule::{DEFAULT_MAX_MEMORY, Layout, MAX_MAX_MEMORY, Spec, Word};
 use crate::scripted::Script;
 use crate::time::{Micros, Timestamp};
 use ring::{Entry, Ring};
@@ -75,7 +75,7 @@ impl State {
 const SORTED_SET: Script =
     Script { kind: 8, name: "sliding_log", text: include_str!("sorted_set.lua"), numbers: 5 };
 /// Bytes of the string in front of its entries, and of each entry, of which there is place for eights.
-const STRING: (u64, u64) = (226, 10);
+const STRING: (u64, u64) = (237, 10);
 
 /// Most units held at once: what is taken beyond that, in debt, is not counted.
 const MOST_HELD: u64 = 1 << 62;
@@ -233,6 +233,13 @@ impl Room for SlidingLog {
 
     fn figures(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), self.tick_us, 0]
+    }
+
+    /// Its memory was checked where the rule was written.
+    fn words_of(kind: u8, [_, _, tick_us, _]: [u64; 4], spec: &mut Spec) {
+        spec.resolution = Some(Micros::from_micros(tick_us));
+        spec.layout = (kind == SORTED_SET.kind).then_some(Layout::SortedSet);
+        spec.max_memory = Some(MAX_MAX_MEMORY);
     }
 
     fn script(&self) -> Script {

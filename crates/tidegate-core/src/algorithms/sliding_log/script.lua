@@ -12,11 +12,11 @@
 -- does each text that is made, and each number that is written out.
 
 -- @rule
-local head, cost, W, N, tick, most = unpack('<c22ddddd', arg)
+local head, stamp, cost, W, N, tick, most = unpack('<c22c11ddddd', arg)
 
 -- @load
 local base, last, newest, first, entries, slots, forgotten, held =
-  unpack('<dddI4I4I4I4I4', v or rep('\0', 66), v and #v > 225 and 103 or 23)
+  unpack('<dddI4I4I4I4I4', v or rep('\0', 77), v and #v > 236 and 114 or 34)
 if not v then base = now end
 -- The text to be written: everything behind the numbers; or else what has changed of the newest eight, all
 -- but the newest, and of the oldest. And where the newest eight go into the ring.
@@ -28,13 +28,13 @@ if held > 0 then expires = base + newest end
 local function look(call, digits, unpack, key, v, first, entries, slots, forgotten, index)
   local leaves, total
   if slots == 0 then
-    leaves, total = unpack('<I6I4', v, 67 + 10 * index)
+    leaves, total = unpack('<I6I4', v, 78 + 10 * index)
   elseif entries - index <= 8 then
-    leaves, total = unpack('<I6I4', v, 103 - 10 * (entries - index))
+    leaves, total = unpack('<I6I4', v, 114 - 10 * (entries - index))
   elseif first % 8 + index < 8 then
-    leaves, total = unpack('<I6I4', v, 147 + 10 * (first % 8 + index))
+    leaves, total = unpack('<I6I4', v, 158 + 10 * (first % 8 + index))
   else
-    local offset = 226 + 10 * ((first + index) % slots)
+    local offset = 237 + 10 * ((first + index) % slots)
     local entry = call('GETRANGE', key, digits('%d', offset), digits('%d', offset + 9))
     leaves, total = unpack('<I6I4', entry)
   end
@@ -55,7 +55,7 @@ end
 -- When the oldest leaves, and its units; and the units through the second, where both are read at once.
 local oldest, oldest_units, second, second_units
 if slots > 0 and entries > 9 and first % 8 < 7 then
-  oldest, oldest_units, second, second_units = unpack('<I6I4I6I4', v, 147 + first % 8 * 10)
+  oldest, oldest_units, second, second_units = unpack('<I6I4I6I4', v, 158 + first % 8 * 10)
   oldest_units = (oldest_units - forgotten) % 4294967296
   second_units = (second_units - forgotten) % 4294967296
 elseif entries > 0 then
@@ -162,13 +162,13 @@ if few or slots == 0 or older >= slots or newest >= 281474976710656 then
       slot = slot % slots
       local fits = count
       if slot + count > slots then fits = slots - slot end
-      local from = 226 + 10 * slot
+      local from = 237 + 10 * slot
       local piece = call('GETRANGE', key, digits('%d', from), digits('%d', from + 10 * fits - 1))
       whole, slot, count = whole .. piece, slot + fits, count - fits
     end
-    whole = whole .. sub(v, 103 - 10 * of_newest, 102 - 10 * (kept - older))
+    whole = whole .. sub(v, 114 - 10 * of_newest, 113 - 10 * (kept - older))
   elseif v then
-    whole = sub(v, 67 + 10 * left_entries, 66 + 10 * (left_entries + older))
+    whole = sub(v, 78 + 10 * left_entries, 77 + 10 * (left_entries + older))
   end
   -- A ring of some size grows fourfold, and is there as a whole; a large one grows at its end.
   first, slots = 0, 4 * older
@@ -198,10 +198,10 @@ else
   local first_before = first
   first = (first + left_entries) % slots
   if first - first % 8 ~= first_before - first_before % 8 then
-    local from = 226 + 10 * (first - first % 8)
+    local from = 237 + 10 * (first - first % 8)
     oldest_eight = call('GETRANGE', key, digits('%d', from), digits('%d', from + 79))
   end
-  if not replaces then newest_seven = sub(v, 33, 102) end
+  if not replaces then newest_seven = sub(v, 44, 113) end
   local slot = (first + older) % slots
   if slot % 8 == 7 then full_eight = slot - 7 end
 end
@@ -253,31 +253,31 @@ if back > 0 then
   end
   local moved_up = table.concat(moves)
   if slots == 0 then
-    whole = moved_up .. sub(v, 67 + 10 * index, 66 + 10 * entries)
+    whole = moved_up .. sub(v, 78 + 10 * index, 77 + 10 * entries)
   else
     local newest_slot = (first + entries - 1) % slots
     first = (first + index - kept) % slots
     if kept > 0 then
       -- What is moved lies in the ring, as do the newest, which are taken out of it anew.
       local in_eight = newest_slot % 8
-      call('SETRANGE', key, digits('%d', 226 + 10 * (newest_slot - in_eight)),
-        sub(v, 93 - 10 * in_eight, 102))
+      call('SETRANGE', key, digits('%d', 237 + 10 * (newest_slot - in_eight)),
+        sub(v, 104 - 10 * in_eight, 113))
       local fits = 10 * (slots - first)
-      call('SETRANGE', key, digits('%d', 226 + 10 * first), sub(moved_up, 1, fits))
-      if #moved_up > fits then call('SETRANGE', key, '226', sub(moved_up, fits + 1)) end
+      call('SETRANGE', key, digits('%d', 237 + 10 * first), sub(moved_up, 1, fits))
+      if #moved_up > fits then call('SETRANGE', key, '237', sub(moved_up, fits + 1)) end
       local before, from, to = '', newest_slot - 7, newest_slot - 1
       if from < 0 then
-        before = call('GETRANGE', key, digits('%d', 226 + 10 * (slots + from)),
-          digits('%d', 225 + 10 * slots))
+        before = call('GETRANGE', key, digits('%d', 237 + 10 * (slots + from)),
+          digits('%d', 236 + 10 * slots))
         from = 0
       end
       if from <= to then
-        before = before .. call('GETRANGE', key, digits('%d', 226 + 10 * from),
-          digits('%d', 235 + 10 * to))
+        before = before .. call('GETRANGE', key, digits('%d', 237 + 10 * from),
+          digits('%d', 246 + 10 * to))
       end
       newest_seven = before
     end
-    local from = 226 + 10 * (first - first % 8)
+    local from = 237 + 10 * (first - first % 8)
     oldest_eight = call('GETRANGE', key, digits('%d', from), digits('%d', from + 79))
   end
   entries = entries - index + kept
@@ -291,12 +291,12 @@ end
 if slots == 0 then
   value = pack('<dddI4I4I4I4I4', base, last, newest, first, entries, slots, forgotten, held)
 else
-  value = pack('<c70I6I4dddI4I4I4I4I4', newest_seven or sub(v, 23, 92), newest,
+  value = pack('<c70I6I4dddI4I4I4I4I4', newest_seven or sub(v, 34, 103), newest,
     (forgotten + held) % 4294967296, base, last, newest, first, entries, slots, forgotten, held)
 end
 gone = 0
 if held > 0 then gone = base + newest end
-if replaced and not whole then whole = sub(v, 67) end
+if replaced and not whole then whole = sub(v, 78) end
 local behind = whole or oldest_eight
 if behind then value = value .. behind end
 
@@ -305,12 +305,16 @@ not whole
 
 -- @behind
 if full_eight then
-  call('SETRANGE', key, digits('%d', 226 + 10 * full_eight), sub(value, 1, 80))
+  call('SETRANGE', key, digits('%d', 237 + 10 * full_eight), sub(value, 1, 80))
 end
 
 -- @parts
-if amended then call('SETRANGE', key, '0', head) end
-call('SETRANGE', key, '22', value)
+if amended then
+  call('SETRANGE', key, '0', head .. stamp)
+elseif newer then
+  call('SETRANGE', key, '22', stamp)
+end
+call('SETRANGE', key, '33', value)
 
 -- @tell
 local counted, over, over_leaves, newest_leaves = held - left_units, 0, 0, 0

@@ -10,7 +10,7 @@
 local v = call('ZRANGE', key, '0', '0')[1] or false
 
 -- @rule
-local head, cost, W, N, tick = unpack('<c22dddd', arg)
+local head, stamp, cost, W, N, tick = unpack('<c22c11dddd', arg)
 
 -- @load
 -- The text of a member. Of members with one score the order is that of their text.
@@ -29,13 +29,13 @@ local oldest, oldest_total = 0, 0
 -- What is to be written: how many of the oldest entries go, and what comes, each a score and a member.
 local drop, added = 0, {}
 if v and replaced then
-  newest, held, last = unpack('<ddd', v, 23)
+  newest, held, last = unpack('<ddd', v, 34)
   if held > 0 then
     oldest, oldest_total, entries = newest, held, 1
     added = {newest - W, member(digits, held, held, last)}
   end
 elseif v then
-  shift = unpack('<d', v, 23)
+  shift = unpack('<d', v, 34)
   entries = call('ZCARD', key) - 1
   local units, _
   oldest, oldest_total, units = entry(call, digits, key, W, shift, 1)
@@ -87,6 +87,8 @@ end
 -- @take
 local before, leaves = held - left_units, at + tick - 1 - at % tick + W
 drop, forgotten = left_entries, forgotten + left_units
+-- What was carried over and has left since is not written.
+if replaced and left_entries > 0 then drop, added = 0, {} end
 -- Entries stay in order also where the clock went back to the middle of a tick.
 if left_entries < entries then
   if leaves < newest then leaves = newest end
@@ -181,9 +183,9 @@ if replaced then
 elseif drop > 0 then
   call('ZREMRANGEBYRANK', key, '1', digits('%d', drop))
 end
-if moved or replaced or not v or sub(v, 23) ~= value then
+if moved or replaced or newer or not v or sub(v, 34) ~= value then
   if v and not replaced then call('ZREMRANGEBYRANK', key, '0', '0') end
-  call('ZADD', key, '-inf', head .. value)
+  call('ZADD', key, '-inf', head .. stamp .. value)
 end
 for pair = 1, #added, 2 do call('ZADD', key, digits('%d', added[pair]), added[pair + 1]) end
 

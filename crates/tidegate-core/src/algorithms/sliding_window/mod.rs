@@ -152,6 +152,11 @@ impl Room for SlidingWindow {
         [self.limit, self.window.as_micros(), self.width_us, self.span]
     }
 
+    fn words_of(_kind: u8, [_, window, width, span]: [u64; 4], spec: &mut Spec) {
+        spec.buckets = window.checked_div(width);
+        spec.strict = spec.buckets.map(|buckets| span > buckets);
+    }
+
     fn told(&self, _cost: u64) -> Vec<i64> {
         [self.limit, self.width_us, self.span].map(u64::cast_signed).to_vec()
     }

@@ -2,13 +2,13 @@
 -- bits for each, the newest first. Kept by age, none moves when the clock goes back.
 
 -- @rule
-local head, cost, W, N, width, span = unpack('<c22ddddd', arg)
+local head, stamp, cost, W, N, width, span = unpack('<c22c11ddddd', arg)
 
 -- @load
 local newest, total, last, counters = 0, 0, 0, ''
 if v then
-  newest, total, last = unpack('<ddd', v, 23)
-  counters = sub(v, 47)
+  newest, total, last = unpack('<ddd', v, 34)
+  counters = sub(v, 58)
 else
   counters = rep('\0', 4 * span)
 end

@@ -1,13 +1,13 @@
 -- Token bucket and leaky bucket: a level (level.lua) that may begin part full.
 
 -- @rule
-local head, cost, W, n, w, cost_us, cost_part, most_us, most_part, start_us, start_part =
-  unpack('<c22dddddddddd', arg)
+local head, stamp, cost, W, n, w, cost_us, cost_part, most_us, most_part, start_us, start_part =
+  unpack('<c22c11dddddddddd', arg)
 
 -- @load
 local level_us, level_part, last = 0, 0, 0
 if v then
-  level_us, level_part, last = unpack('<ddd', v, 23)
+  level_us, level_part, last = unpack('<ddd', v, 34)
 elseif start_us > 0 or start_part > 0 then
   level_us, level_part, last, moved = start_us, start_part, now, true
 end
@@ -27,3 +27,6 @@ if n == 0 and level_us > 0 then gone = NEVER end
 -- @old
 local cost, n, w = 0, lowest(N, W)
 local start_us, start_part = b, 0
+
+-- @most
+a

@@ -25,6 +25,8 @@ fn ada(cost: u64) -> [KeyMet; 1] {
         variant: 0,
         print,
         cost,
+        asks: cost,
+        report: false,
         enforced: true,
         brought,
         by_plan,

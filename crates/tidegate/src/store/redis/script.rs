@@ -25,6 +25,7 @@ mod answer;
 mod batch;
 mod call;
 mod known;
+mod revision;
 mod rooms;
 mod text;
 
@@ -33,10 +34,12 @@ pub use answer::{Answer, Decided, NotAnAnswer, Reply};
 pub use batch::{Batch, Replies};
 pub use call::{Call, Limiter, Step};
 pub use known::Script;
+pub use revision::{Revision, Superseded};
 
 /// The version of what is stored: the first byte of every state, below 32. A state of a later version is
 /// neither read nor overwritten; one of an earlier version is read where it is amended, in the same step.
-/// There was none before this one.
-const VERSION: u8 = 1;
-/// Bytes in front of a state that say what it is: version, algorithm, and the figures of the rule.
+/// Version 1 had no revision.
+const VERSION: u8 = 2;
+/// Bytes in front of a state that say what it is: version, algorithm, and the values of the rule. The revision
+/// of these values follows.
 const HEAD: usize = 22;

@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 
 use redis::{Connection, RedisError, Value};
 use tidegate::Timestamp;
-use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Script, Step};
+use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Script, Step, Superseded};
 
 /// A server that ends with the test.
 pub struct Server {
@@ -74,7 +74,8 @@ impl Server {
         let url = format!("redis://127.0.0.1:{}/", self.port);
         let client = redis::Client::open(url).expect("an address");
         let connection = client.get_connection().expect("a connection");
-        Client { connection: RefCell::new(connection), changed: Cell::new(0), loaded: Cell::new(0) }
+        let [changed, superseded, loaded] = [(); 3].map(|()| Cell::new(0));
+        Client { connection: RefCell::new(connection), changed, superseded, loaded }
     }
 }
 
@@ -90,6 +91,8 @@ pub struct Client {
     connection: RefCell<Connection>,
     /// Limiters found under another rule.
     pub changed: Cell<u64>,
+    /// Limiters found under values that are not older.
+    pub superseded: Cell<u64>,
     /// Scripts that the server did not know.
     pub loaded: Cell<u64>,
 }
@@ -142,14 +145,20 @@ impl Client {
 
     /// One step, amending where that is needed.
     pub fn step(&self, limiters: &[Limiter<'_>], step: Step, at: Option<Timestamp>) -> Decided {
-        let mut call = Call::new(limiters, step, at);
-        for _ in 0..2 {
+        let (mut by, mut amends) = (Superseded::default(), false);
+        for _ in 0..4 {
+            let limiters = by.limiters(limiters);
+            let call = Call::new(&limiters, step, at);
+            let call = if amends { call.amending() } else { call };
             let reply = self.eval(&call.script, &call.keys, &call.args);
-            match call.answer(limiters, &reply).unwrap_or_else(|error| panic!("{error}")) {
+            let answer = call.answer(&limiters, &reply).unwrap_or_else(|error| panic!("{error}"));
+            amends = answer == Answer::Changed;
+            match answer {
                 Answer::Decided(decided) => return decided,
-                Answer::Changed => {
-                    self.changed.set(self.changed.get() + 1);
-                    call = call.amending();
+                Answer::Changed => self.changed.set(self.changed.get() + 1),
+                Answer::Superseded(newer) => {
+                    self.superseded.set(self.superseded.get() + 1);
+                    by = by.and(newer);
                 }
             }
         }

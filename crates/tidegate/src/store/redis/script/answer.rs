@@ -1,12 +1,14 @@
 //! What a script answers.
 
 use std::fmt;
+use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Outcome, Question, Timestamp, Told, Verdict};
+use tidegate_core::{Decision, Micros, Outcome, Question, Rule, Timestamp, Told, Verdict};
 
 use super::VERSION;
 use super::call::{Call, Limiter, Step};
 use super::known::Form;
+use super::revision::{Superseded, Written, written_under_others};
 
 /// A reply as a server gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,16 +24,18 @@ pub enum Reply {
 }
 
 /// What came of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// The step was run.
     Decided(Decided),
     /// A limiter was written under another rule, and nothing was done: ask [`Call::amending`].
     Changed,
+    /// A limiter was written under values that are not older, and nothing was done: ask again under those.
+    Superseded(Superseded),
 }
 
 /// What came of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
     /// Whether all limiters that are enforced admit the request; for [`Step::Report`], one unit more.
     pub allowed: bool,
@@ -48,15 +52,30 @@ pub struct Decided {
     pub(crate) seen: Vec<Seen>,
 }
 
+impl Seen {
+    /// The values that decided in place of the node's own.
+    pub(crate) fn decided_by(&self) -> Option<&Arc<Rule>> {
+        self.by.as_ref().map(|by| &by.rule)
+    }
+}
+
 /// What was told of one limiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) told: Told,
-    /// It is a state as under figures that came with the request, which are not in force.
+    /// It is a state as under figures that are not in force.
     pub(crate) tried: bool,
+    /// The values that decided, where they were not the node's own.
+    pub(crate) by: Option<Written>,
 }
 
 impl Decided {
+    /// The same with the values that decided.
+    pub(crate) fn decided_by(mut self, by: Superseded) -> Self {
+        self.seen.iter_mut().zip(by.into_places()).for_each(|(seen, by)| seen.by = by);
+        self
+    }
+
     /// What comes of a step over no limiter.
     pub(crate) const fn nothing(at: Timestamp) -> Self {
         Self {
@@ -132,6 +151,17 @@ impl Call {
     pub fn answer(&self, limiters: &[Limiter<'_>], reply: &Reply) -> Result<Answer, NotAnAnswer> {
         if *reply == Reply::Nil && self.id.form != Form::Amending {
             return Ok(Answer::Changed);
+        }
+        if let Some(begins) = written_under_others(limiters, reply) {
+            let newer = Superseded::by(limiters, &begins);
+            return match (newer, self.id.form) {
+                (Some(newer), _) => Ok(Answer::Superseded(newer)),
+                // It would have been amended, were it known here.
+                (None, Form::Amending) => {
+                    Err(NotAnAnswer { reply: Reply::Nil, other_version: None })
+                }
+                (None, _) => Ok(Answer::Changed),
+            };
         }
         let read = match (self.id.form, self.id.step, limiters) {
             (Form::One, Step::Decide, [one]) => verdict_alone(one, reply),
@@ -231,7 +261,7 @@ impl Call {
             }
             _ => decision,
         };
-        Some((decision, Seen { told, tried: waits.is_some() }))
+        Some((decision, Seen { told, tried: waits.is_some(), by: None }))
     }
 
     /// What a reply to [`Call::giving_back`] means.

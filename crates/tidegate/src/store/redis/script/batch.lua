@@ -67,8 +67,8 @@ if gone <= at then
   states[k], dues[k] = false, nil
 else
   -- In place, where something of that length is stored: that costs the store less.
-  local in_place = dues[k] ~= 'whole' and v and #v == 22 + #value and gone <= LAST
-  states[k], dues[k], gones[k] = head .. value, in_place and 'front' or 'whole', gone
+  local in_place = dues[k] ~= 'whole' and v and #v == 33 + #value and gone <= LAST
+  states[k], dues[k], gones[k] = head .. stamp .. value, in_place and 'front' or 'whole', gone
 end
 
 -- @hold_front
@@ -78,14 +78,14 @@ if gone <= at then
   states[k], dues[k] = false, nil
 
 -- @hold_behind
-  states[k], gones[k] = head .. value .. sub(v, 23 + #value), gone
+  states[k], gones[k] = head .. stamp .. value .. sub(v, 34 + #value), gone
   dues[k] = dues[k] or 'front'
 elseif #value <= 204 then
-  states[k], dues[k], gones[k] = head .. value, 'whole', gone
+  states[k], dues[k], gones[k] = head .. stamp .. value, 'whole', gone
 else
-  value = head .. value
+  value = head .. stamp .. value
   write(key, value, 'whole', gone)
-  states[k], dues[k] = sub(value, 1, 226), nil
+  states[k], dues[k] = sub(value, 1, 237), nil
 end
 
 -- @hold_parts
@@ -138,7 +138,7 @@ local function ask_one(ks, arg, flag)
   if reply then return reply end
   save(ks)
   local verdict, at, told, takes = steps[byte(arg, 2)](KEYS[k], arg, k, flag < 56)
-  if not verdict then return false end
+  if not verdict then return {at, ''} end
   if takes and at == now then return told end
   reply = {verdict, now, at, told}
   if not is_changed then
@@ -158,7 +158,7 @@ local function step(k, arg, goes_on)
   local changed_before = is_changed
   is_changed = false
   local verdict, at, told = steps[byte(arg, 2)](KEYS[k], arg, k, goes_on)
-  if not verdict then return false end
+  if not verdict then return false, at end
   reply = {verdict, now, at, told}
   if verdict ~= 0 and not is_changed then
     if not known[k] then known[k] = {} end
@@ -172,22 +172,30 @@ local function ask_several(count, ks, args, flags, dedupe)
   local answer_key = ks[count + 1]
   local first = answer_key and first_answer(answer_key, dedupe)
   if first then return first end
-  local goes_on, reply = true, {1, now}
+  local goes_on, reply, others = true, {1, now}, false
   for i = 1, count - 1 do
     local k, arg = ks[i], args[i]
     local replies = known[k]
-    local verdict = replies and replies[arg]
+    local verdict, begins = replies and replies[arg]
     if verdict then verdict = verdict[1]
     else
-      verdict = verdicts[byte(arg, 2)](KEYS[k], arg, k)
-      if not verdict then return false end
+      verdict, begins = verdicts[byte(arg, 2)](KEYS[k], arg, k)
+      if not verdict then
+        others = others or {}
+        others[i] = begins
+      end
     end
     if verdict ~= 0 and flags[i] % 2 == 1 then goes_on = false end
   end
+  if others then
+    local verdict, begins = verdicts[byte(args[count], 2)](KEYS[ks[count]], args[count], ks[count])
+    if not verdict then others[count] = begins end
+    return under_others(others, count)
+  end
   save(ks)
   for i = count, 1, -1 do
-    local one = step(ks[i], args[i], goes_on and flags[i] < 56)
-    if not one then return false end
+    local one, begins = step(ks[i], args[i], goes_on and flags[i] < 56)
+    if not one then return under_others({[count] = begins}, count) end
     reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = one[1], one[3], one[4]
     if one[1] ~= 0 and flags[i] % 2 == 1 then goes_on = false end
   end

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Micros, Question, Rule, Timestamp};
 
 use super::known::{Form, Id, Script, script};
+use super::revision::{Revision, Written};
 use super::{HEAD, VERSION};
 
 /// What a step does with its limiters.
@@ -37,6 +38,7 @@ pub struct Limiter<'a> {
     pub(super) enforced: bool,
     /// Whether it is asked for one unit in place of its cost, and takes none.
     pub(super) looks: bool,
+    pub(super) revision: Revision,
     figures: Figures,
 }
 
@@ -56,8 +58,8 @@ impl<'a> Limiter<'a> {
     /// nothing to ask.
     #[must_use]
     pub fn new(key: &'a [u8], rule: &'a Rule, cost: u64) -> Option<Self> {
-        let (enforced, looks, figures) = (true, false, Figures::Own);
-        let limited = Self { key, rule, cost, actual: 0, enforced, looks, figures };
+        let (enforced, looks, revision, figures) = (true, false, Revision::NONE, Figures::Own);
+        let limited = Self { key, rule, cost, actual: 0, enforced, looks, revision, figures };
         Some(limited).filter(|_| !rule.is_unlimited())
     }
 
@@ -94,6 +96,25 @@ impl<'a> Limiter<'a> {
         self
     }
 
+    /// The same under a rule of this revision. Where the limiter was written under other values, those of the newer
+    /// revision decide: a newer one's come in force with what is taken under them, a refusal and a look leave the
+    /// limiter as it is; and one that is not newer is answered [`Answer::Superseded`](super::Answer::Superseded).
+    /// Without a revision, other values come in force at once.
+    #[must_use]
+    pub const fn of_revision(mut self, revision: Revision) -> Self {
+        self.revision = revision;
+        self
+    }
+
+    /// The same limiter asked under the values that it was written under.
+    pub(crate) fn under<'b>(&self, written: &'b Written) -> Limiter<'b>
+    where
+        'a: 'b,
+    {
+        let revision = written.revision;
+        Limiter { rule: &written.rule, revision, figures: Figures::Own, ..self.clone() }
+    }
+
     /// What the request turned out to cost, for [`Step::Settle`]; 0 unless said.
     #[must_use]
     pub const fn turned_out(mut self, actual: u64) -> Self {
@@ -103,7 +124,10 @@ impl<'a> Limiter<'a> {
 
     /// What it is known by where a request is remembered: key, cost, and the figures of its rule.
     pub(crate) fn identity(&self) -> (&'a [u8], u64, Option<[u8; HEAD]>) {
-        (self.key, self.cost, self.rule.question(0).map(|question| head(&question)))
+        let mut head = self.rule.question(0).map(|question| head(&question));
+        // Whatever the version of what is stored, an answer stays known.
+        head.iter_mut().for_each(|head| head[0] = 1);
+        (self.key, self.cost, head)
     }
 
     /// Units to take, or, below zero, to give back.
@@ -117,8 +141,9 @@ impl<'a> Limiter<'a> {
         }
     }
 
-    /// Whether it may refuse; whether it stays as it was under other figures where nothing is taken, and is
-    /// told what it would be then; and whether it is asked for what it does not take.
+    /// Whether it may refuse; whether it stays as it was under other figures where nothing is taken; whether it
+    /// is told then when it would be admitted; whether its figures are of a revision; and whether it is asked for
+    /// what it does not take.
     fn flag(&self, step: Step) -> u8 {
         let decides = match step {
             Step::Decide | Step::Ask | Step::Peek => true,
@@ -127,6 +152,7 @@ impl<'a> Limiter<'a> {
         };
         let looks = self.cost == 0 && !self.looks || step == Step::Peek;
         let stays = match self.figures {
+            Figures::Own if decides && self.revision.is_some() => 6,
             Figures::Brought if decides => 4,
             Figures::LookedUp if decides && looks => 2,
             _ => 0,
@@ -139,10 +165,11 @@ impl<'a> Limiter<'a> {
         self.rule.question(self.units(step).unsigned_abs())
     }
 
-    /// What the script is told: the head that its state has, then numbers.
+    /// What the script is told: the head that its state has, the revision, then numbers.
     fn argument(&self, step: Step) -> Vec<u8> {
         let Some(question) = self.question(step) else { return Vec::new() };
         let mut told = head(&question).to_vec();
+        told.extend(self.revision.stamp());
         let window = question.figures[1].cast_signed();
         for number in [self.units(step), window].into_iter().chain(question.words) {
             told.extend((number as f64).to_le_bytes());
@@ -156,7 +183,7 @@ impl<'a> Limiter<'a> {
 /// The bit of a limiter's flag that says that it is asked for what it does not take.
 const LOOKS: u8 = 8;
 
-/// What a state says of itself: version, kind of room, and the four figures of the rule.
+/// What a state says of itself: version, kind of room, and the four figures of the rule. Its revision follows.
 fn head(question: &Question) -> [u8; HEAD] {
     let [limit, window, third, fourth] = question.figures.map(u64::to_le_bytes);
     let mut head = [0; HEAD];
@@ -186,6 +213,8 @@ pub struct Call {
     pub(super) enforced: Vec<u8>,
     /// The same with more to be known of those that are amended.
     flags: Vec<u8>,
+    /// Whether figures may come in force only with what is taken under them.
+    tries: bool,
     /// How long the answer is remembered; nothing where it is not.
     pub(super) dedupe: Micros,
 }
@@ -227,7 +256,10 @@ impl Call {
         }
         args.extend([since, at].into_iter().flatten().map(decimal));
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
-        Self { script: script(id), keys, args, id, enforced, dedupe: Micros::ZERO, flags }
+        let decides = !matches!(step, Step::Settle | Step::Undo);
+        let tries =
+            flags != enforced || decides && limiters.iter().any(|one| one.revision.is_some());
+        Self { script: script(id), keys, args, id, enforced, flags, tries, dedupe: Micros::ZERO }
     }
 
     /// Gives so many units back to each of these keys, under whatever rule it was written last: that of a
@@ -249,7 +281,7 @@ impl Call {
         args.extend(at.map(decimal));
         let keys = keys.iter().map(|(key, _)| key.to_vec()).collect();
         let (enforced, flags, dedupe) = (Vec::new(), Vec::new(), Micros::ZERO);
-        Self { script: script(id), keys, args, id, enforced, dedupe, flags }
+        Self { script: script(id), keys, args, id, enforced, flags, tries: false, dedupe }
     }
 
     /// The same step, whose answer is remembered for `time`, if it admits, under `key`, which lives in
@@ -281,7 +313,7 @@ impl Call {
     #[must_use]
     pub fn amending(mut self) -> Self {
         self.tell_enforced();
-        let tries = self.flags != self.enforced;
+        let tries = self.tries;
         if tries && let Some(flags) = self.args.get_mut(self.enforced.len()) {
             flags.clone_from(&self.flags);
         }

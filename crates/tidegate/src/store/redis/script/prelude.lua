@@ -4,6 +4,8 @@
 -- @names
 local call, unpack, pack, sub = redis.call, struct.unpack, struct.pack, string.sub
 local LAST, NEVER = 9007199254740991, 9007199254740992
+-- What stands for a revision where there is none: it is earlier than all.
+local NONE = string.rep('\0', 11)
 
 -- @rep
 local rep = string.rep
@@ -22,7 +24,7 @@ local now = tonumber(ARGV[#ARGV])
 local v = call('GET', key)
 
 -- @fetch_beginning
-local v = call('GETRANGE', key, '0', '225')
+local v = call('GETRANGE', key, '0', '236')
 if v == '' then v = false end
 
 -- @fetch_any
@@ -36,33 +38,53 @@ elseif v == 'none' then
   v = false
 end
 
+-- @latest
+-- Of a revision and that of what is stored the later one, and whether it is the former.
+local function latest(stamp, v)
+  local word, time = unpack('<I4I7', stamp)
+  local word2, time2 = unpack('<I4I7', v, 23)
+  if word > word2 or (word == word2 and time > time2) then return stamp, true end
+  return sub(v, 23, 33), false
+end
+
+-- @under_others
+-- Some were written under other values: how each of those begins, and nothing of the others.
+local function under_others(others, count)
+  for i = 1, count + 1 do others[i] = others[i] or '' end
+  return others
+end
+
 -- @keep
 if gone <= at then
   call('DEL', key)
 elseif gone > LAST then
-  call('SET', key, head .. value)
+  call('SET', key, head .. stamp .. value)
 else
   local ms = gone + 999
   ms = digits('%d', (ms - ms % 1000) / 1000)
-  call('SET', key, head .. value, 'PXAT', ms)
+  call('SET', key, head .. stamp .. value, 'PXAT', ms)
 end
 
 -- @keep_in_place
 if gone <= at then
   call('DEL', key)
 elseif gone > LAST then
-  call('SET', key, head .. value)
+  call('SET', key, head .. stamp .. value)
 else
   local ms = gone + 999
   ms = (ms - ms % 1000) / 1000
   if amended then
-    call('SET', key, head .. value, 'PXAT', digits('%d', ms))
+    call('SET', key, head .. stamp .. value, 'PXAT', digits('%d', ms))
   elseif v then
-    call('SETRANGE', key, '22', value)
+    if newer then
+      call('SETRANGE', key, '22', stamp .. value)
+    else
+      call('SETRANGE', key, '33', value)
+    end
     if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
   else
     ms = digits('%d', ms)
-    call('SETRANGE', key, '0', head .. value)
+    call('SETRANGE', key, '0', head .. stamp .. value)
     -- One that could not be told when to expire would stay for ever.
     if redis.pcall('PEXPIREAT', key, ms) ~= 1 then
       call('DEL', key)
@@ -75,16 +97,16 @@ end
 if gone <= at then
   call('DEL', key)
 else
-  call('SET', key, head .. value)
+  call('SET', key, head .. stamp .. value)
 end
 
 -- @keep_in_place_given
 if gone <= at then
   call('DEL', key)
 elseif v and not amended then
-  call('SETRANGE', key, '22', value)
+  call('SETRANGE', key, '22', stamp .. value)
 else
-  call('SET', key, head .. value)
+  call('SET', key, head .. stamp .. value)
 end
 
 -- @expire
@@ -133,20 +155,41 @@ local function lowest(n, w)
   return n / a, w / a
 end
 
+-- @upgrade
+-- What version 1 wrote, as version 2 does: with a revision, which is earlier than all. A log is read and written
+-- as a whole for it, once.
+local function upgrade(key, v, known)
+  if string.byte(v, 1) ~= 1 or #v < 22 or not known[string.byte(v, 2)] then return v end
+  if call('TYPE', key).ok == 'string' then
+    local all = call('GET', key)
+    all = '\2' .. sub(all, 2, 22) .. NONE .. sub(all, 23)
+    call('SET', key, all, 'KEEPTTL')
+    return sub(all, 1, 4200)
+  end
+  local first = '\2' .. sub(v, 2, 22) .. NONE .. sub(v, 23)
+  call('ZADD', key, '-inf', first)
+  call('ZREMRANGEBYRANK', key, '0', '0')
+  return first
+end
+
 -- @amend
 -- The state of a rule that was in force until now, as one of the rule that is asked about: what was
 -- used stays used. Answers false for nothing that is left of it, then whether it replaces what is
--- stored; nil for what no limiter of this version wrote, then the version that it says it has. Those are
--- below 32, so that no text is taken for one.
+-- stored; nil for what no limiter of this version wrote, then the version that it says it has; and nil for
+-- what has a later revision, then how it begins. Versions are below 32, so that no text is taken for one.
 local function amend(key, v, arg, now)
   local version, version2 = string.byte(v, 1) or 0, string.byte(arg, 1)
   if version ~= version2 then return nil, version > 0 and version < 32 and version or nil end
-  if #v < 22 then return nil end
+  if #v < 33 then return nil end
   local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
   local kind2, N2, W2, a2, b2 = unpack('<BI4I6I6I4', arg, 2)
   local settle = old[kind]
   if not settle then return nil end
-  local head2 = sub(arg, 1, 22)
+  local stamp, head2 = sub(arg, 23, 33), sub(arg, 1, 33)
+  if stamp ~= NONE then
+    local _, newer = latest(stamp, v)
+    if not newer then return nil, sub(v, 1, 33) end
+  end
   local at, same, used = settle(key, v, kind == kind2, head2, N, W, a, b, N2, W2, a2, b2, now)
   if same ~= nil then return same, same and not in_parts[kind] end
   return charge[kind2](key, arg, at, used), true
@@ -156,51 +199,91 @@ end
 -- What is stored, once it has seen the clock. What no limiter of this version wrote is left to `amend`.
 local function see_clock(key, v)
   local version, version2 = string.byte(v, 1), string.byte(ARGV[1], 1)
-  if version ~= version2 or #v < 22 then return v end
+  if version ~= version2 or #v < 33 then return v end
   local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
   if not rewound[kind] or not rewound[kind](key, v, N, W, a, b) then return v end
 
 -- @trying
--- When what is stored is as good as new under the rule that it was written under, if nothing more comes.
-local function new_again(key, v)
+-- When a state is as good as new under the rule that it was written under, if nothing more comes.
+local function new_again(key, v, replaced)
   local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
-  local gone = empty[kind](key, v, N, W, a, b)
+  local gone = empty[kind](key, v, N, W, a, b, replaced)
   if gone > LAST then return LAST end
   if gone < now then return now end
   return gone
 end
--- Whether the cost is admitted when what is stored comes under the rule that is asked about, then.
-local function admits(key, v, arg, now)
-  local v, replaced = amend(key, v, arg, now)
-  return admitted[string.byte(arg, 2)](key, v, replaced, arg, now)
+-- What is stored, as though the values that are asked about had been in force since the last unit was taken: it
+-- counts as taken then. No more of it does than their limit, and what it was in debt before. So nobody waits
+-- longer than they let one wait, although a refusal does not put them in force.
+local function dated(key, v, arg)
+  local kind, N, W, a, b = unpack('<BI4I6I6I4', v, 2)
+  local kind2, N2, W2, a2, b2 = unpack('<BI4I6I6I4', arg, 2)
+  local since = last_of[kind](key, v, N, W, a, b)
+  local at, _, used = old[kind](key, v, false, '', N, W, a, b, N2, W2, a2, b2, since)
+  if not used then return false end
+  local most, debt = most_of[kind2](N2, a2), used - most_of[kind](N, a)
+  if debt > 0 then most = most + debt end
+  if used > most then used = most end
+  return charge[kind2](key, arg, at, used)
+end
+-- Whether the cost is admitted when what is stored comes under the rule that is asked about, then; `since` is the
+-- same as of the last unit, if that may do as well.
+local function admits(key, v, arg, now, since)
+  local kind, v, replaced = string.byte(arg, 2), amend(key, v, arg, now)
+  return admitted[kind](key, v, replaced, arg, now)
+    or (since and admitted[kind](key, since, true, arg, now))
+end
+-- Of what is stored, as amended now and as of its last unit, that which admits the cost; else that of which less
+-- is used.
+local function better(key, v, replaced, since, arg, cost, now)
+  local kind, N, W, a, b = unpack('<BI4I6I6I4', arg, 2)
+  if not v or not since then return v, replaced end
+  if cost > 0 then
+    if admitted[kind](key, v, replaced, arg, now) then return v, replaced end
+    if admitted[kind](key, since, true, arg, now) then return since, true end
+  end
+  local _, _, used = old[kind](key, v, false, '', N, W, a, b, N, W, a, b, now, replaced)
+  local _, _, used2 = old[kind](key, since, false, '', N, W, a, b, N, W, a, b, now, true)
+  if (used2 or 0) < (used or 0) then return since, true end
+  return v, replaced
 end
 -- The least wait until it is, and that until it is as good as new if it is not asked meanwhile; nil where no
 -- wait would do. What is used only ever becomes less.
-local function wait_of(key, v, arg, exactly)
+local function wait_of(key, v, arg, exactly, since)
   local least, most = now, new_again(key, v)
+  if since then
+    local gone = new_again(key, since, true)
+    if gone < most then most = gone end
+  end
   local reset = most
-  if not admits(key, v, arg, most) then return nil end
+  if not admits(key, v, arg, most, since) then return nil end
   while exactly and least < most do
     local middle = least + (most - least - (most - least) % 2) / 2
-    if admits(key, v, arg, middle) then most = middle else least = middle + 1 end
+    if admits(key, v, arg, middle, since) then most = middle else least = middle + 1 end
   end
   if reset < most then reset = most end
   return most - now, reset - now
 end
 
 -- @several
--- A flag for each limiter: odd for one that is enforced. Under other figures than it was written under, one
--- of 50 and more stays as it was unless something is taken, and one of 52 and more came with its figures. One
--- that is asked for what it does not take has 8 more.
-local goes_on, out, ends = true, {1, now}, {}
+-- A flag for each limiter: odd for one that is enforced. Of the rest of a division by 8: under other figures than
+-- it was written under, one of 2 and more stays as it was unless something is taken; one of 4 and more is told
+-- when it would be admitted; and one of 6 and more has figures of a later revision. One that is asked for what it
+-- does not take has 8 more.
+local goes_on, out, ends, others = true, {1, now}, {}, false
 local flags = ARGV[count + 1]
 for i = 1, count do
   local flag = string.byte(flags, i)
   local verdict, finish = rooms[string.byte(ARGV[i], 2)](KEYS[i], ARGV[i], flag)
-  if not verdict then return finish end
+  if not verdict then
+    if type(finish) ~= 'string' then return finish end
+    others = others or {}
+    others[i] = finish
+  end
   if verdict ~= 0 and flag % 2 == 1 then goes_on = false end
   out[3 * i], ends[i] = verdict, finish
 end
+if others then return under_others(others, count) end
 if not goes_on then out[1] = 0 end
 for i = 1, count do
   out[3 * i + 1], out[3 * i + 2] = ends[i](goes_on)
@@ -211,9 +294,10 @@ for i = 1, #KEYS do
   local key = KEYS[i]
 
 -- @known
+  if v then v = upgrade(key, v, back) end
   local version, version2 = v and string.byte(v, 1) or 0, tonumber(ARGV[1])
   if v and version ~= version2 then return version > 0 and version < 32 and version or nil end
-  if v and (#v < 22 or not back[string.byte(v, 2)]) then return nil end
+  if v and (#v < 33 or not back[string.byte(v, 2)]) then return nil end
 end
 
 -- @giving_back

@@ -73,12 +73,12 @@ impl Room {
     /// what is used.
     pub(super) fn settle_old(self) -> String {
         let same = self.part_or("same", "same = W == W2 and a == a2 and b == b2\n");
-        let rest = if self.in_parts() { " .. sub(v, 23 + #value)" } else { "" };
+        let rest = if self.in_parts() { " .. sub(v, 34 + #value)" } else { "" };
         let refit = format!("{}v = head2 .. value{rest}\n", self.part("keep"));
         let refit = if self.part("refit").is_empty() { refit } else { self.part("refit").into() };
         format!(
-            "[{}] = function(key, v, same_room, head2, N, W, a, b, N2, W2, a2, b2, now)\n\
-             local moved, full, replaced, nothing, same, used, value, gone = false, true\n\
+            "[{}] = function(key, v, same_room, head2, N, W, a, b, N2, W2, a2, b2, now, replaced)\n\
+             local moved, full, nothing, same, used, value, gone = false, true\n\
              local arg, expires = '', -1\n{}{}{}if nothing then return at, false end\n\
              if same_room then\n{same}end\nif not same then return at, nil, used end\n\
              {refit}return at, v\nend,\n",
@@ -94,7 +94,7 @@ impl Room {
         format!(
             "[{}] = function(key, arg, now, used)\n\
              local v, moved, full, replaced, expires, value, gone = false, false, true, false, -1\n{}{}{}{}\
-             if used > 0 then\n{}end\n{}{}return head .. value\nend,\n",
+             if used > 0 then\n{}end\n{}{}return head .. stamp .. value\nend,\n",
             self.kind,
             self.part("rule"),
             "cost = used\n",
@@ -112,7 +112,8 @@ impl Room {
         format!(
             "[{}] = function(key, v, N, W, a, b)\n\
              local moved, full, replaced, amended, value, gone = false, true, false, false\n\
-             local head, arg, expires = sub(v, 1, 22), '', -1\n{}{}{}\
+             local head, stamp, newer = sub(v, 1, 22), sub(v, 23, 33), false\n\
+             local arg, expires = '', -1\n{}{}{}\
              if not moved then return false end\n{}\
              if gone <= at then return false end\n{keep}return true\nend,\n",
             self.kind,
@@ -139,8 +140,8 @@ impl Room {
     /// When what is stored is as good as new.
     pub(super) fn empty(self) -> String {
         format!(
-            "[{}] = function(key, v, N, W, a, b)\n\
-             local moved, full, replaced, value, gone = false, true\n\
+            "[{}] = function(key, v, N, W, a, b, replaced)\n\
+             local moved, full, value, gone = false, true\n\
              local arg, expires = '', -1\n{}{}{}return gone\nend,\n",
             self.kind,
             self.part("old"),
@@ -149,12 +150,30 @@ impl Room {
         )
     }
 
+    /// When the last unit was taken of what is stored.
+    pub(super) fn last(self) -> String {
+        let (old, load) = (self.part("old"), self.part("load"));
+        format!(
+            "[{}] = function(key, v, N, W, a, b)\n\
+             local full, replaced, arg, expires, now = true, false, '', -1, 0\n\
+             {old}{load}return last\nend,\n",
+            self.kind
+        )
+    }
+
+    /// The most units that can be in use without a debt, by the figures that a state begins with.
+    pub(super) fn most(self) -> String {
+        let most = self.part_or("most", "N").lines().next().unwrap_or("N");
+        format!("[{}] = function(N, a) return {most} end,\n", self.kind)
+    }
+
     /// Gives units back to what is stored, under the rule that was in force.
     pub(super) fn give_back_to_old(self, keep: &str) -> String {
         format!(
             "[{}] = function(key, v, units, N, W, a, b)\n\
              local moved, full, replaced, amended, value, gone = false, true, false, false\n\
-             local head, arg, used, cost_us, cost_part, expires = sub(v, 1, 22), '', units, 0, 0, -1\n\
+             local head, stamp, newer = sub(v, 1, 22), sub(v, 23, 33), false\n\
+             local arg, used, cost_us, cost_part, expires = '', units, 0, 0, -1\n\
              {}{}cost = -units\n{}{}{}{keep}end,\n",
             self.kind,
             self.part("old"),

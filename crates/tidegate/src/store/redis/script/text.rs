@@ -14,12 +14,21 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// what is denied under figures that came with the request is told when it would be admitted, or, where no
 /// wait would do, begins under them.
 const TRY: (&str, &str) = (
-    "if v and flag % 8 > 1 and sub(v, 1, 22) ~= head then v = see_clock(key, v) end\nlocal stored = v\n",
+    "if v and flag % 8 > 1 and sub(v, 1, 22) ~= head then v = see_clock(key, v) end\n\
+     local stored, since = v, false\n",
     "local begins, wait, reset = false\n\
      if flag % 8 > 3 and amended and verdict == 0 then wait, reset = 0, 0 end\n\
      if flag % 8 > 3 and amended and verdict == 1 then\n\
-     wait, reset = wait_of(key, stored, arg, full)\nbegins = not wait\nend\n",
+     wait, reset = wait_of(key, stored, arg, full, since)\nbegins = not wait\nend\n",
 );
+
+/// Values of a later revision than those that what is stored has come in force with what is taken under them.
+/// Those that go by the order in which requests bring them, as plans do, do so beside such alone.
+const FOLLOW: &str = "if flag % 8 < 4 and stamp ~= NONE and sub(v, 23, 33) ~= NONE then\n\
+     flag = flag - flag % 8 + 6 + flag % 2\nend\n";
+const FOLLOWED: &str = "if flag % 8 > 5 then\n\
+     since = dated(key, stored, arg)\n\
+     v, replaced = better(key, v, replaced, since, arg, cost, now)\nend\n";
 
 /// The text of a script.
 pub(super) fn of(id: Id) -> String {
@@ -77,17 +86,29 @@ impl Maker {
     fn look(&self, room: Room) -> String {
         let dropped = if self.id.tries { "" } else { "if not v then call('DEL', key) end\n" };
         let changed = match self.id.form {
-            Form::Amending => format!(
-                "v, replaced = amend(key, v, arg, now)\n\
-                 if v == nil then return nil, replaced end\n{dropped}moved, amended = true, true\n"
-            ),
-            Form::One | Form::Several | Form::GivingBack | Form::Batch => "return nil\n".to_owned(),
+            Form::Amending => {
+                let (follow, followed) = if self.id.tries { (FOLLOW, FOLLOWED) } else { ("", "") };
+                format!(
+                    "{follow}v, replaced = amend(key, v, arg, now)\n\
+                     if v == nil then return nil, replaced end\n{followed}{dropped}\
+                     moved, amended = true, true\n"
+                )
+            }
+            Form::One => "return {sub(v, 1, 33), ''}\n".to_owned(),
+            Form::Several | Form::GivingBack | Form::Batch => {
+                "return nil, sub(v, 1, 33)\n".to_owned()
+            }
         };
+        let upgraded = "if v then v = upgrade(key, v, old) end\n";
+        let upgraded = if self.id.form == Form::Amending { upgraded } else { "" };
         let full = self.id.step != Step::Decide;
         let (stored, tried) = if self.id.tries { TRY } else { ("", "") };
         format!(
-            "local moved, full, replaced, amended, expires = false, {full}, false, false, -1\n{}{}{stored}\
-             if v and sub(v, 1, 22) ~= head then\n{changed}end\n{}local verdict = 0\n{}{tried}",
+            "local moved, full, replaced, amended, expires = false, {full}, false, false, -1\n\
+             local newer = false\n{}{}{upgraded}{stored}\
+             if v and sub(v, 1, 22) ~= head then\n{changed}\
+             elseif v and sub(v, 23, 33) ~= stamp then\nstamp, newer = latest(stamp, v)\nend\n\
+             {}local verdict = 0\n{}{tried}",
             room.part("rule"),
             self.fetch(room),
             room.look(),
@@ -147,7 +168,7 @@ impl Maker {
             Step::Peek | Step::Settle | Step::Undo => "(takes or (moved and v))",
         };
         let tells_all = self.id.step != Step::Decide && room.part("tell").is_empty();
-        let unchanged = if tells_all { "else\n  value = sub(v, 23)\n" } else { "" };
+        let unchanged = if tells_all { "else\n  value = sub(v, 34)\n" } else { "" };
         let tell = match self.id.step {
             Step::Decide => "told = ''\n".to_owned(),
             Step::Report => format!("{}{}", room.tell(), room.part("tell_standing")),
@@ -179,7 +200,7 @@ impl Maker {
     }
 
     fn helpers(&self, text: &str) -> String {
-        let needed = ["muldiv", "lowest", "rep", "digits"]
+        let needed = ["muldiv", "lowest", "rep", "digits", "latest", "under_others"]
             .into_iter()
             .filter(|name| text.contains(&format!("{name}(")));
         needed.map(|name| paragraph(PRELUDE, name)).collect()
@@ -250,10 +271,11 @@ impl Maker {
         let charge: String = self.rooms.iter().map(|room| room.charge()).collect();
         let in_parts = self.rooms.iter().filter(|room| room.in_parts());
         let in_parts: String = in_parts.map(|room| format!("[{}] = true, ", room.kind)).collect();
-        let (amend, trying) = (paragraph(PRELUDE, "amend"), self.trying());
+        let (upgrade, amend) = (paragraph(PRELUDE, "upgrade"), paragraph(PRELUDE, "amend"));
+        let trying = self.trying();
         format!(
             "local in_parts = {{{in_parts}}}\nlocal old = {{\n{old}}}\nlocal charge = {{\n{charge}}}\n\
-             {amend}{trying}"
+             {upgrade}{amend}{trying}"
         )
     }
 
@@ -265,6 +287,8 @@ impl Maker {
         let empty: String = self.rooms.iter().map(|room| room.empty()).collect();
         let rewound = self.rooms.iter().map(|room| room.rewound(&self.keep(*room)));
         let rewound: String = rewound.collect();
+        let last: String = self.rooms.iter().map(|room| room.last()).collect();
+        let most: String = self.rooms.iter().map(|room| room.most()).collect();
         let (fetch, seeing, trying) = (
             paragraph(PRELUDE, "fetch_any"),
             paragraph(PRELUDE, "seeing_the_clock"),
@@ -272,7 +296,8 @@ impl Maker {
         );
         format!(
             "local admitted = {{\n{admitted}}}\nlocal empty = {{\n{empty}}}\n\
-             local rewound = {{\n{rewound}}}\n{seeing}{fetch}return v\nend\n{trying}"
+             local rewound = {{\n{rewound}}}\nlocal last_of = {{\n{last}}}\n\
+             local most_of = {{\n{most}}}\n{seeing}{fetch}return v\nend\n{trying}"
         )
     }
 
@@ -282,6 +307,7 @@ impl Maker {
         let back: String = back.collect();
         let each = paragraph(PRELUDE, "each_key").to_owned() + paragraph(PRELUDE, "fetch_any");
         let (known, to) = (paragraph(PRELUDE, "known"), paragraph(PRELUDE, "giving_back"));
-        self.whole(&format!("local back = {{\n{back}}}\n{each}{known}{each}{to}"))
+        let upgrade = paragraph(PRELUDE, "upgrade");
+        self.whole(&format!("local back = {{\n{back}}}\n{upgrade}{each}{known}{each}{to}"))
     }
 }

@@ -1,0 +1,89 @@
+//! Two sets of values at once: those of the newest revision that has taken a unit decide, whoever asks.
+
+use super::{Expected, Model, Policy};
+
+/// One limiter that nodes with different values ask about.
+#[derive(Clone, Debug)]
+pub struct Revised {
+    model: Model,
+    /// The revision in force; none before the first unit.
+    revision: Option<u64>,
+    /// How often other values came in force.
+    changes: usize,
+}
+
+impl Revised {
+    /// A limiter that nobody has asked about.
+    pub fn new(policy: &Policy) -> Self {
+        Self { model: Model::new(policy.clone()), revision: None, changes: 0 }
+    }
+
+    /// The values in force.
+    pub fn policy(&self) -> &Policy {
+        self.model.policy()
+    }
+
+    /// How often other values came in force.
+    pub fn changes(&self) -> usize {
+        self.changes
+    }
+
+    /// A request of `cost` units, 1 or more, to a node whose values are `policy`, of `revision`.
+    ///
+    /// Values that are not newer than those in force do not decide. Newer ones do, of what is used as it stands; or,
+    /// where that refuses, as though they had been in force since the last unit, when everything counts as taken
+    /// then: no more than their limit, and what was in debt before. They come in force with what is taken.
+    pub fn step(&mut self, at_us: u64, revision: u64, policy: &Policy, cost: u64) -> Expected {
+        let in_force = self.revision.is_some_and(|known| known >= revision);
+        if self.revision.is_none() {
+            self.model = Model::new(policy.clone());
+        }
+        if in_force || self.policy() == policy {
+            let told = self.model.step(at_us, cost);
+            self.revision = self.revision.max(told.allowed.then_some(revision));
+            return told;
+        }
+        let ways = [self.amended(at_us, policy), self.since_the_last_unit(policy)];
+        for mut way in ways.clone() {
+            let told = way.step(at_us, cost);
+            if told.allowed {
+                (self.model, self.revision) = (way, Some(revision));
+                self.changes += 1;
+                return told;
+            }
+        }
+        let [now, since] = ways.map(|mut way| way.peek(at_us, cost));
+        let retry_after_us = since.retry_after_us.map(|most| {
+            let admits = |wait| self.amended(at_us + wait, policy).peek(at_us + wait, cost).allowed;
+            least(most, admits)
+        });
+        Expected { retry_after_us, remaining: now.remaining.max(since.remaining), ..now }
+    }
+
+    fn amended(&self, at_us: u64, policy: &Policy) -> Model {
+        let mut model = self.model.clone();
+        model.amend(at_us, policy.clone());
+        model
+    }
+
+    fn since_the_last_unit(&self, policy: &Policy) -> Model {
+        let mut model = Model::new(policy.clone());
+        if let Some(last) = self.model.last {
+            let at_us = u64::try_from(last).unwrap_or_default();
+            let used = self.model.clone().used(at_us);
+            let debt = used.saturating_sub(self.policy().limit_figure());
+            model.begin_anew(last, i128::from(used.min(policy.limit_figure() + debt)));
+        }
+        model
+    }
+}
+
+/// The least wait that admits, which does from there on; `most` where none below it does.
+fn least(most: u64, admits: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, most);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if admits(middle) { high = middle } else { low = middle + 1 }
+    }
+    high
+}

@@ -1,0 +1,92 @@
+//! The revision of a policy's values over a store: its own word, and when they were loaded by the store's clock.
+
+use std::sync::OnceLock;
+
+use tidegate_core::Timestamp;
+use tokio::time::Instant;
+
+use super::KeyMet;
+use super::step::Store;
+use crate::clock::{Clock, SystemClock};
+use crate::store::redis::StoreError;
+use crate::store::redis::script::{Reply, Revision, Script};
+
+/// Reads the store's clock.
+const TIME: &str = "local time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]";
+
+/// When this process loaded its policy.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// By the clock of this process.
+    here: Timestamp,
+    /// By the store's, once that was asked.
+    there: OnceLock<Timestamp>,
+}
+
+impl Loaded {
+    pub(super) fn now(clock: &SystemClock) -> Self {
+        Self { here: clock.now(), there: OnceLock::new() }
+    }
+}
+
+/// Whether the values that a limiter is asked under have a revision: those of a plan, and those that came with the
+/// request, have none.
+const fn has_revision(met: &KeyMet) -> bool {
+    !met.brought && !met.by_plan
+}
+
+impl Store {
+    /// Makes known when the policy was loaded, by the store's clock, if a limiter is asked under its values. The
+    /// store is asked once.
+    ///
+    /// # Errors
+    /// The store gave no answer.
+    pub(super) async fn know_revision(
+        &self,
+        met: &[KeyMet],
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
+        match met.iter().find(|met| has_revision(met)) {
+            Some(first) => self.know_loaded(&first.print, deadline).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The same whoever asks: the store's clock is that of the shard of `key`. A policy that is loaded once this has
+    /// ended is the newer one.
+    ///
+    /// # Errors
+    /// The store gave no answer.
+    pub(super) async fn know_loaded(
+        &self,
+        key: &[u8],
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
+        if self.loaded.there.get().is_some() {
+            return Ok(());
+        }
+        let passed = self.clock.now().since(self.loaded.here);
+        let script = Script::new(TIME.to_owned());
+        let reply = self.client.run(&script, &[key.to_vec()], &[], deadline).await?;
+        let now = match reply {
+            Reply::Int(now) => u64::try_from(now).ok().map(Timestamp::from_micros),
+            _ => None,
+        };
+        let now = now.ok_or_else(|| StoreError::Answer("no time".to_owned()))?;
+        // Of those who ask at once, the first to be answered says it for all.
+        self.loaded.there.get_or_init(|| now.minus(passed));
+        Ok(())
+    }
+
+    /// The revision of the values that a limiter is asked under: that of the policy, or of what its rule was changed
+    /// to since. A replay knows none, for nobody else asks about its limiters.
+    pub(super) fn revision(&self, met: &KeyMet) -> Revision {
+        let Some(loaded) = self.loaded.there.get().filter(|_| has_revision(met)) else {
+            return Revision::NONE;
+        };
+        let changed = met.figures.as_ref();
+        let changed = changed.and_then(|rule| self.amended.changed_at(met.rule, met.variant, rule));
+        let passed = changed.map(|at| at.since(self.loaded.here)).unwrap_or_default();
+        Revision::new(self.policy.revision().map_or(0, u32::from), loaded.plus(passed))
+    }
+}

@@ -1,0 +1,162 @@
+//! Which of two sets of values is the newer one, and what a stored state says of its own.
+
+use std::iter;
+use std::sync::Arc;
+
+use tidegate_core::{Rule, Timestamp};
+
+use super::answer::{Reply, Seen};
+use super::call::Limiter;
+use super::{HEAD, VERSION};
+
+/// The revision of a rule's values: a word that a policy gives itself, and when the values were loaded.
+///
+/// Of two revisions the one with the larger word is the newer, 0 standing for a policy without one; of equal words,
+/// the one that was loaded later. A limiter in a store is decided by the values of the newest revision that has
+/// taken from it, whoever asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Revision {
+    word: u32,
+    loaded: Timestamp,
+}
+
+impl Revision {
+    /// No revision: older than every other. Values without one come in force as requests bring them.
+    pub const NONE: Self = Self { word: 0, loaded: Timestamp::EPOCH };
+    /// Bytes of a revision in a state.
+    pub(super) const BYTES: usize = 11;
+
+    /// Values of a policy with this word (0 for none), loaded when the store's clock read `loaded`.
+    #[must_use]
+    pub const fn new(word: u32, loaded: Timestamp) -> Self {
+        Self { word, loaded }
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn is_some(self) -> bool {
+        self != Self::NONE
+    }
+
+    /// As a script compares it: the word in four bytes, the microseconds in seven.
+    pub(super) fn stamp(self) -> [u8; Self::BYTES] {
+        let mut stamp = [0; Self::BYTES];
+        stamp[..4].copy_from_slice(&self.word.to_le_bytes());
+        stamp[4..].copy_from_slice(&self.loaded.as_micros().to_le_bytes()[..7]);
+        stamp
+    }
+
+    fn of_stamp(stamp: [u8; Self::BYTES]) -> Self {
+        let [word @ .., _, _, _, _, _, _, _] = stamp;
+        Self { word: u32::from_le_bytes(word), loaded: Timestamp::from_micros(number(&stamp[4..])) }
+    }
+}
+
+/// The values that a limiter in a store was written under.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Written {
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) revision: Revision,
+}
+
+impl Written {
+    /// The values of a state that begins so, for nodes whose own rule is `own`; `None` where this version knows no
+    /// such values.
+    pub(super) fn read(begins: &[u8], own: &Rule) -> Option<Self> {
+        let (head, stamp) = begins.split_first_chunk::<HEAD>()?;
+        if head[0] != VERSION {
+            return None;
+        }
+        let figures = [&head[2..6], &head[6..12], &head[12..18], &head[18..22]].map(number);
+        let rule = Arc::new(own.of_figures(head[1], figures)?);
+        let revision = Revision::of_stamp(*stamp.first_chunk()?);
+        Some(Self { rule, revision })
+    }
+}
+
+/// By limiter, the values that it was written under, where those decide in place of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Superseded(Vec<Option<Written>>);
+
+impl Superseded {
+    /// Those of limiters that begin so and whose values are not older; `None` where there is none.
+    pub(super) fn by(limiters: &[Limiter<'_>], begins: &[&[u8]]) -> Option<Self> {
+        let newer = limiters.iter().zip(begins).map(|(one, begins)| {
+            let written = Written::read(begins, one.rule)?;
+            (one.revision.is_some() && written.revision >= one.revision).then_some(written)
+        });
+        let newer: Vec<_> = newer.collect();
+        newer.iter().any(Option::is_some).then_some(Self(newer))
+    }
+
+    /// The same with those that are found later.
+    #[must_use]
+    pub fn and(mut self, later: Self) -> Self {
+        let places = self.0.len().max(later.0.len());
+        self.0.resize(places, None);
+        for (known, later) in self.0.iter_mut().zip(later.0) {
+            *known = later.or_else(|| known.take());
+        }
+        self
+    }
+
+    /// Whether no limiter is decided by other values than its own.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those of what was seen of limiters at these places.
+    pub(crate) fn seen<'s>(seen: impl Iterator<Item = &'s Seen>) -> Self {
+        Self(seen.map(|seen| seen.by.clone()).collect())
+    }
+
+    /// The limiters to ask about in place of those that were asked about.
+    #[must_use]
+    pub fn limiters<'a>(&'a self, limiters: &[Limiter<'a>]) -> Vec<Limiter<'a>> {
+        let by = self.0.iter().map(Option::as_ref).chain(iter::repeat(None));
+        let under = limiters.iter().zip(by);
+        under.map(|(one, by)| by.map_or_else(|| one.clone(), |by| one.under(by))).collect()
+    }
+
+    /// The values of the limiter at each place.
+    pub(super) fn into_places(self) -> Vec<Option<Written>> {
+        self.0
+    }
+}
+
+/// How each limiter begins that was written under other values than its own, and nothing of the others: texts, and
+/// one without bytes behind them.
+pub(super) fn written_under_others<'r>(
+    limiters: &[Limiter<'_>],
+    reply: &'r Reply,
+) -> Option<Vec<&'r [u8]>> {
+    let Reply::Array(parts) = reply else { return None };
+    let begins = parts.iter().map(|part| match part {
+        Reply::Bytes(begins) => Some(begins.as_slice()),
+        _ => None,
+    });
+    let begins = begins.collect::<Option<Vec<_>>>()?;
+    (begins.len() == limiters.len() + 1).then_some(begins)
+}
+
+/// A whole number, low byte first.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_larger_word_is_newer_whenever_it_was_loaded_and_of_equal_words_the_later_one() {
+        let at = |word, us| Revision::new(word, Timestamp::from_micros(us));
+        let in_order = [Revision::NONE, at(0, 1), at(0, 1 << 50), at(1, 0), at(1, 7), at(2, 3)];
+        assert!(in_order.is_sorted_by(|one, other| one < other));
+        for one in in_order {
+            assert_eq!(Revision::of_stamp(one.stamp()), one);
+            assert_eq!(one.is_some(), one != Revision::NONE);
+        }
+    }
+}

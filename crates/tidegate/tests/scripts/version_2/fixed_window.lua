@@ -1,0 +1,111 @@
+local call, unpack, pack, sub = redis.call, struct.unpack, struct.pack, string.sub
+local LAST, NEVER = 9007199254740991, 9007199254740992
+-- What stands for a revision where there is none: it is earlier than all.
+local NONE = string.rep('\0', 11)
+
+local digits = string.format
+
+-- Of a revision and that of what is stored the later one, and whether it is the former.
+local function latest(stamp, v)
+  local word, time = unpack('<I4I7', stamp)
+  local word2, time2 = unpack('<I4I7', v, 23)
+  if word > word2 or (word == word2 and time > time2) then return stamp, true end
+  return sub(v, 23, 33), false
+end
+
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local key, arg = KEYS[1], ARGV[1]
+local moved, full, replaced, amended, expires = false, false, false, false, -1
+local newer = false
+local head, stamp, cost, W, N, anchored = unpack('<c22c11dddd', arg)
+
+local v = call('GET', key)
+
+if v and sub(v, 1, 22) ~= head then
+return {sub(v, 1, 33), ''}
+elseif v and sub(v, 23, 33) ~= stamp then
+stamp, newer = latest(stamp, v)
+end
+local ends, count, last = 0, 0, 0
+if v then ends, count, last = unpack('<ddd', v, 34) end
+expires = ends
+
+local at = now
+if now < last then
+  if last - now <= W then
+    at = last
+  else
+if anchored == 1 then
+  ends = ends - (last - now)
+  if ends < 0 then ends = 0 end
+else
+  ends = now + W - now % W
+end
+
+    last, moved = now, true
+  end
+end
+local inside = count
+if ends <= at then inside = 0 end
+
+local verdict = 0
+if cost > 0 then
+if cost > N then
+  verdict = 2
+elseif inside + cost > N then
+  verdict = 1
+end
+
+end
+local takes = verdict == 0 and cost > 0
+if takes then
+if inside == 0 then
+  ends = at + W
+  if anchored == 0 then ends = ends - at % W end
+end
+count = inside + cost
+if count > LAST then count = LAST end
+last = at
+
+end
+local value, gone, told
+if takes or moved or not v then
+value = pack('<ddd', ends, count, last)
+gone = ends
+if count == 0 then gone = 0 end
+
+end
+if (takes or moved) then
+if gone <= at then
+  call('DEL', key)
+elseif gone > LAST then
+  call('SET', key, head .. stamp .. value)
+else
+  local ms = gone + 999
+  ms = (ms - ms % 1000) / 1000
+  if amended then
+    call('SET', key, head .. stamp .. value, 'PXAT', digits('%d', ms))
+  elseif v then
+    if newer then
+      call('SETRANGE', key, '22', stamp .. value)
+    else
+      call('SETRANGE', key, '33', value)
+    end
+    if gone ~= expires then call('PEXPIREAT', key, digits('%d', ms)) end
+  else
+    ms = digits('%d', ms)
+    call('SETRANGE', key, '0', head .. stamp .. value)
+    -- One that could not be told when to expire would stay for ever.
+    if redis.pcall('PEXPIREAT', key, ms) ~= 1 then
+      call('DEL', key)
+      call('PEXPIREAT', key, ms)
+    end
+  end
+end
+
+end
+told = ''
+if verdict == 0 then return at end
+return -1 - at
