@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::idle::STALLED;
+
 /// The bounds of one listener, whatever is spoken behind it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -28,7 +30,7 @@ impl Default for Limits {
         Self {
             connections: 10_000,
             handshake: Duration::from_secs(10),
-            stalled: Duration::from_secs(30),
+            stalled: STALLED,
             drain: Duration::from_secs(8),
         }
     }

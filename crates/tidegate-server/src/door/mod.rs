@@ -6,6 +6,7 @@
 //! way to say so: it asks a [`Secret`].
 
 mod budget;
+mod idle;
 mod limits;
 mod listen;
 mod reload;
@@ -18,6 +19,7 @@ mod uses;
 mod watched;
 
 pub(crate) use budget::{Account, Budget, Kept};
+pub(crate) use idle::{HEAD, IDLE, Idle, STALLED, looks};
 pub(crate) use limits::Limits;
 pub(crate) use listen::serve;
 pub(crate) use reload::on_hangup;

@@ -11,6 +11,10 @@ pub(crate) struct Uses {
     came: AtomicBool,
     /// Requests whose answers are not there yet: a rule may let them wait.
     under_way: AtomicUsize,
+    /// Requests that have begun.
+    begun: AtomicUsize,
+    /// Something has come since the last request began: a part of the head of the next.
+    is_in_head: AtomicBool,
     /// HTTP/2 is spoken, by its first bytes.
     speaks_http_2: AtomicBool,
     /// The request under way over HTTP/1.1 is the last: nothing has come behind it, and nothing more is read.
@@ -33,6 +37,16 @@ impl Uses {
     /// Notes that a request was let in: only then is the connection of use.
     pub(crate) fn note(&self) {
         self.came.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a part of a head has come.
+    pub(crate) fn note_head(&self) {
+        self.is_in_head.store(true, Ordering::Relaxed);
+    }
+
+    /// The number of the request whose head has come in part; nothing between two requests.
+    pub(crate) fn in_head(&self) -> Option<usize> {
+        self.is_in_head.load(Ordering::Relaxed).then(|| self.begun.load(Ordering::Relaxed))
     }
 
     /// Notes that HTTP/2 is spoken.
@@ -63,6 +77,8 @@ impl Uses {
     /// Counts a request until the answer is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
         self.under_way.fetch_add(1, Ordering::AcqRel);
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.is_in_head.store(false, Ordering::Relaxed);
         UnderWay(Arc::clone(self))
     }
 }

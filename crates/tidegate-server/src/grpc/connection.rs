@@ -9,13 +9,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
 
 use super::inline::Inline;
 use super::limits::OF_A_CALL;
 use super::routes::Routes;
 use super::{Limits, reply};
-use crate::door::{Budget, Handler, Stream, Uses};
+use crate::door::{Budget, Handler, Idle, Stream, Uses, looks};
 use crate::stop::Stop;
 
 /// Serves every connection by the same routes.
@@ -63,16 +62,13 @@ impl Handler for Connections {
                     under_way = Some(uses.begin());
                 };
                 let answer = routes.answer(request, kept, let_in).await;
-                drop(under_way);
-                Ok::<_, Infallible>(answer)
+                Ok::<_, Infallible>(answer.map(|reply| reply.under_way(under_way)))
             }
         });
         let mut connection = pin!(self.builder().serve_connection(TokioIo::new(stream), service));
-        let first = Instant::now() + self.limits.first_call;
-        let mut look = interval_at(first, self.limits.idle);
-        let mut reads = interval(self.limits.stalled / 2);
-        reads.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut draining, mut has_called, mut warned) = (false, false, false);
+        let mut idle = Idle::after(self.limits.idle);
+        let mut reads = looks(self.limits.stalled / 2);
+        let (mut draining, mut warned) = (false, false);
         let ended = loop {
             tokio::select! {
                 ended = connection.as_mut() => break ended,
@@ -83,13 +79,12 @@ impl Handler for Connections {
                 _ = reads.tick() => if account.has_stalled() {
                     return;
                 },
-                _ = look.tick() => {
-                    let idle = !uses.any_since_last_look();
-                    if idle && (warned || !has_called) {
+                () = idle.look() => {
+                    let came = uses.any_since_last_look();
+                    if warned && !came {
                         return;
                     }
-                    has_called = true;
-                    if idle {
+                    if idle.is_over(came) {
                         warned = true;
                         connection.as_mut().graceful_shutdown();
                     }
@@ -122,7 +117,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stranger_s_calls_do_not_keep_its_connection() {
-        let limits = Limits { first_call: Duration::from_millis(100), ..Limits::default() };
+        let limits = Limits { idle: Duration::from_millis(100), ..Limits::default() };
         let secret = Secret::parse("sesame").ok();
         let mut called = connected(routes(limits, secret), limits, 0).await;
         let told = called.send.send_request(call(DECIDES, Bytes::new())).await.unwrap();
@@ -135,9 +130,8 @@ mod tests {
     /// It has been let in, so nothing but its idling ends it: pings are answered all the while.
     #[tokio::test]
     async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
-        let short = Duration::from_millis(100);
-        let first_call = Duration::from_secs(2);
-        let limits = Limits { first_call, idle: short, ping: short / 4, ..Limits::default() };
+        let short = Duration::from_secs(1);
+        let limits = Limits { idle: short, ping: short / 4, ..Limits::default() };
         let mut called = connected(routes(limits, None), limits, 0).await;
         let told = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
         assert_eq!(told.status(), 200);
@@ -160,8 +154,7 @@ mod tests {
             on_excess = { wait = "1h", max_waiters = 1 }
         "#;
         let limiters = Limiters::of(config::parse("test", RULE).unwrap()).unwrap();
-        let idle = Duration::from_millis(50);
-        let limits = Limits { first_call: Duration::from_secs(1), idle, ..Limits::default() };
+        let limits = Limits { idle: Duration::from_millis(500), ..Limits::default() };
         let mut called = connected(routes_to(limiters, limits, None), limits, WINDOW).await;
         for _ in 0..2 {
             let told = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
@@ -173,8 +166,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_answers_no_ping_does_not_keep_its_connection() {
         let (short, long) = (Duration::from_millis(50), Duration::from_secs(3600));
-        let limits =
-            Limits { first_call: long, idle: long, ping: short, pong: short, ..Limits::default() };
+        let limits = Limits { idle: long, ping: short, pong: short, ..Limits::default() };
         let (at, _stop) = served(routes(limits, None), limits).await;
         let mut client = TcpStream::connect(at).await.unwrap();
         client.write_all(PREFACE).await.unwrap();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::door::{IDLE, STALLED};
+
 /// Bytes that any call takes besides its message and its answer.
 pub(super) const OF_A_CALL: usize = 6 << 10;
 
@@ -16,11 +18,8 @@ pub(super) struct Limits {
     pub(super) message_bytes: usize,
     /// How long a message may take to come.
     pub(super) message: Duration,
-    /// A connection that brought no call by one who may ask for so long since it began is cut.
-    pub(super) first_call: Duration,
-    /// One that brought some, and then none for so long while none was under way, is asked to leave, and after as long again without
-    /// one is cut: whoever reads no answer can bring no more calls in the end. It is long, for a proxy holds
-    /// its connections, and would wait for a new one in its next call.
+    /// A connection that brought no call by one who may ask for so long, or a quarter longer, while none was under
+    /// way, is asked to leave, and cut after a quarter of it.
     pub(super) idle: Duration,
     /// How long a client may leave an answer where it is, and take nothing of it.
     pub(super) stalled: Duration,
@@ -39,9 +38,8 @@ impl Default for Limits {
             head_bytes: 16 << 10,
             message_bytes: 64 << 10,
             message: Duration::from_secs(5),
-            first_call: Duration::from_secs(30),
-            idle: Duration::from_secs(600),
-            stalled: Duration::from_secs(30),
+            idle: IDLE,
+            stalled: STALLED,
             ping: Duration::from_secs(30),
             pong: Duration::from_secs(10),
             probe: Duration::from_secs(1),

@@ -10,7 +10,7 @@ use tonic::Status;
 use tonic::metadata::GRPC_CONTENT_TYPE;
 
 use super::limits::OF_A_CALL;
-use crate::door::Kept;
+use crate::door::{Kept, UnderWay};
 
 /// What is sent, a frame at a time.
 pub(super) enum Reply {
@@ -20,8 +20,18 @@ pub(super) enum Reply {
     Trailers,
     /// All is sent, or there was nothing.
     Done,
-    /// What tonic's own services answer, and what each piece of it is counted in.
-    Tonic(tonic::body::Body, Option<Kept>),
+    /// What tonic's own services answer, what each piece of it is counted in, and that it is under way.
+    Tonic(tonic::body::Body, Option<(Kept, Option<UnderWay>)>),
+}
+
+impl Reply {
+    /// What lasts is under way until its end; all else is done, but for the client to read it.
+    pub(super) fn under_way(self, under_way: Option<UnderWay>) -> Self {
+        match self {
+            Self::Tonic(body, Some((kept, _))) => Self::Tonic(body, Some((kept, under_way))),
+            other => other,
+        }
+    }
 }
 
 /// A message with the status OK behind it, counted until it has left.
@@ -72,9 +82,9 @@ impl Body for Reply {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = self.get_mut();
-        if let Self::Tonic(body, kept) = this {
+        if let Self::Tonic(body, held) = this {
             let frame = ready!(Pin::new(body).poll_frame(cx));
-            return Poll::Ready(frame.map(|frame| frame.and_then(|frame| counted(frame, kept))));
+            return Poll::Ready(frame.map(|frame| frame.and_then(|frame| counted(frame, held))));
         }
         Poll::Ready(match std::mem::replace(this, Self::Done) {
             Self::Message(bytes) => {
@@ -90,7 +100,7 @@ impl Body for Reply {
         match self {
             Self::Message(_) | Self::Trailers => false,
             Self::Done => true,
-            Self::Tonic(body, _) => body.is_end_stream(),
+            Self::Tonic(body, ..) => body.is_end_stream(),
         }
     }
 
@@ -98,15 +108,18 @@ impl Body for Reply {
         match self {
             Self::Message(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Trailers | Self::Done => SizeHint::with_exact(0),
-            Self::Tonic(body, _) => body.size_hint(),
+            Self::Tonic(body, ..) => body.size_hint(),
         }
     }
 }
 
 /// A frame whose data are counted until they have left.
-fn counted(frame: Frame<Bytes>, kept: &mut Option<Kept>) -> Result<Frame<Bytes>, Status> {
-    let (data, kept) = match (frame.into_data(), kept) {
-        (Ok(data), Some(kept)) => (data, kept),
+fn counted(
+    frame: Frame<Bytes>,
+    held: &mut Option<(Kept, Option<UnderWay>)>,
+) -> Result<Frame<Bytes>, Status> {
+    let (data, kept) = match (frame.into_data(), held) {
+        (Ok(data), Some((kept, _))) => (data, kept),
         (Ok(data), None) => return Ok(Frame::data(data)),
         (Err(other), _) => return Ok(other),
     };

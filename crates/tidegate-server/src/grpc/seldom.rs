@@ -49,7 +49,7 @@ impl Seldom {
     pub(super) async fn answer(&self, request: Request<Incoming>, kept: Kept) -> Response<Reply> {
         let call = async { Ok((self.call)(request).await) };
         match call::unpanicked(call).await {
-            Ok(response) => response.map(|body| Reply::Tonic(body, Some(kept))),
+            Ok(response) => response.map(|body| Reply::Tonic(body, Some((kept, None)))),
             Err(status) => reply::failed(status),
         }
     }

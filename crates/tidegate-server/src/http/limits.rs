@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use crate::door::{HEAD, IDLE, STALLED};
+
 /// The bounds of one HTTP connection and of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// How long the head of a request may take; an HTTP/1.1 connection between requests as well, but for one
-    /// that has brought nothing yet but checks that come whole: for it there is `idle` alone.
+    /// How long the head of a request may take over HTTP/1.1, or half as long again.
     pub(crate) head: Duration,
-    /// A connection that brought no request that was let in for so long is asked to leave, and after as long again cut.
+    /// A connection that brought no request that was let in for so long, or a quarter longer, is asked to leave, and
+    /// cut after a quarter of it.
     pub(crate) idle: Duration,
     /// How long a client may leave an answer where it is, and take nothing of it.
     pub(crate) stalled: Duration,
@@ -25,9 +27,9 @@ pub(crate) struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            head: Duration::from_secs(30),
-            idle: Duration::from_secs(60),
-            stalled: Duration::from_secs(30),
+            head: HEAD,
+            idle: IDLE,
+            stalled: STALLED,
             half_closed: Duration::from_secs(1),
             body: Duration::from_secs(5),
             body_bytes: 64 << 10,

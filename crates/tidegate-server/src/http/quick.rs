@@ -22,11 +22,11 @@ use std::sync::Arc;
 
 use hyper::body::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
-use tokio::time::{Instant, interval_at, timeout};
+use tokio::time::timeout;
 
 use super::question::Question;
 use super::{App, body, routes};
-use crate::door::{Account, Arrives, Secret, Stream};
+use crate::door::{Account, Arrives, Idle, Secret, Stream};
 use crate::stop::Stop;
 use date::Date;
 use head::Came;
@@ -99,10 +99,9 @@ impl Quick {
         account: &Arc<Account>,
         stop: &mut Stop,
     ) -> io::Result<Option<Bytes>> {
-        let idle = self.app.limits.idle;
         // Once the process drains: how much of what had arrived then is left.
         let mut left = None;
-        let mut look = interval_at(Instant::now() + idle, idle);
+        let mut idle = Idle::after(self.app.limits.idle);
         let stops = stop.clone();
         let mut draining = pin!(stop.draining());
         let mut came = false;
@@ -131,7 +130,7 @@ impl Quick {
                     biased;
                     read = stream.read_buf(&mut self.input) => if read? == 0 { break },
                     () = draining.as_mut() => {}
-                    _ = look.tick() => if !std::mem::take(&mut came) { break },
+                    () = idle.look() => if idle.is_over(std::mem::take(&mut came)) { break },
                 },
             }
         }

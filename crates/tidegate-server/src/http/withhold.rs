@@ -159,13 +159,17 @@ impl Withholding {
         read
     }
 
-    /// Notes the version by the first bytes.
-    fn note_version(&mut self, first: &[u8]) {
-        if !self.has_begun && !first.is_empty() {
-            self.has_begun = true;
-            if first.starts_with(b"PRI") {
-                self.uses.note_http_2();
-            }
+    /// Notes the version by the first bytes, and that a head has begun.
+    fn note_read(&mut self, read: &[u8]) {
+        if read.is_empty() {
+            return;
+        }
+        if !self.has_begun && read.starts_with(b"PRI") {
+            self.uses.note_http_2();
+        }
+        self.has_begun = true;
+        if !self.uses.speaks_http_2() && !self.uses.any_under_way() {
+            self.uses.note_head();
         }
     }
 
@@ -199,13 +203,13 @@ impl AsyncRead for Withholding {
         let this = self.get_mut();
         if !this.read.is_empty() {
             let taken = this.read.split_to(this.read.len().min(into.remaining()));
-            this.note_version(&taken);
+            this.note_read(&taken);
             into.put_slice(&taken);
             return Poll::Ready(Ok(()));
         }
         let (before, room) = (into.filled().len(), into.remaining());
         let read = this.poll_read_on(cx, into);
-        this.note_version(into.filled().get(before..).unwrap_or_default());
+        this.note_read(into.filled().get(before..).unwrap_or_default());
         let ended =
             matches!(read, Poll::Ready(Ok(()))) && room > 0 && into.filled().len() == before;
         if ended && !this.may_end(cx) { Poll::Pending } else { read }

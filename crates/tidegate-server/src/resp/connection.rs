@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::io::AsyncWrite;
 use tokio::task::yield_now;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::later::{self, Later};
 use super::limits::{AT_ONCE, Limits, TURN_BYTES, TURN_COMMANDS};
@@ -19,7 +19,7 @@ use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::shared::Shared;
 use super::wire::Wire;
-use crate::door::Arrives;
+use crate::door::{Arrives, looks};
 use crate::stop::Stop;
 
 /// Serves a connection to its end.
@@ -61,10 +61,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
 
     async fn run(&mut self, mut stop: Stop) -> io::Result<()> {
         let stalled = self.session.shared.limits.stalled;
-        let mut look = interval_at(Instant::now() + stalled, stalled);
-        // A command that waited long is not looked at twice for it.
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut patience = Patience::default();
+        let mut patience = Patience::of(self.session.shared.limits);
+        let mut look = looks(patience.look);
         let mut draining = pin!(stop.draining());
         // Once the process drains: how much of what had arrived then is left.
         let mut left = None;
@@ -210,7 +208,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             has_unread: !self.wire.output.is_empty(),
             is_stranger: !self.session.is_known,
         };
-        patience.ends(seen, self.session.shared.limits)
+        patience.ends(seen)
     }
 
     /// Ends by the server's will: what is still on its way here must not destroy the last reply.

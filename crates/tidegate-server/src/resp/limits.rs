@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::door::{IDLE, STALLED};
+
 /// Most bytes of one word of a command.
 pub(super) const WORD_BYTES: usize = 64 << 10;
 /// Most words of one command.
@@ -68,7 +70,7 @@ const STRANGER_BYTES: usize = 16 << 10;
 /// The bounds of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// A connection that brought nothing for so long, or up to twice that, is closed.
+    /// A connection that brought nothing for so long, or up to a quarter longer, is closed.
     pub(crate) idle: Duration,
     /// So is one whose command does not come to its end, whose replies are not read, or whose client does
     /// not say who it is where it must.
@@ -87,8 +89,8 @@ pub(super) const FREE: usize = 64 << 10;
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            idle: Duration::from_secs(300),
-            stalled: Duration::from_secs(10),
+            idle: IDLE,
+            stalled: STALLED,
             half_closed: Duration::from_secs(1),
             unread: 8 << 20,
             unread_of_all: 128 << 20,

@@ -1,0 +1,191 @@
+//! How long a connection lasts: with requests, between them, and without any.
+
+use super::*;
+use crate::http::body;
+use crate::http::testing::{self, Server, until_closed};
+use hyper::body::{Body, Frame};
+use hyper::client::conn::http2;
+use hyper_util::rt::TokioExecutor;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const SHORT: Duration = Duration::from_millis(30);
+
+/// A server that soon tires of clients who bring nothing; one of `head` and `idle` is short.
+async fn impatient(shorten: impl FnOnce(&mut Limits)) -> Server {
+    let mut limits = Limits::default();
+    shorten(&mut limits);
+    testing::serve(testing::nowhere(), limits).await
+}
+
+#[tokio::test]
+async fn a_client_that_never_says_a_word_is_cut() {
+    let server = impatient(|limits| limits.idle = SHORT).await;
+    assert_eq!(server.exchange("").await, "");
+}
+
+#[tokio::test]
+async fn a_client_that_says_too_little_to_tell_the_version_is_cut() {
+    let server = impatient(|limits| limits.idle = SHORT).await;
+    assert_eq!(server.exchange("PRI * HTTP/2").await, "");
+}
+
+#[tokio::test]
+async fn a_request_that_waits_longer_than_a_connection_may_idle_is_answered() {
+    let limits = Limits { idle: SHORT, ..Limits::default() };
+    let waits = testing::site(async |_| {
+        tokio::time::sleep(4 * SHORT).await;
+        Response::new("at last".into())
+    });
+    let server = testing::serve(waits, limits).await;
+    let answer = server.exchange("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    assert!(answer.ends_with("at last"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_says_no_more_gets_its_answers() {
+    let waits = testing::site(async |_| {
+        tokio::time::sleep(SHORT).await;
+        Response::new("at last".into())
+    });
+    let server = testing::serve(waits, Limits::default()).await;
+    let mut stream = server.connect().await;
+    stream.write_all("GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(3).as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let answers = until_closed(&mut stream).await;
+    assert_eq!(answers.matches("at last").count(), 3, "{answers}");
+}
+
+/// So one who waits for a limiter leaves its line.
+#[tokio::test]
+async fn a_client_that_is_gone_has_its_request_dropped() {
+    let (dropped, was_dropped) = tokio::sync::oneshot::channel::<()>();
+    let dropped = Arc::new(std::sync::Mutex::new(Some(dropped)));
+    let waits = testing::site(move |_| {
+        let held = dropped.lock().unwrap().take();
+        async move {
+            let _held = held;
+            std::future::pending().await
+        }
+    });
+    let limits = Limits { half_closed: SHORT, ..Limits::default() };
+    let server = testing::serve(waits, limits).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    drop(stream);
+    assert!(was_dropped.await.is_err(), "dropped, and not sent to");
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_is_not_waited_for() {
+    let server = impatient(|limits| limits.head = SHORT).await;
+    let answer = server.exchange("GET / HTTP/1.1\r\nhost: a\r\n").await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+}
+
+#[tokio::test]
+async fn an_http_2_connection_without_requests_is_told_to_leave() {
+    const GO_AWAY: u8 = 7;
+    let server = impatient(|limits| limits.idle = SHORT).await;
+    let mut stream = server.connect().await;
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    stream.write_all(&settings).await.unwrap();
+    let mut kinds = Vec::new();
+    let mut head = [0; 9];
+    while stream.read_exact(&mut head).await.is_ok() {
+        kinds.push(head[3]);
+        let mut payload = vec![0; usize::from(head[2])];
+        stream.read_exact(&mut payload).await.unwrap();
+    }
+    assert!(kinds.contains(&GO_AWAY), "{kinds:?}");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
+    let limits = Limits { idle: Duration::from_secs(1), ..Limits::default() };
+    let site = testing::site(async |_| Response::new("a word".into()));
+    let server = testing::serve(site, limits).await;
+    let mut client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    client.initial_stream_window_size(0);
+    let stream = TokioIo::new(server.connect().await);
+    let (mut send, connection) = client.handshake(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let asked = hyper::Request::get("http://a/").body(String::new()).unwrap();
+    let answer = send.send_request(asked).await.unwrap();
+    let _ = connection.await.unwrap();
+    assert!(send.is_closed(), "by the server");
+    assert!(http_body_util::BodyExt::collect(answer.into_body()).await.is_err());
+}
+
+#[tokio::test]
+async fn requests_that_are_not_let_in_do_not_keep_a_connection() {
+    let refuses = testing::site(async |_| {
+        let mut response = Response::default();
+        *response.status_mut() = StatusCode::UNAUTHORIZED;
+        response
+    });
+    let limits = Limits { idle: SHORT, ..Limits::default() };
+    let server = testing::serve(refuses, limits).await;
+    let mut stream = server.connect().await;
+    let mut came = [0; 1024];
+    // Until it is closed, which it would never be if a refusal were a use.
+    while stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok() {
+        if !stream.read(&mut came).await.is_ok_and(|bytes| bytes > 0) {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A body that begins and never ends.
+struct Endless(bool);
+
+impl Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match std::mem::replace(&mut self.0, true) {
+            false => Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"{"))))),
+            true => Poll::Pending,
+        }
+    }
+}
+
+#[tokio::test]
+async fn nor_do_those_over_http_2_whose_rest_is_waited_for() {
+    let limits = Limits { idle: SHORT, ..Limits::default() };
+    let refuses = testing::site(move |request| async move {
+        body::pass_over(request, limits).await;
+        let mut response = Response::default();
+        *response.status_mut() = StatusCode::UNAUTHORIZED;
+        response
+    });
+    let server = testing::serve(refuses, limits).await;
+    let stream = TokioIo::new(server.connect().await);
+    let (mut send, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    // Until it is closed, which it would never be if what is refused were under way.
+    while send.ready().await.is_ok() {
+        let request = hyper::Request::post(format!("http://{}/", server.at));
+        tokio::spawn(send.send_request(request.body(Endless(false)).unwrap()));
+        tokio::time::sleep(SHORT / 4).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_between_requests_ends_with_the_process() {
+    let server = impatient(|_| {}).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    stream.read_u8().await.unwrap();
+    server.stop.drain();
+    until_closed(&mut stream).await;
+    assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
+}
