@@ -20,11 +20,17 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts them.
+    /// Starts them. Once more where one does not start: an address that was free may have been taken by a
+    /// connection meanwhile.
     ///
     /// # Errors
     /// When a program is missing or does not start.
     pub fn start(tidegate: &Path, count: usize, setting: Setting) -> Result<Self, String> {
+        let once = || Self::once(tidegate, count, setting);
+        once().or_else(|_| once())
+    }
+
+    fn once(tidegate: &Path, count: usize, setting: Setting) -> Result<Self, String> {
         let folder = folder_with("rules.toml", RULES.replace("SETTING", setting.word()))?;
         let redis = (setting != Setting::Memory).then(RedisServer::start).transpose()?;
         let rules = folder.path().join("rules.toml");
