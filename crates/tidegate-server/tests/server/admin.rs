@@ -6,6 +6,8 @@ use crate::client::Client;
 use crate::process::Server;
 
 const RULES: &str = r#"
+revision = 7
+
 [[rule]]
 name = "per-user"
 when = { plan = "free", path = "api/*" }
@@ -87,21 +89,21 @@ async fn the_rules_in_force_are_told_in_the_words_of_a_configuration() {
     let (_server, _public, admin) = server();
     let answer = admin.get("/v1/rules").await;
     assert_eq!(answer.status, 200);
-    let expected = json!({"rules": [
+    let expected = json!({"revision": 7, "rules": [
         {
             "domain": "default", "name": "per-user", "mode": "enforce", "match": "exact",
             "when": {"plan": "free", "path": "api/*"}, "key": ["user", "path"],
             "algorithm": "token_bucket", "limit": 3, "window_us": 3_600_000_000_u64, "capacity": 5,
             "max_keys": 20_000, "on_full": "refuse", "on_excess": {"wait_us": 2_000_000, "max_waiters": 7},
             "on_store_error": "local", "dedupe_us": 10_000_000, "hash_tag": "user",
-            "across_slots": true, "limit_from_request": true,
+            "across_slots": true, "limit_from_request": true, "usage": "requested",
             "overrides": [{"match": {"user": "vip"}, "limit": 100, "capacity": 10}],
         },
         {
             "domain": "open", "name": "all", "mode": "off", "match": "subset",
             "when": {}, "key": [], "algorithm": "fixed_window", "limit": -1,
             "anchor": "first_request", "on_full": "share", "on_excess": "reject",
-            "on_store_error": "local", "overrides": [],
+            "on_store_error": "local", "usage": "requested", "overrides": [],
         },
     ], "memory": {"max_keys": 2_000_000}});
     assert_eq!(answer.json(), expected);
