@@ -74,16 +74,28 @@ impl<D: Door> Asking<'_, '_, D> {
     pub(super) fn is_behind(&mut self, now: Timestamp) -> bool {
         self.tidy(now);
         let ticket = self.place.ticket;
+        self.door.stops().iter().for_each(|stop| self.hall.asks(&stop.line, ticket));
         self.door.stops().iter().any(|stop| self.hall.has_before(&stop.line, ticket))
     }
 
     /// Waits, or gives up, after its limiters were asked, or `looked` at because somebody stood before
-    /// it; `None` where nobody does any more, so that it can ask.
+    /// it; `None` where nobody does any more, or units may have come since, so that it can ask.
     #[cfg(feature = "redis")]
     pub(super) fn hear(mut self, seen: Done, looked: bool, waker: Waker) -> Option<Progress<Done>> {
         let obstacles = self.obstacles(&seen);
         let is_free = looked && !obstacles.iter().any(|obstacle| obstacle.is_behind);
-        (!is_free).then(|| self.wait_or_give_up(seen, &obstacles, waker))
+        if is_free || self.has_missed() {
+            return None;
+        }
+        Some(self.wait_or_give_up(seen, &obstacles, waker))
+    }
+
+    /// Whether units may have come for it, as the head of a line, since it asked.
+    #[cfg(feature = "redis")]
+    fn has_missed(&self) -> bool {
+        let stop = self.place.stands.and_then(|stands| self.door.stops().get(stands));
+        let line = stop.and_then(|stop| self.hall.line(&stop.line));
+        line.is_some_and(|line| line.has_missed(self.place.ticket))
     }
 
     /// Puts out of its lines who is far too late. One who was put out arrives anew.

@@ -85,6 +85,14 @@ impl<'l, K: LineKey> Hall<'l, K> {
         self.touched.push(key.clone());
     }
 
+    /// Notes that somebody asks who stands in a line.
+    #[cfg(feature = "redis")]
+    pub(super) fn asks(&mut self, key: &K, ticket: Ticket) {
+        if let Some(line) = self.queue(key) {
+            line.asks(ticket);
+        }
+    }
+
     /// Sleeps in a line that was joined.
     pub(super) fn park(&mut self, key: &K, ticket: Ticket, waker: Waker, deadline: Timestamp) {
         let before = self.queue(key).and_then(|line| line.park(ticket, waker, deadline));

@@ -33,6 +33,8 @@ pub(super) struct Queue {
     places: Places,
     /// The last who went to sleep as the head, and so knows that it is.
     told: Option<Ticket>,
+    /// The head that was to be woken while it asked.
+    missed: Option<Ticket>,
 }
 
 impl Queue {
@@ -111,10 +113,24 @@ impl Queue {
     pub(super) fn tell_head(&mut self) -> Option<Waker> {
         let head = self.places.first()?.ticket;
         if self.told == Some(head) {
-            None
-        } else {
-            self.places.change(head, |place| place.waker.take())?
+            return None;
         }
+        let waker = self.places.change(head, |place| place.waker.take())?;
+        // It is asking, and cannot know whether what it hears is older than this.
+        self.missed = waker.is_none().then_some(head);
+        waker
+    }
+
+    /// Notes that `ticket` asks now: whatever was for it until now, it will hear of.
+    #[cfg(feature = "redis")]
+    pub(super) fn asks(&mut self, ticket: Ticket) {
+        self.missed = self.missed.filter(|missed| *missed != ticket);
+    }
+
+    /// Whether there may have come units for `ticket` since it asked.
+    #[cfg(feature = "redis")]
+    pub(super) fn has_missed(&self, ticket: Ticket) -> bool {
+        self.missed == Some(ticket)
     }
 
     /// Lets the head be told again: there may be units for it.
