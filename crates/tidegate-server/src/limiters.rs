@@ -1,7 +1,5 @@
 //! Where the limiters live: in this process, or in a store that other nodes share. One way to ask them.
 
-mod shared;
-
 use std::future::pending;
 
 use tidegate::{
@@ -10,8 +8,8 @@ use tidegate::{
 };
 
 use crate::cli::Failure;
+use crate::door::source;
 use crate::stop::Stop;
-pub(crate) use shared::Shared;
 
 /// All limiters of the policy in force.
 ///
@@ -29,7 +27,7 @@ pub(crate) struct Limiters {
 #[derive(Debug)]
 enum Place {
     Here(Box<Gate>),
-    Shared(Box<Shared>),
+    Shared(Box<SharedGate>),
 }
 
 impl Limiters {
@@ -69,7 +67,7 @@ impl Limiters {
     }
 
     /// Those in a store, if it is there that they live.
-    pub(crate) fn shared(&self) -> Option<&Shared> {
+    pub(crate) fn shared(&self) -> Option<&SharedGate> {
         match &self.place {
             Place::Here(_) => None,
             Place::Shared(gate) => Some(gate),
@@ -131,7 +129,10 @@ impl Limiters {
     async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         match &self.place {
             Place::Here(gate) => gate.check_in_turn(request).await,
-            Place::Shared(gate) => Box::pin(gate.check_in_turn(request)).await,
+            Place::Shared(gate) => {
+                let request = request.from_source(source::current());
+                Box::pin(gate.check_in_turn(&request)).await
+            }
         }
     }
 
@@ -155,7 +156,10 @@ impl Limiters {
     pub(crate) async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         match &self.place {
             Place::Here(gate) => gate.peek(request),
-            Place::Shared(gate) => Box::pin(gate.peek(request)).await,
+            Place::Shared(gate) => {
+                let request = request.from_source(source::current());
+                Box::pin(gate.peek(&request)).await
+            }
         }
     }
 
@@ -182,12 +186,9 @@ fn lets_wait(policy: &Policy) -> bool {
     policy.rules().iter().any(|rule| waits(rule.spec()))
 }
 
-fn shared(policy: Policy, store: StoreSettings) -> Result<Shared, Failure> {
-    let bounds = shared::Bounds::of(&store);
-    match SharedGate::new(policy, store, log) {
-        Ok(gate) => Ok(Shared::new(gate, bounds)),
-        Err(error) => Err(Failure::configuration(format!("tidegate: {error}"))),
-    }
+fn shared(policy: Policy, store: StoreSettings) -> Result<SharedGate, Failure> {
+    let gate = SharedGate::new(policy, store, log);
+    gate.map_err(|error| Failure::configuration(format!("tidegate: {error}")))
 }
 
 /// One line for what became of the store, however many requests noticed.
@@ -234,6 +235,13 @@ fn log(event: StoreEvent<'_>) {
             "rules have fewer units than servers share the store: some servers have no share of these limits, \
              and deny what they decide without the store"
         ),
+        StoreEvent::Overloaded => tracing::warn!(
+            "the store answers, but there is more load than it decides in time: the rest is decided in process by \
+             rules that are `local` or `open`, and refused by rules that are `closed`"
+        ),
+        StoreEvent::OverloadEnded { undecided } => {
+            tracing::info!(undecided, "the store decides every request in time again");
+        }
         StoreEvent::Finding(finding) => tracing::warn!("{finding}"),
         _ => {}
     }

@@ -97,7 +97,7 @@ pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, Shaping
 pub use shared::{SharedGate, SharedGateError, SharedReplay};
 pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 #[cfg(feature = "redis")]
-pub use store::redis::{Finding, StoreError, StoreEvent, script};
+pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
 pub use store::{OnFull, Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};
 pub use tidegate_core::{
     Algorithm, Anchor, Decision, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW,

@@ -2,11 +2,14 @@
 
 mod id;
 mod limit;
+mod origin;
 
 use tidegate_core::Micros;
 
 pub use id::{MAX_REQUEST_ID_BYTES, RequestIdError};
 pub use limit::OwnLimit;
+#[cfg(feature = "redis")]
+pub(crate) use origin::Origin;
 
 /// One thing a request is about: entries such as `("channel", "alipay")`, in order, and a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,7 @@ pub struct Request<'a> {
     descriptors: &'a [Descriptor<'a>],
     max_wait: Micros,
     id: Option<&'a str>,
+    source: u64,
 }
 
 impl<'a> Request<'a> {
@@ -78,7 +82,7 @@ impl<'a> Request<'a> {
     /// A request in `domain` about all of `descriptors`.
     #[must_use]
     pub const fn new(domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Self {
-        Self { domain, descriptors, max_wait: Micros::MAX, id: None }
+        Self { domain, descriptors, max_wait: Micros::MAX, id: None, source: 0 }
     }
 
     /// The same, but not to wait for longer than this: zero is not at all.

@@ -3,18 +3,20 @@
 mod across;
 mod amend;
 mod away;
+mod counts;
 mod decide;
 mod denials;
 mod error;
 mod fits;
+mod late;
 mod nodes;
 mod plans;
 mod replay;
 mod revisions;
+mod run;
 mod settle;
 mod share;
 mod step;
-mod taking;
 mod under;
 
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use crate::answer::{Answer, Lack, Matched, Standing};
 use crate::few::Few;
 use crate::gate::{Figures, Met, Plans};
 use crate::observe::{Observer, Observers};
-use crate::request::Request;
+use crate::request::{Origin, Request};
 use crate::rules::Policy;
 use crate::store::memory::Done;
 use crate::store::redis::script::{self, Seen, Step};
@@ -38,6 +40,7 @@ use across::{Part, Unanswered};
 use away::Away;
 use decide::Verb;
 pub use error::SharedGateError;
+use late::Late;
 use nodes::Nodes;
 pub use replay::SharedReplay;
 use share::Share;
@@ -81,8 +84,6 @@ pub struct SharedGate {
     away: Arc<Away>,
     nodes: Nodes,
     plans: Plans,
-    /// Who waits in this process.
-    pub(crate) lines: GateLines,
     observers: Observers,
     degraded: AtomicU64,
 }
@@ -112,7 +113,6 @@ impl SharedGate {
             store: Store::new(policy, client, away.clock()),
             away,
             plans: Plans::default(),
-            lines: GateLines::new(),
             observers: Observers::default(),
             degraded: AtomicU64::new(0),
         })
@@ -172,17 +172,22 @@ impl SharedGate {
     /// way does not wait, and is refused behind those in this process who do
     /// ([`SharedGate::acquire`]).
     pub async fn check(&self, request: &Request<'_>) -> Answer<'_> {
-        let answer = self.at_once(&self.met(request), request.id()).await;
+        let answer = self.at_once(&self.met(request), request.origin()).await;
         self.conclude(request, answer)
     }
 
     /// What [`SharedGate::check`] would answer if nobody waited, taking nothing.
     pub async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
-        match self.step(&met, Asked::new(Step::Peek, request.id())).await {
+        match self.step(&met, Asked::new(Step::Peek, request.origin())).await {
             Ok(answer) => answer,
             Err(error) => self.decided_away(&met, Verb::Peek, request.id(), &error),
         }
+    }
+
+    /// The lines of those who wait in this process.
+    pub(crate) fn lines(&self) -> &GateLines {
+        &self.store.lines
     }
 
     /// The same limiter as it is known in this process.
@@ -196,27 +201,36 @@ impl SharedGate {
     }
 
     /// Decides and takes, whoever waits; without the store where that gives no answer.
-    pub(crate) async fn ask(&self, met: &[KeyMet], id: Option<&str>) -> Answer<'_> {
+    pub(crate) async fn ask(&self, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
         let parts = self.store.parts(met);
         if !parts.is_empty() {
-            return Box::pin(self.ask_across(met, &parts, id)).await;
+            return Box::pin(self.ask_across(met, &parts, origin)).await;
         }
-        let done = self.store.step(met, Asked::new(Step::Ask, id)).await;
+        let late = Late::default();
+        let asked = Asked { late: Some(&late), ..Asked::new(Step::Ask, origin) };
+        let done = self.store.step(met, asked).await;
         match self.learnt(met, done) {
             Ok(done) => self.answer(met, done),
-            Err(error) => self.without_store(met, id, &error),
+            Err(error) => {
+                let answer = self.without_store(met, origin.id, &error);
+                // A request that goes on all the same has what a late reply took for it.
+                if answer.is_allowed() {
+                    late.keep();
+                }
+                answer
+            }
         }
     }
 
     /// The same over several slots, none of whose rules remembers an answer.
-    async fn ask_across(&self, met: &[KeyMet], parts: &[Part], id: Option<&str>) -> Answer<'_> {
-        match self.store.ask_across(met, parts, None).await {
+    async fn ask_across(&self, met: &[KeyMet], parts: &[Part], origin: Origin<'_>) -> Answer<'_> {
+        match self.store.ask_across(met, parts, origin, None).await {
             Ok(done) => {
                 self.learn(met, done.allowed, |place| done.decisions.get(place).copied().flatten());
                 self.told(met, done)
             }
             Err(Unanswered { taken, error }) => {
-                let answer = self.without_store(met, id, &error);
+                let answer = self.without_store(met, origin.id, &error);
                 // What goes on all the same keeps what it took from the slots that did answer.
                 if answer.is_allowed() {
                     taken.keep();
@@ -246,13 +260,14 @@ impl SharedGate {
         Ok(self.answer(met, self.store.step_by(met, asked, deadline).await?))
     }
 
-    /// The same for one who may be gone before it is decided, and then is to have taken nothing.
+    /// Decides and takes in the store. Where this is dropped before it is decided, what it takes is given back,
+    /// unless it has an id and may be asked again.
     pub(crate) async fn take(
         &self,
         met: &[KeyMet],
-        id: Option<&str>,
+        origin: Origin<'_>,
     ) -> Result<script::Decided, StoreError> {
-        let done = self.store.take(met, id).await;
+        let done = self.store.step(met, Asked::new(Step::Ask, origin)).await;
         self.learnt(met, done)
     }
 
@@ -261,9 +276,9 @@ impl SharedGate {
         &self,
         met: &[KeyMet],
         costs: &[u64],
-        id: Option<&str>,
+        origin: Origin<'_>,
     ) -> Result<script::Decided, StoreError> {
-        self.store.step(met, Asked { costs, ..Asked::new(Step::Peek, id) }).await
+        self.store.step(met, Asked { costs, ..Asked::new(Step::Peek, origin) }).await
     }
 
     /// What the store said is known here as well, for when it does not decide.
@@ -325,7 +340,9 @@ impl SharedGate {
         self.degraded.fetch_add(1, Relaxed);
         let settings = self.settings();
         let can_hold = |rule: &Rule| settings.can_hold(rule);
-        self.told(met, self.away.decide(met, verb, id, Lack::of(error), can_hold))
+        let answer = self.told(met, self.away.decide(met, verb, id, Lack::of(error), can_hold));
+        self.count_overloaded(&answer);
+        answer
     }
 
     /// An answer in which not every limiter tells of itself.

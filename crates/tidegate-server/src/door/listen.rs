@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::socket::Socket;
+use super::source;
 use super::{Door, Handler, Limits, Stream, Tls};
 use crate::stop::Stop;
 
@@ -76,7 +77,7 @@ fn begin(
     door.threads.serve(stream, |stream| async move {
         // Given back also when the connection ends by a panic.
         let _place = place;
-        one(stream, its_door, handler, stop).await;
+        source::number(one(stream, its_door, handler, stop)).await;
     });
 }
 

@@ -12,6 +12,7 @@ mod listen;
 mod reload;
 mod secret;
 mod socket;
+pub(crate) mod source;
 mod stream;
 mod threads;
 mod tls;

@@ -70,7 +70,7 @@ impl Decider {
             match self.limiters.refund(&refund).await {
                 Ok(answer) if !asks => return Ok(answer),
                 Ok(_) => {}
-                Err(StoreError::Overloaded | StoreError::TooManyInFlight) if !asks => {
+                Err(StoreError::Overloaded) if !asks => {
                     return Err(undecided(true));
                 }
                 Err(_) if !asks => return Err(undecided(false)),

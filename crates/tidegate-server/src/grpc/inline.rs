@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hyper::rt::Executor;
 
-use crate::door::Watched;
+use crate::door::{Watched, source};
 
 /// Polls once, and hands what is not done to the runtime, which ends it where its answer is not taken for so long.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Inline {
         let mut future = Watched::new(future, self.0);
         // A task polls it again at once, and leaves its own waker then.
         if Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending {
-            tokio::spawn(future);
+            tokio::spawn(source::carried(future));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use tidegate::StoreCounts;
 use tokio::time::timeout;
 
 use super::problem::{Kind, Problem};
@@ -12,13 +13,34 @@ use super::{App, Response, answer};
 #[derive(Serialize)]
 struct Health {
     status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<Store>,
+}
+
+/// Counts of what became of requests to the store, since the start but for those under way.
+#[derive(Serialize)]
+struct Store {
+    under_way: u64,
+    merged: u64,
+    local: u64,
+    shed: u64,
+    late: u64,
+    undone: u64,
+}
+
+impl Store {
+    fn of(app: &App) -> Option<Self> {
+        let StoreCounts { under_way, merged, local, shed, late, undone, .. } =
+            app.limiters.shared()?.counts();
+        Some(Self { under_way, merged, local, shed, late, undone })
+    }
 }
 
 /// 200 when a decision was taken in time, else 503.
 pub(super) async fn health(app: &App) -> Result<Response, Problem> {
     let answered = app.probe.is_answered(Arc::clone(&app.limiters));
     match timeout(app.limits.probe, answered).await {
-        Ok(true) => answer::json(&Health { status: "ok" }),
+        Ok(true) => answer::json(&Health { status: "ok", store: Store::of(app) }),
         Ok(false) => Err(unwell("a cost of 0 was not allowed")),
         Err(_) => Err(unwell("a decision did not come in time")),
     }

@@ -12,7 +12,6 @@
 use std::cmp::Ordering;
 
 use tidegate_core::{Algorithm, Decision, Limit, Micros, Rule, Timestamp};
-use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -20,6 +19,7 @@ use super::KeyMet;
 use super::decide::Done;
 use super::step::{Asked, Store, is_report};
 use crate::answer::Standing;
+use crate::request::Origin;
 use crate::store::redis::script::{self, Answer, Call, Reply, Step, Superseded};
 use crate::store::redis::{Client, StoreError, slot_of};
 
@@ -102,7 +102,10 @@ impl Taken {
     /// Begins to give back, which goes on whoever waits for it.
     fn give_back(&mut self) -> Option<JoinHandle<Vec<Given>>> {
         let (client, steps) = (self.client.clone(), std::mem::take(&mut self.steps));
-        let runtime = Handle::try_current().ok().filter(|_| !steps.is_empty())?;
+        if steps.is_empty() {
+            return None;
+        }
+        let runtime = client.runtime().clone();
         Some(runtime.spawn(async move {
             let mut given = Vec::with_capacity(steps.len());
             for (places, by, call) in steps {
@@ -175,13 +178,14 @@ impl Store {
         &self,
         met: &[KeyMet],
         parts: &[Part],
+        origin: Origin<'_>,
         at: Option<Timestamp>,
     ) -> Result<Done, Unanswered> {
         let deadline = self.client.deadline();
         let mut taken = Taken::nothing(self.client.clone());
         if is_report(met) {
             // Nothing refuses it, so nothing is given back.
-            let ask = Asked { at, ..Asked::new(Step::Ask, None) };
+            let ask = Asked { at, ..Asked::new(Step::Ask, origin) };
             let done = self.each_slot(met, parts, ask, deadline).await;
             return done.map_err(|error| Unanswered { error, taken });
         }
@@ -189,7 +193,7 @@ impl Store {
             return Err(Unanswered { error, taken });
         }
         let mut done = nothing_told(met, at.unwrap_or(Timestamp::EPOCH));
-        let ask = Asked { at, ..Asked::new(Step::Ask, None) };
+        let ask = Asked { at, ..Asked::new(Step::Ask, Origin { id: None, ..origin }) };
         for (number, part) in parts.iter().enumerate() {
             let here = part.of(met);
             let told = match self.step_by(&here, ask, deadline).await {
@@ -202,31 +206,10 @@ impl Store {
                 self.refused(met, behind, at, deadline, &mut taken, &mut done).await;
                 return Ok(done);
             }
-            taken.steps.extend(self.undoing(met, part, &told, at));
+            taken.steps.extend(self.undoing(met, &part.places, &told, at));
         }
         taken.keep();
         Ok(done)
-    }
-
-    /// How what a part took is given back.
-    fn undoing(
-        &self,
-        met: &[KeyMet],
-        part: &Part,
-        told: &script::Decided,
-        at: Option<Timestamp>,
-    ) -> Option<(Vec<usize>, Superseded, Call)> {
-        let decided = part.places.iter().copied().zip(&told.decisions);
-        let took = decided.filter(|(_, decision)| decision.is_allowed()).map(|(place, _)| place);
-        let took: Vec<_> =
-            took.filter(|place| met.get(*place).is_some_and(|one| one.cost > 0)).collect();
-        let here = of(met, &took);
-        let seen = part.places.iter().zip(&told.seen);
-        let seen = seen.filter(|(place, _)| took.contains(place)).map(|(_, seen)| seen);
-        let by = Superseded::seen(seen);
-        let limiters = by.limiters(&self.limiters(&here, &[], &[]));
-        let undo = (!limiters.is_empty()).then(|| Call::undo(&limiters, told.now, at));
-        Some((took, by, undo?))
     }
 
     /// Gives back what was taken before a refusal, and looks how those stand that were not asked, so that
@@ -241,7 +224,7 @@ impl Store {
         done: &mut Done,
     ) {
         let giving = taken.give_back();
-        let peek = Asked { at, ..Asked::new(Step::Peek, None) };
+        let peek = Asked { at, ..Asked::new(Step::Peek, Origin::default()) };
         for part in behind {
             let here = part.of(met);
             if let Ok(told) = self.step_by(&here, peek, deadline).await {

@@ -30,7 +30,7 @@ impl Nodes {
                 let before = away.share().nodes();
                 away.split(Share::of_rank(seen.nodes, seen.rank));
                 if seen.nodes != before {
-                    client.tell(StoreEvent::Nodes(seen.nodes));
+                    client.report(StoreEvent::Nodes(seen.nodes));
                 }
                 warned.warn(&policy, client, &away);
             })
@@ -52,7 +52,7 @@ impl Warned {
         let names: Vec<_> = names.collect();
         if !names.is_empty() {
             let nodes = away.share().nodes();
-            client.tell(StoreEvent::NoShare { rules: &names, nodes });
+            client.report(StoreEvent::NoShare { rules: &names, nodes });
         }
     }
 }

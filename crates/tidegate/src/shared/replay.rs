@@ -64,10 +64,10 @@ impl SharedReplay {
         self.keys.extend(self.gate.store.answer_key(&met, request.id()));
         let parts = self.gate.store.parts(&met);
         if !parts.is_empty() {
-            let done = self.gate.store.ask_across(&met, &parts, Some(at)).await;
+            let done = self.gate.store.ask_across(&met, &parts, request.origin(), Some(at)).await;
             return Ok(self.gate.told(&met, done.map_err(|unanswered| unanswered.error)?));
         }
-        let asked = Asked { at: Some(at), ..Asked::new(Step::Ask, request.id()) };
+        let asked = Asked { at: Some(at), ..Asked::new(Step::Ask, request.origin()) };
         let done = self.gate.store.step(&met, asked).await?;
         Ok(self.gate.answer(&met, done))
     }

@@ -1,22 +1,22 @@
 //! One step in the store over the limiters that a request meets, and when it is sent again.
 
 use std::borrow::Cow;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use tidegate_core::{Micros, Timestamp, Told, Verdict};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::KeyMet;
+use super::late::Late;
 use super::revisions::Loaded;
 use crate::clock::{Clock, SystemClock};
 use crate::limiter::UNLIMITED;
 use crate::once;
+use crate::request::Origin;
 use crate::rules::{Amended, Policy};
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Seen, Step, Superseded};
 use crate::store::redis::{Client, StoreError, answer_key};
+use crate::wait::GateLines;
 
 /// The store, and the policy whose limiters live in it.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub(super) struct Store {
     pub(super) loaded: Arc<Loaded>,
     /// The rules with plans.
     looked_up: Arc<Vec<usize>>,
+    /// Who waits in this process.
+    pub(super) lines: Arc<GateLines>,
 }
 
 /// How often a step is asked again where nothing was done: once for a changed rule, once for newer values, and
@@ -53,17 +55,29 @@ pub(super) struct Asked<'a> {
     pub(super) costs: &'a [u64],
     /// When, in a replay; else the store's own clock tells.
     pub(super) at: Option<Timestamp>,
-    /// The request's id, where it may be asked again.
-    pub(super) id: Option<&'a str>,
+    /// The request's id, where it may be asked again, and its source.
+    pub(super) origin: Origin<'a>,
+    /// Where it is noted that the reply comes too late.
+    pub(super) late: Option<&'a Late>,
+}
+
+/// A request that waits for the store: its limiters, what is asked of them, and until when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits<'a> {
+    pub(super) met: &'a [KeyMet],
+    pub(super) asked: Asked<'a>,
+    pub(super) deadline: Instant,
+    /// The values that decide in place of the node's own.
+    pub(super) by: Option<&'a Superseded>,
 }
 
 impl<'a> Asked<'a> {
-    pub(super) const fn new(step: Step, id: Option<&'a str>) -> Self {
-        Self { step, actual: &[], costs: &[], at: None, id }
+    pub(super) const fn new(step: Step, origin: Origin<'a>) -> Self {
+        Self { step, actual: &[], costs: &[], at: None, origin, late: None }
     }
 
     pub(super) fn settle(actual: &'a [u64]) -> Self {
-        Self { actual, ..Self::new(Step::Settle, None) }
+        Self { actual, ..Self::new(Step::Settle, Origin { id: None, source: 0 }) }
     }
 }
 
@@ -71,7 +85,8 @@ impl Store {
     pub(super) fn new(policy: Arc<Policy>, client: Client, clock: SystemClock) -> Self {
         let loaded = Arc::new(Loaded::now(&clock));
         let (amended, looked_up) = (Arc::default(), Arc::default());
-        Self { policy, client, clock, amended, loaded, looked_up }
+        let lines = Arc::new(GateLines::new());
+        Self { policy, client, clock, amended, loaded, looked_up, lines }
     }
 
     /// The figures of a rule are looked up for each key from now on.
@@ -119,11 +134,12 @@ impl Store {
             let done = Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now()));
             return Ok(with_unlimited(met, done));
         }
+        let waits = Waits { met, asked, deadline, by: None };
         // A look tells how a limiter stands now, whatever was reported before.
-        let id = asked.id.filter(|_| step != Step::Peek || !is_report(met));
+        let id = asked.origin.id.filter(|_| step != Step::Peek || !is_report(met));
         let Some(remembered) = self.remembered(met, id) else {
             let call = |limiters: &[Limiter<'_>]| Call::new(limiters, step, asked.at);
-            let done = self.decided(&limiters, call, false, deadline).await?;
+            let done = self.decided(&limiters, call, waits).await?;
             return Ok(with_unlimited(met, done));
         };
         let (places, limiters) = by_key(limiters);
@@ -131,7 +147,7 @@ impl Store {
             let (key, time) = (self.key_of_answer(remembered, limiters), remembered.time);
             Call::new(limiters, step, asked.at).remembering(key, time)
         };
-        let done = self.decided(&limiters, call, self.is_safe_twice(met, asked), deadline).await?;
+        let done = self.decided(&limiters, call, waits).await?;
         Ok(with_unlimited(met, put_back(&places, done)))
     }
 
@@ -150,20 +166,21 @@ impl Store {
     /// Decides with a limiter that no rule of the policy names.
     pub(super) async fn ask(&self, limiter: Limiter<'_>) -> Result<Decided, StoreError> {
         let call = |limiters: &[Limiter<'_>]| Call::new(limiters, Step::Ask, None);
-        self.decided(&[limiter], call, false, self.client.deadline()).await
+        let asked = Asked::new(Step::Ask, Origin::default());
+        let waits = Waits { met: &[], asked, deadline: self.client.deadline(), by: None };
+        self.decided(&[limiter], call, waits).await
     }
 
-    /// Runs a call until it is decided, sending it `twice` if need be.
+    /// Runs a call until it is decided.
     async fn decided(
         &self,
         limiters: &[Limiter<'_>],
         call: impl Fn(&[Limiter<'_>]) -> Call,
-        twice: bool,
-        deadline: Instant,
+        waits: Waits<'_>,
     ) -> Result<Decided, StoreError> {
-        let done = match self.answer(limiters, call(limiters), twice, deadline).await {
+        let done = match self.answer(limiters, call(limiters), waits).await {
             Ok(Answer::Decided(done)) => Ok(done),
-            Ok(other) => Box::pin(self.decided_anew(limiters, other, call, twice, deadline)).await,
+            Ok(other) => Box::pin(self.decided_anew(limiters, other, call, waits)).await,
             Err(error) => Err(error),
         };
         if let (Err(error), Some(first)) = (&done, limiters.first()) {
@@ -179,8 +196,7 @@ impl Store {
         limiters: &[Limiter<'_>],
         mut answer: Answer,
         call: impl Fn(&[Limiter<'_>]) -> Call,
-        twice: bool,
-        deadline: Instant,
+        waits: Waits<'_>,
     ) -> Result<Decided, StoreError> {
         let mut by = Superseded::default();
         for _ in 0..MOST_TURNS {
@@ -191,7 +207,7 @@ impl Store {
             let limiters = by.limiters(limiters);
             let call = call(&limiters);
             let call = if amends { call.amending() } else { call };
-            answer = self.answer(&limiters, call, twice, deadline).await?;
+            answer = self.answer(&limiters, call, Waits { by: Some(&by), ..waits }).await?;
             if let Answer::Decided(done) = answer {
                 return Ok(done.decided_by(by));
             }
@@ -203,10 +219,10 @@ impl Store {
         &self,
         limiters: &[Limiter<'_>],
         call: Call,
-        twice: bool,
-        deadline: Instant,
+        waits: Waits<'_>,
     ) -> Result<Answer, StoreError> {
-        let reply = match self.run(&call, deadline, twice).await {
+        let call = Arc::new(call);
+        let reply = match self.run(&call, waits).await {
             // It was kept in another layout, and nothing was done.
             Err(StoreError::Refused(told)) if told.contains("WRONGTYPE") => Reply::Nil,
             told => told?,
@@ -227,14 +243,6 @@ impl Store {
 
     fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[Limiter<'_>]) -> Vec<u8> {
         answer_key(&self.client.settings().key_prefix, remembered.id, limiters)
-    }
-
-    /// Whether what is lost may be asked again: where each rule that can refuse remembers for as long as
-    /// a decision may take, the second is told what the first was.
-    fn is_safe_twice(&self, met: &[KeyMet], asked: Asked<'_>) -> bool {
-        let least = once::least_time(&self.policy, met);
-        asked.step == Step::Ask
-            && least.is_some_and(|least| least >= self.client.settings().timeout)
     }
 
     /// The limiters as the store is asked about them.
@@ -260,35 +268,6 @@ impl Store {
             Some(if met.enforced { limiter } else { limiter.shadow() })
         });
         limiters.collect()
-    }
-
-    /// Asks; what half of the time brings no answer to, or a lost connection, is asked once more within
-    /// the rest, if that is safe. Whichever is answered first is the answer.
-    async fn run(&self, call: &Call, deadline: Instant, twice: bool) -> Result<Reply, StoreError> {
-        match twice {
-            true => Box::pin(self.run_twice(call, deadline)).await,
-            false => self.run_once(call, deadline).await,
-        }
-    }
-
-    async fn run_once(&self, call: &Call, deadline: Instant) -> Result<Reply, StoreError> {
-        self.client.run(&call.script, &call.keys, &call.args, deadline).await
-    }
-
-    async fn run_twice(&self, call: &Call, deadline: Instant) -> Result<Reply, StoreError> {
-        let ask = || self.run_once(call, deadline);
-        let mut first = pin!(ask());
-        let half = deadline.duration_since(Instant::now()) / 2;
-        let told = timeout_at(deadline - half, first.as_mut()).await;
-        let again = async {
-            timeout_at(deadline, self.client.fit()).await.map_err(|_| StoreError::Timeout)?;
-            ask().await
-        };
-        match told {
-            Ok(Err(StoreError::Timeout | StoreError::Unreachable(_))) => again.await,
-            Ok(told) => told,
-            Err(_) => either(first, pin!(again)).await,
-        }
     }
 }
 
@@ -342,42 +321,4 @@ fn with_unlimited(met: &[KeyMet], mut done: Decided) -> Decided {
         done.seen.insert(place.min(done.seen.len()), nothing.clone());
     }
     done
-}
-
-/// The answer that comes first; an error only where both have failed.
-async fn either<T>(
-    mut one: impl Future<Output = Result<T, StoreError>> + Unpin,
-    mut other: impl Future<Output = Result<T, StoreError>> + Unpin,
-) -> Result<T, StoreError> {
-    let (mut one_error, mut other_error) = (None, None);
-    poll_fn(|context| {
-        let first = heard(&mut one, &mut one_error, context);
-        if let Some(told) = first.or_else(|| heard(&mut other, &mut other_error, context)) {
-            return Poll::Ready(Ok(told));
-        }
-        match (&one_error, &other_error) {
-            (Some(error), Some(_)) => Poll::Ready(Err(error.clone())),
-            _ => Poll::Pending,
-        }
-    })
-    .await
-}
-
-/// What one of them answered, if it did now; where it failed, how, and it is not asked any more.
-fn heard<T>(
-    one: &mut (impl Future<Output = Result<T, StoreError>> + Unpin),
-    failed: &mut Option<StoreError>,
-    context: &mut Context<'_>,
-) -> Option<T> {
-    if failed.is_some() {
-        return None;
-    }
-    match Pin::new(one).poll(context) {
-        Poll::Ready(Ok(told)) => Some(told),
-        Poll::Ready(Err(error)) => {
-            *failed = Some(error);
-            None
-        }
-        Poll::Pending => None,
-    }
 }

@@ -1,21 +1,21 @@
 //! The store inside Redis or Valkey: each decision is one script, which runs there as one step.
 
 mod audit;
-mod breaker;
 mod client;
+mod counts;
+mod dispatch;
 mod error;
 mod event;
 mod keys;
 mod link;
-mod moves;
-mod newcomers;
 mod nodes;
-mod probe;
 pub mod script;
-mod shards;
 
 pub use audit::Finding;
-pub(crate) use client::Client;
+pub(crate) use client::{Client, heard};
+pub(crate) use counts::Counts;
+pub use counts::StoreCounts;
+pub(crate) use dispatch::question::{LateReply, NoReply};
 pub use error::StoreError;
 pub use event::StoreEvent;
 pub(crate) use keys::{answer_key, key_in, key_of, slot_of};

@@ -21,7 +21,7 @@ use super::queue::Ticket;
 use super::turn::Turn;
 use crate::answer::Answer;
 use crate::few::Few;
-use crate::request::Request;
+use crate::request::{Origin, Request};
 use crate::shared::{KeyMet, SharedGate};
 use crate::store::memory::{Ahead, Decided, Done, Foreseen, ahead_of_told};
 use crate::store::redis::script::Seen;
@@ -41,7 +41,7 @@ impl SharedGate {
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
         let met = self.met(request);
-        met.iter().map(|met| self.lines.len(&self.line_of(met))).sum()
+        met.iter().map(|met| self.lines().len(&self.line_of(met))).sum()
     }
 
     /// Decides a request like [`SharedGate::check`], but lets it wait where the rules that would refuse
@@ -55,8 +55,8 @@ impl SharedGate {
     /// [`OnStoreError`](crate::OnStoreError), also for those who waited already.
     ///
     /// Dropped while it waits, it leaves no trace. Dropped while the store is being asked, units that it
-    /// may still take are given back as soon as that is known; those of a request with an id that its
-    /// rules remember stay taken, for it may be asked again.
+    /// may still take are given back as soon as that is known; but not by a queue, whose later slots are
+    /// promised already, and not those of a request with an id, for it may be asked again.
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
         let mut answer = self.in_turn(request).await;
         let left = self.left_of_delay(request, &answer).await;
@@ -77,7 +77,7 @@ impl SharedGate {
         let now = if answer.is_degraded() {
             Some(self.now())
         } else {
-            let seen = self.look(&self.met(request), &[], None).await;
+            let seen = self.look(&self.met(request), &[], Origin::default()).await;
             seen.ok().map(|seen| seen.now)
         };
         now.map_or(delay, |now| answer.at().plus(delay).since(now).min(delay))
@@ -91,33 +91,33 @@ impl SharedGate {
     }
 
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        let (met, id) = (self.met(request), request.id());
+        let (met, origin) = (self.met(request), request.origin());
         let door = ToStore::new(self, met, request.longest_wait());
         if door.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
-            return self.at_once(&door.met, id).await;
+            return self.at_once(&door.met, origin).await;
         }
         // Seldom, and large: what stands around it would be as large, and be moved so.
-        Box::pin(InTurn::new(door, id).until_decided()).await
+        Box::pin(InTurn::new(door, origin).until_decided()).await
     }
 
     /// A decision for one who does not wait: refused behind those who do, for they came sooner.
-    pub(crate) async fn at_once(&self, met: &[KeyMet], id: Option<&str>) -> Answer<'_> {
+    pub(crate) async fn at_once(&self, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
         if self.is_behind(met)
-            && let Some(answer) = Box::pin(self.behind(met, id)).await
+            && let Some(answer) = Box::pin(self.behind(met, origin)).await
         {
             return answer;
         }
-        self.ask(met, id).await
+        self.ask(met, origin).await
     }
 
     /// What one is told who does not wait and stands behind those who do; nothing, where there is enough
     /// for all of them.
-    async fn behind(&self, met: &[KeyMet], id: Option<&str>) -> Option<Answer<'_>> {
+    async fn behind(&self, met: &[KeyMet], origin: Origin<'_>) -> Option<Answer<'_>> {
         let mut door = ToStore::new(self, met.into(), Micros::ZERO);
-        let seen = self.look(met, &door.look(|stop| self.cost_of(&stop.line)), id).await;
+        let seen = self.look(met, &door.look(|stop| self.cost_of(&stop.line)), origin).await;
         let seen = match seen {
             Ok(seen) => seen,
-            Err(error) => return Some(self.without_store(met, id, &error)),
+            Err(error) => return Some(self.without_store(met, origin.id, &error)),
         };
         if seen.repeated {
             return Some(self.answer(met, seen));
@@ -127,23 +127,23 @@ impl SharedGate {
 
     /// Whether somebody waits for a limiter that can refuse this request.
     fn is_behind(&self, met: &[KeyMet]) -> bool {
-        !self.lines.are_idle()
+        !self.lines().are_idle()
             && met
                 .iter()
                 .filter(|met| met.can_refuse())
-                .any(|met| !self.lines.is_idle(&self.line_of(met)))
+                .any(|met| !self.lines().is_idle(&self.line_of(met)))
     }
 
     /// What all who wait in a line cost.
     fn cost_of(&self, line: &GateLine) -> u64 {
-        let hall = self.lines.enter();
+        let hall = self.lines().enter();
         hall.line(line).map_or(0, |line| line.costs_before(Ticket::MAX))
     }
 
     /// Wakes who waits first in this process for one of these limiters: there may be units for them.
     pub(crate) fn stir(&self, met: &[KeyMet]) {
-        if !self.lines.are_idle() {
-            met.iter().for_each(|met| self.lines.stir(&self.line_of(met)));
+        if !self.lines().are_idle() {
+            met.iter().for_each(|met| self.lines().stir(&self.line_of(met)));
         }
     }
 
@@ -155,7 +155,7 @@ impl SharedGate {
 /// A request on its way through the lines.
 struct InTurn<'a, 'g> {
     turn: Turn<ToStore<'g>>,
-    id: Option<&'a str>,
+    origin: Origin<'a>,
     bell: Arc<Bell>,
     waker: Waker,
     /// How often it asks once more as soon as it stands in another line, for units that came back
@@ -171,10 +171,10 @@ enum Next<'g> {
 }
 
 impl<'a, 'g> InTurn<'a, 'g> {
-    fn new(door: ToStore<'g>, id: Option<&'a str>) -> Self {
+    fn new(door: ToStore<'g>, origin: Origin<'a>) -> Self {
         let bell = Arc::new(Bell(Notify::new()));
         let (waker, hurries) = (Waker::from(Arc::clone(&bell)), door.stops.len());
-        Self { turn: Turn::new(door), id, bell, waker, hurries }
+        Self { turn: Turn::new(door), origin, bell, waker, hurries }
     }
 
     async fn until_decided(mut self) -> Answer<'g> {
@@ -183,10 +183,11 @@ impl<'a, 'g> InTurn<'a, 'g> {
             let is_behind = self.turn.is_behind(gate.now());
             self.turn.door_mut().follow_changes();
             let met = &self.turn.door().met;
-            let seen = if is_behind { self.look().await } else { gate.take(met, self.id).await };
+            let seen =
+                if is_behind { self.look().await } else { gate.take(met, self.origin).await };
             let met = &self.turn.door().met;
             let next = match seen {
-                Err(error) => Next::Done(gate.without_store(met, self.id, &error)),
+                Err(error) => Next::Done(gate.without_store(met, self.origin.id, &error)),
                 Ok(seen) if seen.repeated || seen.allowed && !is_behind => {
                     Next::Done(gate.answer(met, seen))
                 }
@@ -219,7 +220,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
         let looked = door.look(|stop| {
             before.iter().find(|(place, _)| *place == stop.place).map_or(0, |(_, cost)| *cost)
         });
-        door.gate.look(&door.met, &looked, self.id).await
+        door.gate.look(&door.met, &looked, self.origin).await
     }
 
     fn hear(&mut self, seen: script::Decided, looked: bool) -> Next<'g> {
@@ -321,7 +322,7 @@ impl<'g> ToStore<'g> {
     fn refused_behind(&mut self, seen: script::Decided) -> Option<Done> {
         let at = seen.now;
         let mut done = self.see(seen, self.gate.now());
-        refuse_behind(self, &self.gate.lines.enter(), &mut done).then_some(Done { at, ..done })
+        refuse_behind(self, &self.gate.lines().enter(), &mut done).then_some(Done { at, ..done })
     }
 }
 
@@ -329,7 +330,7 @@ impl Door for ToStore<'_> {
     type Line = GateLine;
 
     fn lines(&self) -> &GateLines {
-        &self.gate.lines
+        self.gate.lines()
     }
 
     fn stops(&self) -> &[Stop<GateLine>] {

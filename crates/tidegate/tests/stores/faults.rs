@@ -249,7 +249,7 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
     assert!(check(&gate, "bob", 1).await.is_allowed(), "now the server knows the script");
     proxy.turn(Way::Lossy);
     let mut asked = 0;
-    while events.told().is_empty() {
+    while !events.told().iter().any(|told| told.starts_with("lost")) {
         assert!(check(&gate, "ada", 1).await.is_unavailable());
         asked += 1;
     }
@@ -257,15 +257,19 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
     gate.recovered().await;
     let answer = check(&gate, "ada", 0).await;
     let taken = 1_000 - answer.reported().unwrap().decision().remaining;
-    assert!(!answer.is_degraded() && (1..=asked).contains(&taken), "{taken} of {asked}");
+    assert!(!answer.is_degraded() && taken <= asked, "{taken} of {asked}");
     let statistics: String = server.run(&["INFO", "commandstats"]);
     let calls = |command: &str| {
         let line = statistics.lines().find(|line| line.starts_with(command));
         let figure = line.and_then(|line| line.split_once("calls=")?.1.split_once(','));
         figure.map_or(0, |(calls, _)| calls.parse::<u64>().unwrap())
     };
-    // For bob by its name, in vain, and by its text, and so for the time before; then for each unit that was taken, and for nothing. A look at
-    // the store, by text and by name, is all that uses ZCOUNT here.
+    // The time when the policy was loaded, and for bob, each by its text; and for nothing. Then each request once, and
+    // each that was answered late once more, to undo it. A look at the store is all that uses ZCOUNT here.
     let scripts = calls("cmdstat_eval:") + calls("cmdstat_evalsha:") - calls("cmdstat_zcount:");
-    assert_eq!(scripts, 4 + taken + 1, "{statistics}");
+    let sent = scripts - 3;
+    assert!(
+        sent >= taken && sent <= asked + gate.counts().undone,
+        "{sent} for {asked}: {statistics}"
+    );
 }

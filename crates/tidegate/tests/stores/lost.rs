@@ -64,7 +64,7 @@ async fn between(
             let sent = &bytes[..read];
             // The look at the store is one too, over a key of its own.
             let text = String::from_utf8_lossy(sent);
-            let scripts_in_it = text.split("EVALSHA").skip(1);
+            let scripts_in_it = text.split("EVAL").skip(1);
             let found = scripts_in_it.filter(|script| !script.contains("tidegate:?")).count();
             to_server.write_all(sent).await.unwrap();
             scripts.fetch_add(found, SeqCst);

@@ -2,33 +2,44 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tidegate::{Algorithm, Answer, Descriptor, Micros, OnStoreError, Request, SharedGate};
 
+use tokio::task::{JoinSet, yield_now};
+
 use crate::server::{Server, check, gate_with, rule, settings};
 
-/// Answers to ten requests of `ada` and one look while another request takes all that the store may be asked, and
-/// the one that follows.
+/// Answers to ten requests of `ada` and one look while other requests take all that may wait for the store, and the
+/// one that follows.
 async fn answers(on_store_error: OnStoreError, limit: u64, verify: impl Fn(usize, &Answer<'_>)) {
     let server = Server::start(&[]);
     let mut narrow = settings(&server.url());
     (narrow.max_in_flight, narrow.nodes) = (1, Some(2));
     let rule = rule(Algorithm::SlidingLog, limit).on_store_error(on_store_error);
     let (gate, events) = gate_with(narrow, vec![rule]).await;
+    let gate = Arc::new(gate);
     let mut controls = server.connect();
     redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
-    let first = check(&gate, "bob", 1);
-    let others = async {
-        for number in 0..10 {
-            let answer = check(&gate, "ada", 1).await;
-            assert!(answer.is_overloaded() && answer.is_degraded(), "{answer:?}");
-            verify(number, &answer);
-        }
-        assert!(look(&gate).await, "a look is told the same");
-        redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
+    let mut others = JoinSet::new();
+    let ask = |others: &mut JoinSet<_>| {
+        let gate = Arc::clone(&gate);
+        others.spawn(async move { check(&gate, "bob", 0).await.is_degraded() });
     };
-    let (first, ()) = tokio::join!(biased; first, others);
-    assert!(first.is_allowed() && !first.is_degraded() && !first.is_overloaded());
+    ask(&mut others);
+    while gate.counts().under_way == 0 {
+        yield_now().await;
+    }
+    (0..16).for_each(|_| ask(&mut others));
+    yield_now().await;
+    for number in 0..10 {
+        let answer = check(&gate, "ada", 1).await;
+        assert!(answer.is_overloaded() && answer.is_degraded(), "{answer:?}");
+        verify(number, &answer);
+    }
+    assert!(look(&gate).await, "a look is told the same");
+    redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
+    assert_eq!(others.join_all().await, [false; 17], "those that wait are decided");
     assert!(!check(&gate, "ada", 1).await.is_degraded(), "exact again with the next request");
     let told = events.told();
     assert!(!told.iter().any(|told| told.starts_with("lost")), "load is no outage: {told:?}");

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use redis::{Cmd, RedisError, Value};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
 use tidegate_core::Micros;
 
 use super::error::StoreError;
-use super::link::Link;
+use super::link::send;
 
 /// The oldest version whose scripts may do all that is needed.
 const LEAST_VERSION: (u32, u32) = (6, 2);
@@ -86,18 +87,21 @@ impl Told {
     }
 }
 
-/// All that there is to say of the store behind a link. What it does not tell says nothing, unless this user may
-/// not ask.
-pub(super) async fn of(mut link: Link) -> Vec<Finding> {
-    let mut found = Vec::new();
-    match link.send_to_all(&info("memory")).await {
-        Ok(all) => found.extend(all.into_iter().filter_map(|told| evicts(&text(told)))),
-        Err(error) => found.extend(may_not_look(&error)),
+/// Every finding about the servers at the end of these connections. A server that does not answer a question
+/// says nothing, unless this user may not ask it.
+pub(super) async fn of(mut connections: Vec<MultiplexedConnection>) -> Vec<Finding> {
+    let (mut found, mut clocks) = (Vec::new(), Vec::new());
+    for connection in &mut connections {
+        match send(connection, &info("memory")).await {
+            Ok(told) => found.extend(evicts(&text(told))),
+            Err(error) => found.extend(may_not_look(error)),
+        }
+        let server = send(connection, &info("server")).await.unwrap_or(Value::Nil);
+        found.extend(old_version(&text(server)));
     }
-    for told in link.send_to_all(&info("server")).await.unwrap_or_default() {
-        found.extend(old_version(&text(told)));
+    for connection in &mut connections {
+        clocks.extend(send(connection, &redis::cmd("TIME")).await.ok());
     }
-    let clocks = link.send_to_all(&redis::cmd("TIME")).await.unwrap_or_default();
     found.extend(clocks_apart(clocks.iter().filter_map(instant)));
     found.dedup_by(|a, b| a.is_like(b));
     found
@@ -122,8 +126,8 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-fn may_not_look(error: &RedisError) -> Option<Finding> {
-    match StoreError::of(error) {
+fn may_not_look(error: StoreError) -> Option<Finding> {
+    match error {
         StoreError::Denied(told) => Some(Finding::MayNotLook { told }),
         _ => None,
     }

@@ -16,8 +16,6 @@ pub enum StoreError {
     Unreachable(String),
     /// It was away a moment ago, and is looked at again soon; nothing was sent.
     Away,
-    /// As many requests are under way as may be; nothing was sent.
-    TooManyInFlight,
     /// It answers, but cannot decide this in time. Nothing was taken, or what was taken is given back.
     Overloaded,
     /// `-OOM`: it has no memory left for what must be written.
@@ -61,8 +59,6 @@ const DENIED: [&str; 4] = [
 pub(super) enum Symptom {
     /// That it will not answer others either.
     Gone,
-    /// That it may be away, if more are like it.
-    Doubtful,
     /// Nothing.
     None,
 }
@@ -83,12 +79,16 @@ impl StoreError {
             ErrorKind::AuthenticationFailed => Self::Denied(told()),
             ErrorKind::Io if error.is_timeout() => Self::Timeout,
             ErrorKind::Io
-            | ErrorKind::ClusterConnectionNotFound
             | ErrorKind::MasterNameNotFoundBySentinel
             | ErrorKind::InvalidClientConfig
             | ErrorKind::Parse => Self::Unreachable(told()),
             _ => Self::Refused(told()),
         }
+    }
+
+    /// An error of one request of several that went as one call.
+    pub(super) fn of_script(told: &str) -> Self {
+        Self::of_known(ServerErrorKind::ResponseError, told.to_owned())
     }
 
     fn of_known(kind: ServerErrorKind, told: String) -> Self {
@@ -118,7 +118,7 @@ impl StoreError {
     /// The same after a part of what was asked has been done: that nothing was sent is no longer so.
     pub(crate) fn in_part(self) -> Self {
         match self {
-            Self::Away | Self::TooManyInFlight | Self::Overloaded => {
+            Self::Away | Self::Overloaded => {
                 Self::Unreachable(format!("a part was done, then: {self}"))
             }
             error => error,
@@ -130,12 +130,11 @@ impl StoreError {
         matches!(self, Self::Unreadable(_) | Self::Denied(_) | Self::Refused(_))
     }
 
-    /// What it says of the store, which is a cluster or not: a cluster has nodes that still answer when
-    /// one does not.
-    pub(super) const fn symptom(&self, of_cluster: bool) -> Symptom {
+    /// What it says of the server that gave it.
+    pub(super) const fn symptom(&self) -> Symptom {
         match self {
-            Self::Timeout => Symptom::Doubtful,
-            Self::Unreachable(_)
+            Self::Timeout
+            | Self::Unreachable(_)
             | Self::OutOfMemory
             | Self::ReadOnly
             | Self::TakesNoWrites(_)
@@ -143,15 +142,8 @@ impl StoreError {
             | Self::Loading
             | Self::ClusterDown(_)
             | Self::Unreadable(_)
-            | Self::Denied(_) => {
-                if of_cluster {
-                    Symptom::Doubtful
-                } else {
-                    Symptom::Gone
-                }
-            }
+            | Self::Denied(_) => Symptom::Gone,
             Self::Away
-            | Self::TooManyInFlight
             | Self::Overloaded
             | Self::CrossSlot
             | Self::Refused(_)
@@ -182,9 +174,6 @@ impl fmt::Display for StoreError {
             Self::Timeout => f.write_str("the store did not answer in time"),
             Self::Unreachable(told) => write!(f, "the store can not be reached: {told}"),
             Self::Away => f.write_str("the store is away; it is looked at again soon"),
-            Self::TooManyInFlight => f.write_str(
-                "too many requests to the store are under way: expected at most `max_in_flight`",
-            ),
             Self::Overloaded => {
                 f.write_str("the store is asked for more than it decides in time")
             }
@@ -220,7 +209,7 @@ mod tests {
     /// Who asks again must not take for untouched what was done in part.
     #[test]
     fn what_was_done_in_part_is_not_told_as_never_sent() {
-        for never_sent in [StoreError::Away, StoreError::TooManyInFlight, StoreError::Overloaded] {
+        for never_sent in [StoreError::Away, StoreError::Overloaded] {
             let told = never_sent.to_string();
             match never_sent.in_part() {
                 StoreError::Unreachable(in_part) => assert!(in_part.contains(&told), "{in_part}"),

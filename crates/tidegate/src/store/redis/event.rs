@@ -52,6 +52,14 @@ pub enum StoreEvent<'a> {
         /// The nodes.
         nodes: u64,
     },
+    /// It answers, but there is more load than it decides in time: what it does not decide is decided in
+    /// process by rules that are `local` or `open`, and refused by rules that are `closed`.
+    Overloaded,
+    /// It has decided every request in time for a second.
+    OverloadEnded {
+        /// The requests that it did not decide meanwhile.
+        undecided: u64,
+    },
     /// How it is set up can make limits fail; told once for each such thing.
     Finding(&'a Finding),
 }

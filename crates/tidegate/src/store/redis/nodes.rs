@@ -11,9 +11,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::client::{Client, Shared};
+use super::client::{Client, Ends};
 use super::error::StoreError;
-use super::event::StoreEvent;
 use super::script::{Reply, Script};
 
 /// Between two beats of a node, and between one that failed and the next.
@@ -75,9 +74,8 @@ impl Listed {
         let hashed = |number: u8| RandomState::new().hash_one(number);
         let node = format!("{:016x}{:016x}", hashed(0), hashed(1)).into_bytes();
         let listed = Arc::new(Self { key, node, left: Mutex::new(false) });
-        let shared = &client.0;
-        let beats = beats(Arc::downgrade(shared), Arc::clone(&listed), Arc::new(tell));
-        shared.runtime.spawn(beats);
+        let beats = beats(Arc::downgrade(&client.0), Arc::clone(&listed), Arc::new(tell));
+        client.runtime().spawn(beats);
         listed
     }
 
@@ -116,20 +114,13 @@ impl Listed {
     }
 }
 
-impl Client {
-    /// Tells of an event.
-    pub(crate) fn tell(&self, event: StoreEvent<'_>) {
-        (self.0.observer)(event);
-    }
-}
-
-async fn beats<F>(shared: Weak<Shared>, listed: Arc<Listed>, tell: Arc<F>)
+async fn beats<F>(client: Weak<Ends>, listed: Arc<Listed>, tell: Arc<F>)
 where
     F: Fn(&Client, Seen) + Send + Sync + 'static,
 {
     let mut last = None;
-    while let Some(shared) = shared.upgrade() {
-        let client = Client(shared);
+    while let Some(ends) = client.upgrade() {
+        let client = Client(ends);
         let pause = match listed.beat(&client).await {
             None => return,
             Some(Ok((seen, added))) => {
@@ -138,7 +129,7 @@ where
                     last = Some(now);
                     let (tell, told) = (Arc::clone(&tell), client.clone());
                     // Values are changed, which takes time where there are many limiters.
-                    let _ = client.0.runtime.spawn_blocking(move || tell(&told, now)).await;
+                    let _ = client.runtime().spawn_blocking(move || tell(&told, now)).await;
                 }
                 PAUSES.0
             }

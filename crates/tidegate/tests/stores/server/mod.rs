@@ -208,6 +208,8 @@ impl Events {
                 StoreEvent::NoShare { rules, nodes } => {
                     format!("no share: {} among {nodes}", rules.join(", "))
                 }
+                StoreEvent::Overloaded => "overloaded".to_owned(),
+                StoreEvent::OverloadEnded { undecided } => format!("overload ended: {undecided}"),
                 StoreEvent::Finding(finding) => format!("finding: {finding}"),
                 _ => "?".to_owned(),
             };

@@ -1,0 +1,47 @@
+//! The connection that a request came over, as a number: where a store cannot decide every request in time,
+//! connections take turns.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+tokio::task_local! {
+    static SOURCE: u64;
+}
+
+/// Runs a connection to its end, under a number of its own.
+pub(super) async fn number(connection: impl Future<Output = ()>) {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    SOURCE.scope(NEXT.fetch_add(1, Relaxed), connection).await;
+}
+
+/// The number of the connection whose task this is; 0 outside of one.
+pub(crate) fn current() -> u64 {
+    SOURCE.try_with(|source| *source).unwrap_or_default()
+}
+
+/// The future as a part of the connection whose task this is, wherever it runs.
+pub(crate) fn carried<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
+    SOURCE.scope(current(), future)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_connection_has_a_number_that_its_tasks_carry() {
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        for _ in 0..2 {
+            let tell = tell.clone();
+            number(async move {
+                tell.send(current()).unwrap();
+                let carried = carried(async move { tell.send(current()).unwrap() });
+                tokio::spawn(carried).await.unwrap();
+            })
+            .await;
+        }
+        let numbers = [told.recv().await, told.recv().await, told.recv().await, told.recv().await];
+        assert!(numbers[0] == numbers[1] && numbers[2] == numbers[3] && numbers[0] != numbers[2]);
+        assert!(numbers[0] > Some(0));
+        assert_eq!(current(), 0);
+    }
+}

@@ -1,0 +1,31 @@
+//! Counts of what became of requests to the store.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::SharedGate;
+use crate::answer::Answer;
+use crate::store::redis::{Counts, StoreCounts};
+
+impl SharedGate {
+    /// Counts of what became of requests to the store.
+    #[must_use]
+    pub fn counts(&self) -> StoreCounts {
+        let counts = self.store.client.counts();
+        StoreCounts {
+            under_way: counts.under_way.load(Relaxed),
+            merged: counts.merged.load(Relaxed),
+            local: counts.local.load(Relaxed),
+            shed: counts.shed.load(Relaxed),
+            late: counts.late.load(Relaxed),
+            undone: counts.undone.load(Relaxed),
+        }
+    }
+
+    /// Counts an answer that was given without the store for overload.
+    pub(super) fn count_overloaded(&self, answer: &Answer<'_>) {
+        if answer.is_overloaded() {
+            let counts = self.store.client.counts();
+            Counts::add(if answer.is_unavailable() { &counts.shed } else { &counts.local }, 1);
+        }
+    }
+}

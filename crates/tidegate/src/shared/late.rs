@@ -1,0 +1,162 @@
+//! A reply that comes when nobody waits for it any more: what it took is given back, as of its time.
+
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tidegate_core::Timestamp;
+use tokio::sync::oneshot::{self, Receiver};
+use tokio::time::Instant;
+
+use super::KeyMet;
+use super::step::{Store, Waits, is_report};
+use crate::store::redis::script::{Answer, Call, Decided, Reply, Step, Superseded};
+use crate::store::redis::{Counts, LateReply, NoReply, StoreError, heard};
+
+/// How long giving back may wait for the store.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A note that a reply comes too late. What it took is given back once this is dropped, unless it is kept.
+#[derive(Debug, Default)]
+pub(super) struct Late(OnceLock<oneshot::Sender<()>>);
+
+impl Late {
+    /// What the late reply took is not given back: its request goes on all the same.
+    pub(super) fn keep(self) {
+        if let Some(kept) = self.0.into_inner() {
+            // Nobody listens where there was nothing to give back.
+            let _ = kept.send(());
+        }
+    }
+}
+
+/// A call that was handed to the store. Dropped before the reply comes, it takes nothing in the end.
+pub(super) struct Asking<'a> {
+    store: &'a Store,
+    call: &'a Arc<Call>,
+    waits: Waits<'a>,
+    /// `None` once there is nothing to wait for.
+    replied: Option<Receiver<Result<Reply, NoReply>>>,
+}
+
+impl<'a> Asking<'a> {
+    pub(super) const fn new(
+        store: &'a Store,
+        call: &'a Arc<Call>,
+        waits: Waits<'a>,
+        replied: Receiver<Result<Reply, NoReply>>,
+    ) -> Self {
+        Self { store, call, waits, replied: Some(replied) }
+    }
+
+    /// Whether units that nobody was given can be given back: not those of a report, which were used, nor under an
+    /// id, where asking again is answered by the first reply.
+    fn can_be_undone(&self) -> bool {
+        let Waits { met, asked, .. } = self.waits;
+        asked.step == Step::Ask
+            && !is_report(met)
+            && asked.origin.id.is_none()
+            && met.iter().any(|met| met.cost > 0 && !met.is_unlimited())
+    }
+
+    fn undo_late(&self, late: LateReply) {
+        if !self.can_be_undone() {
+            return;
+        }
+        let (keep, kept) = oneshot::channel();
+        if let Some(late) = self.waits.asked.late {
+            // There is one late reply to a request at most.
+            let _ = late.0.set(keep);
+        }
+        let (store, call) = (self.store.clone(), Arc::clone(self.call));
+        let (met, by) = (self.waits.met.to_vec(), self.waits.by.cloned().unwrap_or_default());
+        self.store.client.runtime().spawn(async move {
+            if let Ok(Ok(reply)) = late.await
+                && kept.await.is_err()
+            {
+                store.undo(&met, by, &call, &reply).await;
+            }
+        });
+    }
+}
+
+impl Future for Asking<'_> {
+    type Output = Result<Reply, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(replied) = &mut self.replied else { return Poll::Ready(Err(StoreError::Away)) };
+        let Poll::Ready(replied) = Pin::new(replied).poll(context) else { return Poll::Pending };
+        self.replied = None;
+        Poll::Ready(heard(replied).map_err(|NoReply { error, late }| {
+            if let Some(late) = late {
+                self.undo_late(late);
+            }
+            error
+        }))
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let Some(replied) = self.replied.take().filter(|_| self.can_be_undone()) else { return };
+        let (store, call) = (self.store.clone(), Arc::clone(self.call));
+        let (met, by) = (self.waits.met.to_vec(), self.waits.by.cloned().unwrap_or_default());
+        self.store.client.runtime().spawn(async move {
+            let reply = match heard(replied.await) {
+                Ok(reply) => Ok(reply),
+                Err(NoReply { late: Some(late), .. }) => {
+                    late.await.unwrap_or(Err(StoreError::Away))
+                }
+                Err(NoReply { error, late: None }) => Err(error),
+            };
+            if let Ok(reply) = reply {
+                store.undo(&met, by, &call, &reply).await;
+            }
+        });
+    }
+}
+
+impl Store {
+    /// Gives back what a call took, by its reply, as of the time of the reply. The call was decided by these values
+    /// in place of the node's own.
+    async fn undo(&self, met: &[KeyMet], by: Superseded, call: &Call, reply: &Reply) {
+        let answer = call.answer(&by.limiters(&self.limiters(met, &[], &[])), reply);
+        let Ok(Answer::Decided(done)) = answer else { return };
+        let done = done.decided_by(by);
+        let limited: Vec<_> = met.iter().filter(|met| !met.is_unlimited()).cloned().collect();
+        let places: Vec<_> = (0..limited.len()).collect();
+        let Some((_, _, undo)) = self.undoing(&limited, &places, &done, None) else { return };
+        let replied = self.client.ask(&Arc::new(undo), 0, Instant::now() + PATIENCE).await;
+        if heard(replied).is_ok() {
+            Counts::add(&self.client.counts().undone, 1);
+            // Whoever waits first may have been refused these units.
+            self.lines.stir_those(|line| met.iter().any(|met| line.is_of(met.rule)));
+        }
+    }
+
+    /// The limiters that a step over those at these places took from, by their places, the values that decided, and
+    /// the call that gives it back; `None` where it took nothing.
+    pub(super) fn undoing(
+        &self,
+        met: &[KeyMet],
+        places: &[usize],
+        done: &Decided,
+        at: Option<Timestamp>,
+    ) -> Option<(Vec<usize>, Superseded, Call)> {
+        if !done.allowed || done.repeated {
+            return None;
+        }
+        let decided = places.iter().copied().zip(&done.decisions);
+        let took = decided.filter(|(_, decision)| decision.is_allowed()).map(|(place, _)| place);
+        let took: Vec<_> =
+            took.filter(|place| met.get(*place).is_some_and(|one| one.cost > 0)).collect();
+        let here: Vec<_> = took.iter().filter_map(|place| met.get(*place).cloned()).collect();
+        let seen = places.iter().zip(&done.seen);
+        let seen = seen.filter(|(place, _)| took.contains(place)).map(|(_, seen)| seen);
+        let by = Superseded::seen(seen);
+        let limiters = by.limiters(&self.limiters(&here, &[], &[]));
+        let undo = (!limiters.is_empty()).then(|| Call::undo(&limiters, done.now, at));
+        Some((took, by, undo?))
+    }
+}

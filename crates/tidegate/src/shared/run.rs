@@ -1,0 +1,99 @@
+//! One call to the store: sent once, or, where that takes nothing twice, once more.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::time::{Instant, timeout_at};
+
+use super::KeyMet;
+use super::late::Asking;
+use super::step::{Asked, Store, Waits};
+use crate::once;
+use crate::store::redis::StoreError;
+use crate::store::redis::script::{Call, Reply, Step};
+
+impl Store {
+    /// Asks; what half of the time brings no answer to, or a lost connection, is asked once more within
+    /// the rest, if that is safe. Whichever is answered first is the answer.
+    pub(super) async fn run(
+        &self,
+        call: &Arc<Call>,
+        waits: Waits<'_>,
+    ) -> Result<Reply, StoreError> {
+        match self.is_safe_twice(waits.met, waits.asked) {
+            true => Box::pin(self.run_twice(call, waits)).await,
+            false => self.run_once(call, waits).await,
+        }
+    }
+
+    async fn run_once(&self, call: &Arc<Call>, waits: Waits<'_>) -> Result<Reply, StoreError> {
+        let replied = self.client.ask(call, waits.asked.origin.source, waits.deadline);
+        Asking::new(self, call, waits, replied).await
+    }
+
+    async fn run_twice(&self, call: &Arc<Call>, waits: Waits<'_>) -> Result<Reply, StoreError> {
+        let deadline = waits.deadline;
+        let ask = || self.run_once(call, waits);
+        let mut first = pin!(ask());
+        let half = deadline.duration_since(Instant::now()) / 2;
+        let told = timeout_at(deadline - half, first.as_mut()).await;
+        let again = async {
+            timeout_at(deadline, self.client.fit()).await.map_err(|_| StoreError::Timeout)?;
+            ask().await
+        };
+        match told {
+            Ok(Err(StoreError::Timeout | StoreError::Unreachable(_))) => again.await,
+            Ok(told) => told,
+            Err(_) => either(first, pin!(again)).await,
+        }
+    }
+
+    /// Whether what is lost may be asked again: where each rule that can refuse remembers for as long as
+    /// a decision may take, the second is told what the first was.
+    fn is_safe_twice(&self, met: &[KeyMet], asked: Asked<'_>) -> bool {
+        let least = once::least_time(&self.policy, met);
+        asked.origin.id.is_some()
+            && asked.step == Step::Ask
+            && least.is_some_and(|least| least >= self.client.settings().timeout)
+    }
+}
+
+/// The answer that comes first; an error only where both have failed.
+async fn either<T>(
+    mut one: impl Future<Output = Result<T, StoreError>> + Unpin,
+    mut other: impl Future<Output = Result<T, StoreError>> + Unpin,
+) -> Result<T, StoreError> {
+    let (mut one_error, mut other_error) = (None, None);
+    poll_fn(|context| {
+        let first = heard(&mut one, &mut one_error, context);
+        if let Some(told) = first.or_else(|| heard(&mut other, &mut other_error, context)) {
+            return Poll::Ready(Ok(told));
+        }
+        match (&one_error, &other_error) {
+            (Some(error), Some(_)) => Poll::Ready(Err(error.clone())),
+            _ => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// What one of them answered, if it did now; where it failed, how, and it is not asked any more.
+fn heard<T>(
+    one: &mut (impl Future<Output = Result<T, StoreError>> + Unpin),
+    failed: &mut Option<StoreError>,
+    context: &mut Context<'_>,
+) -> Option<T> {
+    if failed.is_some() {
+        return None;
+    }
+    match Pin::new(one).poll(context) {
+        Poll::Ready(Ok(told)) => Some(told),
+        Poll::Ready(Err(error)) => {
+            *failed = Some(error);
+            None
+        }
+        Poll::Pending => None,
+    }
+}

@@ -1,0 +1,105 @@
+//! Counts of what became of requests to the store, and when there is more load than it decides.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// An overload has ended when every request was decided in time for so long.
+const CALM: Duration = Duration::from_secs(1);
+
+/// Counts of what became of requests to a shared store: since the gate was made, but for
+/// [`under_way`](StoreCounts::under_way).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreCounts {
+    /// Calls that were sent and not answered yet.
+    pub under_way: u64,
+    /// Requests that went to the store in one call with others.
+    pub merged: u64,
+    /// Requests that were decided in process because there was more load than the store decides in time.
+    pub local: u64,
+    /// Requests that were refused because there was more load than the store decides in time.
+    pub shed: u64,
+    /// Requests whose answer came too late.
+    pub late: u64,
+    /// Late requests whose units were given back.
+    pub undone: u64,
+}
+
+/// Counts since the start, written by the store's thread and those that ask.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Requests that went to the store in one call with others.
+    pub(crate) merged: AtomicU64,
+    /// Requests that were decided in process for overload.
+    pub(crate) local: AtomicU64,
+    /// Requests that were refused for overload.
+    pub(crate) shed: AtomicU64,
+    /// Requests whose answer came too late.
+    pub(crate) late: AtomicU64,
+    /// Requests whose units were given back because their answer came too late.
+    pub(crate) undone: AtomicU64,
+    /// Requests that the store did not decide because there was more load than it decides in time.
+    pub(crate) overloaded: AtomicU64,
+    /// Calls that were sent and not answered yet.
+    pub(crate) under_way: AtomicU64,
+    overload: Mutex<Option<Overload>>,
+}
+
+/// A time in which the store does not decide every request.
+#[derive(Clone, Copy, Debug)]
+struct Overload {
+    last: Instant,
+    before: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(counter: &AtomicU64, count: usize) {
+        if count > 0 {
+            counter.fetch_add(count as u64, Relaxed);
+        }
+    }
+
+    /// Notes that a request was not decided for overload; returns whether an overload begins with it.
+    pub(super) fn overloaded(&self, now: Instant) -> bool {
+        let before = self.overloaded.fetch_add(1, Relaxed);
+        let mut overload = self.overload.lock().unwrap_or_else(PoisonError::into_inner);
+        let begins = overload.is_none();
+        let since = overload.map_or(before, |overload| overload.before);
+        *overload = Some(Overload { last: now, before: since });
+        begins
+    }
+
+    /// Whether an overload has not ended yet.
+    pub(super) fn is_overloaded(&self) -> bool {
+        self.overload.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// The requests that the store did not decide in an overload that has ended by now.
+    pub(super) fn overload_ended(&self, now: Instant) -> Option<u64> {
+        let mut overload = self.overload.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = overload.filter(|overload| now.duration_since(overload.last) >= CALM)?;
+        *overload = None;
+        Some(self.overloaded.load(Relaxed).saturating_sub(ended.before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overload_begins_once_and_ends_when_it_was_calm_for_a_second() {
+        let (counts, start) = (Counts::default(), Instant::now());
+        assert!(counts.overloaded(start));
+        assert!(!counts.overloaded(start + CALM / 2));
+        assert_eq!(counts.overload_ended(start + CALM), None);
+        assert_eq!(counts.overload_ended(start + 2 * CALM), Some(2));
+        assert!(!counts.is_overloaded());
+        assert!(counts.overloaded(start + 3 * CALM), "it is another one");
+        assert_eq!(counts.overload_ended(start + 5 * CALM), Some(1));
+    }
+}

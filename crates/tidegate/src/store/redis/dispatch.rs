@@ -1,0 +1,304 @@
+//! The store's thread: requests are handed to it, and it sends them on to the shards they belong to.
+//!
+//! The thread serves no listener, so a busy listener delays no answer of the store and no look at it. All of
+//! its state is its own; other threads reach it through the [`Inbox`](inbox::Inbox) alone.
+
+mod clock;
+mod cluster;
+mod flush;
+pub(super) mod inbox;
+mod link;
+mod look;
+pub(super) mod question;
+mod queue;
+mod redirect;
+mod shard;
+pub(super) mod slots;
+mod window;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{spawn_local, yield_now};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::client::Shared;
+use super::error::StoreError;
+use super::event::StoreEvent;
+use super::keys::slot_of;
+use clock::ThreadClock;
+use cluster::Cluster;
+use look::look_after;
+use question::{Pending, Question};
+use queue::KeyHashes;
+use redirect::{Redirect, Redirected};
+use shard::{Health, Sending, Shard};
+pub(super) use slots::Node;
+
+/// How often the time is looked at while anything waits.
+const TICK: Duration = Duration::from_millis(1);
+/// A late reply is waited for so long, and no longer.
+const LATEST: Duration = Duration::from_secs(10);
+/// How often a request follows a slot that moves.
+const MOST_MOVES: u8 = 16;
+
+/// What the store's thread knows.
+pub(super) struct Dispatcher {
+    shared: Arc<Shared>,
+    clock: Rc<ThreadClock>,
+    /// All shards; in a cluster those that hold no slot any more are dropped once they are idle.
+    shards: RefCell<Vec<Rc<Shard>>>,
+    /// The number of the next shard.
+    number: Cell<usize>,
+    cluster: Cluster,
+    /// Whether the store as a whole was reported as lost.
+    is_lost: Cell<bool>,
+}
+
+/// Runs the store's thread until nobody asks any more.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let dispatcher = Rc::new(Dispatcher::new(shared));
+    dispatcher.begin();
+    dispatcher.until_closed().await;
+}
+
+impl Dispatcher {
+    fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            clock: Rc::new(ThreadClock::new()),
+            shards: RefCell::default(),
+            number: Cell::new(0),
+            cluster: Cluster::default(),
+            is_lost: Cell::new(false),
+        }
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.shared.settings.url.is_cluster()
+    }
+
+    fn begin(self: &Rc<Self>) {
+        if self.is_cluster() {
+            self.look_for_nodes();
+        } else {
+            self.add(None);
+        }
+    }
+
+    /// Adds a shard, and begins to look after it.
+    fn add(self: &Rc<Self>, node: Option<slots::Node>) -> Rc<Shard> {
+        let number = self.number.replace(self.number.get() + 1);
+        let shard =
+            Rc::new(Shard::new(number, node, Arc::clone(&self.shared), Rc::clone(&self.clock)));
+        self.shards.borrow_mut().push(Rc::clone(&shard));
+        spawn_local(look_after(Rc::clone(self), Rc::clone(&shard), None));
+        shard
+    }
+
+    /// Takes what is handed over, and looks at the time while there is anything to wait for.
+    async fn until_closed(self: &Rc<Self>) {
+        let mut taken = Vec::new();
+        let mut last_tick = Instant::now();
+        loop {
+            let ends = match self.is_idle() {
+                true => {
+                    let open = self.shared.inbox.take(&mut taken).await;
+                    self.clock.rested();
+                    last_tick = Instant::now();
+                    !open
+                }
+                false => {
+                    let left = (last_tick + TICK).saturating_duration_since(Instant::now());
+                    timeout(left, self.shared.inbox.take(&mut taken)).await == Ok(false)
+                }
+            };
+            if ends {
+                return;
+            }
+            // What was handed over while the thread did not run has lost no time by that.
+            let stalled = self.clock.stalled();
+            let now = self.clock.now();
+            taken.drain(..).for_each(|question| self.ask(question, stalled, now));
+            let shards = self.shards.borrow().clone();
+            shards.iter().for_each(|shard| self.send(shard));
+            if last_tick.elapsed() >= TICK {
+                self.tick().await;
+                last_tick = Instant::now();
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.shared.counts.is_overloaded()
+            && self.shards.borrow().iter().all(|shard| shard.is_idle())
+    }
+
+    /// Looks at the time, once all that lies in sockets was read: what is there is not late.
+    async fn tick(self: &Rc<Self>) {
+        self.clock.now();
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        let shards = self.shards.borrow().clone();
+        for shard in &shards {
+            if let Some(error) = shard.tick() {
+                self.lost(shard, error);
+            }
+        }
+        if let Some(undecided) = self.shared.counts.overload_ended(Instant::now()) {
+            (self.shared.observer)(StoreEvent::OverloadEnded { undecided });
+        }
+        self.drop_retired();
+    }
+
+    /// Hands a question to the shard it belongs to.
+    fn ask(self: &Rc<Self>, question: Question, stalled: Duration, now: Instant) {
+        let shard = self.shard_of(question.asked.keys());
+        let Some(shard) = shard else {
+            return Pending::new(question, KeyHashes::new(), stalled, now)
+                .give_up(StoreError::Away);
+        };
+        let keys = shard.hashes(question.asked.keys());
+        shard.push(Rc::new(Pending::new(question, keys, stalled, now)), false);
+    }
+
+    fn shard_of(&self, keys: &[Vec<u8>]) -> Option<Rc<Shard>> {
+        if !self.is_cluster() {
+            return self.shards.borrow().first().cloned();
+        }
+        self.cluster.shard_of(slot_of(keys.first()?))
+    }
+
+    /// Sends what may be sent to a shard now.
+    fn send(self: &Rc<Self>, shard: &Rc<Shard>) {
+        while let Some(sending) = shard.next() {
+            spawn_local(Rc::clone(self).until_answered(Rc::clone(shard), sending));
+        }
+    }
+
+    async fn until_answered(self: Rc<Self>, shard: Rc<Shard>, mut sending: Sending) {
+        let pipeline = std::mem::replace(&mut sending.pipeline, redis::Pipeline::new());
+        let count = pipeline.len();
+        let replies = sending.connection.send_packed_commands(&pipeline, 0, count);
+        let values = match timeout(LATEST, replies).await {
+            Ok(Ok(values)) => Ok(values),
+            Ok(Err(error)) => Err(StoreError::of(&error)),
+            Err(_) => Err(StoreError::Timeout),
+        };
+        let answered = shard.answered(sending, values);
+        if let Some(error) = answered.lost.clone() {
+            self.lost(&shard, error);
+        }
+        answered.fail();
+        answered.redirected.into_iter().for_each(|redirected| self.redirect(redirected));
+        self.send(&shard);
+    }
+
+    /// A shard is given up, and looked after until it is fit again.
+    fn lost(self: &Rc<Self>, shard: &Rc<Shard>, error: StoreError) {
+        if !shard.is_fit() {
+            return;
+        }
+        let unanswered = shard.lose(&error);
+        self.report(shard, Some(&error));
+        self.looked();
+        unanswered.into_iter().for_each(|(request, error)| request.give_up(error));
+        spawn_local(look_after(Rc::clone(self), Rc::clone(shard), Some(error)));
+        if self.is_cluster() {
+            self.look_for_nodes();
+        }
+    }
+
+    /// Sends a call that was not run to where its keys are.
+    fn redirect(self: &Rc<Self>, redirected: Redirected) {
+        let Redirected { call, redirect } = redirected;
+        if self.is_cluster() {
+            self.look_for_nodes();
+        }
+        for request in call.requests().filter(|request| !request.is_done()) {
+            let request = Rc::clone(request);
+            request.unsent();
+            request.moves.set(request.moves.get() + 1);
+            request.home.set(usize::MAX);
+            let is_ask = matches!(redirect, Redirect::Ask(_));
+            request.asking.set(is_ask);
+            if request.moves.get() > MOST_MOVES {
+                let told = format!("its slot moved {MOST_MOVES} times");
+                request.give_up(StoreError::ClusterDown(told));
+                continue;
+            }
+            match &redirect {
+                Redirect::Moved { slot, node } => {
+                    let shard = self.shard_at(node);
+                    self.cluster.set(*slot, &shard);
+                    shard.push(request, true);
+                }
+                Redirect::Ask(node) => {
+                    request.alone.set(true);
+                    self.shard_at(node).push(request, true);
+                }
+                Redirect::Soon | Redirect::NoScript => {
+                    request.alone.set(true);
+                    spawn_local(Rc::clone(self).ask_soon(request));
+                }
+            }
+        }
+        let shards = self.shards.borrow().clone();
+        shards.iter().for_each(|shard| self.send(shard));
+    }
+
+    async fn ask_soon(self: Rc<Self>, request: Rc<Pending>) {
+        sleep(TICK).await;
+        match self.shard_of(request.asked.keys()) {
+            Some(shard) => {
+                shard.push(request, true);
+                self.send(&shard);
+            }
+            None => request.give_up(StoreError::Away),
+        }
+    }
+
+    /// Reports what became of a shard: each outage once, and its end once.
+    fn report(&self, shard: &Shard, error: Option<&StoreError>) {
+        let observer = &self.shared.observer;
+        if !self.is_cluster() {
+            return match error {
+                Some(error) => observer(StoreEvent::Lost(error)),
+                None => observer(StoreEvent::Back),
+            };
+        }
+        let lost = |shard: &Rc<Shard>| matches!(shard.health(), Health::Lost(_));
+        let all_lost = self.cluster.shards(&self.shards.borrow()).iter().all(lost);
+        match error {
+            Some(error) if all_lost => {
+                if !self.is_lost.replace(true) {
+                    observer(StoreEvent::Lost(error));
+                }
+            }
+            Some(error) => self.report_parts(&shard.ranges(), error),
+            None if self.is_lost.replace(false) => {
+                observer(StoreEvent::Back);
+                self.cluster.all_back();
+                for other in self.cluster.shards(&self.shards.borrow()) {
+                    if let Health::Lost(error) = other.health() {
+                        self.report_parts(&other.ranges(), &error);
+                    }
+                }
+            }
+            None => {
+                for (first_slot, last_slot) in self.cluster.back(&shard.ranges()) {
+                    observer(StoreEvent::PartBack { first_slot, last_slot });
+                }
+            }
+        }
+    }
+
+    fn report_parts(&self, ranges: &[(u16, u16)], error: &StoreError) {
+        for (first_slot, last_slot) in self.cluster.lost(ranges) {
+            (self.shared.observer)(StoreEvent::PartLost { first_slot, last_slot, error });
+        }
+    }
+}

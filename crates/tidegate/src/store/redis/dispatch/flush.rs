@@ -1,0 +1,204 @@
+//! Calls that are sent together, made of requests that wait, and their replies.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use redis::{Cmd, Pipeline, Value};
+
+use super::link::Link;
+use super::question::{Asked, Pending};
+use super::queue::{KeyHash, Taken};
+use crate::store::redis::error::StoreError;
+use crate::store::redis::script::{Batch, Call, Replies, Reply};
+
+/// Most requests of one call, so that none stops the store for long.
+pub(super) const MOST_REQUESTS: usize = 256;
+
+/// A call as it is sent.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// One request.
+    One(Rc<Pending>),
+    /// Requests that are decided in turn, each with those that repeat it.
+    Merged(Batch, Vec<Vec<Rc<Pending>>>),
+}
+
+/// Calls that are sent at once.
+#[derive(Debug, Default)]
+pub(super) struct Flush {
+    pub(super) calls: Vec<Sent>,
+    pub(super) taken: Vec<Taken>,
+}
+
+/// Keys of requests that may go as one call, as long as they are few.
+#[derive(Debug, Default)]
+pub(super) struct Room(Vec<KeyHash>);
+
+impl Room {
+    /// Adds the keys of a request, if it fits.
+    pub(super) fn fits(&mut self, keys: &[KeyHash]) -> bool {
+        let known = self.0.len();
+        self.0.extend(keys.iter().filter(|key| !self.0.contains(key)).copied().collect::<Vec<_>>());
+        let fits = known == 0 || self.0.len() <= Batch::MOST_KEYS;
+        if !fits {
+            self.0.truncate(known);
+        }
+        fits
+    }
+}
+
+/// Makes calls of requests that wait for the same key: one of all in a row that can be merged, and one of each other.
+pub(super) fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
+    let (mut calls, mut row) = (Vec::new(), Vec::new());
+    for request in requests {
+        match &request.asked {
+            Asked::Step(call) if call.can_merge() && !request.alone.get() => {
+                let call = Arc::clone(call);
+                row.push((request, call));
+            }
+            _ => {
+                calls.extend(merged(std::mem::take(&mut row)));
+                calls.push(Sent::One(request));
+            }
+        }
+    }
+    calls.extend(merged(row));
+    calls
+}
+
+/// One call of all these requests, if there are any.
+fn merged(mut row: Vec<(Rc<Pending>, Arc<Call>)>) -> Option<Sent> {
+    if row.len() < 2 {
+        return row.pop().map(|(request, _)| Sent::One(request));
+    }
+    let groups = groups_of(row);
+    let asked: Vec<_> = groups.iter().map(|(call, all)| (&**call, all.len())).collect();
+    let batch = Batch::of(&asked);
+    Some(Sent::Merged(batch, groups.into_iter().map(|(_, all)| all).collect()))
+}
+
+/// Requests in the order in which they are decided, those that repeat one beside it: none is put before another
+/// that came sooner and names one of its keys.
+fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<Pending>>)> {
+    let mut groups: Vec<(Arc<Call>, Vec<Rc<Pending>>)> = Vec::new();
+    let mut last: HashMap<KeyHash, usize> = HashMap::new();
+    for (request, call) in requests {
+        let mut latest = request.keys.iter().map(|key| last.get(key).copied());
+        let first = latest.next().flatten();
+        let group = first.filter(|first| latest.all(|other| other == Some(*first)));
+        let group = group.and_then(|number| groups.get_mut(number).zip(Some(number)));
+        match group {
+            Some(((known, all), _)) if call.is_repeat_of(known) => all.push(request),
+            _ => {
+                request.keys.iter().for_each(|key| {
+                    last.insert(*key, groups.len());
+                });
+                groups.push((call, vec![request]));
+            }
+        }
+    }
+    groups
+}
+
+impl Sent {
+    /// Its requests.
+    pub(super) fn requests(&self) -> impl Iterator<Item = &Rc<Pending>> {
+        let (one, merged) = match self {
+            Self::One(one) => (Some(one), [].as_slice()),
+            Self::Merged(_, groups) => (None, groups.as_slice()),
+        };
+        one.into_iter().chain(merged.iter().flatten())
+    }
+
+    /// Hands the reply to those who wait for it; returns how many were late.
+    pub(super) fn reply(&self, value: Value) -> usize {
+        let told = reply(value);
+        match self {
+            Self::One(request) => usize::from(request.reply(told)),
+            Self::Merged(batch, groups) => {
+                match told.and_then(|told| batch.replies(told).map_err(StoreError::from)) {
+                    Ok(replies) => {
+                        groups.iter().zip(replies).map(|(all, told)| each(all, told)).sum()
+                    }
+                    Err(error) => self.fail(&error),
+                }
+            }
+        }
+    }
+
+    /// Reports the same error to all; returns how many were late.
+    pub(super) fn fail(&self, error: &StoreError) -> usize {
+        self.requests().filter(|request| request.reply(Err(error.clone()))).count()
+    }
+}
+
+/// Hands each repeat of a request its reply.
+fn each(all: &[Rc<Pending>], replies: Vec<Replies>) -> usize {
+    let mut repeats = all.iter();
+    let mut late = 0;
+    for Replies { reply, times } in replies {
+        let reply = reply.map_err(|error| StoreError::of_script(&error));
+        late += repeats.by_ref().take(times).filter(|request| request.reply(reply.clone())).count();
+    }
+    late
+}
+
+impl Flush {
+    /// All as one write, and how many replies come.
+    pub(super) fn pipeline(&self, link: &mut Link) -> Pipeline {
+        let mut pipeline = Pipeline::with_capacity(self.calls.len());
+        for call in &self.calls {
+            match call {
+                Sent::One(request) => {
+                    if request.asking.get() {
+                        pipeline.add_command(redis::cmd("ASKING"));
+                    }
+                    let asked = &request.asked;
+                    pipeline.add_command(link.command(asked.script(), asked.keys(), asked.args()));
+                }
+                Sent::Merged(batch, _) => {
+                    pipeline.add_command(link.command(&batch.script, &batch.keys, &batch.args));
+                }
+            }
+        }
+        pipeline
+    }
+
+    /// Its calls, each with its reply; those of `ASKING` are left out.
+    pub(super) fn with_replies(self, values: Vec<Value>) -> impl Iterator<Item = (Sent, Value)> {
+        let mut values = values.into_iter();
+        self.calls.into_iter().map(move |call| {
+            if matches!(&call, Sent::One(request) if request.asking.get()) {
+                values.next();
+            }
+            let value = values.next().unwrap_or(Value::Okay);
+            (call, value)
+        })
+    }
+}
+
+/// The command that runs a script.
+pub(in crate::store::redis) fn command(
+    name: &str,
+    script: &str,
+    keys: &[Vec<u8>],
+    args: &[Vec<u8>],
+) -> Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(script).arg(keys.len()).arg(keys).arg(args);
+    command
+}
+
+/// A script's reply, in the few kinds that a script has.
+pub(in crate::store::redis) fn reply(value: Value) -> Result<Reply, StoreError> {
+    match value {
+        Value::Nil => Ok(Reply::Nil),
+        Value::Int(number) => Ok(Reply::Int(number)),
+        Value::BulkString(bytes) => Ok(Reply::Bytes(bytes)),
+        Value::Array(parts) => {
+            Ok(Reply::Array(parts.into_iter().map(reply).collect::<Result<_, _>>()?))
+        }
+        other => Err(StoreError::Answer(format!("{other:?}"))),
+    }
+}

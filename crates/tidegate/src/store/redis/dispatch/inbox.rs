@@ -1,0 +1,100 @@
+//! The hand-over of questions from the threads that ask to the store's thread.
+
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// A list that many threads add to and the store's thread takes as a whole: however many questions arrive
+/// while that thread is busy, it is woken once.
+#[derive(Debug)]
+pub(in crate::store::redis) struct Inbox<T> {
+    state: Mutex<State<T>>,
+    filled: Notify,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    items: Vec<T>,
+    closed: bool,
+}
+
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        let state = Mutex::new(State { items: Vec::new(), closed: false });
+        Self { state, filled: Notify::new() }
+    }
+}
+
+impl<T> Inbox<T> {
+    /// Adds an item; drops it where nobody takes items any more.
+    pub(in crate::store::redis) fn push(&self, item: T) {
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        state.items.push(item);
+        let is_first = state.items.len() == 1;
+        drop(state);
+        if is_first {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Nothing is added from now on.
+    pub(in crate::store::redis) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_one();
+    }
+
+    /// Waits for items and moves all there are to `taken`; returns false once the inbox is closed and empty.
+    pub(in crate::store::redis) async fn take(&self, taken: &mut Vec<T>) -> bool {
+        loop {
+            {
+                let mut state = self.lock();
+                if !state.items.is_empty() {
+                    mem::swap(&mut state.items, taken);
+                    return true;
+                }
+                if state.closed {
+                    return false;
+                }
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_that_was_pushed_is_taken_in_order_also_after_it_was_closed() {
+        let inbox = Inbox::default();
+        (0..3).for_each(|item| inbox.push(item));
+        inbox.close();
+        inbox.push(3);
+        let mut taken = Vec::new();
+        assert!(inbox.take(&mut taken).await);
+        assert_eq!(taken, [0, 1, 2]);
+        taken.clear();
+        assert!(
+            !inbox.take(&mut taken).await,
+            "the end is reported, and nothing was added after it"
+        );
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_woken_by_the_first_item() {
+        let inbox = Inbox::default();
+        let mut taken = Vec::new();
+        let (open, ()) = tokio::join!(biased; inbox.take(&mut taken), async { inbox.push('a') });
+        assert!(open);
+        assert_eq!(taken, ['a']);
+    }
+}

@@ -1,0 +1,45 @@
+//! A connection to one shard, and the scripts that its server knows.
+
+use std::collections::{HashSet, VecDeque};
+
+use redis::Cmd;
+use redis::aio::MultiplexedConnection;
+use tokio::time::Instant;
+
+use super::flush::command;
+use crate::store::redis::script::Script;
+
+/// A connection that many calls share.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) connection: MultiplexedConnection,
+    /// Which of the shard's connections it is: a late error of an earlier one says nothing of this one.
+    pub(super) number: u64,
+    /// When each write that is not answered yet was sent, earliest first.
+    pub(super) sent_at: VecDeque<Instant>,
+    /// Calls in them.
+    pub(super) calls: usize,
+    /// The scripts, by digest, whose text was sent over it: in a pipeline a script that a server does not know
+    /// could not be sent again in place.
+    known: HashSet<String>,
+}
+
+impl Link {
+    pub(super) fn new(connection: MultiplexedConnection, number: u64) -> Self {
+        Self { connection, number, sent_at: VecDeque::new(), calls: 0, known: HashSet::new() }
+    }
+
+    /// The command that runs a script: by its text the first time, by its digest from then on.
+    pub(super) fn command(&mut self, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
+        if self.known.contains(&script.sha1) {
+            return command("EVALSHA", &script.sha1, keys, args);
+        }
+        self.known.insert(script.sha1.clone());
+        command("EVAL", &script.text, keys, args)
+    }
+
+    /// The server has forgotten its scripts.
+    pub(super) fn forget_scripts(&mut self) {
+        self.known.clear();
+    }
+}

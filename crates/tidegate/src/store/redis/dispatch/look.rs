@@ -1,0 +1,248 @@
+//! Looking after a shard that is not fit: one look at a time, at growing pauses, until it is.
+
+use std::hash::{BuildHasher, RandomState};
+use std::mem::{Discriminant, discriminant};
+use std::rc::Rc;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+use super::Dispatcher;
+use super::flush::command;
+use super::shard::Shard;
+use crate::store::redis::audit;
+use crate::store::redis::client::Shared;
+use crate::store::redis::error::StoreError;
+use crate::store::redis::event::StoreEvent;
+use crate::store::redis::keys::slot_of;
+use crate::store::redis::link::{connect, connect_to, send};
+use crate::store::redis::script::Script;
+
+/// The first pause, and the longest.
+pub(super) const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
+/// How long one look may take.
+pub(super) const LOOK: Duration = Duration::from_secs(2);
+/// So many looks in a row that find the same show that it stays so.
+const STAYS: u32 = 8;
+/// Writes of which one must be answered within the deadline of a decision.
+const TRIES: usize = 3;
+/// All that scripts do, with one key that lives a second or two. A user who may not do all of it is reported
+/// here, and not by one decision or the other.
+static ALL_THAT_SCRIPTS_DO: LazyLock<Script> = LazyLock::new(|| {
+    let text = "\
+local call, key = redis.call, KEYS[1]
+local expires = string.format('%d', call('TIME')[1] * 1000 + 2000)
+call('SET', key, '', 'PXAT', expires)
+call('SETRANGE', key, '0', '?')
+call('PEXPIREAT', key, expires)
+call('GETRANGE', key, '0', '0')
+call('GET', key)
+call('TYPE', key)
+call('DEL', key)
+call('ZADD', key, '0', 'a')
+call('PEXPIREAT', key, expires)
+call('ZRANGE', key, '0', '0')
+call('ZCARD', key)
+call('ZCOUNT', key, '-inf', '0')
+call('ZREMRANGEBYRANK', key, '0', '0')
+call('UNLINK', key)
+return 1";
+    Script::new(text.to_owned())
+});
+
+/// Looks after a shard until it is fit, or holds no slot any more; `lost` is why, `None` at the start.
+pub(super) async fn look_after(
+    dispatcher: Rc<Dispatcher>,
+    shard: Rc<Shard>,
+    lost: Option<StoreError>,
+) {
+    let (mut pause, mut outage) = (PAUSES.0, Outage { reported: lost.clone(), found: None });
+    let mut waits = lost.is_some();
+    let connection = loop {
+        if shard.is_retired.get() {
+            return;
+        }
+        if waits {
+            // It may answer after all: then it is looked at over the connection that it has.
+            if timeout(spread(pause), shard.heard.notified()).await.is_ok() {
+                if let Some(mut connection) = shard.connection()
+                    && decides_in_time(&shard, &mut connection).await.is_ok()
+                {
+                    break None;
+                }
+                continue;
+            }
+            pause = (pause * 2).min(PAUSES.1);
+        }
+        waits = true;
+        match look(&shard).await {
+            Ok(connection) => break Some(connection),
+            Err(error) => {
+                let unanswered = shard.lose(&error);
+                unanswered.into_iter().for_each(|(request, error)| request.give_up(error));
+                match outage.news(&error) {
+                    Some(StoreEvent::Lost(error)) => dispatcher.report(&shard, Some(error)),
+                    Some(news) if !dispatcher.is_cluster() => (dispatcher.shared.observer)(news),
+                    _ => {}
+                }
+                dispatcher.looked();
+            }
+        }
+    };
+    shard.found_fit(connection);
+    if outage.reported.is_some() {
+        dispatcher.report(&shard, None);
+    }
+    dispatcher.looked();
+    dispatcher.send(&shard);
+    spawn_local(tell_findings(dispatcher));
+}
+
+/// What was reported of a shard that is not fit, and what was found since.
+struct Outage {
+    reported: Option<StoreError>,
+    /// What the last looks found, and how many of them.
+    found: Option<(Discriminant<StoreError>, u32)>,
+}
+
+impl Outage {
+    /// The event of what a look found, if there is any.
+    fn news<'e>(&mut self, error: &'e StoreError) -> Option<StoreEvent<'e>> {
+        let kind = discriminant(error);
+        let before = self.found.filter(|(found, _)| *found == kind).map_or(0, |(_, looks)| looks);
+        let looks = before.saturating_add(1);
+        self.found = Some((kind, looks));
+        let event = match &self.reported {
+            None => StoreEvent::Lost(error),
+            Some(reported) if discriminant(reported) == kind => return None,
+            // Others pass, and come and go while a store starts.
+            Some(_) if error.lasts() || looks == STAYS => StoreEvent::StillLost(error),
+            Some(_) => return None,
+        };
+        self.reported = Some(error.clone());
+        Some(event)
+    }
+}
+
+/// Connects, and sees whether a decision could be taken.
+async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreError> {
+    let look = async {
+        let settings = &shard.shared.settings;
+        let mut connection = match &shard.node {
+            Some(node) => connect_to(settings, node).await?,
+            None => connect(settings).await?,
+        };
+        if shard.node.is_none() {
+            is_primary(&mut connection).await?;
+        }
+        decides_in_time(shard, &mut connection).await?;
+        Ok(connection)
+    };
+    timeout(LOOK, look).await.unwrap_or(Err(StoreError::Timeout))
+}
+
+/// A shard that answers, but later than decisions wait, is as good as unavailable: each request would only wait
+/// in vain. One late answer says nothing, so it is asked a few times.
+async fn decides_in_time(
+    shard: &Shard,
+    connection: &mut MultiplexedConnection,
+) -> Result<(), StoreError> {
+    let Some(key) = key_of(shard) else {
+        return send(connection, &redis::cmd("PING")).await.map(drop);
+    };
+    for _ in 0..TRIES {
+        let answer = by_text_and_digest(connection, &ALL_THAT_SCRIPTS_DO, &key);
+        if let Ok(answer) = timeout(shard.shared.deadline, answer).await {
+            return answer;
+        }
+    }
+    Err(StoreError::Timeout)
+}
+
+/// A key that the shard answers for, and that no limiter has; `None` for a node that holds no slot.
+fn key_of(shard: &Shard) -> Option<[Vec<u8>; 1]> {
+    let prefix = &shard.shared.settings.key_prefix;
+    if shard.node.is_none() {
+        return Some([format!("{prefix}?").into_bytes()]);
+    }
+    let ranges = shard.ranges();
+    let is_here = |slot: u16| ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot));
+    let keys = (0..1_000_000).map(|number| format!("{prefix}{{{number}}}?").into_bytes());
+    if ranges.is_empty() {
+        None
+    } else {
+        keys.into_iter().find(|key| is_here(slot_of(key))).map(|key| [key])
+    }
+}
+
+/// Runs a script both ways, to know that both may be gone.
+async fn by_text_and_digest(
+    connection: &mut MultiplexedConnection,
+    script: &Script,
+    keys: &[Vec<u8>],
+) -> Result<(), StoreError> {
+    send(connection, &command("EVAL", &script.text, keys, &[])).await?;
+    send(connection, &command("EVALSHA", &script.sha1, keys, &[])).await.map(drop)
+}
+
+/// Nothing is ever decided on a replica, also not on one that lets itself be written.
+async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+    match send(connection, &redis::cmd("ROLE")).await {
+        Ok(Value::Array(told)) => match told.first() {
+            Some(Value::BulkString(role)) if role != b"master" => Err(StoreError::ReadOnly),
+            _ => Ok(()),
+        },
+        // A user who may not ask, and what is not quite this server: writing shows the rest.
+        Ok(_) | Err(StoreError::Denied(_) | StoreError::Refused(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reports how the servers are set up, as far as it can make limits fail.
+async fn tell_findings(dispatcher: Rc<Dispatcher>) {
+    let shards = dispatcher.shards.borrow().clone();
+    let links: Vec<_> = shards.iter().filter_map(|shard| shard.connection()).collect();
+    // What a server does not tell in time says nothing.
+    let findings = timeout(LOOK, audit::of(links)).await.unwrap_or_default();
+    let shared: &Shared = &dispatcher.shared;
+    let new = shared.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let new = { new }.new_among(findings);
+    new.iter().for_each(|finding| (shared.observer)(StoreEvent::Finding(finding)));
+}
+
+/// Somewhere between half of a pause and all of it, so that nodes do not come back as one.
+pub(super) fn spread(pause: Duration) -> Duration {
+    let part = RandomState::new().hash_one(0) % 512;
+    pause.mul_f64(0.5 + part as f64 / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The events of looks that found these, one behind the other.
+    fn reported(lost: Option<StoreError>, found: &[StoreError]) -> Vec<String> {
+        let mut outage = Outage { reported: lost, found: None };
+        let news =
+            found.iter().filter_map(|error| outage.news(error).map(|news| format!("{news:?}")));
+        news.collect()
+    }
+
+    #[test]
+    fn another_reason_is_reported_at_once_where_it_lasts_and_else_where_it_stays() {
+        let gone = StoreError::Unreachable("gone".to_owned());
+        let denied = StoreError::Denied("who".to_owned());
+        assert_eq!(reported(None, &[gone.clone(), gone.clone()]).len(), 1);
+        assert_eq!(reported(Some(gone.clone()), &[denied.clone(), denied.clone()]).len(), 1);
+        let starts = [StoreError::Loading, StoreError::Timeout, StoreError::Loading];
+        assert_eq!(reported(Some(gone.clone()), &starts), Vec::<String>::new());
+        let replica = vec![StoreError::ReadOnly; 3 * STAYS as usize];
+        assert_eq!(reported(Some(gone.clone()), &replica), ["StillLost(ReadOnly)"]);
+        let then_gone = [vec![denied], vec![gone.clone(); STAYS as usize]].concat();
+        assert_eq!(reported(Some(gone), &then_gone).len(), 2);
+    }
+}

@@ -1,0 +1,204 @@
+//! One script call that somebody waits for, from the thread that asks to the store's thread and back.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::queue::KeyHashes;
+use crate::store::redis::error::StoreError;
+use crate::store::redis::script::{Call, Reply, Script};
+
+/// The lateness of the store's thread lengthens a wait by so much at most.
+const MOST_LATENESS: Duration = Duration::from_millis(10);
+
+/// A script and what it is called with.
+#[derive(Clone, Debug)]
+pub(in crate::store::redis) enum Asked {
+    /// A step over limiters, which may go as one call with others.
+    Step(Arc<Call>),
+    /// Any other script.
+    Script { script: Arc<Script>, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>> },
+}
+
+impl Asked {
+    pub(in crate::store::redis) fn script(&self) -> &Arc<Script> {
+        match self {
+            Self::Step(call) => &call.script,
+            Self::Script { script, .. } => script,
+        }
+    }
+
+    pub(in crate::store::redis) fn keys(&self) -> &[Vec<u8>] {
+        match self {
+            Self::Step(call) => &call.keys,
+            Self::Script { keys, .. } => keys,
+        }
+    }
+
+    pub(in crate::store::redis) fn args(&self) -> &[Vec<u8>] {
+        match self {
+            Self::Step(call) => &call.args,
+            Self::Script { args, .. } => args,
+        }
+    }
+}
+
+/// Why there is no reply, and how to hear of one that comes too late.
+#[derive(Debug)]
+pub(crate) struct NoReply {
+    pub(crate) error: StoreError,
+    /// Where the store was asked: its reply, if there ever is one.
+    pub(crate) late: Option<LateReply>,
+}
+
+/// A reply that nobody waits for any more, once it comes.
+pub(crate) type LateReply = oneshot::Receiver<Result<Reply, StoreError>>;
+
+/// A reply in time, or why there is none.
+pub(crate) type Replied = Result<Reply, NoReply>;
+
+/// A call as it is handed to the store's thread.
+#[derive(Debug)]
+pub(in crate::store::redis) struct Question {
+    pub(in crate::store::redis) asked: Asked,
+    pub(in crate::store::redis) source: u64,
+    pub(in crate::store::redis) deadline: Instant,
+    pub(in crate::store::redis) answer: oneshot::Sender<Replied>,
+}
+
+/// A call on the store's thread, until it is answered.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) asked: Asked,
+    pub(super) source: u64,
+    pub(super) keys: KeyHashes,
+    /// It is sent by then, or not at all: the rest of its time is for the store. By the thread's clock, as the
+    /// deadline is.
+    pub(super) send_by: Instant,
+    pub(super) deadline: Instant,
+    /// It is not waited for any longer than this, by the real clock.
+    pub(super) latest: Instant,
+    /// How often it was sent elsewhere because its slot had moved.
+    pub(super) moves: Cell<u8>,
+    /// It is not merged with others: some of its keys have moved.
+    pub(super) alone: Cell<bool>,
+    /// It goes to a node that its slot is moving to.
+    pub(super) asking: Cell<bool>,
+    /// The number of the shard that it waits for.
+    pub(super) home: Cell<usize>,
+    state: Cell<State>,
+    waits: RefCell<Waits>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Queued,
+    Sent,
+    Done,
+}
+
+/// Who waits for the reply.
+#[derive(Debug)]
+enum Waits {
+    InTime(oneshot::Sender<Replied>),
+    Late(oneshot::Sender<Result<Reply, StoreError>>),
+    Nobody,
+}
+
+impl Pending {
+    /// A question that was handed over, at a time when the thread had stood still for so long.
+    pub(super) fn new(
+        question: Question,
+        keys: KeyHashes,
+        stalled: Duration,
+        now: Instant,
+    ) -> Self {
+        let Question { asked, source, deadline, answer } = question;
+        let latest = deadline + MOST_LATENESS;
+        let deadline = deadline - stalled;
+        let left = deadline.saturating_duration_since(now);
+        Self {
+            asked,
+            source,
+            keys,
+            send_by: now + left * 3 / 4,
+            deadline,
+            latest,
+            moves: Cell::new(0),
+            alone: Cell::new(false),
+            asking: Cell::new(false),
+            home: Cell::new(usize::MAX),
+            state: Cell::new(State::Queued),
+            waits: RefCell::new(Waits::InTime(answer)),
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.state.get() == State::Done
+    }
+
+    pub(super) fn is_queued(&self) -> bool {
+        self.state.get() == State::Queued
+    }
+
+    /// Whether nobody hears a reply, in time or late.
+    pub(super) fn is_abandoned(&self) -> bool {
+        match &*self.waits.borrow() {
+            Waits::InTime(answer) => answer.is_closed(),
+            Waits::Late(answer) => answer.is_closed(),
+            Waits::Nobody => true,
+        }
+    }
+
+    /// Whether somebody still waits for it in time.
+    pub(super) fn is_in_time(&self) -> bool {
+        matches!(&*self.waits.borrow(), Waits::InTime(_))
+    }
+
+    pub(super) fn sent(&self) {
+        self.state.set(State::Sent);
+    }
+
+    /// It was not run, and is to be sent again.
+    pub(super) fn unsent(&self) {
+        self.state.set(State::Queued);
+    }
+
+    /// The store's reply, or its error; returns whether it came too late.
+    pub(super) fn reply(&self, reply: Result<Reply, StoreError>) -> bool {
+        self.state.set(State::Done);
+        match self.waits.replace(Waits::Nobody) {
+            Waits::InTime(answer) => {
+                let told = reply.map_err(|error| NoReply { error, late: None });
+                if let Err(unheard) = answer.send(told) {
+                    drop(unheard);
+                }
+                false
+            }
+            Waits::Late(answer) => {
+                drop(answer.send(reply));
+                true
+            }
+            Waits::Nobody => true,
+        }
+    }
+
+    /// Ends the wait for a reply in time. Where the store was asked, a late reply can still be heard.
+    pub(super) fn give_up(&self, error: StoreError) {
+        if self.state.get() != State::Sent {
+            self.reply(Err(error));
+            return;
+        }
+        match self.waits.replace(Waits::Nobody) {
+            Waits::InTime(answer) => {
+                let (late, hears) = oneshot::channel();
+                self.waits.replace(Waits::Late(late));
+                drop(answer.send(Err(NoReply { error, late: Some(hears) })));
+            }
+            waits => drop(self.waits.replace(waits)),
+        }
+    }
+}

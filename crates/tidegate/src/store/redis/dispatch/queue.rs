@@ -1,0 +1,301 @@
+//! Requests that wait to be sent to one shard: fair by key first, then by source.
+//!
+//! A request waits under the busiest of the keys it names, together with the others that name that key, so
+//! that they can go as one call. Keys take turns: one that was served stands behind those that were not, so
+//! a key that many ask for holds up no other. Among keys that were served equally little, the one whose
+//! request comes from the source (a connection, say) that was served least comes first. Turns are counted by
+//! virtual time, as in start-time fair queueing (Goyal, Vin and Cheng, 1996).
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+
+use smallvec::SmallVec;
+
+/// Calls about one key that may be under way: while they are, its requests wait and are merged.
+const CALLS_OF_A_KEY: u8 = 2;
+/// The same where so many requests wait that there are whole calls of them.
+const CALLS_OF_A_BUSY_KEY: (u8, usize) = (8, 64);
+/// Turns between two looks for keys and sources of which nothing has to be known any more.
+const SWEEP: u32 = 1_024;
+
+/// A key, by a hash that nobody outside can compute. Two keys that meet share their turns and nothing else.
+pub(super) type KeyHash = u64;
+
+/// The keys that one request names.
+pub(super) type KeyHashes = SmallVec<[KeyHash; 4]>;
+
+/// Requests that wait, each with the keys it names.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    hashes: RandomState,
+    keys: HashMap<KeyHash, Key<T>>,
+    /// The keys of which a call may be sent, in the order of their turns.
+    ready: BTreeSet<Turn>,
+    key_time: u64,
+    source_time: u64,
+    /// The virtual time at which each source's next request has its turn.
+    sources: HashMap<u64, u64>,
+    waiting: usize,
+    /// Those of them that need no answer any more.
+    dropped: usize,
+    number: u64,
+    turns: u32,
+    /// How often all was dropped: what was taken before is not under way any more.
+    epoch: u32,
+}
+
+/// When a key is served: by its own virtual time, then that of the first source, then in the order of arrival.
+type Turn = (u64, u64, u64, KeyHash);
+
+#[derive(Debug)]
+struct Key<T> {
+    waiting: VecDeque<Waiting<T>>,
+    /// Requests that name it, those under way included.
+    named: usize,
+    /// Calls under way that were sent in its turn.
+    calls: u8,
+    time: u64,
+    turn: Option<Turn>,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    item: T,
+    keys: KeyHashes,
+    source_time: u64,
+    number: u64,
+}
+
+/// Requests that were taken from the queue in one turn; given back to [`Queue::answered`].
+#[derive(Debug)]
+pub(super) struct Taken {
+    key: KeyHash,
+    named: Vec<KeyHash>,
+    epoch: u32,
+}
+
+impl<T> Queue<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            hashes: RandomState::new(),
+            keys: HashMap::new(),
+            ready: BTreeSet::new(),
+            key_time: 0,
+            source_time: 0,
+            sources: HashMap::new(),
+            waiting: 0,
+            dropped: 0,
+            number: 0,
+            turns: 0,
+            epoch: 0,
+        }
+    }
+
+    /// The hash of a key.
+    pub(super) fn hash(&self, key: &[u8]) -> KeyHash {
+        self.hashes.hash_one(key)
+    }
+
+    /// How many requests wait for an answer here.
+    pub(super) const fn len(&self) -> usize {
+        self.waiting - self.dropped
+    }
+
+    /// Whether a call may be sent now.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Adds a request of a source that names these keys; source 0 stands for none in particular.
+    pub(super) fn push(&mut self, keys: KeyHashes, source: u64, item: T) {
+        let busiest = self.name(&keys);
+        let source_time = match source {
+            0 => self.source_time,
+            source => {
+                let time = self.sources.entry(source).or_default();
+                let start = self.source_time.max(*time);
+                *time = start + 1;
+                start
+            }
+        };
+        self.number += 1;
+        let waiting = Waiting { item, keys, source_time, number: self.number };
+        if let Some(key) = self.keys.get_mut(&busiest) {
+            key.waiting.push_back(waiting);
+        }
+        self.waiting += 1;
+        self.make_ready(busiest);
+    }
+
+    /// Counts the request with each key it names; returns the one that most requests name.
+    fn name(&mut self, keys: &[KeyHash]) -> KeyHash {
+        let mut busiest = (0, keys.first().copied().unwrap_or_default());
+        if keys.is_empty() {
+            self.keys.entry(busiest.1).or_insert_with(Key::new);
+        }
+        for hash in keys {
+            let key = self.keys.entry(*hash).or_insert_with(Key::new);
+            key.named += 1;
+            if key.named > busiest.0 {
+                busiest = (key.named, *hash);
+            }
+        }
+        busiest.1
+    }
+
+    /// Puts a key in its turn, if there is anything to send and a call of it may be sent.
+    fn make_ready(&mut self, hash: KeyHash) {
+        let Some(key) = self.keys.get_mut(&hash) else { return };
+        let (most, many) = CALLS_OF_A_BUSY_KEY;
+        let most = if key.waiting.len() >= many { most } else { CALLS_OF_A_KEY };
+        if let (None, Some(first)) = (key.turn, key.waiting.front())
+            && key.calls < most
+        {
+            let turn = (key.time.max(self.key_time), first.source_time, first.number, hash);
+            key.turn = Some(turn);
+            self.ready.insert(turn);
+        }
+    }
+
+    /// Takes the requests of the key whose turn it is, at most `most`: those of the sources that were served
+    /// least, each source's in the order in which they came. `fits` is asked of each, and ends the turn
+    /// when it is false; what it refuses stays. `None` where no call may be sent.
+    pub(super) fn take(
+        &mut self,
+        most: usize,
+        mut fits: impl FnMut(&T, &[KeyHash]) -> bool,
+    ) -> Option<(Vec<T>, Taken)> {
+        let turn = self.ready.pop_first()?;
+        let hash = turn.3;
+        let key = self.keys.get_mut(&hash)?;
+        key.turn = None;
+        if key.waiting.len() > most {
+            key.waiting.make_contiguous().sort_by_key(|one| one.source_time);
+        }
+        let (mut items, mut named) = (Vec::new(), Vec::new());
+        let mut earliest = u64::MAX;
+        while let Some(one) = key.waiting.pop_front() {
+            if items.len() >= most || !fits(&one.item, &one.keys) {
+                key.waiting.push_front(one);
+                break;
+            }
+            earliest = earliest.min(one.source_time);
+            named.extend_from_slice(&one.keys);
+            items.push(one.item);
+        }
+        key.calls += 1;
+        (key.time, self.key_time) = (turn.0 + 1, self.key_time.max(turn.0));
+        if earliest < u64::MAX {
+            self.source_time = self.source_time.max(earliest);
+        }
+        self.waiting -= items.len();
+        self.make_ready(hash);
+        self.turns += 1;
+        if self.turns >= SWEEP {
+            self.turns = 0;
+            self.forget_idle();
+        }
+        Some((items, Taken { key: hash, named, epoch: self.epoch }))
+    }
+
+    /// Notes that the call of a turn was answered, or needs no answer any more.
+    pub(super) fn answered(&mut self, taken: &Taken) {
+        if taken.epoch != self.epoch {
+            return;
+        }
+        if let Some(key) = self.keys.get_mut(&taken.key) {
+            key.calls -= 1;
+        }
+        self.unname(&taken.named);
+        if taken.named.is_empty() {
+            self.forget(taken.key);
+        }
+        self.make_ready(taken.key);
+    }
+
+    fn unname(&mut self, named: &[KeyHash]) {
+        for hash in named {
+            if let Some(key) = self.keys.get_mut(hash) {
+                key.named -= 1;
+            }
+            self.forget(*hash);
+        }
+    }
+
+    /// Forgets a key of which nothing has to be known.
+    fn forget(&mut self, hash: KeyHash) {
+        if self.keys.get(&hash).is_some_and(|key| key.is_idle() && key.time <= self.key_time) {
+            self.keys.remove(&hash);
+        }
+    }
+
+    fn forget_idle(&mut self) {
+        let (key_time, source_time) = (self.key_time, self.source_time);
+        self.keys.retain(|_, key| !key.is_idle() || key.time > key_time);
+        self.sources.retain(|_, time| *time > source_time);
+    }
+
+    /// Notes that one request needs no answer any more. `is_dropped` says so of each of them; they are removed
+    /// once they are many.
+    pub(super) fn drop_one(&mut self, is_dropped: impl Fn(&T) -> bool) {
+        self.dropped += 1;
+        if self.dropped <= 64 + self.waiting / 2 {
+            return;
+        }
+        self.dropped = 0;
+        self.remove(is_dropped);
+    }
+
+    /// Notes that requests which were dropped have been taken.
+    pub(super) const fn took_dropped(&mut self, count: usize) {
+        self.dropped = self.dropped.saturating_sub(count);
+    }
+
+    /// Removes all requests, and forgets what is under way.
+    pub(super) fn clear(&mut self) -> Vec<T> {
+        (self.dropped, self.waiting) = (0, 0);
+        self.epoch += 1;
+        self.ready.clear();
+        self.sources.clear();
+        let keys = std::mem::take(&mut self.keys).into_values();
+        keys.flat_map(|key| key.waiting.into_iter().map(|one| one.item)).collect()
+    }
+
+    fn remove(&mut self, is_removed: impl Fn(&T) -> bool) {
+        let (mut named, mut keys) = (Vec::new(), Vec::new());
+        for (hash, key) in &mut self.keys {
+            let before = key.waiting.len();
+            for _ in 0..before {
+                match key.waiting.pop_front() {
+                    Some(one) if is_removed(&one.item) => {
+                        named.extend_from_slice(&one.keys);
+                        self.waiting -= 1;
+                    }
+                    Some(one) => key.waiting.push_back(one),
+                    None => {}
+                }
+            }
+            if key.waiting.len() < before {
+                if let Some(turn) = key.turn.take() {
+                    self.ready.remove(&turn);
+                }
+                keys.push(*hash);
+            }
+        }
+        self.unname(&named);
+        keys.into_iter().for_each(|hash| self.make_ready(hash));
+    }
+}
+
+impl<T> Key<T> {
+    fn new() -> Self {
+        Self { waiting: VecDeque::new(), named: 0, calls: 0, time: 0, turn: None }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.named == 0 && self.calls == 0 && self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Replies of a server that did not run a script, and where it is sent instead.
+
+use redis::{ServerError, ServerErrorKind};
+
+use super::flush::Sent;
+use super::slots::{Node, node_of};
+
+/// Why a server did not run a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Redirect {
+    /// It does not know the script's digest (any more).
+    NoScript,
+    /// The slot lives on another node.
+    Moved { slot: u16, node: Node },
+    /// The slot is moving to another node, and the key is there already.
+    Ask(Node),
+    /// Some of the keys are on another node already, others not; or the node became a replica.
+    Soon,
+}
+
+/// A call that goes elsewhere.
+pub(super) struct Redirected {
+    pub(super) call: Sent,
+    pub(super) redirect: Redirect,
+}
+
+impl Redirect {
+    /// How an error of the node `by` sends a call elsewhere; `None` where it does not. A server that is no
+    /// node of a cluster sends nothing elsewhere.
+    pub(super) fn of(error: &ServerError, by: Option<&Node>) -> Option<Self> {
+        match (error.kind()?, by) {
+            (ServerErrorKind::NoScript, _) => Some(Self::NoScript),
+            (ServerErrorKind::Moved, Some(by)) => {
+                named(error, by).map(|(slot, node)| Self::Moved { slot, node })
+            }
+            (ServerErrorKind::Ask, Some(by)) => named(error, by).map(|(_, node)| Self::Ask(node)),
+            (ServerErrorKind::TryAgain | ServerErrorKind::ReadOnly, Some(_)) => Some(Self::Soon),
+            _ => None,
+        }
+    }
+}
+
+/// The slot and the node that an error names.
+fn named(error: &ServerError, by: &Node) -> Option<(u16, Node)> {
+    let (slot, node) = error.details()?.split_once(' ')?;
+    Some((slot.parse().ok()?, node_of(node, by)?))
+}

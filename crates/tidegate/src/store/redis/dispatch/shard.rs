@@ -1,0 +1,395 @@
+//! One server of a store: what waits for it, what is under way, and whether it answers.
+//!
+//! A shard is *unavailable* when it was asked and answered nothing for the deadline, or when its connection
+//! breaks. Then nothing is sent until a look finds it fit. A shard that answers, but not everybody in
+//! time, is *overloaded*: what it cannot decide is told so, and what it decides goes on.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::clock::ThreadClock;
+use super::flush::{Flush, MOST_REQUESTS, Room, Sent, calls_of};
+use super::link::Link;
+use super::question::Pending;
+use super::queue::{KeyHashes, Queue};
+use super::redirect::{Redirect, Redirected};
+use super::slots::Node;
+use super::window::Window;
+use crate::store::redis::client::Shared;
+use crate::store::redis::counts::Counts;
+use crate::store::redis::error::{StoreError, Symptom};
+
+/// Most calls sent as one write.
+const MOST_CALLS: usize = 64;
+/// Requests that may wait for each call that may be under way.
+const WAITING_PER_CALL: usize = 16;
+
+/// A server of the store, as the store's thread knows it.
+pub(super) struct Shard {
+    /// Which of all shards it is.
+    pub(super) number: usize,
+    /// The node of a cluster; `None` for the server that the URL names, or that a Sentinel names.
+    pub(super) node: Option<Node>,
+    pub(super) shared: Arc<Shared>,
+    clock: Rc<ThreadClock>,
+    /// Rung when a shard that was given up answers after all.
+    pub(super) heard: Notify,
+    /// When it was asked last.
+    pub(super) asked_at: Cell<Instant>,
+    /// Nobody looks after it any more.
+    pub(super) is_retired: Cell<bool>,
+    state: RefCell<State>,
+}
+
+struct State {
+    queue: Queue<Rc<Pending>>,
+    window: Window,
+    link: Option<Link>,
+    links: u64,
+    health: Health,
+    /// Slots that it answers for, and no others; empty where it is no node of a cluster, or holds none yet.
+    ranges: Vec<(u16, u16)>,
+    /// Requests, each with the time when it is looked at next, earliest first.
+    due: VecDeque<(Instant, Rc<Pending>)>,
+    heard_at: Instant,
+}
+
+/// Whether a shard is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Health {
+    /// It has yet to be found fit.
+    New,
+    Fit,
+    Lost(StoreError),
+}
+
+/// A write that was answered, and what is to be done because of it.
+#[derive(Default)]
+pub(super) struct Answered {
+    pub(super) redirected: Vec<Redirected>,
+    /// Why the shard is unavailable from now on.
+    pub(super) lost: Option<StoreError>,
+    /// Calls that failed: who waits for them is told once the shard is known to be unavailable.
+    failed: Vec<(Sent, StoreError)>,
+}
+
+impl Answered {
+    /// Reports their errors to those who wait for calls that failed.
+    pub(super) fn fail(&self) {
+        for (call, error) in &self.failed {
+            call.fail(error);
+        }
+    }
+}
+
+/// A write on its way.
+pub(super) struct Sending {
+    pub(super) flush: Flush,
+    pub(super) pipeline: redis::Pipeline,
+    pub(super) connection: MultiplexedConnection,
+    link: u64,
+    sent_at: Instant,
+    was_full: bool,
+}
+
+impl Shard {
+    pub(super) fn new(
+        number: usize,
+        node: Option<Node>,
+        shared: Arc<Shared>,
+        clock: Rc<ThreadClock>,
+    ) -> Self {
+        let now = clock.now();
+        let window = Window::new(shared.settings.max_in_flight, shared.deadline, now);
+        let state = RefCell::new(State {
+            queue: Queue::new(),
+            window,
+            link: None,
+            links: 0,
+            health: Health::New,
+            ranges: Vec::new(),
+            due: VecDeque::new(),
+            heard_at: now,
+        });
+        Self {
+            number,
+            node,
+            shared,
+            clock,
+            heard: Notify::new(),
+            asked_at: Cell::new(now),
+            is_retired: Cell::new(false),
+            state,
+        }
+    }
+
+    pub(super) fn health(&self) -> Health {
+        self.state.borrow().health.clone()
+    }
+
+    pub(super) fn is_fit(&self) -> bool {
+        self.state.borrow().health == Health::Fit
+    }
+
+    /// Whether nothing waits for it and nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        while state.due.pop_front_if(|(_, request)| request.is_done()).is_some() {}
+        state.due.is_empty() && state.link.as_ref().is_none_or(|link| link.calls == 0)
+    }
+
+    pub(super) fn ranges(&self) -> Vec<(u16, u16)> {
+        self.state.borrow().ranges.clone()
+    }
+
+    pub(super) fn set_ranges(&self, ranges: Vec<(u16, u16)>) {
+        self.state.borrow_mut().ranges = ranges;
+    }
+
+    /// A connection to it, if there is one.
+    pub(super) fn connection(&self) -> Option<MultiplexedConnection> {
+        self.state.borrow().link.as_ref().map(|link| link.connection.clone())
+    }
+
+    /// The hashes of keys that a request names.
+    pub(super) fn hashes(&self, keys: &[Vec<u8>]) -> KeyHashes {
+        let state = self.state.borrow();
+        keys.iter().map(|key| state.queue.hash(key)).collect()
+    }
+
+    /// Lets a request wait to be sent, or reports at once why it cannot be.
+    pub(super) fn push(&self, request: Rc<Pending>, is_moved: bool) {
+        let mut state = self.state.borrow_mut();
+        match &state.health {
+            Health::Fit => {}
+            Health::New if is_moved => {}
+            Health::New | Health::Lost(_) => return request.give_up(StoreError::Away),
+        }
+        if state.queue.len() >= self.shared.settings.max_in_flight.saturating_mul(WAITING_PER_CALL)
+        {
+            return self.overloaded(&request);
+        }
+        request.home.set(self.number);
+        self.asked_at.set(Instant::now());
+        state.queue.push(request.keys.clone(), request.source, Rc::clone(&request));
+        state.add_due(request.send_by, request);
+    }
+
+    /// Takes what may be sent now: as one write, or nothing.
+    pub(super) fn next(&self) -> Option<Sending> {
+        let now = self.clock.now();
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let link = state.link.as_mut().filter(|_| state.health == Health::Fit)?;
+        let mut flush = Flush::default();
+        while link.calls + flush.calls.len() < state.window.size() && flush.calls.len() < MOST_CALLS
+        {
+            let mut room = Room::default();
+            let taken = state.queue.take(MOST_REQUESTS, |_, keys| room.fits(keys));
+            let Some((requests, taken)) = taken else { break };
+            let (done, requests): (Vec<_>, Vec<_>) =
+                requests.into_iter().partition(|request| !self.is_wanted(request, now));
+            state.queue.took_dropped(done.len());
+            if requests.is_empty() {
+                state.queue.answered(&taken);
+                continue;
+            }
+            requests.iter().for_each(|request| request.sent());
+            flush.calls.extend(calls_of(requests));
+            flush.taken.push(taken);
+        }
+        if flush.calls.is_empty() {
+            return None;
+        }
+        let was_full = state.queue.is_ready();
+        let (pipeline, connection) = (flush.pipeline(link), link.connection.clone());
+        let merged = flush.calls.iter().filter(|call| matches!(call, Sent::Merged(..)));
+        let merged = merged.map(|call| call.requests().count()).sum();
+        Counts::add(&self.shared.counts.merged, merged);
+        link.calls += flush.calls.len();
+        link.sent_at.push_back(now);
+        self.shared.counts.under_way.fetch_add(flush.calls.len() as u64, Relaxed);
+        Some(Sending { flush, pipeline, connection, link: link.number, sent_at: now, was_full })
+    }
+
+    /// Whether a request that waited is still to be sent.
+    fn is_wanted(&self, request: &Pending, now: Instant) -> bool {
+        if !request.is_done() && request.is_abandoned() {
+            request.reply(Err(StoreError::Away));
+            return false;
+        }
+        if !request.is_done() && now > request.send_by {
+            self.overloaded(request);
+        }
+        !request.is_done()
+    }
+
+    /// Reports that the shard cannot decide a request in time.
+    fn overloaded(&self, request: &Pending) {
+        request.give_up(StoreError::Overloaded);
+        self.shared.note_overloaded();
+    }
+
+    /// Hands out the replies to a write.
+    pub(super) fn answered(
+        &self,
+        sending: Sending,
+        values: Result<Vec<Value>, StoreError>,
+    ) -> Answered {
+        let now = self.clock.now();
+        let Sending { flush, link, sent_at, was_full, .. } = sending;
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let calls = flush.calls.len();
+        self.shared.counts.under_way.fetch_sub(calls as u64, Relaxed);
+        flush.taken.iter().for_each(|taken| state.queue.answered(taken));
+        let latest = state.link.as_mut().filter(|latest| latest.number == link);
+        let is_latest = latest.is_some();
+        if let Some(link) = latest {
+            link.sent_at.pop_front();
+            link.calls -= calls;
+        }
+        let mut answered = Answered::default();
+        let values = match values {
+            Ok(values) => values,
+            Err(error) => {
+                let failed = flush.calls.into_iter().map(|call| (call, error.clone()));
+                answered.failed.extend(failed);
+                answered.lost = (is_latest && state.health == Health::Fit).then_some(error);
+                return answered;
+            }
+        };
+        if is_latest {
+            state.heard_at = now;
+            state.window.answered(calls, now.duration_since(sent_at), was_full, now);
+            if state.health != Health::Fit {
+                self.heard.notify_one();
+            }
+        }
+        for (call, value) in flush.with_replies(values) {
+            let Value::ServerError(error) = value else {
+                Counts::add(&self.shared.counts.late, call.reply(value));
+                continue;
+            };
+            match Redirect::of(&error, self.node.as_ref()) {
+                Some(Redirect::NoScript) => {
+                    if let Some(link) = &mut state.link {
+                        link.forget_scripts();
+                    }
+                    state.again(&call);
+                }
+                Some(redirect) => answered.redirected.push(Redirected { call, redirect }),
+                None => {
+                    let error = StoreError::of(&error.into());
+                    if error.symptom() == Symptom::Gone && is_latest && state.health == Health::Fit
+                    {
+                        answered.lost = Some(error.clone());
+                    }
+                    answered.failed.push((call, error));
+                }
+            }
+        }
+        answered
+    }
+
+    /// Looks at the time: gives up requests whose time is over. Returns why the shard is unavailable where it was
+    /// asked and answered nothing for the deadline.
+    pub(super) fn tick(&self) -> Option<StoreError> {
+        let (now, real) = (self.clock.now(), Instant::now());
+        let deadline = self.shared.deadline;
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let asked_at = state.link.as_ref().and_then(|link| link.sent_at.front().copied());
+        let silent =
+            asked_at.map_or(Duration::ZERO, |at| now.duration_since(at.max(state.heard_at)));
+        let is_fit = state.health == Health::Fit;
+        if is_fit && silent >= deadline {
+            return Some(StoreError::Timeout);
+        }
+        let mut again = Vec::new();
+        while let Some((at, request)) = state.due.front()
+            && (*at <= now || request.latest <= real)
+            && let Some((_, request)) = state.due.pop_front()
+        {
+            if request.is_done() || !request.is_in_time() || request.home.get() != self.number {
+                continue;
+            }
+            if request.is_queued() {
+                self.overloaded(&request);
+                state.queue.drop_one(|request| request.is_done());
+            } else if now < request.deadline && real < request.latest {
+                again.push(request);
+            } else if is_fit && silent >= deadline * 3 / 4 && now >= request.deadline {
+                // It waited for all of its time, most of it for a shard that said nothing.
+                again.push(request);
+                again.into_iter().for_each(|request| state.add_due(request.deadline, request));
+                return Some(StoreError::Timeout);
+            } else {
+                self.overloaded(&request);
+                state.window.late(now);
+            }
+        }
+        again.into_iter().for_each(|request| state.add_due(request.deadline, request));
+        None
+    }
+
+    /// Gives the shard up: nothing is sent until it is found fit. Returns the requests that are not answered
+    /// any more, each with why.
+    pub(super) fn lose(&self, error: &StoreError) -> Vec<(Rc<Pending>, StoreError)> {
+        let mut state = self.state.borrow_mut();
+        state.health = Health::Lost(error.clone());
+        // What is silent may answer after all; what broke does not.
+        if *error != StoreError::Timeout {
+            state.link = None;
+        }
+        state.queue.clear();
+        let due = std::mem::take(&mut state.due).into_iter().map(|(_, request)| request);
+        let is_open = |request: &Rc<Pending>| {
+            request.home.get() == self.number && !request.is_done() && request.is_in_time()
+        };
+        let why = |request: Rc<Pending>| {
+            let error = if request.is_queued() { StoreError::Away } else { error.clone() };
+            (request, error)
+        };
+        due.filter(is_open).map(why).collect()
+    }
+
+    /// The shard was found fit, over a connection that it has already or a new one.
+    pub(super) fn found_fit(&self, connection: Option<MultiplexedConnection>) {
+        let mut state = self.state.borrow_mut();
+        if let Some(connection) = connection {
+            state.links += 1;
+            state.link = Some(Link::new(connection, state.links));
+        }
+        (state.health, state.heard_at) = (Health::Fit, self.clock.now());
+    }
+
+    /// Requests that wait, taken away because their slots are answered for elsewhere.
+    pub(super) fn take_all(&self) -> Vec<Rc<Pending>> {
+        self.state.borrow_mut().queue.clear()
+    }
+}
+
+impl State {
+    /// A call that was not run is sent again.
+    fn again(&mut self, call: &Sent) {
+        for request in call.requests().filter(|request| !request.is_done()) {
+            request.unsent();
+            self.queue.push(request.keys.clone(), 0, Rc::clone(request));
+        }
+    }
+
+    fn add_due(&mut self, at: Instant, request: Rc<Pending>) {
+        let later = self.due.iter().rev().take_while(|(due, _)| *due > at).count();
+        self.due.insert(self.due.len() - later, (at, request));
+    }
+}

@@ -1,0 +1,85 @@
+//! Which node of a cluster answers for which slot, as `CLUSTER SLOTS` says it.
+
+use redis::Value;
+
+/// A node, by its host and port.
+pub(crate) type Node = (String, u16);
+
+/// A range of slots and the primary that answers for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) first: u16,
+    pub(super) last: u16,
+    pub(super) node: Node,
+}
+
+/// Reads the reply to `CLUSTER SLOTS` of the node `asked`, whose host stands where the reply names none.
+/// Empty where it names no range.
+pub(super) fn ranges_of(reply: &Value, asked: &Node) -> Vec<Range> {
+    let Value::Array(ranges) = reply else { return Vec::new() };
+    let mut ranges: Vec<_> = ranges.iter().filter_map(|range| range_of(range, asked)).collect();
+    ranges.sort_unstable_by_key(|range| range.first);
+    ranges
+}
+
+fn range_of(range: &Value, asked: &Node) -> Option<Range> {
+    let Value::Array(parts) = range else { return None };
+    let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = parts.as_slice() else {
+        return None;
+    };
+    let [host, Value::Int(port), ..] = primary.as_slice() else { return None };
+    let host = match host {
+        Value::BulkString(host) => String::from_utf8(host.clone()).ok()?,
+        Value::SimpleString(host) => host.clone(),
+        _ => String::new(),
+    };
+    let host = if host.is_empty() || host == "?" { asked.0.clone() } else { host };
+    let node = (host, u16::try_from(*port).ok()?);
+    Some(Range { first: u16::try_from(*first).ok()?, last: u16::try_from(*last).ok()?, node })
+}
+
+/// The node that a `MOVED` or `ASK` names: `"host:port"`, where an empty host is that of the node which said so.
+pub(super) fn node_of(named: &str, by: &Node) -> Option<Node> {
+    let (host, port) = named.rsplit_once(':')?;
+    let host = if host.is_empty() { by.0.clone() } else { host.to_owned() };
+    Some((host, port.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn range(first: i64, last: i64, host: Value) -> Value {
+        let primary = Value::Array(vec![host, Value::Int(7_000 + first), text("id")]);
+        Value::Array(vec![Value::Int(first), Value::Int(last), primary, Value::Array(vec![])])
+    }
+
+    #[test]
+    fn each_range_has_its_primary_and_a_host_that_is_not_named_is_that_of_who_was_asked() {
+        let reply = Value::Array(vec![
+            range(8_192, 16_383, text("10.0.0.2")),
+            range(0, 8_191, Value::Nil),
+            Value::Int(1),
+        ]);
+        let ranges = ranges_of(&reply, &("10.0.0.1".to_owned(), 7_000));
+        let nodes: Vec<_> = ranges.iter().map(|range| (range.first, range.node.clone())).collect();
+        assert_eq!(
+            nodes,
+            [(0, ("10.0.0.1".to_owned(), 7_000)), (8_192, ("10.0.0.2".to_owned(), 15_192))]
+        );
+        assert_eq!(ranges_of(&Value::Nil, &("a".to_owned(), 1)), []);
+    }
+
+    #[test]
+    fn a_redirection_names_a_host_and_a_port() {
+        let by = ("10.0.0.1".to_owned(), 7_000);
+        assert_eq!(node_of("10.0.0.2:7001", &by), Some(("10.0.0.2".to_owned(), 7_001)));
+        assert_eq!(node_of("::1:7001", &by), Some(("::1".to_owned(), 7_001)));
+        assert_eq!(node_of(":7001", &by), Some(("10.0.0.1".to_owned(), 7_001)));
+        assert_eq!(node_of("nowhere", &by), None);
+    }
+}

@@ -1,0 +1,167 @@
+//! How many calls may be under way at one shard: as many as it answers in time.
+//!
+//! The window grows by one call in each round trip in which it was full, and shrinks by a part when answers
+//! take longer than they should. Servers that share a store and each do so come to equal parts of it, as TCP
+//! connections do on a link (Chiu and Jain, "Analysis of the increase and decrease algorithms", 1989).
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The window at the start.
+const FIRST: f64 = 16.0;
+/// It never shrinks below this: few calls are run in a small part of any deadline, and where answers take long
+/// all the same, sending less does not help.
+const LEAST: f64 = 8.0;
+/// What is left of it when answers take too long.
+const SHRINKS_TO: f64 = 0.7;
+/// The shortest round trip is that of the last one or two of these spans.
+const MEMORY: Duration = Duration::from_secs(5);
+
+/// A number of calls that may be under way, and the round trips that it is derived from.
+#[derive(Debug)]
+pub(super) struct Window {
+    size: f64,
+    most: f64,
+    /// Whether no answer took too long yet: it grows faster until then.
+    is_new: bool,
+    timeout: Duration,
+    /// The shortest round trip in the span that runs and in the one before it.
+    shortest: [Duration; 2],
+    span_since: Instant,
+    /// A moving average of round trips; zero before the first.
+    usual: Duration,
+    shrunk_at: Option<Instant>,
+}
+
+impl Window {
+    /// A window of at most `most` calls to a shard that is to answer well within `timeout`.
+    pub(super) fn new(most: usize, timeout: Duration, now: Instant) -> Self {
+        let most = (most as f64).max(1.0);
+        Self {
+            size: FIRST.min(most),
+            most,
+            is_new: true,
+            timeout,
+            shortest: [Duration::MAX; 2],
+            span_since: now,
+            usual: Duration::ZERO,
+            shrunk_at: None,
+        }
+    }
+
+    /// How many calls may be under way.
+    pub(super) const fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// Notes that `calls` calls were answered after `took`; `was_full` where more would have been sent.
+    pub(super) fn answered(&mut self, calls: usize, took: Duration, was_full: bool, now: Instant) {
+        if now.duration_since(self.span_since) >= MEMORY {
+            (self.shortest, self.span_since) = ([Duration::MAX, self.shortest[0]], now);
+        }
+        self.shortest[0] = self.shortest[0].min(took);
+        self.usual = match self.usual {
+            Duration::ZERO => took,
+            usual => (usual * 7 + took) / 8,
+        };
+        if self.usual > self.longest() {
+            self.shrink(now);
+        } else if was_full {
+            let step = if self.is_new { 1.0 } else { 1.0 / self.size };
+            self.size = (self.size + step * calls as f64).min(self.most);
+        }
+    }
+
+    /// Notes that a request was answered too late.
+    pub(super) fn late(&mut self, now: Instant) {
+        self.shrink(now);
+    }
+
+    /// How long round trips may take on average before the window shrinks: a quarter of the deadline, or, at a
+    /// shard that is far away, twice the shortest one.
+    fn longest(&self) -> Duration {
+        let shortest = self.shortest[0].min(self.shortest[1]);
+        (self.timeout / 4).max(shortest.saturating_mul(2)).min(self.timeout / 2)
+    }
+
+    /// Shrinks it, once in a round trip.
+    fn shrink(&mut self, now: Instant) {
+        let usual = self.usual;
+        if self.shrunk_at.is_some_and(|at| now.duration_since(at) < usual) {
+            return;
+        }
+        self.is_new = false;
+        self.shrunk_at = Some(now);
+        self.size = (self.size * SHRINKS_TO).max(LEAST.min(self.most));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_millis(10);
+
+    /// Round trips of so many servers over one store that runs a call in 10 us, one behind the other:
+    /// the window of each in the end.
+    fn converged(firsts: &[f64]) -> Vec<f64> {
+        let mut now = Instant::now();
+        let mut all: Vec<_> = firsts.iter().map(|_| Window::new(4_096, TIMEOUT, now)).collect();
+        all.iter_mut().zip(firsts).for_each(|(window, first)| window.size = *first);
+        for _ in 0..2_000 {
+            let under_way: usize = all.iter().map(Window::size).sum();
+            let took = Duration::from_micros(100 + 10 * under_way as u64);
+            now += took;
+            for window in &mut all {
+                window.answered(window.size(), took, true, now);
+            }
+        }
+        all.iter().map(|window| window.size).collect()
+    }
+
+    #[test]
+    fn the_store_is_busy_and_answers_in_time() {
+        let size = converged(&[FIRST])[0];
+        let took = 100.0 + 10.0 * size;
+        assert!((1_000.0..2_700.0).contains(&took), "{size} calls under way: {took} us");
+    }
+
+    #[test]
+    fn of_four_servers_none_falls_below_half_its_part() {
+        for firsts in [[16.0; 4], [4_000.0, 16.0, 2.0, 2.0], [2.0, 200.0, 200.0, 200.0]] {
+            let sizes = converged(&firsts);
+            let part = sizes.iter().sum::<f64>() / 4.0;
+            assert!(sizes.iter().all(|size| *size >= part / 2.0), "{firsts:?}: {sizes:?}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_is_far_away_is_not_taken_for_a_busy_one() {
+        let mut now = Instant::now();
+        let mut window = Window::new(4_096, TIMEOUT, now);
+        for _ in 0..100 {
+            now += Duration::from_millis(4);
+            window.answered(window.size(), Duration::from_millis(4), true, now);
+        }
+        assert!(window.size() > 1_000, "{}", window.size());
+    }
+
+    #[test]
+    fn a_window_is_never_empty_and_never_above_its_most() {
+        let now = Instant::now();
+        let mut window = Window::new(1, TIMEOUT, now);
+        (1..100).for_each(|second| window.late(now + Duration::from_secs(second)));
+        assert_eq!(window.size(), 1);
+        window.answered(1_000, Duration::from_micros(1), true, now + Duration::from_secs(200));
+        assert_eq!(window.size(), 1);
+    }
+
+    #[test]
+    fn it_does_not_grow_where_nothing_waits() {
+        let now = Instant::now();
+        let mut window = Window::new(4_096, TIMEOUT, now);
+        (0..100).for_each(|_| window.answered(1, Duration::from_micros(100), false, now));
+        assert_eq!(window.size(), FIRST as usize);
+    }
+}
