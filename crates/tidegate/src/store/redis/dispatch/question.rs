@@ -11,7 +11,7 @@ use super::queue::KeyHashes;
 use crate::store::redis::error::StoreError;
 use crate::store::redis::script::{Call, Reply, Script};
 
-/// The lateness of the store's thread lengthens a wait by so much at most.
+/// The lateness of the store's thread, and others that ask for the same key, lengthen a wait by so much at most.
 const MOST_LATENESS: Duration = Duration::from_millis(10);
 
 /// A script and what it is called with.
@@ -81,6 +81,8 @@ pub(super) struct Pending {
     pub(super) deadline: Instant,
     /// It is not waited for any longer than this, by the real clock.
     pub(super) latest: Instant,
+    /// It waits until then, for it is decided together with others.
+    pub(super) waits_on: Cell<bool>,
     /// How often it was sent elsewhere because its slot had moved.
     pub(super) moves: Cell<u8>,
     /// It is not merged with others: some of its keys have moved.
@@ -127,6 +129,7 @@ impl Pending {
             send_by: now + left * 3 / 4,
             deadline,
             latest,
+            waits_on: Cell::new(false),
             moves: Cell::new(0),
             alone: Cell::new(false),
             asking: Cell::new(false),

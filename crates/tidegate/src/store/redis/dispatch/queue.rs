@@ -106,6 +106,11 @@ impl<T> Queue<T> {
         !self.ready.is_empty()
     }
 
+    /// Whether others name one of these keys too: they are decided together.
+    pub(super) fn is_shared(&self, keys: &[KeyHash]) -> bool {
+        keys.iter().any(|key| self.keys.get(key).is_some_and(|key| key.named > 1))
+    }
+
     /// Adds a request of a source that names these keys; source 0 stands for none in particular.
     pub(super) fn push(&mut self, keys: KeyHashes, source: u64, item: T) {
         let busiest = self.name(&keys);

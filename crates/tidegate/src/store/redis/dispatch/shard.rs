@@ -4,12 +4,13 @@
 //! breaks. Then nothing is sent until a look finds it fit. A shard that answers, but not everybody in
 //! time, is *overloaded*: what it cannot decide is told so, and what it decides goes on.
 
+mod expiry;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
@@ -227,7 +228,7 @@ impl Shard {
             request.reply(Err(StoreError::Away));
             return false;
         }
-        if !request.is_done() && now > request.send_by {
+        if !request.is_done() && now > request.send_by && !request.waits_on.get() {
             self.overloaded(request);
         }
         !request.is_done()
@@ -299,47 +300,6 @@ impl Shard {
             }
         }
         answered
-    }
-
-    /// Looks at the time: gives up requests whose time is over. Returns why the shard is unavailable where it was
-    /// asked and answered nothing for the deadline.
-    pub(super) fn tick(&self) -> Option<StoreError> {
-        let (now, real) = (self.clock.now(), Instant::now());
-        let deadline = self.shared.deadline;
-        let mut state = self.state.borrow_mut();
-        let state = &mut *state;
-        let asked_at = state.link.as_ref().and_then(|link| link.sent_at.front().copied());
-        let silent =
-            asked_at.map_or(Duration::ZERO, |at| now.duration_since(at.max(state.heard_at)));
-        let is_fit = state.health == Health::Fit;
-        if is_fit && silent >= deadline {
-            return Some(StoreError::Timeout);
-        }
-        let mut again = Vec::new();
-        while let Some((at, request)) = state.due.front()
-            && (*at <= now || request.latest <= real)
-            && let Some((_, request)) = state.due.pop_front()
-        {
-            if request.is_done() || !request.is_in_time() || request.home.get() != self.number {
-                continue;
-            }
-            if request.is_queued() {
-                self.overloaded(&request);
-                state.queue.drop_one(|request| request.is_done());
-            } else if now < request.deadline && real < request.latest {
-                again.push(request);
-            } else if is_fit && silent >= deadline * 3 / 4 && now >= request.deadline {
-                // It waited for all of its time, most of it for a shard that said nothing.
-                again.push(request);
-                again.into_iter().for_each(|request| state.add_due(request.deadline, request));
-                return Some(StoreError::Timeout);
-            } else {
-                self.overloaded(&request);
-                state.window.late(now);
-            }
-        }
-        again.into_iter().for_each(|request| state.add_due(request.deadline, request));
-        None
     }
 
     /// Gives the shard up: nothing is sent until it is found fit. Returns the requests that are not answered

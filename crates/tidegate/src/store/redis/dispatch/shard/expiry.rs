@@ -1,0 +1,104 @@
+//! Requests whose time is over, and a shard that says nothing.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Health, Shard, State};
+use crate::store::redis::dispatch::question::Pending;
+use crate::store::redis::error::StoreError;
+
+/// The time of one look at what is due.
+#[derive(Clone, Copy)]
+struct Look {
+    /// By the thread's clock.
+    now: Instant,
+    /// By the real one.
+    real: Instant,
+    /// For how long the shard was asked and has answered nothing.
+    silent: Duration,
+}
+
+/// What becomes of a request that is due.
+enum Due {
+    /// It is looked at again then.
+    Again(Instant),
+    /// It cannot be decided in time.
+    Overloaded,
+    /// It waited for a shard that is unavailable.
+    Unavailable,
+}
+
+impl Shard {
+    /// Looks at the time: gives up requests whose time is over. Returns why the shard is unavailable where it was
+    /// asked and answered nothing for the deadline.
+    pub(in crate::store::redis::dispatch) fn tick(&self) -> Option<StoreError> {
+        let (now, real) = (self.clock.now(), Instant::now());
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let look = Look { now, real, silent: state.silent(now) };
+        if state.health == Health::Fit && look.silent >= self.shared.deadline {
+            return Some(StoreError::Timeout);
+        }
+        let (mut again, mut lost) = (Vec::new(), None);
+        while lost.is_none()
+            && let Some(request) = state.pop_due(look)
+        {
+            if request.is_done() || !request.is_in_time() || request.home.get() != self.number {
+                continue;
+            }
+            match self.due(state, &request, look) {
+                Due::Again(at) => again.push((at, request)),
+                Due::Unavailable => {
+                    lost = Some(StoreError::Timeout);
+                    again.push((request.deadline, request));
+                }
+                Due::Overloaded => {
+                    let was_queued = request.is_queued();
+                    self.overloaded(&request);
+                    if was_queued {
+                        state.queue.drop_one(|request| request.is_done());
+                    } else {
+                        state.window.late(now);
+                    }
+                }
+            }
+        }
+        again.into_iter().for_each(|(at, request)| state.add_due(at, request));
+        lost
+    }
+
+    fn due(&self, state: &State, request: &Pending, look: Look) -> Due {
+        let Look { now, real, silent } = look;
+        let is_silent = state.health == Health::Fit && silent >= self.shared.deadline * 3 / 4;
+        if !request.is_queued() && now < request.deadline && real < request.latest {
+            return Due::Again(request.deadline);
+        }
+        // It waited for all of its time, most of it for a shard that said nothing.
+        if is_silent && !request.is_queued() && now >= request.deadline {
+            return Due::Unavailable;
+        }
+        // Its key is asked for by many, who are decided together, and no limit is to open for them.
+        let is_shared = state.queue.is_shared(&request.keys);
+        if is_shared && real < request.latest && !request.waits_on.replace(true) {
+            return Due::Again(request.latest - self.clock.stalled());
+        }
+        Due::Overloaded
+    }
+}
+
+impl State {
+    fn silent(&self, now: Instant) -> Duration {
+        let asked_at = self.link.as_ref().and_then(|link| link.sent_at.front().copied());
+        asked_at.map_or(Duration::ZERO, |at| now.duration_since(at.max(self.heard_at)))
+    }
+
+    /// The next request that is due, if there is one.
+    fn pop_due(&mut self, look: Look) -> Option<Rc<Pending>> {
+        let is_due = |(at, request): &mut (Instant, Rc<Pending>)| {
+            *at <= look.now || request.latest <= look.real
+        };
+        self.due.pop_front_if(is_due).map(|(_, request)| request)
+    }
+}
