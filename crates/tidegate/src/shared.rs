@@ -40,7 +40,7 @@ use across::{Part, Unanswered};
 use away::Away;
 use decide::Verb;
 pub use error::SharedGateError;
-use late::Late;
+pub(crate) use late::Late;
 use nodes::Nodes;
 pub use replay::SharedReplay;
 use share::Share;
@@ -266,8 +266,10 @@ impl SharedGate {
         &self,
         met: &[KeyMet],
         origin: Origin<'_>,
+        late: &Late,
     ) -> Result<script::Decided, StoreError> {
-        let done = self.store.step(met, Asked::new(Step::Ask, origin)).await;
+        let asked = Asked { late: Some(late), ..Asked::new(Step::Ask, origin) };
+        let done = self.store.step(met, asked).await;
         self.learnt(met, done)
     }
 

@@ -110,7 +110,7 @@ async fn two_servers_admit_the_limit_together_and_operators_reach_it_through_eit
 #[tokio::test]
 async fn a_flood_of_questions_waits_for_the_store_and_is_decided_by_it() {
     let store = Store::start();
-    let rules = rules("open", &store.url()) + "max_in_flight = 2\n";
+    let rules = rules("open", &store.url()) + "max_in_flight = 64\n";
     let server = Server::with_rules(&rules);
     let flood = format!("[{}]", vec![ADA; 300].join(","));
     let clients = [(); 3].map(|()| Client::http2(server.http));

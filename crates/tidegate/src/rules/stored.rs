@@ -218,7 +218,7 @@ mod tests {
             policy.fits(&settings("redis://a")).map_err(|errors| errors.to_string())
         };
         let told = fits(spec).unwrap_err();
-        assert!(told.contains("600000226 bytes") && told.contains("\"2us\""), "{told}");
+        assert!(told.contains("600000237 bytes") && told.contains("\"2us\""), "{told}");
         spec.resolution = Some(Micros::from_micros(2));
         assert_eq!(fits(spec), Ok(()));
         (spec.resolution, spec.layout) = (None, Some(tidegate_core::Layout::SortedSet));

@@ -19,11 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A note that a reply comes too late. What it took is given back once this is dropped, unless it is kept.
 #[derive(Debug, Default)]
-pub(super) struct Late(OnceLock<oneshot::Sender<()>>);
+pub(crate) struct Late(OnceLock<oneshot::Sender<()>>);
 
 impl Late {
     /// What the late reply took is not given back: its request goes on all the same.
-    pub(super) fn keep(self) {
+    pub(crate) fn keep(self) {
         if let Some(kept) = self.0.into_inner() {
             // Nobody listens where there was nothing to give back.
             let _ = kept.send(());
@@ -51,12 +51,12 @@ impl<'a> Asking<'a> {
     }
 
     /// Whether units that nobody was given can be given back: not those of a report, which were used, nor under an
-    /// id, where asking again is answered by the first reply.
+    /// id that is remembered, where asking again is answered by the first reply.
     fn can_be_undone(&self) -> bool {
         let Waits { met, asked, .. } = self.waits;
         asked.step == Step::Ask
             && !is_report(met)
-            && asked.origin.id.is_none()
+            && self.store.answer_key(met, asked.origin.id).is_none()
             && met.iter().any(|met| met.cost > 0 && !met.is_unlimited())
     }
 

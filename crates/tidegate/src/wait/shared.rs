@@ -22,7 +22,7 @@ use super::turn::Turn;
 use crate::answer::Answer;
 use crate::few::Few;
 use crate::request::{Origin, Request};
-use crate::shared::{KeyMet, SharedGate};
+use crate::shared::{KeyMet, Late, SharedGate};
 use crate::store::memory::{Ahead, Decided, Done, Foreseen, ahead_of_told};
 use crate::store::redis::script::Seen;
 use crate::store::redis::{StoreError, script};
@@ -180,14 +180,24 @@ impl<'a, 'g> InTurn<'a, 'g> {
     async fn until_decided(mut self) -> Answer<'g> {
         let gate = self.turn.door().gate;
         loop {
+            let late = Late::default();
             let is_behind = self.turn.is_behind(gate.now());
             self.turn.door_mut().follow_changes();
             let met = &self.turn.door().met;
-            let seen =
-                if is_behind { self.look().await } else { gate.take(met, self.origin).await };
+            let seen = if is_behind {
+                self.look().await
+            } else {
+                gate.take(met, self.origin, &late).await
+            };
             let met = &self.turn.door().met;
             let next = match seen {
-                Err(error) => Next::Done(gate.without_store(met, self.origin.id, &error)),
+                Err(error) => {
+                    let answer = gate.without_store(met, self.origin.id, &error);
+                    if answer.is_allowed() {
+                        late.keep();
+                    }
+                    Next::Done(answer)
+                }
                 Ok(seen) if seen.repeated || seen.allowed && !is_behind => {
                     Next::Done(gate.answer(met, seen))
                 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem::{Discriminant, discriminant};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -45,6 +46,15 @@ impl Drop for Ends {
     }
 }
 
+/// Answers whoever asks once the store's thread has ended, by a panic too.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.inbox.abandon();
+    }
+}
+
 /// Data that those who ask and the store's thread share.
 pub(super) struct Shared {
     pub(super) settings: StoreSettings,
@@ -80,7 +90,10 @@ impl Client {
         let shared = Arc::new(Shared {
             inbox: Inbox::default(),
             counts: Counts::default(),
-            observer,
+            observer: Box::new(move |event| {
+                // A panic of the observer must not end the thread.
+                let _ = catch_unwind(AssertUnwindSafe(|| observer(event)));
+            }),
             found: watch::Sender::new(None),
             told: Mutex::default(),
             undecided: Mutex::default(),
@@ -91,9 +104,12 @@ impl Client {
         let no_thread = |error| StoreError::Unreachable(format!("no thread for it: {error}"));
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let handle = runtime.handle().clone();
-        let on_thread = Arc::clone(&shared);
+        let (on_thread, ended) = (Arc::clone(&shared), Ended(Arc::clone(&shared)));
         let thread = thread::Builder::new().name("tidegate-store".to_owned());
-        let runs = move || LocalSet::new().block_on(&runtime, run(on_thread));
+        let runs = move || {
+            let _ended = ended;
+            LocalSet::new().block_on(&runtime, run(on_thread));
+        };
         thread.spawn(runs).map_err(no_thread)?;
         Ok(Self(Arc::new(Ends { shared, runtime: handle })))
     }

@@ -158,6 +158,9 @@ impl Dispatcher {
     fn ask(self: &Rc<Self>, question: Question, stalled: Duration, now: Instant) {
         let shard = self.shard_of(question.asked.keys());
         let Some(shard) = shard else {
+            if self.is_cluster() {
+                self.look_for_nodes();
+            }
             return Pending::new(question, KeyHashes::new(), stalled, now)
                 .give_up(StoreError::Away);
         };

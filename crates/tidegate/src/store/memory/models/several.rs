@@ -41,6 +41,8 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
         figures: None,
         print: print(*key),
         cost: 1,
+        asks: 1,
+        report: false,
         enforced: true,
         brought: false,
         by_plan: false,

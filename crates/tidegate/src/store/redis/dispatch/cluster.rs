@@ -34,6 +34,8 @@ pub(super) struct Cluster {
     lost: RefCell<Vec<(u16, u16)>>,
     /// Whether a look for nodes is under way.
     looks: Cell<bool>,
+    /// Whether there was a reason for another look meanwhile.
+    again: Cell<bool>,
 }
 
 impl Cluster {
@@ -46,6 +48,16 @@ impl Cluster {
         if let Some(known) = self.map.borrow_mut().get_mut(usize::from(slot)) {
             *known = Some(Rc::clone(shard));
         }
+    }
+
+    /// Whether the shard is that of a slot.
+    fn names(&self, shard: &Rc<Shard>) -> bool {
+        self.map.borrow().iter().flatten().any(|known| Rc::ptr_eq(known, shard))
+    }
+
+    /// Whether there is a slot of which no shard is known.
+    fn has_hole(&self) -> bool {
+        self.map.borrow().iter().any(Option::is_none)
     }
 
     /// Those of all shards that hold slots.
@@ -88,26 +100,28 @@ impl Dispatcher {
 
     /// Begins to ask which node answers for which slot, until all of them are fit.
     pub(super) fn look_for_nodes(self: &Rc<Self>) {
+        self.cluster.again.set(true);
         if !self.cluster.looks.replace(true) {
             spawn_local(Rc::clone(self).until_nodes_are_known());
         }
     }
 
     async fn until_nodes_are_known(self: Rc<Self>) {
-        let mut pause = PAUSES.0;
+        let mut pause = REST;
         loop {
-            let known = self.ask_nodes().await;
-            match known {
-                Ok(ranges) => {
-                    self.follow(ranges);
-                    pause = PAUSES.0.max(REST);
+            self.cluster.again.set(false);
+            let is_new = match self.ask_nodes().await {
+                Ok(ranges) => self.follow(ranges),
+                Err(error) => {
+                    self.no_nodes(error);
+                    false
                 }
-                Err(error) => self.no_nodes(error),
-            }
-            sleep(spread(pause.max(REST))).await;
-            pause = (pause * 2).min(PAUSES.1);
+            };
+            pause = if is_new { REST } else { (pause * 2).min(PAUSES.1) };
+            sleep(spread(pause)).await;
             let shards = self.cluster.shards(&self.shards.borrow());
-            if !shards.is_empty() && shards.iter().all(|shard| shard.is_fit()) {
+            let all_fit = !shards.is_empty() && shards.iter().all(|shard| shard.is_fit());
+            if all_fit && !self.cluster.has_hole() && !self.cluster.again.get() {
                 break;
             }
         }
@@ -124,45 +138,35 @@ impl Dispatcher {
         }
     }
 
-    /// Asks all nodes that are known at once; the first answer counts, so a node that hangs delays nothing.
+    /// Asks the nodes that are fit, or, where none of them answers, all that are known. The first answer counts, so
+    /// a node that hangs delays nothing.
     async fn ask_nodes(&self) -> Result<Vec<Range>, StoreError> {
-        let mut asked = JoinSet::new();
+        let (mut fit, mut others) = (JoinSet::new(), JoinSet::new());
         let mut nodes = nodes_of_url(&self.shared.settings);
         for shard in self.shards.borrow().iter() {
             let Some(node) = shard.node.clone() else { continue };
             nodes.retain(|other| *other != node);
-            match shard.connection().filter(|_| shard.is_fit()) {
-                Some(connection) => drop(asked.spawn_local(slots_of(connection, node))),
-                None => nodes.push(node),
+            if let Some(connection) = shard.connection().filter(|_| shard.is_fit()) {
+                fit.spawn_local(slots_of(connection, node.clone()));
             }
+            nodes.push(node);
+        }
+        if let Ok(ranges) = first_of(fit).await {
+            return Ok(ranges);
         }
         for node in nodes {
             let shared = self.shared.clone();
-            asked.spawn_local(async move {
+            others.spawn_local(async move {
                 let connection = connect_to(&shared.settings, &node).await?;
                 slots_of(connection, node).await
             });
         }
-        let mut error = StoreError::Unreachable("the URL names no host".to_owned());
-        let answers = async {
-            while let Some(answer) = asked.join_next().await {
-                match answer {
-                    Ok(Ok(ranges)) => return Some(ranges),
-                    Ok(Err(why)) => error = why,
-                    Err(_) => {}
-                }
-            }
-            None
-        };
-        match timeout(LOOK, answers).await {
-            Ok(Some(ranges)) => Ok(ranges),
-            Ok(None) => Err(error),
-            Err(_) => Err(StoreError::Timeout),
-        }
+        first_of(others).await
     }
 
-    /// Puts a map of slots in force. What waits for a shard that holds none any more goes to those that do.
-    fn follow(self: &Rc<Self>, ranges: Vec<Range>) {
+    /// Puts a map of slots in force; returns whether it is another one. Requests that wait for a shard which holds
+    /// no slot any more go to those that do.
+    fn follow(self: &Rc<Self>, ranges: Vec<Range>) -> bool {
         let mut map = vec![None; SLOTS];
         let mut of_shards: Vec<(Rc<Shard>, Ranges)> = Vec::new();
         for range in ranges {
@@ -175,6 +179,11 @@ impl Dispatcher {
                 None => of_shards.push((shard, vec![(range.first, range.last)])),
             }
         }
+        let is_known = |(one, other): (&Option<Rc<Shard>>, &Option<Rc<Shard>>)| {
+            one.as_ref().map(Rc::as_ptr) == other.as_ref().map(Rc::as_ptr)
+        };
+        let before = self.cluster.map.borrow().clone();
+        let is_new = before.len() != map.len() || !before.iter().zip(&map).all(is_known);
         self.cluster.map.replace(map);
         let shards = self.shards.borrow().clone();
         for shard in shards {
@@ -193,6 +202,10 @@ impl Dispatcher {
             }
         }
         self.looked();
+        // Ranges that were lost may be answered for by others now.
+        let shards = self.cluster.shards(&self.shards.borrow());
+        shards.iter().filter(|shard| shard.is_fit()).for_each(|shard| self.report(shard, None));
+        is_new
     }
 
     /// Reports that all shards were looked at for the first time, and whether any of them is fit.
@@ -230,10 +243,33 @@ impl Dispatcher {
         self.shards.borrow_mut().retain(|shard| {
             let is_kept = !shard.ranges().is_empty()
                 || !shard.is_idle()
-                || now.duration_since(shard.asked_at.get()) < KEPT;
+                || now.duration_since(shard.asked_at.get()) < KEPT
+                || self.cluster.names(shard);
             shard.is_retired.set(!is_kept);
             is_kept
         });
+    }
+}
+
+/// The first map of slots that a node has; else why the last of them has none.
+async fn first_of(
+    mut asked: JoinSet<Result<Vec<Range>, StoreError>>,
+) -> Result<Vec<Range>, StoreError> {
+    let mut error = StoreError::Unreachable("the URL names no host".to_owned());
+    let answers = async {
+        while let Some(answer) = asked.join_next().await {
+            match answer {
+                Ok(Ok(ranges)) => return Some(ranges),
+                Ok(Err(why)) => error = why,
+                Err(_) => {}
+            }
+        }
+        None
+    };
+    match timeout(LOOK, answers).await {
+        Ok(Some(ranges)) => Ok(ranges),
+        Ok(None) => Err(error),
+        Err(_) => Err(StoreError::Timeout),
     }
 }
 

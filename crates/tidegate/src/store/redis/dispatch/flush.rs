@@ -9,7 +9,7 @@ use redis::{Cmd, Pipeline, Value};
 use super::link::Link;
 use super::question::{Asked, Pending};
 use super::queue::{KeyHash, Taken};
-use crate::store::redis::error::StoreError;
+use crate::store::redis::error::{StoreError, Symptom};
 use crate::store::redis::script::{Batch, Call, Replies, Reply};
 
 /// Most requests of one call, so that none stops the store for long.
@@ -111,17 +111,20 @@ impl Sent {
         one.into_iter().chain(merged.iter().flatten())
     }
 
-    /// Hands the reply to those who wait for it; returns how many were late.
-    pub(super) fn reply(&self, value: Value) -> usize {
+    /// Hands the reply to those who wait for it.
+    pub(super) fn reply(&self, value: Value) -> Handed {
         let told = reply(value);
         match self {
-            Self::One(request) => usize::from(request.reply(told)),
+            Self::One(request) => Handed { late: usize::from(request.reply(told)), gone: None },
             Self::Merged(batch, groups) => {
                 match told.and_then(|told| batch.replies(told).map_err(StoreError::from)) {
                     Ok(replies) => {
-                        groups.iter().zip(replies).map(|(all, told)| each(all, told)).sum()
+                        let mut handed = Handed::default();
+                        let each = groups.iter().zip(replies);
+                        each.for_each(|(all, told)| handed.hand(all, told));
+                        handed
                     }
-                    Err(error) => self.fail(&error),
+                    Err(error) => Handed { late: self.fail(&error), gone: None },
                 }
             }
         }
@@ -133,15 +136,30 @@ impl Sent {
     }
 }
 
-/// Hands each repeat of a request its reply.
-fn each(all: &[Rc<Pending>], replies: Vec<Replies>) -> usize {
-    let mut repeats = all.iter();
-    let mut late = 0;
-    for Replies { reply, times } in replies {
-        let reply = reply.map_err(|error| StoreError::of_script(&error));
-        late += repeats.by_ref().take(times).filter(|request| request.reply(reply.clone())).count();
+/// What came of handing replies out.
+#[derive(Default)]
+pub(super) struct Handed {
+    /// How many were late.
+    pub(super) late: usize,
+    /// An error of one request that others would meet as well.
+    pub(super) gone: Option<StoreError>,
+}
+
+impl Handed {
+    /// Hands each repeat of a request its reply.
+    fn hand(&mut self, all: &[Rc<Pending>], replies: Vec<Replies>) {
+        let mut repeats = all.iter();
+        for Replies { reply, times } in replies {
+            let reply = reply.map_err(|error| StoreError::of_script(&error));
+            if let Err(error) = &reply
+                && error.symptom() == Symptom::Gone
+            {
+                self.gone = Some(error.clone());
+            }
+            let late = repeats.by_ref().take(times).filter(|one| one.reply(reply.clone())).count();
+            self.late += late;
+        }
     }
-    late
 }
 
 impl Flush {

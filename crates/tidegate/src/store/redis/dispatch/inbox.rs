@@ -47,6 +47,15 @@ impl<T> Inbox<T> {
         self.filled.notify_one();
     }
 
+    /// Nothing is taken any more: drops what is there, and whatever is added from now on.
+    pub(in crate::store::redis) fn abandon(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let dropped = mem::take(&mut state.items);
+        drop(state);
+        drop(dropped);
+    }
+
     /// Waits for items and moves all there are to `taken`; returns false once the inbox is closed and empty.
     pub(in crate::store::redis) async fn take(&self, taken: &mut Vec<T>) -> bool {
         loop {

@@ -19,8 +19,8 @@ pub(super) struct Link {
     pub(super) sent_at: VecDeque<Instant>,
     /// Calls in them.
     pub(super) calls: usize,
-    /// The scripts, by digest, whose text was sent over it: in a pipeline a script that a server does not know
-    /// could not be sent again in place.
+    /// The scripts, by digest, whose text was sent over it. One that the server has forgotten all the same costs another
+    /// round trip, and its place in the write.
     known: HashSet<String>,
 }
 

@@ -94,7 +94,7 @@ pub(super) async fn look_after(
         }
     };
     shard.found_fit(connection);
-    if outage.reported.is_some() {
+    if outage.reported.is_some() || dispatcher.is_cluster() {
         dispatcher.report(&shard, None);
     }
     dispatcher.looked();
@@ -205,7 +205,8 @@ async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreE
 /// Reports how the servers are set up, as far as it can make limits fail.
 async fn tell_findings(dispatcher: Rc<Dispatcher>) {
     let shards = dispatcher.shards.borrow().clone();
-    let links: Vec<_> = shards.iter().filter_map(|shard| shard.connection()).collect();
+    let fit = shards.iter().filter(|shard| shard.is_fit());
+    let links: Vec<_> = fit.filter_map(|shard| shard.connection()).collect();
     // What a server does not tell in time says nothing.
     let findings = timeout(LOOK, audit::of(links)).await.unwrap_or_default();
     let shared: &Shared = &dispatcher.shared;

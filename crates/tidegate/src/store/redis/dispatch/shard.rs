@@ -228,7 +228,8 @@ impl Shard {
             request.reply(Err(StoreError::Away));
             return false;
         }
-        if !request.is_done() && now > request.send_by && !request.waits_on.get() {
+        let is_over = now > request.send_by && !request.waits_on.get();
+        if !request.is_done() && (is_over || Instant::now() >= request.latest) {
             self.overloaded(request);
         }
         !request.is_done()
@@ -278,7 +279,11 @@ impl Shard {
         }
         for (call, value) in flush.with_replies(values) {
             let Value::ServerError(error) = value else {
-                Counts::add(&self.shared.counts.late, call.reply(value));
+                let handed = call.reply(value);
+                Counts::add(&self.shared.counts.late, handed.late);
+                if is_latest && state.health == Health::Fit {
+                    answered.lost = handed.gone.or(answered.lost);
+                }
                 continue;
             };
             match Redirect::of(&error, self.node.as_ref()) {

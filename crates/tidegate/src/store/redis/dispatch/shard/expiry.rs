@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Health, Shard, State};
+use crate::store::redis::dispatch::TICK;
 use crate::store::redis::dispatch::question::Pending;
 use crate::store::redis::error::StoreError;
 
@@ -54,12 +55,16 @@ impl Shard {
                     lost = Some(StoreError::Timeout);
                     again.push((request.deadline, request));
                 }
+                Due::Overloaded if state.health != Health::Fit => {
+                    request.give_up(StoreError::Away);
+                    state.queue.drop_one(|request| request.is_done());
+                }
                 Due::Overloaded => {
                     let was_queued = request.is_queued();
                     self.overloaded(&request);
                     if was_queued {
                         state.queue.drop_one(|request| request.is_done());
-                    } else {
+                    } else if now >= request.deadline {
                         state.window.late(now);
                     }
                 }
@@ -69,9 +74,16 @@ impl Shard {
         lost
     }
 
+    /// The silence after which a request that waited for the whole deadline waited for an unavailable shard: it was
+    /// handed over, and is looked at, within two ticks.
+    fn least_silence(&self) -> Duration {
+        let deadline = self.shared.deadline;
+        deadline.saturating_sub(2 * TICK).max(deadline * 3 / 4)
+    }
+
     fn due(&self, state: &State, request: &Pending, look: Look) -> Due {
         let Look { now, real, silent } = look;
-        let is_silent = state.health == Health::Fit && silent >= self.shared.deadline * 3 / 4;
+        let is_silent = state.health == Health::Fit && silent >= self.least_silence();
         if !request.is_queued() && now < request.deadline && real < request.latest {
             return Due::Again(request.deadline);
         }
