@@ -30,7 +30,7 @@ pub(super) struct Store {
     pub(super) loaded: Arc<Loaded>,
     /// The rules with plans.
     looked_up: Arc<Vec<usize>>,
-    /// Who waits in this process.
+    /// The lines of requests that wait in this process.
     pub(super) lines: Arc<GateLines>,
 }
 

@@ -136,7 +136,7 @@ impl Sent {
     }
 }
 
-/// What came of handing replies out.
+/// The outcome of handing replies out.
 #[derive(Default)]
 pub(super) struct Handed {
     /// How many were late.

@@ -1,8 +1,8 @@
-//! One server of a store: what waits for it, what is under way, and whether it answers.
+//! One server of a store: requests that wait for it, calls under way, and whether it answers.
 //!
 //! A shard is *unavailable* when it was asked and answered nothing for the deadline, or when its connection
 //! breaks. Then nothing is sent until a look finds it fit. A shard that answers, but not everybody in
-//! time, is *overloaded*: what it cannot decide is told so, and what it decides goes on.
+//! time, is *overloaded*: requests that it cannot decide in time are reported as such, and it goes on deciding the others.
 
 mod expiry;
 
@@ -312,7 +312,7 @@ impl Shard {
     pub(super) fn lose(&self, error: &StoreError) -> Vec<(Rc<Pending>, StoreError)> {
         let mut state = self.state.borrow_mut();
         state.health = Health::Lost(error.clone());
-        // What is silent may answer after all; what broke does not.
+        // A silent connection may answer after all; a broken one does not.
         if *error != StoreError::Timeout {
             state.link = None;
         }
