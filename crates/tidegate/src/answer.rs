@@ -168,7 +168,7 @@ pub(crate) enum Lack {
 impl Lack {
     pub(crate) const fn of(error: &StoreError) -> Self {
         match error {
-            StoreError::Overloaded => Self::Overloaded,
+            StoreError::Overloaded { .. } => Self::Overloaded,
             _ => Self::Unavailable,
         }
     }

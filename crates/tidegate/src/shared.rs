@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tidegate_core::{Decision, Rule, Timestamp};
 use tokio::time::Instant;
 
-use crate::answer::{Answer, Lack, Matched, Standing};
+use crate::answer::{Answer, Matched, Standing};
 use crate::few::Few;
 use crate::gate::{Figures, Met, Plans};
 use crate::observe::{Observer, Observers};
@@ -302,8 +302,9 @@ impl SharedGate {
             self.away.learn(met, |place| told(place).is_some_and(|told| told.is_allowed()));
         }
         if !allowed {
-            self.away.learn_denials(met, told);
+            self.away.learn_denials(met, &told);
         }
+        self.away.learn_left(met, told);
     }
 
     pub(crate) fn answer(&self, met: &[KeyMet], done: script::Decided) -> Answer<'_> {
@@ -342,7 +343,7 @@ impl SharedGate {
         self.degraded.fetch_add(1, Relaxed);
         let settings = self.settings();
         let can_hold = |rule: &Rule| settings.can_hold(rule);
-        let answer = self.told(met, self.away.decide(met, verb, id, Lack::of(error), can_hold));
+        let answer = self.told(met, self.away.decide(met, verb, id, error, can_hold));
         self.count_overloaded(&answer);
         answer
     }

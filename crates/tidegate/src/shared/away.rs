@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use tidegate_core::{Decision, Outcome, Rule, Timestamp};
+use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
 use super::denials::Denials;
 use super::share::{Share, is_local};
@@ -15,6 +15,9 @@ use crate::key::Seed;
 use crate::once::Answers;
 use crate::rules::{AmendError, Policy, PolicyRule, refused};
 use crate::store::memory::{self, MemoryStore};
+
+/// For how long what was left of a limiter is news.
+const NEWS: Micros = Micros::from_millis(100);
 
 /// The limiters of the rules that are decided in process while the store does not decide, kept warm by what
 /// this node admits while it does.
@@ -30,6 +33,8 @@ pub(super) struct Away {
     /// The rules that were changed since, by their numbers; held by whoever changes rules or the share.
     changed: Mutex<HashMap<usize, PolicyRule>>,
     pub(super) denials: Denials,
+    /// What was left of limiters, for as long as that is news: the least cost is 1 where it was less than half.
+    pub(super) left: Denials,
     /// Refusals so far that were spread.
     pub(super) shed: AtomicU64,
     /// What requests were answered by it that may be asked again.
@@ -58,6 +63,7 @@ impl Away {
             parts: RwLock::new(Parts { share, rules }),
             changed: Mutex::default(),
             denials: Denials::new(),
+            left: Denials::new(),
             shed: AtomicU64::new(0),
             answers: Answers::default(),
             seed: Seed::random(),
@@ -75,6 +81,7 @@ impl Away {
         self.follow(number, &part)?;
         changed.insert(number, rule.clone());
         self.denials.clear();
+        self.left.clear();
         Ok(())
     }
 
@@ -166,9 +173,29 @@ impl Away {
         }
     }
 
+    /// Notes of which limiters less than half is left. While that is news, one that the store does not decide in
+    /// time is denied for now: others may be taking what is left.
+    pub(super) fn learn_left(&self, met: &[KeyMet], told: impl Fn(usize) -> Option<Decision>) {
+        for (place, met) in warm(&self.policy, met) {
+            if let Some(Decision { remaining, limit, .. }) = told(place) {
+                let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
+                let cost = if remaining.saturating_mul(2) < limit { 1 } else { u64::MAX };
+                self.left.replace(print, cost, now.plus(NEWS));
+            }
+        }
+    }
+
+    /// Whether the store has just said something of a limiter.
+    pub(super) fn has_news(&self, met: &KeyMet) -> bool {
+        self.left.of(self.seed.of_bytes(&met.print), u64::MAX, self.clock.now()).is_some()
+    }
+
     /// Forgets what the store denied, for something was given back.
     pub(super) fn forget_denials(&self, met: &[KeyMet]) {
-        met.iter().for_each(|met| self.denials.forget(self.seed.of_bytes(&met.print)));
+        for print in met.iter().map(|met| self.seed.of_bytes(&met.print)) {
+            self.denials.forget(print);
+            self.left.forget(print);
+        }
     }
 
     pub(super) fn forget(&self, met: &[KeyMet]) {

@@ -15,6 +15,7 @@ use crate::gate::{Figures, Met};
 use crate::once;
 use crate::rules::{OnStoreError, Policy};
 use crate::store::memory;
+use crate::store::redis::StoreError;
 
 /// The `retry_after` of a refusal for want of the store while it is unavailable.
 const COME_BACK: Micros = Micros::from_secs(1);
@@ -49,7 +50,7 @@ struct Barred {
 }
 
 impl Away {
-    /// Decides what the store does not, for this `lack` of it. All or nothing: a rule that refuses for want
+    /// Decides what the store does not because of `error`. All or nothing: a rule that refuses for want
     /// of the store keeps the others from being charged. So does one whose figures the store can not hold,
     /// whatever state that is in.
     pub(super) fn decide(
@@ -57,9 +58,10 @@ impl Away {
         met: &[KeyMet],
         verb: Verb,
         id: Option<&str>,
-        lack: Lack,
+        error: &StoreError,
         can_hold: impl Fn(&Rule) -> bool,
     ) -> Done {
+        let lack = Lack::of(error);
         let is_closed = |met: &KeyMet| {
             on_store_error(&self.policy, met) == OnStoreError::Closed
                 || !met.figures.as_deref().is_none_or(&can_hold)
@@ -70,7 +72,9 @@ impl Away {
             OnStoreError::Closed => false,
         };
         let here: Few<_> = met.iter().enumerate().filter(|(_, met)| is_here(met)).collect();
-        let barred: Few<_> = here.iter().map(|(_, met)| self.barred(met, lack)).collect();
+        let together = *error == StoreError::Overloaded { together: true };
+        let is_new = together && !here.iter().any(|(_, met)| self.has_news(met));
+        let barred: Few<_> = here.iter().map(|(_, met)| self.barred(met, lack, is_new)).collect();
         let refused = met.iter().any(|met| is_closed(met) && met.can_deny());
         let denied =
             here.iter().zip(&barred).any(|((_, met), bar)| bar.is_some() && met.can_deny());
@@ -115,19 +119,20 @@ impl Away {
         }
     }
 
-    /// Whether a limiter denies whatever it holds here: this node has no share of it, or the store has said
-    /// so and that still holds.
-    fn barred(&self, met: &KeyMet, lack: Lack) -> Option<Barred> {
+    /// Whether a limiter denies whatever it holds here: the store has said so and that still holds; this node has no
+    /// share of it; or the store decides others meanwhile, and less than half was left when it last said so, or it
+    /// has said nothing of limiters that many ask for, which are `new` then.
+    fn barred(&self, met: &KeyMet, lack: Lack, is_new: bool) -> Option<Barred> {
         let whole = met.rule_in(&self.policy)?;
         if met.asks == 0 || !holds(whole, met.asks) {
             return None;
         }
-        if let Some(Known { cost, wait }) =
-            self.denials.of(self.seed.of_bytes(&met.print), met.asks, self.clock.now())
-        {
+        let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
+        if let Some(Known { cost, wait }) = self.denials.of(print, met.asks, now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
-        let has_none = self.share().has_none(whole);
+        let is_scarce = || lack == Lack::Overloaded && self.left.of(print, met.asks, now).is_some();
+        let has_none = is_new || self.share().has_none(whole) || is_scarce();
         has_none.then(|| Barred { wait: self.come_back(lack), left: 0 })
     }
 

@@ -54,6 +54,21 @@ impl Denials {
     /// lasts stays. Where another thread is in the shard nothing is noted, for this is on the way of each
     /// denial, and there are many of whatever is asked often.
     pub(super) fn note(&self, print: Fingerprint, cost: u64, now: Timestamp, until: Timestamp) {
+        self.put(print, cost, until, |known| cost <= known.cost || known.until <= now);
+    }
+
+    /// Notes the same in place of whatever is known of the limiter.
+    pub(super) fn replace(&self, print: Fingerprint, cost: u64, until: Timestamp) {
+        self.put(print, cost, until, |_| true);
+    }
+
+    fn put(
+        &self,
+        print: Fingerprint,
+        cost: u64,
+        until: Timestamp,
+        replaces: impl Fn(&Place) -> bool,
+    ) {
         let words = print.words();
         let Some(Ok(mut shard)) = self.shard(words).map(|shard| shard.try_lock()) else { return };
         if shard.is_empty() {
@@ -65,7 +80,7 @@ impl Denials {
             None => group.iter_mut().min_by_key(|place| place.until),
         };
         let Some(place) = place else { return };
-        if place.print != words || cost <= place.cost || place.until <= now {
+        if place.print != words || replaces(place) {
             *place = Place { print: words, cost, until };
         }
     }

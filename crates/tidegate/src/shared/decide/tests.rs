@@ -37,7 +37,8 @@ fn ada(cost: u64) -> [KeyMet; 1] {
 }
 
 fn ask(away: &Away, cost: u64, id: Option<&str>) -> Done {
-    away.decide(&ada(cost), Verb::Ask, id, Lack::Overloaded, |_| true)
+    let error = StoreError::Overloaded { together: false };
+    away.decide(&ada(cost), Verb::Ask, id, &error, |_| true)
 }
 
 #[test]
@@ -87,4 +88,32 @@ fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
     assert_eq!(told.remaining, 0);
     assert_eq!(ask(&away, 3, None).decisions[0].unwrap().outcome, Outcome::Never);
     assert!(ask(&away, 0, None).allowed);
+}
+
+#[test]
+fn what_many_ask_for_together_is_admitted_here_only_where_much_was_left() {
+    let together = StoreError::Overloaded { together: true };
+    let alone = StoreError::Overloaded { together: false };
+    let admits = |away: &Away, error: &StoreError| {
+        let done = away.decide(&ada(1), Verb::Ask, None, error, |_| true);
+        let decision = done.decisions[0].unwrap();
+        assert_ne!(decision.outcome, Outcome::Never, "for now");
+        done.allowed
+    };
+    let left = |away: &Away, remaining| {
+        let decision =
+            away.decide(&ada(1), Verb::Peek, None, &alone, |_| true).decisions[0].unwrap();
+        away.learn_left(&ada(1), |_| Some(Decision { remaining, ..decision }));
+    };
+    let away = away(rule(Algorithm::SlidingLog, 100), Share::of(None));
+    assert!(!admits(&away, &together), "nothing is known");
+    assert!(admits(&away, &alone));
+    assert!(admits(&away, &StoreError::Timeout));
+    left(&away, 50);
+    assert!(admits(&away, &together) && admits(&away, &alone));
+    left(&away, 49);
+    assert!(!admits(&away, &together) && !admits(&away, &alone));
+    assert!(admits(&away, &StoreError::Timeout), "nobody else decides");
+    left(&away, 80);
+    assert!(admits(&away, &together) && admits(&away, &alone));
 }

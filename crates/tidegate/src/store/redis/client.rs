@@ -204,7 +204,7 @@ impl Client {
     /// Reports a decision that was not taken, where that says nothing of the store.
     pub(crate) fn note_undecided(&self, error: &StoreError, key: &[u8]) {
         let shared = &self.0.shared;
-        let is_known = matches!(error, StoreError::Away | StoreError::Overloaded);
+        let is_known = matches!(error, StoreError::Away | StoreError::Overloaded { .. });
         if error.symptom() != Symptom::None || is_known {
             return;
         }

@@ -17,7 +17,10 @@ pub enum StoreError {
     /// It was away a moment ago, and is looked at again soon; nothing was sent.
     Away,
     /// It answers, but cannot decide this in time. Nothing was taken, or what was taken is given back.
-    Overloaded,
+    Overloaded {
+        /// Whether others ask for one of its keys at the same time.
+        together: bool,
+    },
     /// `-OOM`: it has no memory left for what must be written.
     OutOfMemory,
     /// `-READONLY`: it is a replica, on which nothing is ever decided.
@@ -118,7 +121,7 @@ impl StoreError {
     /// The same after a part of what was asked has been done: that nothing was sent is no longer so.
     pub(crate) fn in_part(self) -> Self {
         match self {
-            Self::Away | Self::Overloaded => {
+            Self::Away | Self::Overloaded { .. } => {
                 Self::Unreachable(format!("a part was done, then: {self}"))
             }
             error => error,
@@ -144,7 +147,7 @@ impl StoreError {
             | Self::Unreadable(_)
             | Self::Denied(_) => Symptom::Gone,
             Self::Away
-            | Self::Overloaded
+            | Self::Overloaded { .. }
             | Self::CrossSlot
             | Self::Refused(_)
             | Self::OtherVersion(_)
@@ -174,7 +177,7 @@ impl fmt::Display for StoreError {
             Self::Timeout => f.write_str("the store did not answer in time"),
             Self::Unreachable(told) => write!(f, "the store can not be reached: {told}"),
             Self::Away => f.write_str("the store is away; it is looked at again soon"),
-            Self::Overloaded => {
+            Self::Overloaded { .. } => {
                 f.write_str("the store is asked for more than it decides in time")
             }
             Self::OutOfMemory => f.write_str(
@@ -209,7 +212,7 @@ mod tests {
     /// Who asks again must not take for untouched what was done in part.
     #[test]
     fn what_was_done_in_part_is_not_told_as_never_sent() {
-        for never_sent in [StoreError::Away, StoreError::Overloaded] {
+        for never_sent in [StoreError::Away, StoreError::Overloaded { together: false }] {
             let told = never_sent.to_string();
             match never_sent.in_part() {
                 StoreError::Unreachable(in_part) => assert!(in_part.contains(&told), "{in_part}"),

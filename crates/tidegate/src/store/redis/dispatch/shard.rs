@@ -51,8 +51,11 @@ pub(super) struct Shard {
     state: RefCell<State>,
 }
 
+/// Requests that wait to be sent.
+type Waiting = Queue<Rc<Pending>>;
+
 struct State {
-    queue: Queue<Rc<Pending>>,
+    queue: Waiting,
     window: Window,
     link: Option<Link>,
     links: u64,
@@ -177,7 +180,7 @@ impl Shard {
         }
         if state.queue.len() >= self.shared.settings.max_in_flight.saturating_mul(WAITING_PER_CALL)
         {
-            return self.overloaded(&request);
+            return self.overloaded(&state.queue, &request);
         }
         request.home.set(self.number);
         self.asked_at.set(Instant::now());
@@ -197,8 +200,9 @@ impl Shard {
             let mut room = Room::default();
             let taken = state.queue.take(MOST_REQUESTS, |_, keys| room.fits(keys));
             let Some((requests, taken)) = taken else { break };
-            let (done, requests): (Vec<_>, Vec<_>) =
-                requests.into_iter().partition(|request| !self.is_wanted(request, now));
+            let (done, requests): (Vec<_>, Vec<_>) = requests
+                .into_iter()
+                .partition(|request| !self.is_wanted(&state.queue, request, now));
             state.queue.took_dropped(done.len());
             if requests.is_empty() {
                 state.queue.answered(&taken);
@@ -223,21 +227,22 @@ impl Shard {
     }
 
     /// Whether a request that waited is still to be sent.
-    fn is_wanted(&self, request: &Pending, now: Instant) -> bool {
+    fn is_wanted(&self, queue: &Waiting, request: &Pending, now: Instant) -> bool {
         if !request.is_done() && request.is_abandoned() {
             request.reply(Err(StoreError::Away));
             return false;
         }
         let is_over = now > request.send_by && !request.waits_on.get();
         if !request.is_done() && (is_over || Instant::now() >= request.latest) {
-            self.overloaded(request);
+            self.overloaded(queue, request);
         }
         !request.is_done()
     }
 
     /// Reports that the shard cannot decide a request in time.
-    fn overloaded(&self, request: &Pending) {
-        request.give_up(StoreError::Overloaded);
+    fn overloaded(&self, queue: &Waiting, request: &Pending) {
+        let together = queue.is_shared(&request.keys);
+        request.give_up(StoreError::Overloaded { together });
         self.shared.note_overloaded();
     }
 

@@ -10,6 +10,9 @@ use crate::store::redis::dispatch::TICK;
 use crate::store::redis::dispatch::question::Pending;
 use crate::store::redis::error::StoreError;
 
+/// Deadlines for which a shard may be silent while requests wait for their turn.
+const PATIENCE_UNDER_LOAD: u32 = 5;
+
 /// The time of one look at what is due.
 #[derive(Clone, Copy)]
 struct Look {
@@ -39,7 +42,7 @@ impl Shard {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let look = Look { now, real, silent: state.silent(now) };
-        if state.health == Health::Fit && look.silent >= self.shared.deadline {
+        if state.health == Health::Fit && look.silent >= self.patience(state) {
             return Some(StoreError::Timeout);
         }
         let (mut again, mut lost) = (Vec::new(), None);
@@ -61,7 +64,7 @@ impl Shard {
                 }
                 Due::Overloaded => {
                     let was_queued = request.is_queued();
-                    self.overloaded(&request);
+                    self.overloaded(&state.queue, &request);
                     if was_queued {
                         state.queue.drop_one(|request| request.is_done());
                     } else if now >= request.deadline {
@@ -74,16 +77,24 @@ impl Shard {
         lost
     }
 
+    /// The silence after which the shard is unavailable: the deadline, and longer where requests wait because so many
+    /// are under way, for a store that is short of processor time is silent as well. They are decided meanwhile as
+    /// those that are too many.
+    fn patience(&self, state: &State) -> Duration {
+        let deadline = self.shared.deadline;
+        if state.queue.len() > 0 { deadline * PATIENCE_UNDER_LOAD } else { deadline }
+    }
+
     /// The silence after which a request that waited for the whole deadline waited for an unavailable shard: it was
     /// handed over, and is looked at, within two ticks.
-    fn least_silence(&self) -> Duration {
-        let deadline = self.shared.deadline;
-        deadline.saturating_sub(2 * TICK).max(deadline * 3 / 4)
+    fn least_silence(&self, state: &State) -> Duration {
+        let patience = self.patience(state);
+        patience.saturating_sub(2 * TICK).max(patience * 3 / 4)
     }
 
     fn due(&self, state: &State, request: &Pending, look: Look) -> Due {
         let Look { now, real, silent } = look;
-        let is_silent = state.health == Health::Fit && silent >= self.least_silence();
+        let is_silent = state.health == Health::Fit && silent >= self.least_silence(state);
         if !request.is_queued() && now < request.deadline && real < request.latest {
             return Due::Again(request.deadline);
         }
