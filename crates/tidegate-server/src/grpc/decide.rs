@@ -70,9 +70,7 @@ impl Decider {
             match self.limiters.refund(&refund).await {
                 Ok(answer) if !asks => return Ok(answer),
                 Ok(_) => {}
-                Err(StoreError::Overloaded) if !asks => {
-                    return Err(undecided(true));
-                }
+                Err(StoreError::Overloaded { .. }) if !asks => return Err(undecided(true)),
                 Err(_) if !asks => return Err(undecided(false)),
                 Err(error) => tracing::debug!(%error, "a refund was not given"),
             }
