@@ -201,6 +201,10 @@ fn log(event: StoreEvent<'_>) {
         StoreEvent::StillLost(error) => {
             tracing::error!(%error, "the store is away still, by now for another reason");
         }
+        StoreEvent::Undecided { error: StoreError::OutOfMemory, .. } => tracing::warn!(
+            "the store has no memory left: limiters that are there go on, and keys that are new are refused; expected a \
+             `maxmemory` that holds all limiters, or rules with `max_keys` (told once a minute, however often)"
+        ),
         StoreEvent::Undecided { key, error } => {
             tracing::warn!(
                 %error,

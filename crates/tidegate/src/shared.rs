@@ -9,6 +9,8 @@ mod denials;
 mod error;
 mod fits;
 mod late;
+mod learn;
+mod no_room;
 mod nodes;
 mod plans;
 mod replay;
@@ -44,7 +46,7 @@ pub(crate) use late::Late;
 use nodes::Nodes;
 pub use replay::SharedReplay;
 use share::Share;
-use step::{Asked, Store, is_report};
+use step::{Asked, Store};
 
 /// A limiter that a request meets, by its key in the store.
 pub(crate) type KeyMet = Met<Vec<u8>>;
@@ -226,7 +228,9 @@ impl SharedGate {
     async fn ask_across(&self, met: &[KeyMet], parts: &[Part], origin: Origin<'_>) -> Answer<'_> {
         match self.store.ask_across(met, parts, origin, None).await {
             Ok(done) => {
-                self.learn(met, done.allowed, |place| done.decisions.get(place).copied().flatten());
+                let own = |place: usize| done.overflow.get(place) == Some(&false);
+                let told = |place: usize| done.decisions.get(place).copied().flatten();
+                self.learn(met, done.allowed, |place| told(place).filter(|_| own(place)));
                 self.told(met, done)
             }
             Err(Unanswered { taken, error }) => {
@@ -283,34 +287,11 @@ impl SharedGate {
         self.store.step(met, Asked { costs, ..Asked::new(Step::Peek, origin) }).await
     }
 
-    /// What the store said is known here as well, for when it does not decide.
-    fn learnt(
-        &self,
-        met: &[KeyMet],
-        done: Result<script::Decided, StoreError>,
-    ) -> Result<script::Decided, StoreError> {
-        if let Ok(done) = &done
-            && !done.repeated
-        {
-            self.learn(met, done.allowed, |place| done.decisions.get(place).copied());
-        }
-        done
-    }
-
-    fn learn(&self, met: &[KeyMet], allowed: bool, told: impl Fn(usize) -> Option<Decision>) {
-        if allowed || is_report(met) {
-            self.away.learn(met, |place| told(place).is_some_and(|told| told.is_allowed()));
-        }
-        if !allowed {
-            self.away.learn_denials(met, &told);
-        }
-        self.away.learn_left(met, told);
-    }
-
     pub(crate) fn answer(&self, met: &[KeyMet], done: script::Decided) -> Answer<'_> {
         let (allowed, at, repeated) = (done.allowed, done.now, done.repeated);
         let by = |place| done.seen.get(place).and_then(Seen::decided_by).cloned();
-        let matched = self.matched(met, by, done.decisions.into_iter().map(Some));
+        let overflow = |place| done.seen.get(place).is_some_and(|seen: &Seen| seen.overflow);
+        let matched = self.matched(met, by, overflow, done.decisions.into_iter().map(Some));
         Answer { allowed, at, standing: Standing::Exact, repeated, matched }
     }
 
@@ -318,7 +299,8 @@ impl SharedGate {
     pub(crate) fn refused(&self, met: &[KeyMet], seen: &[Seen], done: Done) -> Answer<'_> {
         let decisions = done.decisions.into_iter().map(|decided| Some(decided.decision));
         let by = |place| seen.get(place).and_then(Seen::decided_by).cloned();
-        let matched = self.matched(met, by, decisions);
+        let overflow = |place: usize| seen.get(place).is_some_and(|seen| seen.overflow);
+        let matched = self.matched(met, by, overflow, decisions);
         let (at, standing) = (done.at, Standing::Exact);
         Answer { allowed: false, at, standing, repeated: false, matched }
     }
@@ -351,7 +333,8 @@ impl SharedGate {
     /// An answer in which not every limiter tells of itself.
     fn told(&self, met: &[KeyMet], done: decide::Done) -> Answer<'_> {
         let by = |place| done.by.get(place).cloned().flatten();
-        let mut matched = self.matched(met, by, done.decisions.into_iter());
+        let overflow = |place| done.overflow.get(place).copied().unwrap_or_default();
+        let mut matched = self.matched(met, by, overflow, done.decisions.into_iter());
         if matches!(done.standing, Standing::Unavailable(_)) {
             // Nothing was taken: it may be reported again.
             matched.iter_mut().for_each(|one| one.report = false);
@@ -370,6 +353,7 @@ impl SharedGate {
         &self,
         met: &[KeyMet],
         by: impl Fn(usize) -> Figures,
+        overflow: impl Fn(usize) -> bool,
         decisions: impl Iterator<Item = Option<Decision>>,
     ) -> Few<Matched<'_>> {
         let told = met.iter().zip(decisions).enumerate().filter_map(|(place, (met, decision))| {
@@ -384,7 +368,7 @@ impl SharedGate {
                 report: met.report,
                 by: met.by,
                 decision: decision?,
-                overflow: false,
+                overflow: overflow(place),
                 elsewhere: false,
             })
         });

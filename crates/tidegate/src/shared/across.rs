@@ -288,8 +288,8 @@ fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
 /// An answer in which nothing is told yet.
 fn nothing_told(met: &[KeyMet], at: Timestamp) -> Done {
     let decisions: Vec<Option<Decision>> = vec![None; met.len()];
-    let by = vec![None; met.len()];
-    Done { allowed: true, at, standing: Standing::Exact, repeated: false, decisions, by }
+    let (by, overflow) = (vec![None; met.len()], vec![false; met.len()]);
+    Done { allowed: true, at, standing: Standing::Exact, repeated: false, decisions, by, overflow }
 }
 
 impl Done {
@@ -299,11 +299,10 @@ impl Done {
         self.at = self.at.max(told.now);
         let told = told.decisions.iter().zip(&told.seen);
         for (place, (decision, seen)) in places.iter().zip(told) {
-            if let (Some(known), Some(by)) =
-                (self.decisions.get_mut(*place), self.by.get_mut(*place))
-            {
-                (*known, *by) = (Some(*decision), seen.decided_by().cloned());
-            }
+            let by = seen.decided_by().cloned();
+            self.decisions.get_mut(*place).into_iter().for_each(|known| *known = Some(*decision));
+            self.by.get_mut(*place).into_iter().for_each(|known| known.clone_from(&by));
+            self.overflow.get_mut(*place).into_iter().for_each(|known| *known = seen.overflow);
         }
     }
 }

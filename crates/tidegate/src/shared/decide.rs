@@ -39,6 +39,8 @@ pub(super) struct Done {
     pub(super) decisions: Vec<Option<Decision>>,
     /// Of each the values that decided, where they were not this node's own.
     pub(super) by: Vec<Figures>,
+    /// Of each whether the store had no room for it.
+    pub(super) overflow: Vec<bool>,
 }
 
 /// Why a limiter in process is not asked: it denies for now.
@@ -97,7 +99,7 @@ impl Away {
         let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };
         let (at, repeated) = (done.at, done.repeated);
         let allowed = done.allowed && !refused && (repeated || !denied);
-        Done { allowed, at, standing, repeated, decisions, by: Vec::new() }
+        Done { allowed, at, standing, repeated, decisions, by: Vec::new(), overflow: Vec::new() }
     }
 
     /// A step over the limiters that are decided in process, once for each id.

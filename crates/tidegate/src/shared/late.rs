@@ -53,8 +53,9 @@ impl<'a> Asking<'a> {
     /// Whether units that nobody was given can be given back: not those of a report, which were used, nor under an
     /// id that is remembered, where asking again is answered by the first reply.
     fn can_be_undone(&self) -> bool {
-        let Waits { met, asked, .. } = self.waits;
-        asked.step == Step::Ask
+        let Waits { met, asked, undoes, .. } = self.waits;
+        undoes
+            && asked.step == Step::Ask
             && !is_report(met)
             && self.store.answer_key(met, asked.origin.id).is_none()
             && met.iter().any(|met| met.cost > 0 && !met.is_unlimited())

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::KeyMet;
 use super::late::Late;
+use super::no_room::Counted;
 use super::revisions::Loaded;
 use crate::clock::{Clock, SystemClock};
 use crate::limiter::UNLIMITED;
@@ -28,6 +29,8 @@ pub(super) struct Store {
     /// What became of its rules since.
     pub(super) amended: Arc<Amended>,
     pub(super) loaded: Arc<Loaded>,
+    /// By rule, how its keys are counted.
+    counted: Arc<Vec<Option<Counted>>>,
     /// The rules with plans.
     looked_up: Arc<Vec<usize>>,
     /// The lines of requests that wait in this process.
@@ -40,9 +43,17 @@ const MOST_TURNS: usize = 6;
 
 /// The id of a request, and for how long its answer is remembered.
 #[derive(Clone, Copy)]
-struct Remembered<'a> {
+pub(super) struct Remembered<'a> {
     id: &'a str,
     time: Micros,
+}
+
+/// What a call is made of, beside its limiters.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) step: Step,
+    pub(super) at: Option<Timestamp>,
+    pub(super) remembered: Option<Remembered<'a>>,
 }
 
 /// What a step is asked.
@@ -69,6 +80,8 @@ pub(super) struct Waits<'a> {
     pub(super) deadline: Instant,
     /// The values that decide in place of the node's own.
     pub(super) by: Option<&'a Superseded>,
+    /// What a late reply took is given back: from the limiters that were met, and from no others.
+    pub(super) undoes: bool,
 }
 
 impl<'a> Asked<'a> {
@@ -86,7 +99,10 @@ impl Store {
         let loaded = Arc::new(Loaded::now(&clock));
         let (amended, looked_up) = (Arc::default(), Arc::default());
         let lines = Arc::new(GateLines::new());
-        Self { policy, client, clock, amended, loaded, looked_up, lines }
+        let prefix = &client.settings().key_prefix;
+        let counted = policy.rules().iter().map(|rule| Counted::of(prefix, rule)).collect();
+        let counted = Arc::new(counted);
+        Self { policy, client, clock, amended, loaded, counted, looked_up, lines }
     }
 
     /// The figures of a rule are looked up for each key from now on.
@@ -134,20 +150,16 @@ impl Store {
             let done = Decided::nothing(asked.at.unwrap_or_else(|| self.clock.now()));
             return Ok(with_unlimited(met, done));
         }
-        let waits = Waits { met, asked, deadline, by: None };
+        let waits = Waits { met, asked, deadline, by: None, undoes: true };
         // A look tells how a limiter stands now, whatever was reported before.
         let id = asked.origin.id.filter(|_| step != Step::Peek || !is_report(met));
-        let Some(remembered) = self.remembered(met, id) else {
-            let call = |limiters: &[Limiter<'_>]| Call::new(limiters, step, asked.at);
-            let done = self.decided(&limiters, call, waits).await?;
+        let wanted = Wanted { step, at: asked.at, remembered: self.remembered(met, id) };
+        if wanted.remembered.is_none() {
+            let done = self.decided(&limiters, &wanted, waits).await?;
             return Ok(with_unlimited(met, done));
-        };
+        }
         let (places, limiters) = by_key(limiters);
-        let call = |limiters: &[Limiter<'_>]| {
-            let (key, time) = (self.key_of_answer(remembered, limiters), remembered.time);
-            Call::new(limiters, step, asked.at).remembering(key, time)
-        };
-        let done = self.decided(&limiters, call, waits).await?;
+        let done = self.decided(&limiters, &wanted, waits).await?;
         Ok(with_unlimited(met, put_back(&places, done)))
     }
 
@@ -165,28 +177,37 @@ impl Store {
 
     /// Decides with a limiter that no rule of the policy names.
     pub(super) async fn ask(&self, limiter: Limiter<'_>) -> Result<Decided, StoreError> {
-        let call = |limiters: &[Limiter<'_>]| Call::new(limiters, Step::Ask, None);
+        let wanted = Wanted { step: Step::Ask, at: None, remembered: None };
         let asked = Asked::new(Step::Ask, Origin::default());
-        let waits = Waits { met: &[], asked, deadline: self.client.deadline(), by: None };
-        self.decided(&[limiter], call, waits).await
+        let deadline = self.client.deadline();
+        let waits = Waits { met: &[], asked, deadline, by: None, undoes: true };
+        self.decided(&[limiter], &wanted, waits).await
     }
 
     /// Runs a call until it is decided.
     async fn decided(
         &self,
         limiters: &[Limiter<'_>],
-        call: impl Fn(&[Limiter<'_>]) -> Call,
+        wanted: &Wanted<'_>,
         waits: Waits<'_>,
     ) -> Result<Decided, StoreError> {
-        let done = match self.answer(limiters, call(limiters), waits).await {
-            Ok(Answer::Decided(done)) => Ok(done),
-            Ok(other) => Box::pin(self.decided_anew(limiters, other, call, waits)).await,
-            Err(error) => Err(error),
-        };
+        let done = self.decided_by(limiters, wanted, waits).await;
         if let (Err(error), Some(first)) = (&done, limiters.first()) {
             self.client.note_undecided(error, first.key);
         }
         done
+    }
+
+    pub(super) async fn decided_by(
+        &self,
+        limiters: &[Limiter<'_>],
+        wanted: &Wanted<'_>,
+        waits: Waits<'_>,
+    ) -> Result<Decided, StoreError> {
+        match self.answer(limiters, self.call(limiters, wanted), waits).await? {
+            Answer::Decided(done) => Ok(done),
+            other => Box::pin(self.decided_anew(limiters, other, wanted, waits)).await,
+        }
     }
 
     /// Asks again where nothing was done: a limiter has yet to follow its changed rule, or is decided by newer
@@ -195,22 +216,30 @@ impl Store {
         &self,
         limiters: &[Limiter<'_>],
         mut answer: Answer,
-        call: impl Fn(&[Limiter<'_>]) -> Call,
+        wanted: &Wanted<'_>,
         waits: Waits<'_>,
     ) -> Result<Decided, StoreError> {
         let mut by = Superseded::default();
         for _ in 0..MOST_TURNS {
-            let amends = answer == Answer::Changed;
-            if let Answer::Superseded(newer) = answer {
-                by = by.and(newer);
+            let (mut amends, mut lacks) = (false, None);
+            match answer {
+                Answer::Decided(done) => return Ok(done.decided_by(by)),
+                Answer::Changed => amends = true,
+                Answer::Superseded(newer) => by = by.and(newer),
+                Answer::NoRoom(told) => lacks = Some(told),
             }
             let limiters = by.limiters(limiters);
-            let call = call(&limiters);
-            let call = if amends { call.amending() } else { call };
-            answer = self.answer(&limiters, call, Waits { by: Some(&by), ..waits }).await?;
-            if let Answer::Decided(done) = answer {
+            if let Some(lacks) = lacks {
+                let waits = Waits { by: Some(&by), ..waits };
+                let done = self.decided_without(&limiters, &lacks, wanted, waits).await?;
                 return Ok(done.decided_by(by));
             }
+            let call = self.call(&limiters, wanted);
+            let call = if amends { call.amending() } else { call };
+            answer = self.answer(&limiters, call, Waits { by: Some(&by), ..waits }).await?;
+        }
+        if let Answer::Decided(done) = answer {
+            return Ok(done.decided_by(by));
         }
         Err(StoreError::Answer(format!("values that changed {MOST_TURNS} times")))
     }
@@ -221,13 +250,27 @@ impl Store {
         call: Call,
         waits: Waits<'_>,
     ) -> Result<Answer, StoreError> {
-        let call = Arc::new(call);
-        let reply = match self.run(&call, waits).await {
+        let mut call = Arc::new(call);
+        let mut told = self.run(&call, waits).await;
+        if told == Err(StoreError::OutOfMemory) {
+            // Nothing was done.
+            call = Arc::new(Arc::unwrap_or_clone(call).without_memory());
+            told = self.run(&call, waits).await;
+        }
+        let reply = match told {
             // It was kept in another layout, and nothing was done.
             Err(StoreError::Refused(told)) if told.contains("WRONGTYPE") => Reply::Nil,
             told => told?,
         };
         call.answer(limiters, &reply).map_err(StoreError::from)
+    }
+
+    fn call(&self, limiters: &[Limiter<'_>], wanted: &Wanted<'_>) -> Call {
+        let call = Call::new(limiters, wanted.step, wanted.at);
+        match wanted.remembered {
+            Some(known) => call.remembering(self.key_of_answer(known, limiters), known.time),
+            None => call,
+        }
     }
 
     /// The key under which the answer to a request is remembered, and for how long; `None` where it is
@@ -252,6 +295,7 @@ impl Store {
         actual: &[u64],
         costs: &[u64],
     ) -> Vec<Limiter<'m>> {
+        let prefix = self.client.settings().key_prefix.as_str();
         let limiters = met.iter().enumerate().filter_map(|(place, met)| {
             let rule = met.rule_in(&self.policy)?;
             let cost = costs.get(place).copied().unwrap_or(met.cost);
@@ -260,6 +304,11 @@ impl Store {
             let looks = costs.is_empty() && met.asks > met.cost;
             let limiter = if looks { limiter.looking() } else { limiter };
             let limiter = limiter.of_revision(self.revision(met));
+            let variant = (!self.is_figured(met.rule)).then_some(met.variant);
+            let limiter = match self.counted.get(met.rule) {
+                Some(Some(counted)) => limiter.among(counted.among(prefix, variant)),
+                _ => limiter,
+            };
             let limiter = match met.brought {
                 true => limiter.brought(),
                 false if self.is_figured(met.rule) => limiter.looked_up(),
@@ -315,7 +364,7 @@ fn with_unlimited(met: &[KeyMet], mut done: Decided) -> Decided {
         taken: false,
         words: Vec::new(),
     };
-    let nothing = Seen { told, tried: false, by: None };
+    let nothing = Seen { told, tried: false, by: None, overflow: false };
     for (place, _) in met.iter().enumerate().filter(|(_, met)| met.is_unlimited()) {
         done.decisions.insert(place.min(done.decisions.len()), UNLIMITED);
         done.seen.insert(place.min(done.seen.len()), nothing.clone());

@@ -18,5 +18,5 @@ pub use counts::StoreCounts;
 pub(crate) use dispatch::question::{LateReply, NoReply};
 pub use error::StoreError;
 pub use event::StoreEvent;
-pub(crate) use keys::{answer_key, key_in, key_of, slot_of};
+pub(crate) use keys::{answer_key, key_in, key_of, key_of_rule, slot_of};
 pub(crate) use nodes::Listed;

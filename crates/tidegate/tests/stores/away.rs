@@ -54,19 +54,23 @@ async fn a_killed_server_is_one_outage_and_a_new_one_is_found() {
 }
 
 #[tokio::test]
-async fn a_store_without_memory_left_is_away_until_it_has_some() {
+async fn a_store_without_memory_left_is_told_of_and_is_no_outage() {
     let server = Server::start(&["--maxmemory-policy", "noeviction"]);
-    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Closed)]).await;
+    let rules = vec![token(10, OnStoreError::Closed)];
+    let (gate, events) = gate_over(&server.url(), rules.clone()).await;
     assert_eq!(remaining(&gate).await, 9);
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
-    assert_eq!(until_lost(&gate, &events).await, 1, "one answer says it");
-    let answer = check(&gate, "ada", 1).await;
-    assert!(!answer.is_allowed() && answer.is_degraded() && answer.is_unavailable());
+    assert_eq!(remaining(&gate).await, 8, "who has a limiter is decided by it");
+    assert!(events.told().is_empty());
+    let answer = check(&gate, "bob", 1).await;
+    assert!(!answer.is_allowed() && answer.is_overflow() && !answer.is_degraded());
     assert!(answer.retry_after().unwrap() > Micros::ZERO, "denied, and not `at once`");
+    let told = events.told();
+    assert!(told.len() == 1 && told[0].contains("no memory left"), "{told:?}");
+    let (late, _) = gate_over(&server.url(), rules).await;
+    assert_eq!(remaining(&late).await, 7, "a node that is started meanwhile is exact as well");
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
-    gate.recovered().await;
-    assert_eq!(remaining(&gate).await, 8, "exact again");
-    one_outage(&events, "no memory left");
+    assert!(check(&gate, "bob", 1).await.is_allowed());
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod across;
 mod amend;
 mod asked_again;
 mod away;
+mod bounded;
 #[cfg(target_os = "linux")]
 mod clocks;
 mod cluster;

@@ -138,7 +138,6 @@ impl StoreError {
         match self {
             Self::Timeout
             | Self::Unreachable(_)
-            | Self::OutOfMemory
             | Self::ReadOnly
             | Self::TakesNoWrites(_)
             | Self::Busy
@@ -148,6 +147,7 @@ impl StoreError {
             | Self::Denied(_) => Symptom::Gone,
             Self::Away
             | Self::Overloaded { .. }
+            | Self::OutOfMemory
             | Self::CrossSlot
             | Self::Refused(_)
             | Self::OtherVersion(_)

@@ -33,8 +33,8 @@ pub enum StoreEvent<'a> {
         last_slot: u16,
     },
     /// It is there, and did not do what it was asked to for this reason: a key that something else has written, one of
-    /// another version, figures it can not hold, too much at once. A decision was then taken without it. Told once a
-    /// minute for each kind of reason.
+    /// another version, figures it can not hold, too much at once. A decision was then taken without it; without memory ([`StoreError::OutOfMemory`]) a
+    /// key that is new was refused. Told once a minute for each kind of reason.
     Undecided {
         /// The first key of the request, whole with its prefix.
         key: &'a [u8],

@@ -46,6 +46,14 @@ pub(crate) fn key_in(prefix: &str, namespace: &str, key: &[u8]) -> Vec<u8> {
     format!("{prefix}#{namespace}:{}", shortened(escaped, "#")).into_bytes()
 }
 
+/// The rest of a key about all limiters of a rule, behind the prefix: `?{what}:{domain}:{rule}`. No limiter's key is
+/// like it.
+pub(crate) fn key_of_rule(rule: &PolicyRule, what: &str) -> String {
+    let mut key = format!("?{what}:");
+    escape(rule.domain(), &mut key);
+    key + ":" + rule.name()
+}
+
 /// The key under which the answer to a request of an id is remembered: in the slot of the limiter whose
 /// key is least, `{prefix}{tag of that}?digest`, in whatever order they stand. No limiter's key is like it.
 pub(crate) fn answer_key(prefix: &str, id: &str, limiters: &[Limiter<'_>]) -> Vec<u8> {

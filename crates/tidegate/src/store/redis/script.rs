@@ -24,15 +24,17 @@
 mod answer;
 mod batch;
 mod call;
+mod count;
 mod known;
 mod revision;
 mod rooms;
 mod text;
 
 pub(crate) use answer::Seen;
-pub use answer::{Answer, Decided, NotAnAnswer, Reply};
+pub use answer::{Answer, Decided, Lacks, NotAnAnswer, Reply};
 pub use batch::{Batch, Replies};
 pub use call::{Call, Limiter, Step};
+pub use count::Among;
 pub use known::Script;
 pub use revision::{Revision, Superseded};
 

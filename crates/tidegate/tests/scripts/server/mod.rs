@@ -160,6 +160,7 @@ impl Client {
                     self.superseded.set(self.superseded.get() + 1);
                     by = by.and(newer);
                 }
+                Answer::NoRoom(lacks) => panic!("{lacks:?}"),
             }
         }
         panic!("not amended");

@@ -98,7 +98,8 @@ async fn ask_once(shared: &Shared, number: u64) -> Record {
     }
     let began = Instant::now();
     let answer = shared.gate.check(&request).await;
-    let outcome = match (answer.is_degraded(), answer.is_allowed()) {
+    // A key without room was not decided by its own limiter either.
+    let outcome = match (answer.is_degraded() || answer.is_overflow(), answer.is_allowed()) {
         (true, _) => Outcome::Degraded,
         (false, true) => Outcome::Admitted,
         (false, false) => Outcome::Refused,

@@ -1,5 +1,6 @@
 //! Calls that are sent together, made of requests that wait, and their replies.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -163,8 +164,8 @@ impl Handed {
 }
 
 impl Flush {
-    /// All as one write, and how many replies come.
-    pub(super) fn pipeline(&self, link: &mut Link) -> Pipeline {
+    /// All as one write; `part` is of which slots the node is asked.
+    pub(super) fn pipeline(&self, link: &mut Link, part: &[u8]) -> Pipeline {
         let mut pipeline = Pipeline::with_capacity(self.calls.len());
         for call in &self.calls {
             match call {
@@ -173,10 +174,12 @@ impl Flush {
                         pipeline.add_command(redis::cmd("ASKING"));
                     }
                     let asked = &request.asked;
-                    pipeline.add_command(link.command(asked.script(), asked.keys(), asked.args()));
+                    let args = with_part(asked.args(), asked.counts(), part);
+                    pipeline.add_command(link.command(asked.script(), asked.keys(), &args));
                 }
                 Sent::Merged(batch, _) => {
-                    pipeline.add_command(link.command(&batch.script, &batch.keys, &batch.args));
+                    let args = with_part(&batch.args, batch.counts, part);
+                    pipeline.add_command(link.command(&batch.script, &batch.keys, &args));
                 }
             }
         }
@@ -194,6 +197,18 @@ impl Flush {
             (call, value)
         })
     }
+}
+
+/// The arguments of a call that counts keys end with the part of the node that runs it.
+fn with_part<'a>(args: &'a [Vec<u8>], counts: bool, part: &[u8]) -> Cow<'a, [Vec<u8>]> {
+    let mut args = Cow::Borrowed(args);
+    if counts
+        && !part.is_empty()
+        && let Some(last) = args.to_mut().last_mut()
+    {
+        *last = part.to_vec();
+    }
+    args
 }
 
 /// The command that runs a script.

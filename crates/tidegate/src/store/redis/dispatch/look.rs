@@ -30,13 +30,16 @@ pub(super) const LOOK: Duration = Duration::from_secs(2);
 const STAYS: u32 = 8;
 /// Writes of which one must be answered within the deadline of a decision.
 const TRIES: usize = 3;
-/// All that scripts do, with one key that lives a second or two. A user who may not do all of it is reported
+/// All that scripts do, with one key that lives a second or two; also where there is no memory left, for what comes
+/// behind the first write does not need it. A user who may not do all of it is reported
 /// here, and not by one decision or the other.
 static ALL_THAT_SCRIPTS_DO: LazyLock<Script> = LazyLock::new(|| {
     let text = "\
 local call, key = redis.call, KEYS[1]
 local expires = string.format('%d', call('TIME')[1] * 1000 + 2000)
+call('UNLINK', key)
 call('SET', key, '', 'PXAT', expires)
+call('PTTL', key)
 call('SETRANGE', key, '0', '?')
 call('PEXPIREAT', key, expires)
 call('GETRANGE', key, '0', '0')

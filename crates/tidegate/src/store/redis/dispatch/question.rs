@@ -31,6 +31,11 @@ impl Asked {
         }
     }
 
+    /// Whether it counts keys.
+    pub(super) fn counts(&self) -> bool {
+        matches!(self, Self::Step(call) if call.counts())
+    }
+
     pub(in crate::store::redis) fn keys(&self) -> &[Vec<u8>] {
         match self {
             Self::Step(call) => &call.keys,

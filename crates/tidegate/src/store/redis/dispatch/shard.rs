@@ -23,7 +23,7 @@ use super::link::Link;
 use super::question::Pending;
 use super::queue::{KeyHashes, Queue};
 use super::redirect::{Redirect, Redirected};
-use super::slots::Node;
+use super::slots::{Node, part_of};
 use super::window::Window;
 use crate::store::redis::client::Shared;
 use crate::store::redis::counts::Counts;
@@ -62,6 +62,8 @@ struct State {
     health: Health,
     /// Slots that it answers for, and no others; empty where it is no node of a cluster, or holds none yet.
     ranges: Vec<(u16, u16)>,
+    /// The same as scripts that count keys are told it.
+    part: Vec<u8>,
     /// Requests, each with the time when it is looked at next, earliest first.
     due: VecDeque<(Instant, Rc<Pending>)>,
     heard_at: Instant,
@@ -121,6 +123,7 @@ impl Shard {
             links: 0,
             health: Health::New,
             ranges: Vec::new(),
+            part: Vec::new(),
             due: VecDeque::new(),
             heard_at: now,
         });
@@ -156,7 +159,8 @@ impl Shard {
     }
 
     pub(super) fn set_ranges(&self, ranges: Vec<(u16, u16)>) {
-        self.state.borrow_mut().ranges = ranges;
+        let mut state = self.state.borrow_mut();
+        (state.part, state.ranges) = (part_of(&ranges), ranges);
     }
 
     /// A connection to it, if there is one.
@@ -216,7 +220,7 @@ impl Shard {
             return None;
         }
         let was_full = state.queue.is_ready();
-        let (pipeline, connection) = (flush.pipeline(link), link.connection.clone());
+        let (pipeline, connection) = (flush.pipeline(link, &state.part), link.connection.clone());
         let merged = flush.calls.iter().filter(|call| matches!(call, Sent::Merged(..)));
         let merged = merged.map(|call| call.requests().count()).sum();
         Counts::add(&self.shared.counts.merged, merged);

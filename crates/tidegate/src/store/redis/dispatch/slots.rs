@@ -2,6 +2,8 @@
 
 use redis::Value;
 
+use crate::store::redis::keys::slot_of;
+
 /// A node, by its host and port.
 pub(crate) type Node = (String, u16);
 
@@ -36,6 +38,19 @@ fn range_of(range: &Value, asked: &Node) -> Option<Range> {
     let host = if host.is_empty() || host == "?" { asked.0.clone() } else { host };
     let node = (host, u16::try_from(*port).ok()?);
     Some(Range { first: u16::try_from(*first).ok()?, last: u16::try_from(*last).ok()?, node })
+}
+
+/// How many slots these are, and a tag that lives in one of them: where a script that runs there counts keys. Nothing
+/// where there is none.
+pub(super) fn part_of(ranges: &[(u16, u16)]) -> Vec<u8> {
+    let slots: u32 = ranges.iter().map(|(first, last)| u32::from(last - first) + 1).sum();
+    let lives_here = |tag: &String| {
+        let slot = slot_of(tag.as_bytes());
+        ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot))
+    };
+    // Of so many texts one lives in each slot, as good as certainly.
+    let tag = (0..1_000_000).map(|number| format!("{{{number}}}")).find(lives_here);
+    tag.map_or_else(Vec::new, |tag| format!("{slots}{tag}").into_bytes())
 }
 
 /// The node that a `MOVED` or `ASK` names: `"host:port"`, where an empty host is that of the node which said so.

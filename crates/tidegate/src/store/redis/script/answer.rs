@@ -32,6 +32,27 @@ pub enum Answer {
     Changed,
     /// A limiter was written under values that are not older, and nothing was done: ask again under those.
     Superseded(Superseded),
+    /// There is no room for a limiter that is new, and nothing was done. Each in its place, what it lacks.
+    NoRoom(Vec<Option<Lacks>>),
+}
+
+/// What a limiter lacks that is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacks {
+    /// There are as many keys [as may be](Limiter::among).
+    Room,
+    /// The server has no memory left.
+    Memory,
+}
+
+impl Lacks {
+    fn read(told: &[u8]) -> Option<Self> {
+        match told {
+            b"F" => Some(Self::Room),
+            b"O" => Some(Self::Memory),
+            _ => None,
+        }
+    }
 }
 
 /// What came of a step.
@@ -67,12 +88,15 @@ pub(crate) struct Seen {
     pub(crate) tried: bool,
     /// The values that decided, where they were not the node's own.
     pub(crate) by: Option<Written>,
+    /// There was no room for it: it is the limiter that such keys share, or none.
+    pub(crate) overflow: bool,
 }
 
 impl Decided {
     /// The same with the values that decided.
     pub(crate) fn decided_by(mut self, by: Superseded) -> Self {
-        self.seen.iter_mut().zip(by.into_places()).for_each(|(seen, by)| seen.by = by);
+        let by = self.seen.iter_mut().zip(by.into_places());
+        by.for_each(|(seen, by)| seen.by = seen.by.take().or(by));
         self
     }
 
@@ -153,6 +177,10 @@ impl Call {
             return Ok(Answer::Changed);
         }
         if let Some(begins) = written_under_others(limiters, reply) {
+            let lacks = || begins.iter().take(limiters.len()).map(|told| Lacks::read(told));
+            if lacks().any(|lacks| lacks.is_some()) {
+                return Ok(Answer::NoRoom(lacks().collect()));
+            }
             let newer = Superseded::by(limiters, &begins);
             return match (newer, self.id.form) {
                 (Some(newer), _) => Ok(Answer::Superseded(newer)),
@@ -261,7 +289,7 @@ impl Call {
             }
             _ => decision,
         };
-        Some((decision, Seen { told, tried: waits.is_some(), by: None }))
+        Some((decision, Seen { told, tried: waits.is_some(), by: None, overflow: false }))
     }
 
     /// What a reply to [`Call::giving_back`] means.

@@ -209,7 +209,8 @@ local function ask_several(count, ks, args, flags, dedupe)
 end
 -- Once something is written nothing fails any more for want of memory. The first to be written is, at once.
 local function ask(count, ks, args, flags, dedupe)
-  local reply
+  local reply = no_room and no_room(ks, count)
+  if reply then return reply end
   if #ks == 1 then reply = ask_one(ks, args[1], flags[1])
   else reply = ask_several(count, ks, args, flags, dedupe) end
   if is_changed and not written then

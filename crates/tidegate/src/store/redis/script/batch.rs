@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::answer::{NotAnAnswer, Reply};
 use super::call::{Call, Step};
+use super::count::Count;
 use super::known::{Form, Id, Script, script};
 
 /// Several calls in one, decided in their order at one instant: replies and what is stored are those of the calls
@@ -18,6 +19,8 @@ pub struct Batch {
     pub keys: Vec<Vec<u8>>,
     /// Its `ARGV`.
     pub args: Vec<Vec<u8>>,
+    /// Whether it counts keys: then its last argument is the part of a cluster's node that runs it.
+    pub(crate) counts: bool,
     /// How often each request is asked.
     times: Vec<usize>,
 }
@@ -37,6 +40,7 @@ impl Call {
     pub fn can_merge(&self) -> bool {
         self.id.step == Step::Ask
             && matches!(self.id.form, Form::One | Form::Several)
+            && !self.id.no_memory
             && (1..=Batch::MOST_KEYS).contains(&self.keys.len())
     }
 
@@ -57,7 +61,7 @@ impl Batch {
     #[must_use]
     pub fn of(calls: &[(&Call, usize)]) -> Self {
         let (mut keys, mut told) = (Places::default(), Places::default());
-        let mut plan = Vec::new();
+        let (mut plan, mut counts) = (Vec::new(), Vec::<Count>::new());
         for (call, times) in calls {
             let limiters = call.enforced.len();
             let answer_key = call.keys.get(limiters).map_or(0, |key| keys.of(key));
@@ -67,6 +71,12 @@ impl Batch {
                 // The plan itself is the first argument.
                 plan.extend([keys.of(key), told.of(arg) + 1].into_iter().flat_map(number));
                 plan.push(*flag);
+            }
+            for count in &call.counts {
+                let key = call.keys.get(count.key).map_or(0, |key| keys.of(key) - 1);
+                if counts.iter().all(|known| known.key != key) {
+                    counts.push(Count { key, ..count.clone() });
+                }
             }
         }
         let time_given = calls.first().is_some_and(|(call, _)| call.id.time_given);
@@ -79,10 +89,13 @@ impl Batch {
             remembers: true,
             tries: false,
             looks: false,
+            counts: !counts.is_empty(),
+            no_memory: false,
         };
-        let args = [vec![plan], told.all, at.into_iter().cloned().collect()].concat();
+        let mut args = [vec![plan], told.all, at.into_iter().cloned().collect()].concat();
+        args.extend(Count::arguments(&counts));
         let times = calls.iter().map(|(_, times)| *times).collect();
-        Self { script: script(id), keys: keys.all, args, times }
+        Self { script: script(id), keys: keys.all, args, counts: id.counts, times }
     }
 
     /// The replies to each request, in the order of the requests.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Micros, Question, Rule, Timestamp};
 
+use super::count::{Among, Count};
 use super::known::{Form, Id, Script, script};
 use super::revision::{Revision, Written};
 use super::{HEAD, VERSION};
@@ -32,7 +33,7 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub struct Limiter<'a> {
     pub(crate) key: &'a [u8],
-    pub(super) rule: &'a Rule,
+    pub(crate) rule: &'a Rule,
     pub(super) cost: u64,
     pub(super) actual: u64,
     pub(super) enforced: bool,
@@ -40,6 +41,7 @@ pub struct Limiter<'a> {
     pub(super) looks: bool,
     pub(super) revision: Revision,
     figures: Figures,
+    pub(super) among: Option<Among<'a>>,
 }
 
 /// Where the figures of a limiter come from, which may not be those that it was written under.
@@ -59,7 +61,8 @@ impl<'a> Limiter<'a> {
     #[must_use]
     pub fn new(key: &'a [u8], rule: &'a Rule, cost: u64) -> Option<Self> {
         let (enforced, looks, revision, figures) = (true, false, Revision::NONE, Figures::Own);
-        let limited = Self { key, rule, cost, actual: 0, enforced, looks, revision, figures };
+        let (actual, among) = (0, None);
+        let limited = Self { key, rule, cost, actual, enforced, looks, revision, figures, among };
         Some(limited).filter(|_| !rule.is_unlimited())
     }
 
@@ -106,6 +109,20 @@ impl<'a> Limiter<'a> {
         self
     }
 
+    /// The same, of whose keys there are so many at most: one that is new and for which there is no room is answered
+    /// [`Answer::NoRoom`](super::Answer::NoRoom). What was counted expires with the keys.
+    #[must_use]
+    pub const fn among(mut self, among: Among<'a>) -> Self {
+        self.among = Some(among);
+        self
+    }
+
+    /// The limiter that keys without room share in place of this one; `None` where they are refused.
+    pub(crate) fn shared(&self) -> Option<Self> {
+        let key = self.among?.shared?;
+        Some(Self { key, among: None, ..self.clone() })
+    }
+
     /// The same limiter asked under the values that it was written under.
     pub(crate) fn under<'b>(&self, written: &'b Written) -> Limiter<'b>
     where
@@ -128,6 +145,16 @@ impl<'a> Limiter<'a> {
         // Whatever the version of what is stored, an answer stays known.
         head.iter_mut().for_each(|head| head[0] = 1);
         (self.key, self.cost, head)
+    }
+
+    /// Whether it may refuse.
+    pub(crate) const fn is_enforced(&self) -> bool {
+        self.enforced
+    }
+
+    /// What it is asked for.
+    pub(crate) fn asks(&self, step: Step) -> u64 {
+        self.units(step).unsigned_abs()
     }
 
     /// Units to take, or, below zero, to give back.
@@ -217,6 +244,8 @@ pub struct Call {
     tries: bool,
     /// How long the answer is remembered; nothing where it is not.
     pub(super) dedupe: Micros,
+    /// The keys that are counted.
+    pub(super) counts: Vec<Count>,
 }
 
 impl Call {
@@ -249,17 +278,30 @@ impl Call {
         let flags: Vec<u8> = limiters.iter().map(|one| one.flag(step)).collect();
         let enforced: Vec<u8> = flags.iter().map(|flag| flag & (b'0' | LOOKS | 1)).collect();
         let looks = flags.iter().any(|flag| flag & LOOKS > 0);
-        let id = Id { form, step, kinds, time_given, remembers: false, tries: false, looks };
+        let counts = if time_given { Vec::new() } else { Count::of(limiters, step) };
+        let id = Id {
+            form,
+            step,
+            kinds,
+            time_given,
+            remembers: false,
+            tries: false,
+            looks,
+            counts: !counts.is_empty(),
+            no_memory: false,
+        };
         let mut args: Vec<_> = limiters.iter().map(|one| one.argument(step)).collect();
         if form == Form::Several {
             args.push(enforced.clone());
         }
         args.extend([since, at].into_iter().flatten().map(decimal));
+        args.extend(Count::arguments(&counts));
         let keys = limiters.iter().map(|one| one.key.to_vec()).collect();
         let decides = !matches!(step, Step::Settle | Step::Undo);
         let tries =
             flags != enforced || decides && limiters.iter().any(|one| one.revision.is_some());
-        Self { script: script(id), keys, args, id, enforced, flags, tries, dedupe: Micros::ZERO }
+        let dedupe = Micros::ZERO;
+        Self { script: script(id), keys, args, id, enforced, flags, tries, dedupe, counts }
     }
 
     /// Gives so many units back to each of these keys, under whatever rule it was written last: that of a
@@ -274,14 +316,17 @@ impl Call {
             remembers: false,
             tries: false,
             looks: false,
+            counts: false,
+            no_memory: false,
         };
         let units = keys.iter().map(|(_, units)| (*units).min(Timestamp::MAX.as_micros()));
         let mut args = vec![VERSION.to_string().into_bytes()];
         args.extend(units.map(|units| units.to_string().into_bytes()));
         args.extend(at.map(decimal));
         let keys = keys.iter().map(|(key, _)| key.to_vec()).collect();
-        let (enforced, flags, dedupe) = (Vec::new(), Vec::new(), Micros::ZERO);
-        Self { script: script(id), keys, args, id, enforced, flags, tries: false, dedupe }
+        let (enforced, flags, counts) = (Vec::new(), Vec::new(), Vec::new());
+        let (tries, dedupe) = (false, Micros::ZERO);
+        Self { script: script(id), keys, args, id, enforced, flags, tries, dedupe, counts }
     }
 
     /// The same step, whose answer is remembered for `time`, if it admits, under `key`, which lives in
@@ -319,6 +364,25 @@ impl Call {
         }
         let id = Id { form: Form::Amending, kinds: u32::MAX, tries, ..self.id };
         Self { script: script(id), id, ..self }
+    }
+
+    /// The same step, for a server that has no memory left: limiters that are there go on, and one that is new is
+    /// answered [`Answer::NoRoom`](super::Answer::NoRoom).
+    #[must_use]
+    pub fn without_memory(self) -> Self {
+        let id = Id { no_memory: true, ..self.id };
+        Self { script: script(id), id, ..self }
+    }
+
+    /// Whether it was made so.
+    #[must_use]
+    pub const fn is_without_memory(&self) -> bool {
+        self.id.no_memory
+    }
+
+    /// Whether it counts keys: then its last argument is the part of a cluster's node that runs it.
+    pub(crate) const fn counts(&self) -> bool {
+        self.id.counts
     }
 
     /// Forgets limiters: they begin as new. The answer is a number, of those that there were.

@@ -23,6 +23,10 @@ pub(super) struct Id {
     pub(super) tries: bool,
     /// Whether a limiter is asked for what it does not take.
     pub(super) looks: bool,
+    /// Whether a rule keeps so many keys at most.
+    pub(super) counts: bool,
+    /// Whether the server has no memory for limiters that begin.
+    pub(super) no_memory: bool,
 }
 
 /// What a script can be asked about.

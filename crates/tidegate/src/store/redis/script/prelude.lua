@@ -125,6 +125,9 @@ end
 -- @since
 local since = tonumber(ARGV[#ARGV])
 
+-- @since_counted
+local since = tonumber(ARGV[#ARGV - 2])
+
 -- @since_given
 local since = tonumber(ARGV[#ARGV - 1])
 

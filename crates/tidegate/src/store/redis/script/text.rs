@@ -1,6 +1,7 @@
 //! Scripts, put together from the paragraphs of the rooms and of the prelude.
 
 mod batch;
+mod keys;
 
 use std::fmt::Write;
 
@@ -208,7 +209,13 @@ impl Maker {
 
     fn whole(&self, body: &str) -> String {
         let (names, clock) = (paragraph(PRELUDE, "names"), self.prelude("clock"));
-        let since = if self.id.step == Step::Undo { self.prelude("since") } else { "" };
+        let since = match (self.id.step, self.id.counts) {
+            (Step::Undo, true) => paragraph(PRELUDE, "since_counted"),
+            (Step::Undo, false) => self.prelude("since"),
+            _ => "",
+        };
+        let around = self.around(body);
+        let body = around.as_deref().unwrap_or(body);
         format!("{names}{}{clock}{since}{body}", self.helpers(body))
     }
 

@@ -39,6 +39,9 @@ impl Maker {
     /// Each room is two functions: one decides, and one decides and takes. A state is read once, and written once.
     pub(super) fn batch(&self) -> String {
         let mut body = paragraph(BATCH, "held").to_owned();
+        if !self.id.counts {
+            body.push_str("local no_room = false\n");
+        }
         body.push_str(paragraph(BATCH, if self.id.time_given { "write_given" } else { "write" }));
         body.push_str(paragraph(BATCH, "settle"));
         let (mut verdicts, mut steps) = (String::new(), String::new());

@@ -1,0 +1,41 @@
+//! What the store said, for when it does not decide.
+
+use tidegate_core::Decision;
+
+use super::step::is_report;
+use super::{KeyMet, SharedGate};
+use crate::store::redis::StoreError;
+use crate::store::redis::script::{self, Seen};
+
+impl SharedGate {
+    /// What the store said is known here as well, for when it does not decide.
+    pub(super) fn learnt(
+        &self,
+        met: &[KeyMet],
+        done: Result<script::Decided, StoreError>,
+    ) -> Result<script::Decided, StoreError> {
+        if let Ok(done) = &done
+            && !done.repeated
+        {
+            let own = |place| done.seen.get(place).is_none_or(|seen: &Seen| !seen.overflow);
+            let told = |place| done.decisions.get(place).copied().filter(|_| own(place));
+            self.learn(met, done.allowed, told);
+        }
+        done
+    }
+
+    pub(super) fn learn(
+        &self,
+        met: &[KeyMet],
+        allowed: bool,
+        told: impl Fn(usize) -> Option<Decision>,
+    ) {
+        if allowed || is_report(met) {
+            self.away.learn(met, |place| told(place).is_some_and(|told| told.is_allowed()));
+        }
+        if !allowed {
+            self.away.learn_denials(met, &told);
+        }
+        self.away.learn_left(met, told);
+    }
+}

@@ -1,0 +1,122 @@
+//! Limiters that are new and for which the store has no room: their rule keeps so many keys at most, or the store has
+//! no memory left.
+
+use tidegate_core::{Decision, Micros, Outcome, Room, Told, Verdict, Visitor};
+
+use super::step::{Store, Waits, Wanted};
+use crate::clock::Clock;
+use crate::rules::PolicyRule;
+use crate::store::memory::OnFull;
+use crate::store::redis::StoreError;
+use crate::store::redis::key_of_rule;
+use crate::store::redis::script::{Among, Decided, Lacks, Limiter, Seen, Step};
+
+/// How the keys of a rule are counted in the store.
+#[derive(Debug)]
+pub(super) struct Counted {
+    most: usize,
+    name: String,
+    /// By variant, the key of the limiter that keys without room share; none where they are refused.
+    shared: Vec<Vec<u8>>,
+}
+
+impl Counted {
+    /// `None` where the rule does not say how many keys there may be.
+    pub(super) fn of(prefix: &str, rule: &PolicyRule) -> Option<Self> {
+        let spec = rule.spec();
+        let most = spec.max_keys?;
+        let shares = spec.on_full == OnFull::Share && !spec.limit_from_request;
+        let variants = if shares { rule.variants() } else { 0 };
+        let shared = (0..variants).map(|number| format!("overflow:{number}"));
+        let shared =
+            shared.map(|what| (prefix.to_owned() + &key_of_rule(rule, &what)).into_bytes());
+        Some(Self { most, name: key_of_rule(rule, "keys"), shared: shared.collect() })
+    }
+
+    /// Of a limiter of this variant of the rule, or one whose figures are looked up.
+    pub(super) fn among<'a>(&'a self, prefix: &'a str, variant: Option<usize>) -> Among<'a> {
+        let shared = variant.and_then(|variant| self.shared.get(variant));
+        Among { name: (prefix, &self.name), most: self.most, shared: shared.map(Vec::as_slice) }
+    }
+}
+
+impl Store {
+    /// Decides with those limiters for which there is room, and for each other with the one that such keys share, or
+    /// by a refusal.
+    pub(super) async fn decided_without(
+        &self,
+        limiters: &[Limiter<'_>],
+        lacks: &[Option<Lacks>],
+        wanted: &Wanted<'_>,
+        waits: Waits<'_>,
+    ) -> Result<Decided, StoreError> {
+        let is_alone = limiters.len() == 1 || !self.client.settings().url.is_cluster();
+        let mut rest: Vec<Limiter<'_>> = Vec::with_capacity(limiters.len());
+        let mut refused = Vec::new();
+        for (one, lacks) in limiters.iter().zip(lacks) {
+            let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Room));
+            let is_there = |shared: &Limiter<'_>| {
+                limiters.iter().chain(&rest).any(|one| one.key == shared.key)
+            };
+            match (lacks, shared.filter(|shared| !is_there(shared))) {
+                (None, _) => rest.push(one.clone()),
+                (Some(_), Some(shared)) => rest.push(shared),
+                (Some(_), None) => refused.push(one),
+            }
+        }
+        if lacks.contains(&Some(Lacks::Memory))
+            && let Some(first) = limiters.first()
+        {
+            self.client.note_undecided(&StoreError::OutOfMemory, first.key);
+        }
+        let denies = refused.iter().any(|one| one.asks(wanted.step) > 0 && one.is_enforced());
+        let denies = denies && wanted.step != Step::Report;
+        let step = match wanted.step {
+            Step::Ask | Step::Decide if denies => Step::Peek,
+            step => step,
+        };
+        let wanted = Wanted { step, ..*wanted };
+        let mut done = match rest.is_empty() {
+            true => Decided::nothing(self.clock.now()),
+            false => {
+                Box::pin(self.decided_by(&rest, &wanted, Waits { undoes: false, ..waits })).await?
+            }
+        };
+        for (place, (one, lacks)) in limiters.iter().zip(lacks).enumerate() {
+            if lacks.is_none() {
+                continue;
+            }
+            if refused.iter().any(|refused| refused.key == one.key) {
+                let (decision, seen) = refusal(one, wanted.step, &done);
+                done.decisions.insert(place.min(done.decisions.len()), decision);
+                done.seen.insert(place.min(done.seen.len()), seen);
+            } else if let Some(seen) = done.seen.get_mut(place) {
+                seen.overflow = true;
+            }
+        }
+        done.allowed &= !denies;
+        Ok(done)
+    }
+}
+
+/// That there is no room: come back a window later, when every limiter that was not asked meanwhile is as good as new.
+fn refusal(one: &Limiter<'_>, step: Step, done: &Decided) -> (Decision, Seen) {
+    let (limit, window) = one.rule.visit(Figures).unwrap_or_default();
+    let (outcome, verdict) = match one.asks(step) {
+        0 => (Outcome::Allow { delay: Micros::ZERO }, Verdict::Allow),
+        _ => (Outcome::Deny { retry_after: window }, Verdict::Deny),
+    };
+    let decision = Decision { outcome, limit, remaining: 0, reset_after: window };
+    let told = Told { now: done.now, at: done.at, verdict, taken: false, words: Vec::new() };
+    (decision, Seen { told, tried: false, by: None, overflow: true })
+}
+
+/// Limit and window.
+struct Figures;
+
+impl Visitor for Figures {
+    type Out = (u64, Micros);
+    fn visit<R: Room>(self, room: &R) -> (u64, Micros) {
+        (room.limit(), room.window())
+    }
+}

@@ -1,0 +1,54 @@
+//! Keys that are counted, for a rule that keeps so many at most.
+
+use super::call::{Limiter, Step};
+
+/// The keys that a limiter's is one of, of which there are so many at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Among<'a> {
+    /// What the keys of the store begin with, and what a name of theirs goes on with: no limiter has such a key.
+    pub name: (&'a str, &'a str),
+    /// Most of them at once.
+    pub most: usize,
+    /// The key of the limiter that those without room share; `None` where they are refused.
+    pub shared: Option<&'a [u8]>,
+}
+
+/// A key that is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Count {
+    /// Its place among the call's.
+    pub(super) key: usize,
+    pub(super) name: (String, String),
+    pub(super) most: usize,
+}
+
+impl Count {
+    /// Those of a step; one that gives back or settles is never without room.
+    pub(super) fn of(limiters: &[Limiter<'_>], step: Step) -> Vec<Self> {
+        let settles = matches!(step, Step::Settle | Step::Undo);
+        let each = limiters.iter().enumerate().filter_map(|(key, one)| Some((key, one.among?)));
+        let each = each.map(|(key, Among { name: (prefix, name), most, .. })| Self {
+            key,
+            name: (prefix.to_owned(), name.to_owned()),
+            most: if settles { usize::MAX } else { most },
+        });
+        each.collect()
+    }
+
+    /// The last arguments of a script that counts: which keys, and the part of a cluster's node, which is told when
+    /// it is sent there. None where nothing is counted.
+    pub(super) fn arguments(counts: &[Self]) -> impl Iterator<Item = Vec<u8>> + use<> {
+        let mut told = Vec::new();
+        for Self { key, name: (prefix, name), most } in counts {
+            told.extend(u32::try_from(key + 1).unwrap_or(u32::MAX).to_le_bytes());
+            told.extend((*most as f64).to_le_bytes());
+            for text in [prefix, name] {
+                let text = &text.as_bytes()[..text.len().min(usize::from(u16::MAX))];
+                told.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes());
+                told.extend(text);
+            }
+        }
+        let all = (!counts.is_empty()).then(|| [told, Vec::new()]);
+        all.into_iter().flatten()
+    }
+}

@@ -1,0 +1,99 @@
+-- Rules that keep so many keys at most, around the step itself.
+
+-- @begin
+-- For each such rule a sorted set of its keys, by when they expire. A set lies on the node that runs this, which has
+-- room for as many as its part of the slots. Of the keys that are new, the first for which there is room may begin.
+local counts, node = ARGV[#ARGV - 1], ARGV[#ARGV]
+local slots, tag = 16384, ''
+if node ~= '' then
+  slots, tag = string.match(node, '^(%d+)(.*)$')
+  slots = tonumber(slots)
+end
+local counted, room, place = {}, {}, 1
+local function room_of(counter, most)
+  local expired = redis.pcall('ZCOUNT', counter, '-inf', digits('%d', now))
+  -- Its slot has moved to another node: it is counted again once that is known.
+  if type(expired) ~= 'number' then return most end
+  local all = call('ZCARD', counter)
+  if expired > 0 then
+    local last = expired - 1
+    if last > 63 then last = 63 end
+    call('ZREMRANGEBYRANK', counter, '0', digits('%d', last))
+  end
+  most = most * slots / 16384
+  most = most - most % 1
+  if most < 1 then most = 1 end
+  return most - (all - expired)
+end
+while place <= #counts do
+  local k, most, prefix, counter
+  k, most, prefix, counter, place = unpack('<I4dI2c0I2c0', counts, place)
+  counter = prefix .. tag .. counter
+  local is_new = call('TYPE', KEYS[k]).ok == 'none'
+  -- One that went before its time is not counted any more.
+  if is_new then redis.pcall('ZADD', counter, 'XX', '0', KEYS[k]) end
+  counted[#counted + 1] = {k = k, key = KEYS[k], most = most, counter = counter, is_new = is_new}
+end
+for _, one in ipairs(counted) do
+  if one.is_new and not lacks[one.k] then
+    local left = room[one.counter] or room_of(one.counter, one.most)
+    if left < 1 then lacks[one.k] = 'F' else left = left - 1 end
+    room[one.counter] = left
+  end
+end
+
+-- @lacks
+-- What keys that are new lack: room, or memory.
+local lacks = {}
+
+-- @no_room
+-- Of a request over these keys, what each lacks, and nothing behind them; nothing where none does.
+local function no_room(ks, count)
+  local told
+  for i = 1, count do
+    if lacks[ks[i]] then told = {} end
+  end
+  if told then
+    for i = 1, count do told[i] = lacks[ks[i]] or '' end
+    told[count + 1] = ''
+  end
+  return told
+end
+
+-- @no_memory
+-- The server has no memory left: limiters that are there go on, and none begins. Once a script has written, nothing
+-- that it writes fails for want of memory; this writes nothing, and counts.
+for k = 1, limiters do
+  if call('TYPE', KEYS[k]).ok == 'none' then lacks[k] = 'O' end
+end
+redis.pcall('ZREMRANGEBYRANK', KEYS[1], '1', '0')
+
+-- @run
+local reply
+local ks = {}
+for k = 1, limiters do ks[k] = k end
+reply = no_room(ks, limiters) or run()
+
+-- @run_batch
+local reply = run()
+
+-- @end
+for _, one in ipairs(counted) do
+  local left, counter, expires = call('PTTL', one.key), one.counter
+  if left >= 0 then
+    expires = now + left * 1000
+  elseif left == -1 then
+    expires = LAST
+  elseif not one.is_new then
+    expires = 0
+  end
+  if expires and type(redis.pcall('ZADD', counter, digits('%d', expires), one.key)) == 'number' then
+    -- It expires when its keys have, and not with each of them a little later.
+    local ms = (now - now % 1000) / 1000 + 2 * left
+    if left == -1 then ms = LAST / 1000 end
+    if left == -1 or call('PTTL', counter) < left then
+      call('PEXPIREAT', counter, digits('%d', ms))
+    end
+  end
+end
+return reply

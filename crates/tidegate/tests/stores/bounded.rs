@@ -1,0 +1,219 @@
+//! Rules that keep so many keys at most, and a store without memory: who has a limiter keeps it, and who is new shares
+//! one or is refused.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use tidegate::{
+    Algorithm, Answer, Descriptor, Layout, Micros, Mode, OnFull, Outcome, Request, RuleSpec,
+    SharedGate, Spec,
+};
+use tokio::task::JoinSet;
+use tokio::time::{Duration, sleep};
+
+use crate::cluster::Cluster;
+use crate::server::{Server, check, gate_over, gate_with, settings};
+
+/// The set in which the keys of the rule of these tests are counted.
+const COUNTER: &str = "tidegate:?keys:default:r";
+
+fn named_r(algorithm: Algorithm) -> RuleSpec {
+    RuleSpec::new("r", Spec::new(algorithm, 5, Micros::from_secs(60))).key(["user"])
+}
+
+fn capped(algorithm: Algorithm, most: usize, on_full: OnFull) -> RuleSpec {
+    named_r(algorithm).max_keys(most, on_full)
+}
+
+async fn ask<'g>(gate: &'g SharedGate, user: &str) -> Answer<'g> {
+    let answer = check(gate, user, 1).await;
+    assert!(!answer.is_degraded(), "{answer:?}");
+    answer
+}
+
+/// Of so many users who ask once each, those who have a limiter of their own.
+async fn own(gate: &SharedGate, users: std::ops::Range<usize>) -> Vec<usize> {
+    let mut own = Vec::new();
+    for user in users {
+        if !ask(gate, &user.to_string()).await.is_overflow() {
+            own.push(user);
+        }
+    }
+    own
+}
+
+#[tokio::test]
+async fn keys_beyond_the_cap_share_one_limiter_and_the_others_notice_nothing() {
+    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::LeakyQueue) {
+        let server = Server::start(&[]);
+        let rules = vec![capped(*algorithm, 100, OnFull::Share)];
+        let (gate, _) = gate_over(&server.url(), rules).await;
+        let known = own(&gate, 0..100).await;
+        assert_eq!(known.len(), 100, "{algorithm}");
+        let beyond: Vec<_> = {
+            let mut all = Vec::new();
+            for user in 100..110 {
+                let answer = ask(&gate, &user.to_string()).await;
+                assert!(answer.is_overflow(), "{algorithm}");
+                all.push(answer.is_allowed());
+            }
+            all
+        };
+        let admitted = beyond.iter().filter(|allowed| **allowed).count();
+        assert_eq!(admitted, 5, "{algorithm}: together they get what one key gets");
+        assert!(own(&gate, 0..100).await.len() == 100, "{algorithm}: who has a limiter keeps it");
+        assert_eq!(server.run::<usize>(&["ZCARD", COUNTER]), 100);
+    }
+}
+
+#[tokio::test]
+async fn keys_beyond_the_cap_are_refused_where_the_rule_says_so() {
+    let server = Server::start(&[]);
+    let mut set = capped(Algorithm::SlidingLog, 3, OnFull::Refuse);
+    set.spec.layout = Some(Layout::SortedSet);
+    let global =
+        RuleSpec::new("all", Spec::new(Algorithm::FixedWindow, 100, Micros::from_secs(60)));
+    let (gate, _) = gate_over(&server.url(), vec![set, global]).await;
+    assert_eq!(own(&gate, 0..9).await, [0, 1, 2]);
+    let answer = ask(&gate, "another").await;
+    assert!(!answer.is_allowed() && answer.is_overflow() && !answer.is_never());
+    let [refused, global] = answer.matched() else { panic!("{answer:?}") };
+    assert!(refused.is_overflow() && refused.decision().remaining == 0);
+    let retry_after = Micros::from_secs(60);
+    assert_eq!(refused.decision().outcome, Outcome::Deny { retry_after });
+    assert_eq!(global.decision().remaining, 97, "what is refused costs the other rule nothing");
+    let answer = ask(&gate, "1").await;
+    assert!(answer.is_allowed() && !answer.is_overflow());
+}
+
+#[tokio::test]
+async fn a_rule_in_shadow_mode_that_has_no_room_refuses_nobody() {
+    let server = Server::start(&[]);
+    let shadow = capped(Algorithm::TokenBucket, 1, OnFull::Refuse).mode(Mode::Shadow);
+    let global =
+        RuleSpec::new("all", Spec::new(Algorithm::FixedWindow, 100, Micros::from_secs(60)));
+    let (gate, _) = gate_over(&server.url(), vec![shadow, global]).await;
+    for (number, user) in ["a", "b", "c"].into_iter().enumerate() {
+        let answer = ask(&gate, user).await;
+        assert!(answer.is_allowed());
+        assert_eq!(answer.matched()[0].is_overflow(), number > 0);
+        assert_eq!(answer.matched()[1].decision().remaining, 99 - number as u64);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_has_expired_makes_room() {
+    let server = Server::start(&[]);
+    let window = Micros::from_millis(200);
+    let spec = Spec::new(Algorithm::SlidingWindow, 5, window);
+    let rules = vec![RuleSpec::new("r", spec).key(["user"]).max_keys(2, OnFull::Refuse)];
+    let (gate, _) = gate_over(&server.url(), rules).await;
+    for round in 0..3 {
+        let first = 10 * round;
+        let known = own(&gate, first..first + 4).await;
+        assert!(known.len() <= 2, "{known:?}");
+        while server.run::<usize>(&["DBSIZE"]) > 1 {
+            sleep(Duration::from_millis(20)).await;
+        }
+        assert!(!ask(&gate, &(first + 5).to_string()).await.is_overflow());
+        while server.run::<usize>(&["DBSIZE"]) > 1 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+    while server.run::<usize>(&["DBSIZE"]) > 0 {
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_ends_before_its_time_makes_room() {
+    let server = Server::start(&[]);
+    let rules = vec![capped(Algorithm::FixedWindow, 1, OnFull::Refuse)];
+    let (gate, _) = gate_over(&server.url(), rules).await;
+    let entries = [("user", "ada")];
+    let descriptors = [Descriptor::new(&entries)];
+    let ada = Request::new("default", &descriptors);
+    assert!(!ask(&gate, "ada").await.is_overflow());
+    assert!(ask(&gate, "bob").await.is_overflow());
+    assert!(gate.refund(&ada).await.unwrap().is_allowed());
+    assert!(!ask(&gate, "bob").await.is_overflow());
+    assert!(ask(&gate, "ada").await.is_overflow());
+    server.run::<()>(&["DEL", "tidegate:default:r:bob"]);
+    assert!(ask(&gate, "ada").await.is_overflow(), "nobody has said so");
+    assert!(!ask(&gate, "bob").await.is_overflow(), "the place is bob's");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_cap_holds_however_many_ask_at_once_from_however_many_nodes() {
+    let server = Server::start(&[]);
+    let mut gates = Vec::new();
+    for _ in 0..3 {
+        let mut patient = settings(&server.url());
+        patient.timeout = Micros::from_secs(20);
+        let global =
+            RuleSpec::new("all", Spec::new(Algorithm::SlidingLog, 100_000, Micros::from_secs(60)));
+        let rules = vec![capped(Algorithm::TokenBucket, 100, OnFull::Refuse), global];
+        gates.push(Arc::new(gate_with(patient, rules).await.0));
+    }
+    let mut asking = JoinSet::new();
+    for user in 0..2_000 {
+        let gate = Arc::clone(&gates[user % 3]);
+        asking.spawn(async move { ask(&gate, &user.to_string()).await.is_overflow() });
+    }
+    let own = asking.join_all().await.into_iter().filter(|overflow| !overflow).count();
+    assert_eq!(own, 100);
+    assert_eq!(server.run::<usize>(&["ZCARD", COUNTER]), 100);
+    let merged: u64 = gates.iter().map(|gate| gate.counts().merged).sum();
+    assert!(merged > 0, "none of them went together");
+}
+
+#[tokio::test]
+async fn in_a_cluster_each_node_has_room_for_its_part_of_the_slots() {
+    let cluster = Cluster::start();
+    let rules = vec![capped(Algorithm::TokenBucket, 100, OnFull::Share)];
+    let (gate, _) = gate_over(&cluster.url(), rules).await;
+    let known = own(&gate, 0..300).await;
+    assert_eq!(known.len(), 100);
+    let beyond = ask(&gate, "1000").await;
+    assert!(beyond.is_overflow() && !beyond.is_allowed(), "all of them share one limiter");
+    let keys = |node: &Server| node.run::<Vec<String>>(&["KEYS", "tidegate:{*?keys:default:r"]);
+    for node in &cluster.0 {
+        let [counter] = keys(node).try_into().unwrap();
+        assert_eq!(node.run::<usize>(&["ZCARD", &counter]), 50);
+    }
+}
+
+#[tokio::test]
+async fn without_memory_who_has_a_limiter_keeps_it_and_who_is_new_is_refused() {
+    for algorithm in Algorithm::ALL {
+        for layout in [None, Some(Layout::SortedSet)] {
+            if layout.is_some() && *algorithm != Algorithm::SlidingLog {
+                continue;
+            }
+            let server = Server::start(&["--maxmemory-policy", "noeviction"]);
+            let mut capped = named_r(*algorithm);
+            capped.spec.layout = layout;
+            let global = Spec::new(Algorithm::FixedWindow, 100, Micros::from_secs(60));
+            let rules = vec![RuleSpec::new("all", global), capped];
+            let (gate, events) = gate_over(&server.url(), rules).await;
+            assert!(ask(&gate, "ada").await.is_allowed());
+            server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
+            let mut later = Vec::new();
+            for _ in 0..6 {
+                let new = ask(&gate, "bob").await;
+                assert!(!new.is_allowed() && new.is_overflow(), "{algorithm}: {new:?}");
+                later.push(ask(&gate, "ada").await.is_allowed());
+            }
+            let most = if *algorithm == Algorithm::LeakyQueue { 6 } else { 4 };
+            let admitted = later.iter().filter(|allowed| **allowed).count();
+            assert!(admitted <= most && admitted >= 4, "{algorithm}: {later:?}");
+            assert_eq!(server.run::<usize>(&["EXISTS", "tidegate:default:r:bob"]), 0);
+            server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+            let answer = ask(&gate, "bob").await;
+            assert!(answer.is_allowed() && !answer.is_overflow());
+            let global = answer.matched()[0].decision();
+            assert_eq!(global.remaining as usize, 100 - 2 - admitted, "{algorithm}");
+            assert!(events.told().iter().all(|told| !told.starts_with("lost")), "no outage");
+        }
+    }
+}
