@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tokio::sync::oneshot::{self, Receiver};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::KeyMet;
 use super::step::{Store, Waits, is_report};
@@ -16,6 +16,8 @@ use crate::store::redis::{Counts, LateReply, NoReply, StoreError, heard};
 
 /// How long giving back may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Pause before a store that is not asked, for it was given up, is tried again.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// A note that a reply comes too late. What it took is given back once this is dropped, unless it is kept.
 #[derive(Debug, Default)]
@@ -128,11 +130,28 @@ impl Store {
         let limited: Vec<_> = met.iter().filter(|met| !met.is_unlimited()).cloned().collect();
         let places: Vec<_> = (0..limited.len()).collect();
         let Some((_, _, undo)) = self.undoing(&limited, &places, &done, None) else { return };
-        let replied = self.client.ask(&Arc::new(undo), 0, Instant::now() + PATIENCE).await;
-        if heard(replied).is_ok() {
+        if self.given_back(&Arc::new(undo)).await {
             Counts::add(&self.client.counts().undone, 1);
             // Whoever waits first may have been refused these units.
             self.lines.stir_those(|line| met.iter().any(|met| line.is_of(met.rule)));
+        }
+    }
+
+    /// Gives back, as soon as the store is asked at all: a late reply may be the first that is heard of one that was
+    /// given up.
+    async fn given_back(&self, undo: &Arc<Call>) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match heard(self.client.ask(undo, 0, deadline).await) {
+                // It was not sent.
+                Err(NoReply { error: StoreError::Away, late: None })
+                    if Instant::now() + AGAIN < deadline =>
+                {
+                    sleep(AGAIN).await;
+                }
+                Err(NoReply { late: Some(late), .. }) => return matches!(late.await, Ok(Ok(_))),
+                replied => return replied.is_ok(),
+            }
         }
     }
 
