@@ -1,0 +1,267 @@
+//! What four nodes were told by one store under more load than fits, held to the definitions answer by answer.
+//!
+//! The store's clock tells when an answer was given ([`Answer::at`]). Many are given at one instant, for requests go to
+//! the store together: among these the order is that in which the first of their limiters was used up. So one serial
+//! order is known, and naive models that are asked in it must say the same of each request, with all figures.
+//! `TIDEGATE_LONG=1` goes on three times as long.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod late;
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use testkit::model::{self, Expected, Model};
+use testkit::traffic::Rng;
+use tidegate::{
+    Algorithm, Answer, Decision, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec,
+    StoreCounts, StoreSettings,
+};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::server::{Server, long, settings};
+
+/// Nodes over one store.
+const GATES: u64 = 4;
+/// Requests of each node that wait for an answer at once.
+const TASKS: u64 = 512;
+/// Between an answer of the node itself, which may take no time, and the next request of a task.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// For how long requests are sent.
+fn lasting() -> Duration {
+    if long() { Duration::from_millis(900) } else { Duration::from_millis(300) }
+}
+
+/// One request, of one user.
+#[derive(Clone, Debug)]
+struct Asked {
+    domain: &'static str,
+    user: u64,
+    cost: u64,
+}
+
+/// A limiter: its rule, and its user where each has one.
+type Met = (String, Option<String>);
+
+/// An answer.
+#[derive(Clone, Debug)]
+struct Told {
+    node: u64,
+    asked: Asked,
+    at_us: u64,
+    allowed: bool,
+    /// It was given without the store.
+    degraded: bool,
+    each: Vec<(Met, Expected)>,
+}
+
+impl Told {
+    fn of(node: u64, asked: Asked, answer: &Answer<'_>) -> Self {
+        let each = answer.matched().iter().map(|matched| {
+            let spec = matched.rule().spec();
+            let user = (!spec.key.is_empty()).then(|| asked.user.to_string());
+            ((spec.name.clone(), user), figures(matched.decision()))
+        });
+        Self {
+            node,
+            at_us: answer.at().as_micros(),
+            allowed: answer.is_allowed(),
+            degraded: answer.is_degraded(),
+            each: each.collect(),
+            asked,
+        }
+    }
+
+    /// Where it stands in the serial order: what took more of the first limiter came later, and what took nothing
+    /// came behind whatever left as much.
+    fn turn(&self) -> (u64, Reverse<u64>, bool) {
+        let remaining = self.each.first().map_or(0, |(_, told)| told.remaining);
+        (self.at_us, Reverse(remaining), !self.allowed || self.asked.cost == 0)
+    }
+}
+
+/// A decision as the models tell it.
+fn figures(decision: &Decision) -> Expected {
+    Expected {
+        allowed: decision.is_allowed(),
+        limit: decision.limit,
+        remaining: decision.remaining,
+        retry_after_us: decision.retry_after().map(Micros::as_micros),
+        reset_after_us: decision.reset_after.as_micros(),
+        delay_us: decision.delay().as_micros(),
+    }
+}
+
+/// A rule, and what its model is to know.
+#[derive(Clone, Debug)]
+struct Pair {
+    spec: RuleSpec,
+    policy: model::Policy,
+}
+
+impl Pair {
+    fn new(name: &str, algorithm: Algorithm, limit: u64, window_ms: u64) -> Self {
+        let spec = Spec::new(algorithm, limit, Micros::from_millis(window_ms));
+        let model = model::Algorithm::named(algorithm.name()).unwrap();
+        let policy = model::Policy::new(model, limit, window_ms * 1_000);
+        Self { spec: RuleSpec::new(name, spec), policy }
+    }
+
+    fn per_user(self) -> Self {
+        Self { spec: self.spec.key(["user"]), ..self }
+    }
+
+    fn in_domain(self, domain: &str) -> Self {
+        Self { spec: self.spec.in_domain(domain), ..self }
+    }
+}
+
+/// Nodes that ask, each with the same rules.
+async fn nodes(settings: &StoreSettings, pairs: &[Pair]) -> Vec<Arc<SharedGate>> {
+    let mut gates = Vec::new();
+    for _ in 0..GATES {
+        let rules = pairs.iter().map(|pair| pair.spec.clone()).collect();
+        let policy = Policy::new(rules).unwrap();
+        let gate = SharedGate::new(policy, settings.clone(), |_| {}).unwrap();
+        // It may be found too slow at first, where others keep the processor busy.
+        gate.recovered().await;
+        gates.push(Arc::new(gate));
+    }
+    gates
+}
+
+/// All answers to requests that `asks` makes up, so many of each node at once. The generator of each task has the
+/// task's number for its seed.
+async fn history(
+    gates: &[Arc<SharedGate>],
+    tasks: u64,
+    asks: impl Fn(&mut Rng) -> Asked + Clone + Send + 'static,
+) -> Vec<Told> {
+    let (mut all, ends) = (JoinSet::new(), Instant::now() + lasting());
+    for (node, task) in (0..GATES).flat_map(|node| (0..tasks).map(move |task| (node, task))) {
+        let (gate, asks) = (Arc::clone(&gates[node as usize]), asks.clone());
+        all.spawn(async move {
+            let (mut rng, mut told) = (Rng::new(node * tasks + task), Vec::new());
+            while Instant::now() < ends {
+                let asked = asks(&mut rng);
+                let user = asked.user.to_string();
+                let entries = [("user", user.as_str())];
+                let descriptors = [Descriptor::new(&entries).cost(asked.cost)];
+                let answer = gate.check(&Request::new(asked.domain, &descriptors)).await;
+                told.push(Told::of(node, asked, &answer));
+                if answer.is_degraded() {
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            told
+        });
+    }
+    all.join_all().await.concat()
+}
+
+/// What became of the requests of all nodes.
+fn counts(gates: &[Arc<SharedGate>]) -> Vec<StoreCounts> {
+    gates.iter().map(|gate| gate.counts()).collect()
+}
+
+/// Holds exact answers to the models, one after the other; how many were admitted, and how many not.
+fn judge(pairs: &[Pair], mut history: Vec<Told>) -> (usize, usize) {
+    history.sort_by_key(Told::turn);
+    let policies: HashMap<_, _> =
+        pairs.iter().map(|pair| (pair.spec.name.clone(), &pair.policy)).collect();
+    let mut models: HashMap<&Met, Model> = HashMap::new();
+    for (place, told) in history.iter().enumerate() {
+        assert!(!told.degraded && !told.each.is_empty(), "{told:?}");
+        let (at_us, cost) = (told.at_us, told.asked.cost);
+        let mut look = |met| {
+            let model = models.entry(met).or_insert_with(|| Model::new(policies[&met.0].clone()));
+            model.peek(at_us, cost)
+        };
+        let mut expected: Vec<_> = told.each.iter().map(|(met, _)| look(met)).collect();
+        let allowed = expected.iter().all(|one| one.allowed);
+        if allowed {
+            let each = told.each.iter().zip(&mut expected);
+            each.for_each(|((met, _), one)| *one = models.get_mut(met).unwrap().step(at_us, cost));
+        }
+        let each: Vec<_> = told.each.iter().map(|(_, figures)| *figures).collect();
+        if (told.allowed, &each) != (allowed, &expected) {
+            let around = &history[place.saturating_sub(4)..history.len().min(place + 4)];
+            let around: Vec<_> = around.iter().map(|told| format!("{told:?}")).collect();
+            let of = format!("answer {place} of {}: {told:#?}", history.len());
+            panic!("{of}\nexpected {allowed}: {expected:#?}\namong\n{}", around.join("\n"));
+        }
+    }
+    let admitted = history.iter().filter(|told| told.allowed).count();
+    (admitted, history.len() - admitted)
+}
+
+/// Sends requests to all nodes, which have time for each of them, and judges every answer.
+async fn all_are_right(
+    server: &Server,
+    pairs: &[Pair],
+    asks: impl Fn(&mut Rng) -> Asked + Clone + Send + 'static,
+) {
+    let mut patient = settings(&server.url());
+    patient.nodes = Some(GATES);
+    let gates = nodes(&patient, pairs).await;
+    let history = history(&gates, TASKS, asks).await;
+    let counts = counts(&gates);
+    let (admitted, denied) = judge(pairs, history);
+    let names: Vec<_> = pairs.iter().map(|pair| pair.spec.name.as_str()).collect();
+    println!("{}: {admitted} admitted, {denied} denied", names.join(", "));
+    assert!(admitted > 0 && denied > 0, "{names:?} was not saturated");
+    for node in counts {
+        assert!(node.merged > 0, "requests went together: {node:?}");
+        assert_eq!((node.local, node.shed, node.late), (0, 0, 0), "the store decided all");
+    }
+}
+
+/// Mostly single units; now and then nothing, and what never fits.
+fn cost(rng: &mut Rng) -> u64 {
+    rng.pick([0, 1, 1, 1, 1, 1, 1, 2, 5, 1_000_000])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_about_a_key_that_many_ask_for_is_that_of_the_definition() {
+    let server = Server::start(&[]);
+    for algorithm in Algorithm::ALL {
+        let pairs = [Pair::new(algorithm.name(), *algorithm, 60, 50).per_user()];
+        all_are_right(&server, &pairs, |rng| Asked { domain: "default", user: 0, cost: cost(rng) })
+            .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_of_a_rule_for_all_beside_one_for_each_user_is_that_of_the_definitions() {
+    let server = Server::start(&[]);
+    for (place, algorithm) in Algorithm::ALL.iter().enumerate() {
+        let other = Algorithm::ALL[(place + 3) % Algorithm::ALL.len()];
+        let all = Pair::new(&format!("all-{algorithm}"), *algorithm, 100, 50);
+        let per_user = Pair::new(&format!("user-{other}"), other, 15, 70).per_user();
+        let asks = |rng: &mut Rng| {
+            // Few ask often and many seldom, so that now the one rule refuses and now the other.
+            let (user, cost) = (rng.skewed(64), cost(rng));
+            Asked { domain: "default", user, cost }
+        };
+        all_are_right(&server, &[all, per_user], asks).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_about_many_keys_is_that_of_the_definition() {
+    let server = Server::start(&[]);
+    let pair = |algorithm: &Algorithm| {
+        let name = algorithm.name();
+        Pair::new(name, *algorithm, 3, 40).per_user().in_domain(name)
+    };
+    let pairs: Vec<_> = Algorithm::ALL.iter().map(pair).collect();
+    let asks = |rng: &mut Rng| {
+        let place = rng.below(Algorithm::ALL.len() as u64) as usize;
+        Asked { domain: Algorithm::ALL[place].name(), user: rng.below(100), cost: cost(rng) }
+    };
+    all_are_right(&server, &pairs, asks).await;
+}

@@ -1,0 +1,164 @@
+//! The same where answers come too late: what then still holds of every answer.
+//!
+//! The store stands still again and again, for longer than requests wait. So some are decided without it, and it decides
+//! them as well, later.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use testkit::model::{self, Model};
+use tidegate::{Algorithm, Descriptor, Micros, OnStoreError, Request, SharedGate, StoreSettings};
+use tokio::time::sleep;
+
+use super::{Asked, GATES, Pair, Told, counts, history, nodes};
+use crate::server::{Server, settings};
+
+/// Requests of each node that wait for an answer at once.
+const TASKS: u64 = 16;
+/// How long the store stands still, again and again; and how long it then runs.
+const STANDS_STILL: Duration = Duration::from_millis(25);
+const RUNS: Duration = Duration::from_millis(60);
+
+/// Nodes that wait for an answer less long than the store stands still.
+fn hasty(server: &Server) -> StoreSettings {
+    let mut hasty = settings(&server.url());
+    (hasty.timeout, hasty.nodes) = (Micros::from_millis(10), Some(GATES));
+    hasty
+}
+
+/// All answers, of a store that stands still now and then; and how many were late.
+async fn interrupted(server: &Server, gates: &[Arc<SharedGate>]) -> (Vec<Told>, u64) {
+    let asks = |_: &mut _| Asked { domain: "default", user: 0, cost: 1 };
+    let mut all = std::pin::pin!(history(gates, TASKS, asks));
+    let all = loop {
+        tokio::select! {
+            all = &mut all => break all,
+            () = sleep(RUNS) => {
+                server.signal("STOP");
+                sleep(STANDS_STILL).await;
+                server.signal("CONT");
+            }
+        }
+    };
+    while counts(gates).iter().any(|node| node.under_way > 0) {
+        sleep(RUNS).await;
+    }
+    (all, counts(gates).iter().map(|node| node.late).sum())
+}
+
+/// Three things hold of a limit of N units.
+///
+/// - Those that the store admitted are admitted by a limiter that nothing else was taken from: what came late and was
+///   given back makes no room.
+/// - Those that the store denied are denied by a limiter that all of these were taken from, and as many units as came
+///   late.
+/// - Those that a node admitted without the store are admitted by a limiter of its share of N.
+///
+/// So all nodes together pass the bound of N by the bounds of their shares at most.
+fn judge(pair: &Pair, all: &[Told], late: u64) -> (usize, usize) {
+    let (mut exact, mut own): (Vec<_>, Vec<_>) =
+        all.iter().cloned().partition(|told| !told.degraded);
+    exact.sort_by_key(Told::turn);
+    let (mut model, mut for_late) = (Model::new(pair.policy.clone()), 0);
+    for told in &exact {
+        let admits = model.peek(told.at_us, 1).allowed;
+        if told.allowed {
+            assert!(admits, "more than the limit: {told:?}");
+            assert!(model.step(told.at_us, 1).allowed);
+        } else if admits {
+            let mut with_late = model.clone();
+            with_late.settle(told.at_us, 0, late);
+            let admits = with_late.peek(told.at_us, 1).allowed;
+            assert!(!admits, "less than the limit, {late} late: {told:?}");
+            for_late += 1;
+        }
+    }
+    own.sort_by_key(|told| (told.node, told.at_us, !told.allowed));
+    for node in own.chunk_by(|one, other| one.node == other.node) {
+        let limit = pair.policy.limit / GATES;
+        let mut model = Model::new(model::Policy { limit, ..pair.policy.clone() });
+        for told in node.iter().filter(|told| told.allowed) {
+            assert!(model.step(told.at_us, 1).allowed, "more than its share: {told:?}");
+        }
+    }
+    (exact.len(), for_late)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_late_makes_no_room_and_a_node_alone_admits_no_more_than_its_share() {
+    let server = Server::start(&[]);
+    let mut all_late = 0;
+    for algorithm in Algorithm::ALL {
+        let pair = Pair::new(algorithm.name(), *algorithm, 400, 100).per_user();
+        let pair = Pair { spec: pair.spec.on_store_error(OnStoreError::Local), ..pair };
+        let gates = nodes(&hasty(&server), std::slice::from_ref(&pair)).await;
+        let (all, late) = interrupted(&server, &gates).await;
+        let (exact, for_late) = judge(&pair, &all, late);
+        println!(
+            "{algorithm}: {exact} of {} exact, {for_late} of them denied for {late} late ones",
+            all.len()
+        );
+        all_late += late;
+    }
+    assert!(all_late > 0, "nothing was late");
+}
+
+/// Units that the store says are used of a limiter, once it says anything.
+async fn used(gate: &SharedGate) -> u64 {
+    let user = [("user", "0")];
+    let descriptors = [Descriptor::new(&user)];
+    loop {
+        let answer = gate.peek(&Request::new("default", &descriptors)).await;
+        if let (false, Some(seen)) = (answer.is_degraded(), answer.reported()) {
+            return seen.decision().limit - seen.decision().remaining;
+        }
+        sleep(STANDS_STILL).await;
+    }
+}
+
+/// Ends when the store says that so much is used.
+async fn until_used(gates: &[Arc<SharedGate>], such: RangeInclusive<u64>) -> u64 {
+    let mut last = 0;
+    for _ in 0..2_000 {
+        last = used(&gates[0]).await;
+        if such.contains(&last) {
+            return last;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{last} are used, and were given to nobody but {such:?}: {:?}", counts(gates));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_late_is_given_back_once_but_where_its_request_goes_on() {
+    // So many in so long that what drains of a bucket meanwhile is less than a unit.
+    const MANY: (u64, u64) = (20_000, 366 * 86_400_000);
+    let server = Server::start(&[]);
+    let choices = [OnStoreError::Closed, OnStoreError::Local];
+    let algorithms = Algorithm::ALL.iter().flat_map(|one| choices.map(|choice| (*one, choice)));
+    let mut all_undone = 0;
+    // Nothing is given back to a queue.
+    for (algorithm, choice) in algorithms.filter(|(one, _)| *one != Algorithm::LeakyQueue) {
+        let name = format!("{algorithm}-{choice:?}").to_lowercase();
+        let pair = Pair::new(&name, algorithm, MANY.0, MANY.1).per_user();
+        let pair = Pair { spec: pair.spec.on_store_error(choice), ..pair };
+        let gates = nodes(&hasty(&server), &[pair]).await;
+        let (all, late) = interrupted(&server, &gates).await;
+        let count = |degraded| {
+            let such = |told: &&Told| told.allowed && told.degraded == degraded;
+            all.iter().filter(such).count() as u64
+        };
+        let (exact, own) = (count(false), count(true));
+        // Of a unit that is given back to a bucket, what would have drained meanwhile stays.
+        let such = exact..=exact + own + 1;
+        let last = until_used(&gates, such.clone()).await;
+        let undone: u64 = counts(&gates).iter().map(|node| node.undone).sum();
+        println!("{name}: {exact} exact, {own} others, {late} late, {undone} undone, {last} used");
+        for gate in &gates {
+            assert!(such.contains(&used(gate).await), "given back more than once: {name}");
+        }
+        all_undone += undone;
+    }
+    assert!(all_undone > 0, "nothing was late");
+}
