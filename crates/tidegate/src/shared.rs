@@ -38,7 +38,7 @@ use crate::store::redis::script::{self, Seen, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent};
 use crate::store::settings::StoreSettings;
 use crate::wait::GateLines;
-use across::{Part, Unanswered};
+use across::Part;
 use away::Away;
 use decide::Verb;
 pub use error::SharedGateError;
@@ -233,11 +233,11 @@ impl SharedGate {
                 self.learn(met, done.allowed, |place| told(place).filter(|_| own(place)));
                 self.told(met, done)
             }
-            Err(Unanswered { taken, error }) => {
-                let answer = self.without_store(met, origin.id, &error);
-                // What goes on all the same keeps what it took from the slots that did answer.
+            Err(unanswered) => {
+                let answer = self.without_store(met, origin.id, &unanswered.error);
+                // What goes on all the same keeps what it took, also where a slot answers too late.
                 if answer.is_allowed() {
-                    taken.keep();
+                    unanswered.keep();
                 }
                 answer
             }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
 use super::decide::Done;
+use super::late::Late;
 use super::step::{Asked, Store, is_report};
 use crate::answer::Standing;
 use crate::request::Origin;
@@ -73,10 +74,20 @@ impl PartialOrd for Rate {
     }
 }
 
-/// A request that got no answer, and what of it was taken by then: given back when this is dropped.
+/// A request that got no answer, what of it was taken by then, and what a late answer takes: given back when this
+/// is dropped, unless it is kept.
 pub(super) struct Unanswered {
     pub(super) error: StoreError,
-    pub(super) taken: Taken,
+    taken: Taken,
+    late: Late,
+}
+
+impl Unanswered {
+    /// Its request goes on all the same: what was taken for it stays taken.
+    pub(super) fn keep(self) {
+        self.taken.keep();
+        self.late.keep();
+    }
 }
 
 /// What was taken from the slots so far; given back when this is dropped, also where nobody waits for the
@@ -90,12 +101,12 @@ pub(super) struct Taken {
 type Given = (Vec<usize>, Superseded, Call, Result<Reply, StoreError>);
 
 impl Taken {
-    pub(super) const fn nothing(client: Client) -> Self {
+    const fn nothing(client: Client) -> Self {
         Self { client, steps: Vec::new() }
     }
 
     /// It stays taken.
-    pub(super) fn keep(mut self) {
+    fn keep(mut self) {
         self.steps.clear();
     }
 
@@ -182,23 +193,24 @@ impl Store {
         at: Option<Timestamp>,
     ) -> Result<Done, Unanswered> {
         let deadline = self.client.deadline();
-        let mut taken = Taken::nothing(self.client.clone());
+        let (mut taken, late) = (Taken::nothing(self.client.clone()), Late::default());
         if is_report(met) {
             // Nothing refuses it, so nothing is given back.
             let ask = Asked { at, ..Asked::new(Step::Ask, origin) };
             let done = self.each_slot(met, parts, ask, deadline).await;
-            return done.map_err(|error| Unanswered { error, taken });
+            return done.map_err(|error| Unanswered { error, taken, late });
         }
         if let Err(error) = self.may_be_apart(met, parts) {
-            return Err(Unanswered { error, taken });
+            return Err(Unanswered { error, taken, late });
         }
         let mut done = nothing_told(met, at.unwrap_or(Timestamp::EPOCH));
-        let ask = Asked { at, ..Asked::new(Step::Ask, Origin { id: None, ..origin }) };
+        let ask = Asked::new(Step::Ask, Origin { id: None, ..origin });
+        let ask = Asked { at, late: Some(&late), ..ask };
         for (number, part) in parts.iter().enumerate() {
             let here = part.of(met);
             let told = match self.step_by(&here, ask, deadline).await {
                 Ok(told) => told,
-                Err(error) => return Err(Unanswered { error, taken }),
+                Err(error) => return Err(Unanswered { error, taken, late }),
             };
             done.note(&part.places, &told);
             if !told.allowed {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::cluster::Cluster;
-use crate::server::gate_over;
+use crate::server::{gate_over, gate_with, settings};
 use tidegate::{
     Algorithm, Answer, Descriptor, Micros, OnStoreError, Request, Rule, RuleSpec, SharedGate, Spec,
 };
@@ -142,6 +142,42 @@ async fn a_slot_that_does_not_answer_gives_back_what_another_took() {
     while remaining(&closed, &pays[..1]).await != [9] {
         looks += 1;
         assert!(looks < 100_000, "what was taken is not given back");
+    }
+}
+
+#[tokio::test]
+async fn what_a_slot_takes_too_late_counts_where_the_request_went_on_without_it() {
+    let cluster = Cluster::start();
+    let (second, _) = cluster.holder("tidegate:default:payments:yes");
+    let lives_apart =
+        |user: &String| cluster.holder(&format!("tidegate:default:per-user:{user}")).0 != second;
+    let user = (0..).map(|number| format!("u{number}")).find(lives_apart).unwrap();
+    let pays = [("user", user.as_str()), ("pays", "yes")];
+    // What the first request took is kept, and what the second took is given back.
+    for on_store_error in [OnStoreError::Open, OnStoreError::Closed] {
+        let mut hasty = settings(&cluster.url());
+        hasty.timeout = Micros::from_millis(400);
+        let rules = vec![per_user(10), payments(50).on_store_error(on_store_error)];
+        let (gate, _) = gate_with(hasty, rules).await;
+        cluster.0[second].signal("STOP");
+        let answer = ask(&gate, &pays).await;
+        cluster.0[second].signal("CONT");
+        assert!(answer.is_degraded(), "{answer:?}");
+        assert_eq!(answer.is_allowed(), on_store_error == OnStoreError::Open);
+        while gate.counts().late == 0 || ask(&gate, &[("pays", "no")]).await.is_degraded() {
+            tokio::task::yield_now().await;
+        }
+        let mut looks = 0;
+        while on_store_error == OnStoreError::Closed && gate.counts().undone == 0 {
+            looks += 1;
+            assert!(looks < 100_000, "what was taken is not given back");
+            let _ = remaining(&gate, &pays[1..]).await;
+        }
+        // What is to be given back is given back before the store is asked so often.
+        for _ in 0..5 {
+            let _ = remaining(&gate, &pays).await;
+        }
+        assert_eq!(remaining(&gate, &pays[1..]).await, [49], "{on_store_error:?}");
     }
 }
 
