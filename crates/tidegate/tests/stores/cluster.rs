@@ -220,3 +220,19 @@ async fn a_slot_that_moves_to_a_node_that_held_none_is_followed() {
     }
     assert_eq!(events.told(), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn a_node_is_fit_while_the_slot_that_it_is_looked_at_by_moves_away() {
+    let cluster = Cluster::start();
+    // Keys of looks, until both nodes have been looked at by one; their slots begin to move.
+    let keys: Vec<_> = (0..20).map(|number| format!("tidegate:{{{number}}}?")).collect();
+    let first_of = |node| keys.iter().find(|key| cluster.holder(key).0 == node).unwrap();
+    for node in 0..2 {
+        cluster.way_of(first_of(node)).begin();
+    }
+    let (gate, events) = gate_over(&cluster.url(), vec![bucket("a")]).await;
+    for user in 0..20 {
+        assert_eq!(remaining(&gate, &format!("u{user}")).await, 9);
+    }
+    assert_eq!(events.told(), Vec::<String>::new());
+}

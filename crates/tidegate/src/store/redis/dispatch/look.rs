@@ -7,13 +7,15 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::Value;
-use redis::aio::MultiplexedConnection;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::Dispatcher;
 use super::flush::command;
+use super::redirect::Redirect;
 use super::shard::Shard;
+use super::slots::Node;
 use crate::store::redis::audit;
 use crate::store::redis::client::Shared;
 use crate::store::redis::error::StoreError;
@@ -30,6 +32,8 @@ pub(super) const LOOK: Duration = Duration::from_secs(2);
 const STAYS: u32 = 8;
 /// Writes of which one must be answered within the deadline of a decision.
 const TRIES: usize = 3;
+/// Slots of which one at least stays where it is, as a rule: slots are moved one by one.
+const MOST_SLOTS: usize = 4;
 /// All that scripts do, with one key that lives a second or two; also where there is no memory left, for what comes
 /// behind the first write does not need it. A user who may not do all of it is reported
 /// here, and not by one decision or the other.
@@ -150,15 +154,33 @@ async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreError> {
 
 /// A shard that answers, but later than decisions wait, is as good as unavailable: each request would only wait
 /// in vain. One late answer says nothing, so it is asked a few times.
+///
+/// A node asks for what is in a slot that moves away at the other node, and so says that it lives, and no more. Then it
+/// is looked at by another slot, and is fit where all that it is looked at by move away.
 async fn decides_in_time(
     shard: &Shard,
     connection: &mut MultiplexedConnection,
 ) -> Result<(), StoreError> {
-    let Some(key) = key_of(shard) else {
+    let keys = keys_of(shard);
+    if keys.is_empty() {
         return send(connection, &redis::cmd("PING")).await.map(drop);
-    };
+    }
+    for key in keys {
+        if runs_in_time(shard, connection, &[key]).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Whether all that scripts do was run, and not asked for at another node.
+async fn runs_in_time(
+    shard: &Shard,
+    connection: &mut MultiplexedConnection,
+    key: &[Vec<u8>],
+) -> Result<bool, StoreError> {
     for _ in 0..TRIES {
-        let answer = by_text_and_digest(connection, &ALL_THAT_SCRIPTS_DO, &key);
+        let answer = by_text_and_digest(connection, &ALL_THAT_SCRIPTS_DO, key, &shard.node);
         if let Ok(answer) = timeout(shard.shared.deadline, answer).await {
             return answer;
         }
@@ -166,30 +188,49 @@ async fn decides_in_time(
     Err(StoreError::Timeout)
 }
 
-/// A key that the shard answers for, and that no limiter has; `None` for a node that holds no slot.
-fn key_of(shard: &Shard) -> Option<[Vec<u8>; 1]> {
+/// Keys that the shard answers for, and that no limiter has, each in another slot; none for a node that holds no slot.
+fn keys_of(shard: &Shard) -> Vec<Vec<u8>> {
     let prefix = &shard.shared.settings.key_prefix;
     if shard.node.is_none() {
-        return Some([format!("{prefix}?").into_bytes()]);
+        return vec![format!("{prefix}?").into_bytes()];
     }
     let ranges = shard.ranges();
     let is_here = |slot: u16| ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot));
-    let keys = (0..1_000_000).map(|number| format!("{prefix}{{{number}}}?").into_bytes());
-    if ranges.is_empty() {
-        None
-    } else {
-        keys.into_iter().find(|key| is_here(slot_of(key))).map(|key| [key])
+    let held = ranges.iter().map(|(first, last)| usize::from(last.saturating_sub(*first)) + 1);
+    let most = held.sum::<usize>().min(MOST_SLOTS);
+    let (mut slots, mut keys) = (Vec::with_capacity(most), Vec::with_capacity(most));
+    for number in 0..1_000_000 {
+        if keys.len() >= most {
+            break;
+        }
+        let key = format!("{prefix}{{{number}}}?").into_bytes();
+        let slot = slot_of(&key);
+        if is_here(slot) && !slots.contains(&slot) {
+            slots.push(slot);
+            keys.push(key);
+        }
     }
+    keys
 }
 
-/// Runs a script both ways, to know that both may be gone.
+/// Runs a script both ways, to know that both may be gone. Returns whether it was run, and not asked for at another
+/// node.
 async fn by_text_and_digest(
     connection: &mut MultiplexedConnection,
     script: &Script,
     keys: &[Vec<u8>],
-) -> Result<(), StoreError> {
-    send(connection, &command("EVAL", &script.text, keys, &[])).await?;
-    send(connection, &command("EVALSHA", &script.sha1, keys, &[])).await.map(drop)
+    node: &Option<Node>,
+) -> Result<bool, StoreError> {
+    for (verb, text) in [("EVAL", &script.text), ("EVALSHA", &script.sha1)] {
+        let reply = connection.req_packed_command(&command(verb, text, keys, &[])).await?;
+        if let Value::ServerError(error) = &reply
+            && let Some(Redirect::Ask(_)) = Redirect::of(error, node.as_ref())
+        {
+            return Ok(false);
+        }
+        reply.extract_error()?;
+    }
+    Ok(true)
 }
 
 /// Nothing is ever decided on a replica, also not on one that lets itself be written.
