@@ -70,6 +70,20 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    pub(super) fn new(settings: StoreSettings, observer: Observer) -> Self {
+        Self {
+            inbox: Inbox::default(),
+            counts: Counts::default(),
+            observer,
+            found: watch::Sender::new(None),
+            told: Mutex::default(),
+            undecided: Mutex::default(),
+            deadline: Duration::from_micros(settings.timeout.as_micros()),
+            began: Instant::now(),
+            settings,
+        }
+    }
+
     /// Counts a request that was not decided for overload, and reports where an overload begins with it.
     pub(super) fn note_overloaded(&self) {
         if self.counts.overloaded(Instant::now()) {
@@ -87,20 +101,11 @@ impl Client {
     pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Result<Self, StoreError> {
         // Looked up anew for each connection; what is missing from the start is a mistake.
         Access::of(&settings)?;
-        let shared = Arc::new(Shared {
-            inbox: Inbox::default(),
-            counts: Counts::default(),
-            observer: Box::new(move |event| {
-                // A panic of the observer must not end the thread.
-                let _ = catch_unwind(AssertUnwindSafe(|| observer(event)));
-            }),
-            found: watch::Sender::new(None),
-            told: Mutex::default(),
-            undecided: Mutex::default(),
-            deadline: Duration::from_micros(settings.timeout.as_micros()),
-            began: Instant::now(),
-            settings,
+        let observer: Observer = Box::new(move |event| {
+            // A panic of the observer must not end the thread.
+            let _ = catch_unwind(AssertUnwindSafe(|| observer(event)));
         });
+        let shared = Arc::new(Shared::new(settings, observer));
         let no_thread = |error| StoreError::Unreachable(format!("no thread for it: {error}"));
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let handle = runtime.handle().clone();

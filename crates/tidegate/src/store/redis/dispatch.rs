@@ -39,6 +39,8 @@ pub(super) use slots::Node;
 
 /// How often the time is looked at while anything waits.
 const TICK: Duration = Duration::from_millis(1);
+/// How often it is looked at while nothing does, and there are shards to be dropped.
+const REST: Duration = Duration::from_secs(1);
 /// A late reply is waited for so long, and no longer.
 const LATEST: Duration = Duration::from_secs(10);
 /// How often a request follows a slot that moves.
@@ -105,7 +107,13 @@ impl Dispatcher {
         loop {
             let ends = match self.is_idle() {
                 true => {
-                    let open = self.shared.inbox.take(&mut taken).await;
+                    let take = self.shared.inbox.take(&mut taken);
+                    // Else nobody would look at the time again before somebody asks.
+                    let open = match self.has_retiring() {
+                        true => timeout(REST, take).await.unwrap_or(true),
+                        false => take.await,
+                    };
+                    self.drop_retired();
                     self.clock.rested();
                     last_tick = Instant::now();
                     !open

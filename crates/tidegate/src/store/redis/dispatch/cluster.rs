@@ -234,6 +234,11 @@ impl Dispatcher {
         });
     }
 
+    /// Whether there are shards that hold no slot.
+    pub(super) fn has_retiring(&self) -> bool {
+        self.is_cluster() && self.shards.borrow().iter().any(|shard| shard.ranges().is_empty())
+    }
+
     /// Drops shards that hold no slot, once nothing is under way there any more.
     pub(super) fn drop_retired(&self) {
         if !self.is_cluster() {
@@ -284,5 +289,34 @@ async fn slots_of(
     match ranges.is_empty() {
         true => Err(StoreError::ClusterDown("no node holds a slot".to_owned())),
         false => Ok(ranges),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::store::redis::client::Shared;
+    use crate::store::settings::StoreSettings;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shard_that_holds_no_slot_is_dropped_also_where_nobody_asks_any_more() {
+        let settings = StoreSettings::new("redis+cluster://127.0.0.1:1".parse().unwrap());
+        let shared = Arc::new(Shared::new(settings, Box::new(|_| {})));
+        let dispatcher = Rc::new(Dispatcher::new(shared));
+        let dropped = async {
+            dispatcher.add(Some(("127.0.0.1".to_owned(), 1)));
+            let runs = Rc::clone(&dispatcher);
+            let runs = spawn_local(async move { runs.until_closed().await });
+            sleep(KEPT / 2).await;
+            assert_eq!(dispatcher.shards.borrow().len(), 1, "it may be asked again soon");
+            sleep(KEPT).await;
+            runs.abort();
+            dispatcher.shards.borrow().is_empty()
+        };
+        assert!(LocalSet::new().run_until(dropped).await);
     }
 }
