@@ -10,6 +10,7 @@
 //! admitted, and who asks again and again would hold units in passing each time. Both are refused at load.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use tidegate_core::{Algorithm, Decision, Limit, Micros, Rule, Timestamp};
 use tokio::task::JoinHandle;
@@ -17,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
 use super::decide::Done;
-use super::late::Late;
+use super::late::{Late, give_back};
 use super::step::{Asked, Store, is_report};
 use crate::answer::Standing;
 use crate::request::Origin;
@@ -120,9 +121,9 @@ impl Taken {
         Some(runtime.spawn(async move {
             let mut given = Vec::with_capacity(steps.len());
             for (places, by, call) in steps {
-                let reply = client.run(&call.script, &call.keys, &call.args, client.deadline());
-                let reply = reply.await;
-                given.push((places, by, call, reply));
+                let call = Arc::new(call);
+                let reply = give_back(&client, &call).await;
+                given.push((places, by, Arc::unwrap_or_clone(call), reply));
             }
             given
         }))

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::KeyMet;
 use super::step::{Store, Waits, is_report};
 use crate::store::redis::script::{Answer, Call, Decided, Reply, Step, Superseded};
-use crate::store::redis::{Counts, LateReply, NoReply, StoreError, heard};
+use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard};
 
 /// How long giving back may wait for the store.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -130,28 +130,10 @@ impl Store {
         let limited: Vec<_> = met.iter().filter(|met| !met.is_unlimited()).cloned().collect();
         let places: Vec<_> = (0..limited.len()).collect();
         let Some((_, _, undo)) = self.undoing(&limited, &places, &done, None) else { return };
-        if self.given_back(&Arc::new(undo)).await {
+        if give_back(&self.client, &Arc::new(undo)).await.is_ok() {
             Counts::add(&self.client.counts().undone, 1);
             // Whoever waits first may have been refused these units.
             self.lines.stir_those(|line| met.iter().any(|met| line.is_of(met.rule)));
-        }
-    }
-
-    /// Gives back, as soon as the store is asked at all: a late reply may be the first that is heard of one that was
-    /// given up.
-    async fn given_back(&self, undo: &Arc<Call>) -> bool {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match heard(self.client.ask(undo, 0, deadline).await) {
-                // It was not sent.
-                Err(NoReply { error: StoreError::Away, late: None })
-                    if Instant::now() + AGAIN < deadline =>
-                {
-                    sleep(AGAIN).await;
-                }
-                Err(NoReply { late: Some(late), .. }) => return matches!(late.await, Ok(Ok(_))),
-                replied => return replied.is_ok(),
-            }
         }
     }
 
@@ -178,5 +160,28 @@ impl Store {
         let limiters = by.limiters(&self.limiters(&here, &[], &[]));
         let undo = (!limiters.is_empty()).then(|| Call::undo(&limiters, done.now, at));
         Some((took, by, undo?))
+    }
+}
+
+/// Gives back, as soon as the store is asked at all: a late reply may be the first that is heard of one that was given
+/// up.
+///
+/// # Errors
+/// The store did not do it in time.
+pub(super) async fn give_back(client: &Client, undo: &Arc<Call>) -> Result<Reply, StoreError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match heard(client.ask(undo, 0, deadline).await) {
+            // It was not sent.
+            Err(NoReply { error: StoreError::Away, late: None })
+                if Instant::now() + AGAIN < deadline =>
+            {
+                sleep(AGAIN).await;
+            }
+            Err(NoReply { late: Some(late), .. }) => {
+                return late.await.unwrap_or(Err(StoreError::Away));
+            }
+            replied => return replied.map_err(|NoReply { error, .. }| error),
+        }
     }
 }
