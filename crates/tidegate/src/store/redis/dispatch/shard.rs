@@ -31,6 +31,8 @@ use crate::store::redis::error::{StoreError, Symptom};
 
 /// Most calls sent as one write.
 const MOST_CALLS: usize = 64;
+/// A shard that is asked so much within a deadline may be silent for longer.
+const MANY_REQUESTS: usize = 64;
 /// Requests that may wait for each call that may be under way.
 const WAITING_PER_CALL: usize = 16;
 
@@ -67,6 +69,8 @@ struct State {
     /// Requests, each with the time when it is looked at next, earliest first.
     due: VecDeque<(Instant, Rc<Pending>)>,
     heard_at: Instant,
+    /// When there were [`MANY_REQUESTS`], last.
+    busy_at: Option<Instant>,
 }
 
 /// Whether a shard is asked.
@@ -126,6 +130,7 @@ impl Shard {
             part: Vec::new(),
             due: VecDeque::new(),
             heard_at: now,
+            busy_at: None,
         });
         Self {
             number,
@@ -190,6 +195,9 @@ impl Shard {
         self.asked_at.set(Instant::now());
         state.queue.push(request.keys.clone(), request.source, Rc::clone(&request));
         state.add_due(request.send_by, request);
+        if state.due.len() >= MANY_REQUESTS {
+            state.busy_at = Some(self.clock.now());
+        }
     }
 
     /// Takes what may be sent now: as one write, or nothing.

@@ -10,8 +10,10 @@ use crate::store::redis::dispatch::TICK;
 use crate::store::redis::dispatch::question::Pending;
 use crate::store::redis::error::StoreError;
 
-/// Deadlines for which a shard may be silent while requests wait for their turn.
-const PATIENCE_UNDER_LOAD: u32 = 5;
+/// For how long a shard was asked much lately.
+const LATELY: Duration = Duration::from_secs(1);
+/// Deadlines for which a shard may be silent then.
+const PATIENCE_UNDER_LOAD: u32 = 20;
 
 /// The time of one look at what is due.
 #[derive(Clone, Copy)]
@@ -77,12 +79,13 @@ impl Shard {
         lost
     }
 
-    /// The silence after which the shard is unavailable: the deadline, and longer where requests wait because so many
-    /// are under way, for a store that is short of processor time is silent as well. They are decided meanwhile as
-    /// those that are too many.
+    /// The silence after which the shard is unavailable: the deadline, and longer where it was asked much
+    /// lately, for a store that is short of processor time is silent as well. They are decided meanwhile as those that
+    /// are too many.
     fn patience(&self, state: &State) -> Duration {
         let deadline = self.shared.deadline;
-        if state.queue.len() > 0 { deadline * PATIENCE_UNDER_LOAD } else { deadline }
+        let is_busy = state.busy_at.is_some_and(|at| self.clock.now().duration_since(at) < LATELY);
+        if is_busy { deadline * PATIENCE_UNDER_LOAD } else { deadline }
     }
 
     /// The silence after which a request that waited for the whole deadline waited for an unavailable shard: it was
