@@ -16,8 +16,8 @@ use crate::once::Answers;
 use crate::rules::{AmendError, Policy, PolicyRule, refused};
 use crate::store::memory::{self, MemoryStore};
 
-/// For how long what was left of a limiter is news.
-const NEWS: Micros = Micros::from_millis(100);
+/// For how long it is news that little was left of a limiter, and that much was: others take that meanwhile.
+const NEWS: (Micros, Micros) = (Micros::from_millis(100), Micros::from_millis(10));
 
 /// The limiters of the rules that are decided in process while the store does not decide, kept warm by what
 /// this node admits while it does.
@@ -179,8 +179,9 @@ impl Away {
         for (place, met) in warm(&self.policy, met) {
             if let Some(Decision { remaining, limit, .. }) = told(place) {
                 let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
-                let cost = if remaining.saturating_mul(2) < limit { 1 } else { u64::MAX };
-                self.left.replace(print, cost, now.plus(NEWS));
+                let is_little = remaining.saturating_mul(2) < limit;
+                let (cost, news) = if is_little { (1, NEWS.0) } else { (u64::MAX, NEWS.1) };
+                self.left.replace(print, cost, now.plus(news));
             }
         }
     }
