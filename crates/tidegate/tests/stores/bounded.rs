@@ -217,3 +217,17 @@ async fn without_memory_who_has_a_limiter_keeps_it_and_who_is_new_is_refused() {
         }
     }
 }
+
+#[tokio::test]
+async fn without_memory_no_key_begins_because_another_has_expired() {
+    let server = Server::start(&["--maxmemory-policy", "noeviction"]);
+    let rules = vec![capped(Algorithm::TokenBucket, 100, OnFull::Share)];
+    let (gate, _) = gate_over(&server.url(), rules).await;
+    assert!(ask(&gate, "ada").await.is_allowed());
+    server.run::<()>(&["ZADD", COUNTER, "1", "expired"]);
+    server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    let new = ask(&gate, "bob").await;
+    assert!(!new.is_allowed() && new.is_overflow(), "{new:?}");
+    assert!(ask(&gate, "ada").await.is_allowed());
+    assert_eq!(server.run::<usize>(&["EXISTS", "tidegate:default:r:bob"]), 0);
+}

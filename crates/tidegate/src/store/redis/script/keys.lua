@@ -30,8 +30,9 @@ while place <= #counts do
   k, most, prefix, counter, place = unpack('<I4dI2c0I2c0', counts, place)
   counter = prefix .. tag .. counter
   local is_new = call('TYPE', KEYS[k]).ok == 'none'
-  -- One that went before its time is not counted any more.
-  if is_new then redis.pcall('ZADD', counter, 'XX', '0', KEYS[k]) end
+  -- One that went before its time is not counted any more. Without memory this fails, before anything is written.
+  local done = is_new and redis.pcall('ZADD', counter, 'XX', '0', KEYS[k])
+  if type(done) == 'table' and string.find(done.err, 'OOM') then return done end
   counted[#counted + 1] = {k = k, key = KEYS[k], most = most, counter = counter, is_new = is_new}
 end
 for _, one in ipairs(counted) do
