@@ -15,12 +15,11 @@ use super::Dispatcher;
 use super::flush::command;
 use super::redirect::Redirect;
 use super::shard::Shard;
-use super::slots::Node;
+use super::slots::{Node, slots_in, tags_in};
 use crate::store::redis::audit;
 use crate::store::redis::client::Shared;
 use crate::store::redis::error::StoreError;
 use crate::store::redis::event::StoreEvent;
-use crate::store::redis::keys::slot_of;
 use crate::store::redis::link::{connect, connect_to, send};
 use crate::store::redis::script::Script;
 
@@ -195,19 +194,15 @@ fn keys_of(shard: &Shard) -> Vec<Vec<u8>> {
         return vec![format!("{prefix}?").into_bytes()];
     }
     let ranges = shard.ranges();
-    let is_here = |slot: u16| ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot));
-    let held = ranges.iter().map(|(first, last)| usize::from(last.saturating_sub(*first)) + 1);
-    let most = held.sum::<usize>().min(MOST_SLOTS);
+    let most = slots_in(&ranges).min(MOST_SLOTS);
     let (mut slots, mut keys) = (Vec::with_capacity(most), Vec::with_capacity(most));
-    for number in 0..1_000_000 {
+    for (slot, tag) in tags_in(&ranges) {
+        if !slots.contains(&slot) {
+            slots.push(slot);
+            keys.push(format!("{prefix}{tag}?").into_bytes());
+        }
         if keys.len() >= most {
             break;
-        }
-        let key = format!("{prefix}{{{number}}}?").into_bytes();
-        let slot = slot_of(&key);
-        if is_here(slot) && !slots.contains(&slot) {
-            slots.push(slot);
-            keys.push(key);
         }
     }
     keys

@@ -40,17 +40,25 @@ fn range_of(range: &Value, asked: &Node) -> Option<Range> {
     Some(Range { first: u16::try_from(*first).ok()?, last: u16::try_from(*last).ok()?, node })
 }
 
+/// How many slots these are.
+pub(super) fn slots_in(ranges: &[(u16, u16)]) -> usize {
+    ranges.iter().map(|(first, last)| usize::from(last.saturating_sub(*first)) + 1).sum()
+}
+
+/// Tags that live in these slots, each with its slot; none where there is no slot.
+pub(super) fn tags_in(ranges: &[(u16, u16)]) -> impl Iterator<Item = (u16, String)> {
+    // Of so many texts one lives in each slot, as good as certainly.
+    let most = if ranges.is_empty() { 0 } else { 1_000_000 };
+    let tags = (0..most).map(|number| format!("{{{number}}}"));
+    tags.map(|tag| (slot_of(tag.as_bytes()), tag))
+        .filter(|(slot, _)| ranges.iter().any(|(first, last)| (*first..=*last).contains(slot)))
+}
+
 /// How many slots these are, and a tag that lives in one of them: where a script that runs there counts keys. Nothing
 /// where there is none.
 pub(super) fn part_of(ranges: &[(u16, u16)]) -> Vec<u8> {
-    let slots: u32 = ranges.iter().map(|(first, last)| u32::from(last - first) + 1).sum();
-    let lives_here = |tag: &String| {
-        let slot = slot_of(tag.as_bytes());
-        ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot))
-    };
-    // Of so many texts one lives in each slot, as good as certainly.
-    let tag = (0..1_000_000).map(|number| format!("{{{number}}}")).find(lives_here);
-    tag.map_or_else(Vec::new, |tag| format!("{slots}{tag}").into_bytes())
+    let tag = tags_in(ranges).next();
+    tag.map_or_else(Vec::new, |(_, tag)| format!("{}{tag}", slots_in(ranges)).into_bytes())
 }
 
 /// The node that a `MOVED` or `ASK` names: `"host:port"`, where an empty host is that of the node which said so.
@@ -63,6 +71,19 @@ pub(super) fn node_of(named: &str, by: &Node) -> Option<Node> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_is_its_slots_and_a_tag_that_lives_there_and_nothing_where_there_are_none() {
+        assert_eq!(part_of(&[]), b"");
+        assert_eq!(tags_in(&[]).count(), 0, "and nothing is tried");
+        for ranges in [vec![(0, 16_383)], vec![(7, 7)], vec![(3, 3), (16_383, 16_383)]] {
+            let part = String::from_utf8(part_of(&ranges)).unwrap();
+            let (slots, tag) = part.split_once('{').unwrap();
+            assert_eq!(slots, slots_in(&ranges).to_string());
+            let slot = slot_of(format!("{{{tag}").as_bytes());
+            assert!(ranges.iter().any(|(first, last)| (*first..=*last).contains(&slot)), "{part}");
+        }
+    }
 
     fn text(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())
