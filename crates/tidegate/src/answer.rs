@@ -9,30 +9,9 @@ use tidegate_core::{Decision, Micros, Rule, Timestamp};
 
 use crate::few::Few;
 use crate::rules::{Mode, PolicyRule, Usage};
+use crate::step::Descriptors;
 #[cfg(feature = "redis")]
 use crate::store::redis::StoreError;
-
-/// Some descriptors of a request, by their numbers; those from 63 on are one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Descriptors(u64);
-
-impl Descriptors {
-    const LAST: usize = u64::BITS as usize - 1;
-
-    /// The one with this number.
-    pub(crate) const fn one(number: usize) -> Self {
-        Self(1 << if number < Self::LAST { number } else { Self::LAST })
-    }
-
-    /// Adds the one with this number.
-    pub(crate) const fn add(&mut self, number: usize) {
-        self.0 |= Self::one(number).0;
-    }
-
-    const fn has(self, number: usize) -> bool {
-        self.0 & Self::one(number).0 != 0
-    }
-}
 
 /// One rule's part in an answer.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ mod noting;
 mod sleep;
 #[cfg(feature = "tokio")]
 mod tokio;
+mod unpark;
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,6 +17,7 @@ pub use self::tokio::TokioClock;
 pub use manual::ManualClock;
 pub(crate) use noting::Noting;
 pub use sleep::Sleep;
+pub(crate) use unpark::unparks_this_thread;
 
 /// Where a gate or a limiter takes the time from.
 pub trait Clock: Send + Sync {

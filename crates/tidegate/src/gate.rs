@@ -6,6 +6,7 @@ mod hold;
 mod met;
 mod plans;
 mod repeats;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -19,12 +20,15 @@ use crate::observe::{Observer, Observers};
 use crate::once::{Answers, Once};
 use crate::request::{Descriptor, Request};
 use crate::rules::{Amended, Policy, PolicyRule};
-use crate::store::memory::{Ahead, Decided, Done, MemoryStore, Step};
-use crate::wait::GateLines;
+use crate::step::{Decided, Done, Figures, Met, Step, limited};
+use crate::store::memory::{Ahead, MemoryStore};
 use bans::Bans;
 pub use hold::Charge;
-pub(crate) use met::{Figures, Met, again, known_by, limited, meet, with_actual};
+pub(crate) use met::{again, known_by, meet, with_actual};
 pub(crate) use plans::Plans;
+pub(crate) use waiting::GateLines;
+#[cfg(feature = "redis")]
+pub(crate) use waiting::{GateLine, delay_of, line_of, stops_of};
 
 /// A policy in force, the limiters of every key, and a clock.
 ///

@@ -1,11 +1,8 @@
 //! What a limiter is known by in memory: a keyed fingerprint of its key, never the key itself.
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
-use tidegate_core::Spec;
-
-use crate::gate::Met;
 
 /// 96 bits of a keyed 128-bit hash. Of a million keys, two share one with odds of 2^-57.
 ///
@@ -49,40 +46,25 @@ impl Seed {
     /// The fingerprint of a key in one part.
     #[inline]
     pub(crate) fn of_bytes(&self, key: &[u8]) -> Fingerprint {
-        let mut hasher = self.0;
-        hasher.write(key);
-        Fingerprint::new(hasher.finish128().as_u128())
+        self.of_written(|hasher| hasher.write(key))
     }
 
-    /// The fingerprint of a request under its id: of each limiter it meets the rule, the fingerprint
-    /// and the cost are part of it, and the figures where they are not the rule's own.
-    pub(crate) fn of_request<'m>(
-        &self,
-        id: &str,
-        met: impl Iterator<Item = &'m Met>,
-    ) -> Fingerprint {
+    /// The fingerprint of what is written into a hasher.
+    pub(crate) fn of_written(&self, write: impl FnOnce(&mut SipHasher13)) -> Fingerprint {
         let mut hasher = self.0;
-        hasher.write_u64(id.len() as u64);
-        hasher.write(id.as_bytes());
-        for met in met {
-            hasher.write_usize(met.rule);
-            hasher.write_u128(met.print.0);
-            hasher.write_u64(met.cost);
-            let figures: Option<&Spec> = met.figures.as_ref().map(|figures| figures.spec());
-            figures.hash(&mut hasher);
-        }
+        write(&mut hasher);
         Fingerprint::new(hasher.finish128().as_u128())
     }
 
     /// The fingerprint of a key in parts, each behind its length: `["a|b", "c"]` and `["a", "b|c"]`
     /// stay apart whatever bytes they hold.
     pub(crate) fn of_parts<'a>(&self, parts: impl Iterator<Item = &'a str>) -> Fingerprint {
-        let mut hasher = self.0;
-        for part in parts {
-            hasher.write_u64(part.len() as u64);
-            hasher.write(part.as_bytes());
-        }
-        Fingerprint::new(hasher.finish128().as_u128())
+        self.of_written(|hasher| {
+            for part in parts {
+                hasher.write_u64(part.len() as u64);
+                hasher.write(part.as_bytes());
+            }
+        })
     }
 }
 

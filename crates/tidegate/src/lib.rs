@@ -66,10 +66,12 @@ mod once;
 mod request;
 mod rules;
 mod secret_file;
+mod settings;
 mod shaper;
 #[cfg(feature = "redis")]
 mod shared;
 mod stats;
+mod step;
 mod store;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -86,10 +88,11 @@ pub use observe::{Observer, RuleStatistics};
 pub use request::OrderedEntries;
 pub use request::{Descriptor, MAX_REQUEST_ID_BYTES, OwnLimit, Request, RequestIdError};
 pub use rules::{
-    AmendError, Mode, NoSuchRule, OnExcess, OnStoreError, OverrideSpec, Place, Policy, PolicyError,
-    PolicyErrors, PolicyRule, Problem, RuleSpec, Usage,
+    AmendError, Mode, NoSuchRule, OnExcess, OnFull, OnStoreError, OverrideSpec, Place, Policy,
+    PolicyError, PolicyErrors, PolicyRule, Problem, RuleSpec, Usage,
 };
 pub use secret_file::read_secret_file;
+pub use settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};
 #[cfg(feature = "stream")]
 pub use shaper::ShaperStream;
 pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, ShapingQueue};
@@ -98,7 +101,6 @@ pub use shared::{SharedGate, SharedGateError, SharedReplay};
 pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 #[cfg(feature = "redis")]
 pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
-pub use store::{OnFull, Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError};
 pub use tidegate_core::{
     Algorithm, Anchor, Decision, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW,
     Micros, Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,

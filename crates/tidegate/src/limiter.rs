@@ -7,13 +7,15 @@ mod keyed;
 mod planned;
 mod reservation;
 mod reset;
+mod waiting;
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Micros, Rule, RuleErrors, Spec, Timestamp};
+use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 
 use crate::clock::{Clock, Reading, SystemClock};
-use crate::store::memory::{Ahead, Cell, Done, Later, One, Step, cell_of};
+use crate::step::{One, Step, UNLIMITED};
+use crate::store::memory::{Ahead, Cell, Later, cell_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
 pub use ban::Ban;
 pub use keyed::KeyedLimiter;
@@ -166,20 +168,3 @@ impl<C: Clock> Limiter<C> {
         Reading::if_wanted(self.early, clock)
     }
 }
-
-/// What one limiter answered.
-pub(crate) fn decision_of(done: &Done) -> Decision {
-    done.decisions.first().map_or(UNLIMITED, |decided| decided.decision)
-}
-
-/// What an unlimited limiter answers.
-pub(crate) fn unlimited_at(at: Timestamp) -> One {
-    One { decision: Some(UNLIMITED), ..One::unlimited(at) }
-}
-
-pub(crate) const UNLIMITED: Decision = Decision {
-    outcome: tidegate_core::Outcome::Allow { delay: Micros::ZERO },
-    limit: u64::MAX,
-    remaining: u64::MAX,
-    reset_after: Micros::ZERO,
-};

@@ -2,12 +2,14 @@
 
 mod answers;
 
-use tidegate_core::Micros;
+use std::hash::{Hash, Hasher};
+
+use tidegate_core::{Micros, Spec};
 
 use crate::few::Few;
-use crate::gate::Met;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, RuleSpec};
+use crate::step::Met;
 pub(crate) use answers::Answers;
 
 /// A request that is to take once, however often it is asked.
@@ -30,8 +32,21 @@ pub(crate) fn of(
     let time = time(policy, limited)?;
     let places = places(met);
     let met = places.iter().filter_map(|place| met.get(*place));
-    let print = seed.of_request(id, met);
-    Some(Once { print, time })
+    Some(Once { print: of_request(seed, id, met), time })
+}
+
+/// The fingerprint of a request under its id: of each limiter it meets the rule, the fingerprint and the cost
+/// are part of it, and the figures where they are not the rule's own.
+fn of_request<'m>(seed: &Seed, id: &str, met: impl Iterator<Item = &'m Met>) -> Fingerprint {
+    seed.of_written(|hasher| {
+        hasher.write_usize(id.len());
+        hasher.write(id.as_bytes());
+        for met in met {
+            hasher.write_usize(met.rule);
+            let figures: Option<&Spec> = met.figures.as_ref().map(|figures| figures.spec());
+            (met.print, met.cost, figures).hash(hasher);
+        }
+    })
 }
 
 /// The places of limiters, in an order that is the same however the request's descriptors stand.

@@ -3,15 +3,19 @@
 mod amended;
 mod check;
 mod error;
+mod no_such_rule;
+mod on_full;
 mod own_limit;
 mod policy;
 mod rule;
 mod spec;
 mod stored;
 
-pub use amended::{AmendError, NoSuchRule};
+pub use amended::AmendError;
 pub(crate) use amended::{Amended, override_figures, own_figures, refused};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
+pub use no_such_rule::NoSuchRule;
+pub use on_full::OnFull;
 pub use policy::Policy;
 pub use rule::PolicyRule;
 pub(crate) use rule::Token;

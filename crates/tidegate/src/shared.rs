@@ -20,6 +20,7 @@ mod settle;
 mod share;
 mod step;
 mod under;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,15 +30,14 @@ use tokio::time::Instant;
 
 use crate::answer::{Answer, Matched, Standing};
 use crate::few::Few;
-use crate::gate::{Figures, Met, Plans};
+use crate::gate::{GateLines, Plans};
 use crate::observe::{Observer, Observers};
 use crate::request::{Origin, Request};
 use crate::rules::Policy;
-use crate::store::memory::Done;
+use crate::settings::StoreSettings;
+use crate::step::{Done, Figures, Met};
 use crate::store::redis::script::{self, Seen, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent};
-use crate::store::settings::StoreSettings;
-use crate::wait::GateLines;
 use across::Part;
 use away::Away;
 use decide::Verb;

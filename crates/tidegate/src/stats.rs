@@ -16,6 +16,7 @@
 
 mod ahead;
 mod entry;
+mod half_seconds;
 mod least;
 #[cfg(all(test, loom))]
 mod models;

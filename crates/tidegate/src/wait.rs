@@ -10,33 +10,34 @@ mod asking;
 mod concurrency;
 mod door;
 mod drive;
-mod gate;
 #[cfg(all(test, not(loom)))]
 mod growth;
 mod hall;
-mod keyed;
-mod limiter;
 mod lines;
 #[cfg(all(test, loom))]
 mod models;
 mod permits;
 mod places;
-mod planned;
 mod queue;
-mod renewed;
-#[cfg(feature = "redis")]
-mod shared;
 mod sync;
 mod turn;
 mod wish;
 
 pub use concurrency::{Concurrency, KeyedConcurrency};
-pub(crate) use drive::unparks_this_thread;
+#[cfg(feature = "redis")]
+pub(crate) use door::refuse_behind;
+pub(crate) use door::{AtHand, Door, Patience, Single, Source, Stop, step_behind};
+#[cfg(feature = "redis")]
+pub(crate) use drive::Progress;
 #[cfg(feature = "tower")]
 pub(crate) use drive::wait_until;
-pub(crate) use gate::GateLines;
-pub(crate) use lines::Lines;
+pub(crate) use drive::{hold, hold_blocking, wait, wait_blocking, wait_in_line};
+pub(crate) use lines::{LineKey, Lines};
 pub use permits::Permit;
+#[cfg(feature = "redis")]
+pub(crate) use queue::Ticket;
+#[cfg(feature = "redis")]
+pub(crate) use turn::Turn;
 
 /// Most that wait for one limiter unless it is said otherwise.
 pub(crate) const DEFAULT_MAX_WAITERS: usize = 1_024;

@@ -10,7 +10,7 @@ use tidegate_core::{Micros, Timestamp};
 
 use super::sleep::Sleep;
 use super::{Clock, Park, Timer};
-use crate::wait::unparks_this_thread;
+use crate::clock::unparks_this_thread;
 
 /// A clock for tests: it stands still until it is moved, and then wakes who waited for it, in the
 /// order of their times. Clones are the same clock.

@@ -10,7 +10,7 @@ use super::source::{Report, Span};
 use super::table::{Entry, Table};
 use super::value::{parsed, text, whole, wrong};
 use super::vocabulary;
-use crate::store::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
+use crate::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
 use crate::{Policy, Secret, StoreSettings, StoreUrl};
 
 /// What the section says.

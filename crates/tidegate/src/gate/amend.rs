@@ -2,11 +2,13 @@
 
 use tidegate_core::{Spec, Timestamp};
 
-use super::{Gate, Met};
+use super::Gate;
 use crate::clock::{Clock, Reading};
-use crate::rules::{AmendError, NoSuchRule, OverrideSpec, RuleSpec, override_figures, own_figures};
-use crate::rules::{PolicyRule, refused};
-use crate::store::memory::Decided;
+use crate::rules::{
+    AmendError, NoSuchRule, OverrideSpec, PolicyRule, RuleSpec, override_figures, own_figures,
+    refused,
+};
+use crate::step::{Decided, Met};
 
 impl<C: Clock> Gate<C> {
     /// Puts other figures in force for the named rule, of any algorithm, from one instant to the next: no

@@ -2,11 +2,11 @@
 
 use tidegate_core::{Micros, Outcome, Timestamp};
 
-use super::{Gate, Met};
+use super::Gate;
 use crate::clock::Clock;
 use crate::limiter::Ban;
 use crate::rules::NoSuchRule;
-use crate::store::memory::{Decided, Done, Step};
+use crate::step::{Decided, Done, Met, Step};
 
 /// The bans of a gate, each with the number of its rule.
 #[derive(Debug)]

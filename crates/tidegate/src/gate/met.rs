@@ -1,96 +1,15 @@
-//! A limiter that a request meets, and under which figures.
+//! Which limiters a request meets, and under which figures.
 
 use std::sync::Arc;
 
 use tidegate_core::Rule;
 
 use super::Plans;
-use crate::answer::{Descriptors, Matched};
+use crate::answer::Matched;
 use crate::few::Few;
-use crate::key::Fingerprint;
 use crate::request::{Descriptor, Request};
 use crate::rules::{Mode, Policy, PolicyRule, Usage};
-use crate::store::memory::Step;
-
-/// Figures in place of those of a rule's variant; `None` where those hold.
-pub(crate) type Figures = Option<Arc<Rule>>;
-
-/// A limiter that a request meets.
-#[derive(Clone, Debug)]
-pub(crate) struct Met<K = Fingerprint> {
-    /// The number of the rule in the policy.
-    pub(crate) rule: usize,
-    /// Which of the rule's figures hold for the key.
-    pub(crate) variant: usize,
-    /// What it is known by.
-    pub(crate) print: K,
-    /// Units that it is to take.
-    pub(crate) cost: u64,
-    /// Units that it decides about: its cost, or one where its usage is reported.
-    pub(crate) asks: u64,
-    /// Whether the request reports usage: its costs are taken whatever the limiters hold.
-    pub(crate) report: bool,
-    pub(crate) enforced: bool,
-    /// Whether its figures came with the request.
-    pub(crate) brought: bool,
-    /// Whether they are a plan.
-    pub(crate) by_plan: bool,
-    /// Figures in place of the rule's own: what the request brought, a plan, or, where they are sent with
-    /// each request, what the rule was changed to.
-    pub(crate) figures: Figures,
-    /// The number of the first descriptor of the request that meets it, and which do.
-    pub(crate) first: usize,
-    pub(crate) by: Descriptors,
-}
-
-impl<K> Met<K> {
-    /// Whether it may refuse the request, and so have it wait.
-    pub(crate) fn can_refuse(&self) -> bool {
-        self.can_deny() && !self.report
-    }
-
-    /// Whether it may be what denies the request, which has not been kept from a report by that.
-    pub(crate) fn can_deny(&self) -> bool {
-        self.enforced && self.asks > 0 && !self.is_unlimited()
-    }
-
-    /// Whether the request may take from it where it also has a say.
-    pub(crate) fn takes_enforced(&self) -> bool {
-        self.enforced && self.cost > 0 && !self.is_unlimited()
-    }
-
-    /// Its own part in a step over the limiters of the request, and the units that part is about.
-    #[inline]
-    pub(crate) const fn part(&self, step: Step) -> (u64, Step) {
-        match step {
-            Step::Decide | Step::Ask if self.report && self.cost > 0 => (self.cost, Step::Report),
-            Step::Decide | Step::Ask if self.asks > self.cost => (self.asks, Step::Look),
-            Step::Peek => (self.asks, Step::Peek),
-            _ => (self.cost, step),
-        }
-    }
-
-    /// The figures under which it is asked.
-    #[cfg(feature = "redis")]
-    pub(crate) fn rule_in<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
-        let own = || Some(policy.rules().get(self.rule)?.variant(self.variant));
-        self.figures.as_deref().or_else(own)
-    }
-
-    /// Whether its plan, what the request brings, or what its rule was changed to admits everything. Where a
-    /// rule's own figures do, it is not met at all.
-    pub(crate) fn is_unlimited(&self) -> bool {
-        self.figures.as_ref().is_some_and(|figures| figures.is_unlimited())
-    }
-}
-
-/// Those that can refuse a request: what is unlimited is not met.
-pub(crate) fn limited<K>(mut met: Few<Met<K>>) -> Few<Met<K>> {
-    if met.iter().any(Met::is_unlimited) {
-        met.retain(|one| !one.is_unlimited());
-    }
-    met
-}
+use crate::step::{Descriptors, Figures, Met};
 
 /// The limiters of an answer, met once more: those that were unlimited then are left out. `met` are all that
 /// the same request meets, unlimited ones included.
@@ -133,7 +52,7 @@ pub(crate) fn meet<K: PartialEq>(
             }
             usage.note(rule, descriptor.units());
             let variant = rule.variant_for(descriptor);
-            let brought = descriptor.own_limit().and_then(|own| own.figures(rule));
+            let brought = rule.own_limit_of(descriptor);
             let in_force = match brought {
                 Some(_) => None,
                 None => match in_force(number, variant, rule.variant(variant)) {

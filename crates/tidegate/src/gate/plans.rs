@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use tidegate_core::Rule;
 
-use super::{Gate, Met};
+use super::Gate;
 use crate::clock::Clock;
 use crate::few::Few;
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, Policy};
+use crate::step::Met;
 
 /// Tells the plan of whom a descriptor is about; `None` for one that has none of its own.
 type Lookup = dyn Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync;

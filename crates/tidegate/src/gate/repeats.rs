@@ -1,11 +1,11 @@
 //! Requests that are asked again under their id: see [`Request::with_id`].
 
-use super::{Gate, Met};
+use super::Gate;
 use crate::clock::Clock;
 use crate::few::Few;
 use crate::once::{self, Answers, Once};
 use crate::request::Request;
-use crate::store::memory::{Decided, Done};
+use crate::step::{Decided, Done, Met};
 
 impl<C: Clock> Gate<C> {
     /// Remembers at most `most` answers of requests that have an id (default one million, some 200

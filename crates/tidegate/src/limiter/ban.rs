@@ -5,9 +5,8 @@ use tidegate_core::{Algorithm, Anchor, Micros, RuleErrors, Spec, Timestamp};
 use super::KeyedLimiter;
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::Fingerprint;
-use crate::rules::RuleSpec;
-use crate::store::OnFull;
-use crate::store::memory::{One, Step};
+use crate::rules::{OnFull, RuleSpec};
+use crate::step::{One, Step};
 
 /// Most keys whose refusals are counted, and most that are banned, unless it is said otherwise.
 const DEFAULT_MAX_KEYS: usize = 1_000_000;

@@ -2,10 +2,10 @@
 
 use tidegate_core::{Decision, Timestamp};
 
-use super::{KeyedLimiter, Limiter, decision_of};
+use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Noting};
 use crate::stats::Statistics;
-use crate::store::memory::Step;
+use crate::step::{Step, decision_of};
 
 impl<C: Clock> Limiter<C> {
     /// [`Limiter::admits`], counted in `statistics`: the units pass, or are blocked, at the time of the

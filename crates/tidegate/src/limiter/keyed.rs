@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
 
-use super::UNLIMITED;
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
-use crate::rules::RuleSpec;
-use crate::store::OnFull;
-use crate::store::memory::{Ahead, Later, One, Step, Table, table_of};
+use crate::rules::{OnFull, RuleSpec};
+use crate::step::{One, Step, UNLIMITED};
+use crate::store::memory::{Ahead, Later, Table, table_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
 
 /// A limiter for each key, in bounded memory.

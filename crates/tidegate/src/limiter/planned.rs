@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 
-use super::{Reservation, UNLIMITED, decision_of};
+use super::Reservation;
 use crate::clock::{Clock, SystemClock};
 use crate::key::{Fingerprint, Seed};
-use crate::rules::RuleSpec;
-use crate::store::OnFull;
-use crate::store::memory::{Asked, One, PlannedTable, Step};
+use crate::rules::{OnFull, RuleSpec};
+use crate::step::{Done, One, Step, UNLIMITED, decision_of};
+use crate::store::memory::{Asked, PlannedTable};
 use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
 
 /// Tells the plan of a key.
@@ -311,12 +311,7 @@ impl<C: Clock> Under<'_, C> {
 
     /// The same with all that came of it.
     #[cfg(feature = "tower")]
-    pub(crate) fn done(
-        &self,
-        print: Fingerprint,
-        cost: u64,
-        step: Step,
-    ) -> crate::store::memory::Done {
+    pub(crate) fn done(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
         if !self.all.lines.are_idle() && !step.gives_back() {
             return self.behind(print, cost, step);
         }

@@ -2,9 +2,9 @@
 
 use tidegate_core::Decision;
 
-use super::{KeyedLimiter, Limiter, UNLIMITED};
+use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Reading};
-use crate::store::memory::{One, Step};
+use crate::step::{One, Step, UNLIMITED};
 
 /// Units that were taken for work that may turn out to cost more or less.
 ///

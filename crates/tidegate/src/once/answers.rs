@@ -13,9 +13,8 @@ use tidegate_core::Timestamp;
 use super::{Once, places};
 use crate::clock::Clock;
 use crate::few::Few;
-use crate::gate::Met;
 use crate::key::Fingerprint;
-use crate::store::memory::{Decided, Done, Step};
+use crate::step::{Decided, Done, Met, Step};
 
 /// Most answers unless it is said otherwise.
 const DEFAULT_MOST: usize = 1_000_000;

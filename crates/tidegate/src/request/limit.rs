@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tidegate_core::{Rule, Spec};
 
 use crate::few::Few;
-use crate::rules::PolicyRule;
 
 /// Figures that a descriptor brings along, for the rules that let requests do so
 /// ([`RuleSpec::limit_from_request`](crate::RuleSpec)); all others do not look at it.
@@ -56,12 +55,9 @@ impl OwnLimit {
         Self { for_all: None, by_rule }
     }
 
-    /// The figures for a rule, if it lets requests bring some and these are for it.
-    pub(crate) fn figures(&self, rule: &PolicyRule) -> Option<&Arc<Rule>> {
-        if !rule.spec().limit_from_request {
-            return None;
-        }
-        let named = self.by_rule.iter().find(|(name, _)| **name == *rule.name());
+    /// The figures for the rule of this name, if these are for it.
+    pub(crate) fn of_rule(&self, name: &str) -> Option<&Arc<Rule>> {
+        let named = self.by_rule.iter().find(|(own, _)| **own == *name);
         named.map(|(_, figures)| figures).or(self.for_all.as_ref())
     }
 

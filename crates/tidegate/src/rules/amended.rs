@@ -9,6 +9,7 @@ use tidegate_core::{Micros, Rule, RuleErrors, Spec, Timestamp};
 
 use super::check::check;
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
+use super::no_such_rule::NoSuchRule;
 use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::{OverrideSpec, RuleSpec};
@@ -171,47 +172,6 @@ pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> 
     };
     AmendError::Rule(PolicyErrors(errors.iter().map(error).collect()))
 }
-
-/// A rule was named that the policy does not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoSuchRule {
-    domain: String,
-    rule: String,
-    /// Domain and name of the first few rules that there are: of the domain, if it has any.
-    instead: Vec<(String, String)>,
-}
-
-impl NoSuchRule {
-    /// How many rules are told that there are.
-    const MOST_TOLD: usize = 8;
-
-    pub(super) fn new(domain: &str, rule: &str, there_are: &[PolicyRule]) -> Self {
-        let of_domain = |known: &&PolicyRule| known.domain() == domain;
-        let has_domain = there_are.iter().any(|known| of_domain(&known));
-        let instead = there_are.iter().filter(|known| !has_domain || of_domain(known));
-        let identity = |known: &PolicyRule| (known.domain().to_owned(), known.name().to_owned());
-        let instead = instead.take(Self::MOST_TOLD).map(identity).collect();
-        Self { domain: domain.to_owned(), rule: rule.to_owned(), instead }
-    }
-}
-
-impl fmt::Display for NoSuchRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { domain, rule, instead } = self;
-        write!(f, "no rule {rule:?} in domain {domain:?}: ")?;
-        if instead.is_empty() {
-            return f.write_str("the policy has no rules");
-        }
-        f.write_str("expected the domain and the name of a rule of the policy, such as ")?;
-        for (place, (domain, name)) in instead.iter().enumerate() {
-            let before = if place == 0 { "" } else { ", " };
-            write!(f, "{before}({domain:?}, {name:?})")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for NoSuchRule {}
 
 /// Why the figures of a rule were not changed; those in force stay.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! A limit and a window that a request brings along, as figures of the rules it meets.
 
+use std::sync::Arc;
+
 use tidegate_core::{Limit, Micros, Rule};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
@@ -7,6 +9,14 @@ use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::Mode;
 use crate::request::{Descriptor, OwnLimit};
+
+impl PolicyRule {
+    /// The limit that a descriptor brings along for this rule; `None` where the rule does not let requests do so.
+    pub(crate) fn own_limit_of<'d>(&self, descriptor: &Descriptor<'d>) -> Option<&'d Arc<Rule>> {
+        let own = descriptor.own_limit().filter(|_| self.spec().limit_from_request);
+        own?.of_rule(self.name())
+    }
+}
 
 impl Policy {
     /// Whether some rule of the domain that matches the descriptor looks at figures it brings.

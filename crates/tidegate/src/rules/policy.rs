@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 
-use super::amended::NoSuchRule;
 use super::check::check;
 use super::error::PolicyErrors;
+use super::no_such_rule::NoSuchRule;
 use super::rule::PolicyRule;
 use super::spec::RuleSpec;
-use crate::store::StoreSettings;
+use crate::settings::StoreSettings;
 
 /// Rules in the order they were written, found by domain. Never changed once built.
 #[derive(Clone, Debug, Default)]

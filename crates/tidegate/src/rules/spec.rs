@@ -3,7 +3,7 @@
 use tidegate_core::{Limit, Micros, Spec};
 
 use crate::request::Request;
-use crate::store::OnFull;
+use crate::rules::OnFull;
 
 /// Most limiters of a rule unless it says otherwise.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;

@@ -9,7 +9,7 @@ use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::{Mode, OnExcess};
-use crate::store::StoreSettings;
+use crate::settings::StoreSettings;
 
 /// The largest value that a store holds for one key: 512 MB, as Redis has it unless set otherwise.
 const MOST_VALUE_BYTES: u64 = 512 << 20;

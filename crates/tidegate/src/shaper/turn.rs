@@ -10,8 +10,7 @@ use tidegate_core::Timestamp;
 use super::Shaper;
 use super::queue::{Departure, Next};
 use super::takers::Ticket;
-use crate::clock::{Park, Sleep, Timer};
-use crate::wait::unparks_this_thread;
+use crate::clock::{Park, Sleep, Timer, unparks_this_thread};
 
 /// One receiver of a line, from item to item. It has nothing in hand between two looks, so dropping
 /// it at any time loses no item.

@@ -3,8 +3,9 @@
 use tidegate_core::Spec;
 
 use super::{KeyMet, SharedGate};
-use crate::rules::{AmendError, NoSuchRule, OverrideSpec, PolicyRule, RuleSpec};
-use crate::rules::{override_figures, own_figures};
+use crate::rules::{
+    AmendError, NoSuchRule, OverrideSpec, PolicyRule, RuleSpec, override_figures, own_figures,
+};
 
 impl SharedGate {
     /// Puts other figures in force for the named rule: what [`Gate::amend`](crate::Gate::amend) does, for

@@ -10,11 +10,12 @@ use super::denials::Denials;
 use super::share::{Share, is_local};
 use super::{KeyMet, SharedGateError};
 use crate::clock::{Clock, Reading, SystemClock};
-use crate::gate::Met;
 use crate::key::Seed;
 use crate::once::Answers;
 use crate::rules::{AmendError, Policy, PolicyRule, refused};
-use crate::store::memory::{self, MemoryStore};
+use crate::step;
+use crate::step::Met;
+use crate::store::memory::MemoryStore;
 
 /// For how long it is news that little was left of a limiter, and that much was: others take that meanwhile.
 const NEWS: (Micros, Micros) = (Micros::from_millis(100), Micros::from_millis(10));
@@ -148,18 +149,18 @@ impl Away {
             if local.report {
                 self.learn_report(local);
             } else if admits(place) {
-                self.memory.step(&[local], &self.clock, memory::Step::Decide);
+                self.memory.step(&[local], &self.clock, step::Step::Decide);
             }
         }
     }
 
     /// Takes what was reported as far as there is anything left.
     fn learn_report(&self, mut local: Met) {
-        let seen = self.memory.step(std::slice::from_ref(&local), &self.clock, memory::Step::Peek);
+        let seen = self.memory.step(std::slice::from_ref(&local), &self.clock, step::Step::Peek);
         let left = seen.decisions.first().map_or(0, |decided| decided.decision.remaining);
         (local.report, local.cost) = (false, local.cost.min(left));
         local.asks = local.cost;
-        self.memory.step(&[local], &self.clock, memory::Step::Decide);
+        self.memory.step(&[local], &self.clock, step::Step::Decide);
     }
 
     /// Notes which limiters the store denied, and for how long. Not those whose values the request brought,

@@ -11,11 +11,10 @@ use super::step::is_report;
 use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
 use crate::few::Few;
-use crate::gate::{Figures, Met};
-use crate::once;
 use crate::rules::{OnStoreError, Policy};
-use crate::store::memory;
+use crate::step::{Figures, Met};
 use crate::store::redis::StoreError;
+use crate::{once, step};
 
 /// The `retry_after` of a refusal for want of the store while it is unavailable.
 const COME_BACK: Micros = Micros::from_secs(1);
@@ -83,8 +82,8 @@ impl Away {
         // What is reported is taken all the same.
         let refuses = denied && !is_report(met);
         let step = match verb {
-            Verb::Ask if !refused && !refuses => memory::Step::Ask,
-            Verb::Ask | Verb::Peek => memory::Step::Peek,
+            Verb::Ask if !refused && !refuses => step::Step::Ask,
+            Verb::Ask | Verb::Peek => step::Step::Peek,
         };
         let done = self.step(&here, step, id);
         let closed = |met: &KeyMet| is_closed(met).then(|| self.closed(met, lack)).flatten();
@@ -103,12 +102,7 @@ impl Away {
     }
 
     /// A step over the limiters that are decided in process, once for each id.
-    fn step(
-        &self,
-        here: &[(usize, &KeyMet)],
-        step: memory::Step,
-        id: Option<&str>,
-    ) -> memory::Done {
+    fn step(&self, here: &[(usize, &KeyMet)], step: step::Step, id: Option<&str>) -> step::Done {
         let local: Vec<_> = here.iter().map(|(_, met)| self.part(met)).collect();
         let run = || self.memory.step(&local, &self.clock, step);
         let Some(id) = id else { return run() };

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::rules::PolicyErrors;
+use crate::settings::SettingsError;
 use crate::store::redis::StoreError;
-use crate::store::settings::SettingsError;
 
 /// Why there can be no gate over a store.
 #[derive(Clone, Debug, PartialEq, Eq)]

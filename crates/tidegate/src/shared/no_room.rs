@@ -5,11 +5,9 @@ use tidegate_core::{Decision, Micros, Outcome, Room, Told, Verdict, Visitor};
 
 use super::step::{Store, Waits, Wanted};
 use crate::clock::Clock;
-use crate::rules::PolicyRule;
-use crate::store::memory::OnFull;
-use crate::store::redis::StoreError;
-use crate::store::redis::key_of_rule;
+use crate::rules::{OnFull, PolicyRule};
 use crate::store::redis::script::{Among, Decided, Lacks, Limiter, Seen, Step};
+use crate::store::redis::{StoreError, key_of_rule};
 
 /// How the keys of a rule are counted in the store.
 #[derive(Debug)]

@@ -8,9 +8,10 @@ use tokio::time::Instant;
 use super::step::Store;
 use super::{KeyMet, SharedGate};
 use crate::few::Few;
-use crate::gate::{limited, meet, with_actual};
+use crate::gate::{meet, with_actual};
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, PolicyRule};
+use crate::step::limited;
 use crate::store::redis::script::Call;
 use crate::store::redis::{StoreError, key_of, slot_of};
 

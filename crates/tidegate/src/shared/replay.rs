@@ -10,9 +10,9 @@ use super::{SharedGate, SharedGateError};
 use crate::answer::Answer;
 use crate::request::Request;
 use crate::rules::Policy;
+use crate::settings::StoreSettings;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Call, Step};
-use crate::store::settings::StoreSettings;
 
 /// Keys forgotten at once, so that the store is not kept busy for long.
 const AT_ONCE: usize = 512;

@@ -11,13 +11,13 @@ use super::late::Late;
 use super::no_room::Counted;
 use super::revisions::Loaded;
 use crate::clock::{Clock, SystemClock};
-use crate::limiter::UNLIMITED;
+use crate::gate::GateLines;
 use crate::once;
 use crate::request::Origin;
 use crate::rules::{Amended, Policy};
+use crate::step::UNLIMITED;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Seen, Step, Superseded};
 use crate::store::redis::{Client, StoreError, answer_key};
-use crate::wait::GateLines;
 
 /// The store, and the policy whose limiters live in it.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use tidegate_core::{Decision, Rule};
 
 use super::SharedGate;
-use crate::limiter::UNLIMITED;
+use crate::step::UNLIMITED;
 use crate::store::redis::script::Limiter;
 use crate::store::redis::{StoreError, key_in};
 

@@ -3,7 +3,7 @@
 //! The word is a tag, the round of the ring in which the half second lies, and the least time so far.
 //! Who comes so late that the place has gone to another half second finds another tag, and leaves it be.
 
-use super::ring::SLOTS;
+use super::half_seconds::SLOTS;
 use super::sync::{
     AtomicU64,
     Ordering::{AcqRel, Acquire},

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::ring::HALF_SECOND_US;
+use super::half_seconds::HALF_SECOND_US;
 use super::{Snapshot, Statistics};
 
 type Stats = Statistics<Timestamp>;

@@ -14,7 +14,8 @@
 use tidegate_core::{Micros, Timestamp};
 
 use super::ahead::MOST_AHEAD;
-use super::ring::{HALF_SECOND_US, Still};
+use super::half_seconds::HALF_SECOND_US;
+use super::ring::Still;
 use super::totals::Count;
 
 impl Still<'_> {

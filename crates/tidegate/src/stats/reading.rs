@@ -2,9 +2,24 @@
 
 use tidegate_core::Timestamp;
 
-use super::ring::{HALF_SECOND_US, Ring, SECONDS};
+use super::half_seconds::{HALF_SECOND_US, SECONDS};
+use super::ring::Ring;
 use super::snapshot::Snapshot;
 use super::totals::Counts;
+
+impl Ring {
+    /// Calls `look` with the figures as of `now` until no half second began meanwhile.
+    pub(super) fn read<T>(&self, now: Timestamp, look: impl Fn(Reading<'_>) -> T) -> T {
+        self.reach(now);
+        loop {
+            let before = self.settled();
+            let seen = look(Reading::new(self, before >> 1));
+            if self.is_at(before) {
+                return seen;
+            }
+        }
+    }
+}
 
 /// The totals at one moment, and the ring that tells what they were before.
 pub(super) struct Reading<'a> {

@@ -13,39 +13,16 @@ use std::sync::PoisonError;
 use tidegate_core::Timestamp;
 
 use super::ahead::{Ahead, MOST_AHEAD};
+use super::half_seconds::{SLOTS, number_of, oldest_kept};
 use super::least::{LONGEST_US, Least};
-use super::reading::Reading;
 use super::sync::{
     AtomicU64, Mutex, MutexGuard,
     Ordering::{Acquire, Release},
 };
 use super::totals::{COUNTS, Count, Counts, Totals};
 
-/// How long each bucket of the ring is.
-pub(super) const HALF_SECOND_US: u64 = 500_000;
-
-/// Seconds of the long window. The model checker has time for two.
-pub(super) const SECONDS: u64 = if cfg!(loom) { 2 } else { 60 };
-
-/// Half seconds that the long window looks back on, the current one counted in.
-const HALF_SECONDS: u64 = 2 * SECONDS;
-
-/// Places of the ring: a power of two, not below the half seconds that are kept.
-pub(super) const SLOTS: usize = HALF_SECONDS.next_power_of_two() as usize;
-
 /// Set in the word while half seconds begin; the number of the current one stands above it.
 const BEGINNING: u64 = 1;
-
-/// The number of the half second that a time lies in: the first is that after the epoch.
-#[inline]
-pub(super) const fn number_of(now: Timestamp) -> u64 {
-    now.as_micros() / HALF_SECOND_US
-}
-
-/// The oldest half second that is kept while half second `current` is the current one.
-const fn oldest_kept(current: u64) -> u64 {
-    current.saturating_sub(HALF_SECONDS - 1)
-}
 
 /// One half second: the totals as it began, and the least response time since.
 #[derive(Debug, Default)]
@@ -120,27 +97,15 @@ impl Ring {
             let word = self.settled();
             let newest = word >> 1;
             let found = (oldest_kept(newest)..=newest).rev().find(holds);
-            if self.word.0.load(Acquire) == word {
+            if self.is_at(word) {
                 return found;
-            }
-        }
-    }
-
-    /// Calls `look` with the figures as of `now` until no half second began meanwhile.
-    pub(super) fn read<T>(&self, now: Timestamp, look: impl Fn(Reading<'_>) -> T) -> T {
-        self.reach(now);
-        loop {
-            let before = self.settled();
-            let seen = look(Reading::new(self, before >> 1));
-            if self.word.0.load(Acquire) == before {
-                return seen;
             }
         }
     }
 
     /// The word while no half second is beginning.
     #[inline]
-    fn settled(&self) -> u64 {
+    pub(super) fn settled(&self) -> u64 {
         loop {
             let word = self.word.0.load(Acquire);
             if word & BEGINNING == 0 {
@@ -164,6 +129,11 @@ impl Ring {
     #[inline]
     fn slot(&self, number: u64) -> &Slot {
         &self.slots.0[number as usize % SLOTS]
+    }
+
+    /// Whether the word is still this one.
+    pub(super) fn is_at(&self, word: u64) -> bool {
+        self.word.0.load(Acquire) == word
     }
 
     fn lock(&self) -> MutexGuard<'_, Ahead> {

@@ -2,7 +2,8 @@
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::ring::{Ring, number_of};
+use super::half_seconds::number_of;
+use super::ring::Ring;
 use super::snapshot::Snapshot;
 use super::totals::Count;
 use crate::clock::{Clock, SystemClock};

@@ -28,13 +28,12 @@ mod whole;
 
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Rule, Timestamp, decide_all, look_at_all};
+use tidegate_core::{Rule, Timestamp, decide_all, look_at_all};
 
 use crate::clock::{Clock, Reading};
 use crate::few::Few;
-use crate::gate::Met;
-use crate::limiter::UNLIMITED;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
+use crate::step::{Decided, Done, Met, One, Step};
 #[cfg(feature = "redis")]
 pub(crate) use ahead::ahead_of_told;
 pub(crate) use ahead::{Ahead, Foreseen};
@@ -46,52 +45,8 @@ use figured::Figured;
 pub(crate) use later::Later;
 pub(crate) use planned::{Asked, PlannedTable};
 use sync::{AtomicUsize, Ordering::Relaxed};
-pub use table::OnFull;
-pub(crate) use table::Step;
+pub(crate) use table::Table;
 use table::{Grip, Hold, Holding, Part};
-pub(crate) use table::{One, Table};
-
-/// What one limiter of a step answered.
-#[derive(Clone, Debug)]
-pub(crate) struct Decided {
-    pub(crate) decision: Decision,
-    pub(crate) overflow: bool,
-    /// It was not the key's own limiter that answered.
-    pub(crate) elsewhere: bool,
-    /// The figures that decided, where the rule was changed: else those it was loaded with.
-    pub(crate) figures: Option<Arc<Rule>>,
-    /// The rule was changed to be unlimited: it has nothing to tell.
-    pub(crate) unlimited: bool,
-}
-
-impl Decided {
-    /// What a limiter with the figures of its policy decided.
-    pub(crate) const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
-        Self { decision, overflow, elsewhere, figures: None, unlimited: false }
-    }
-
-    /// What a rule has to tell that was changed to be unlimited.
-    pub(crate) fn unlimited(figures: Option<Arc<Rule>>) -> Self {
-        Self { figures, unlimited: true, ..Self::of(UNLIMITED, false, false) }
-    }
-
-    /// What one limiter by itself answered; `None` where no figures were asked for.
-    pub(crate) fn by(one: One) -> Option<Self> {
-        let One { overflow, elsewhere, figures, .. } = one;
-        one.decision.map(|decision| Self { figures, ..Self::of(decision, overflow, elsewhere) })
-    }
-}
-
-/// What came of a step: one decision for each limiter, in the order they were met (none for
-/// [`Step::Decide`]).
-#[derive(Debug)]
-pub(crate) struct Done {
-    pub(crate) allowed: bool,
-    pub(crate) at: Timestamp,
-    /// Whether it is what the same request was answered before, under its id.
-    pub(crate) repeated: bool,
-    pub(crate) decisions: Few<Decided>,
-}
 
 /// All limiters of a policy.
 #[derive(Debug)]

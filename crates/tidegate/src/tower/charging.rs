@@ -8,10 +8,11 @@ use http::response::Parts;
 use super::door::Door;
 use super::entries::Question;
 use super::fields::Fields;
-use crate::answer::{Answer, Descriptors, Matched};
+use crate::answer::{Answer, Matched};
 use crate::clock::Clock;
 use crate::gate::{Gate, again, known_by};
 use crate::request::Request;
+use crate::step::Descriptors;
 
 /// Says of a response whether its request counts.
 pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;

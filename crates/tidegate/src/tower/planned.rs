@@ -9,12 +9,12 @@ use super::door::{Asked, Door, Later, Ruling};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::layer::RateLimitLayer;
-use crate::answer::{Answer, Descriptors, Matched, Standing};
+use crate::answer::{Answer, Matched, Standing};
 use crate::clock::{Clock, Timer};
 use crate::limiter::PlannedLimiter;
 use crate::request::Request;
 use crate::rules::PolicyRule;
-use crate::store::memory::{Done, Step};
+use crate::step::{Descriptors, Done, Step};
 use crate::wait::wait_until;
 
 /// What the figures are told under.

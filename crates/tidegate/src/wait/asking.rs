@@ -8,7 +8,8 @@ use super::door::{AtHand, Door, Stop, foresee, refuse};
 use super::drive::Progress;
 use super::hall::Hall;
 use super::turn::Place;
-use crate::store::memory::{Done, Foreseen, Step};
+use crate::step::{Done, Step};
+use crate::store::memory::Foreseen;
 
 /// A limiter that does not let it through now.
 struct Obstacle {

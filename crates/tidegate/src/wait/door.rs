@@ -5,8 +5,8 @@ use tidegate_core::{Decision, Micros, Outcome};
 use super::hall::Hall;
 use super::lines::{LineKey, Lines};
 use super::queue::Ticket;
-use crate::limiter::decision_of;
-use crate::store::memory::{Ahead, Decided, Done, Foreseen, One, Step};
+use crate::step::{Decided, Done, One, Step, decision_of};
+use crate::store::memory::{Ahead, Foreseen};
 
 /// How long, and beside how many, one may wait for a limiter.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ pub(crate) trait AtHand: Door {
 }
 
 /// When `stop` lets a request through, behind those who came before `ticket`; `None` is never.
-pub(super) fn foresee<D: Door>(
+pub(crate) fn foresee<D: Door>(
     door: &D,
     hall: &Hall<'_, D::Line>,
     stop: &Stop<D::Line>,
@@ -73,7 +73,7 @@ pub(super) fn foresee<D: Door>(
 
 /// A refusal in the figures of a limiter; `wait` is none when it never ends, and is told as at least a
 /// microsecond, for whoever comes at once stands behind those who wait.
-pub(super) fn refuse(decision: &mut Decision, wait: Option<Micros>) {
+pub(crate) fn refuse(decision: &mut Decision, wait: Option<Micros>) {
     decision.outcome = match wait {
         Some(wait) => Outcome::Deny { retry_after: wait.max(Micros::from_micros(1)) },
         None => Outcome::Never,
@@ -103,7 +103,7 @@ pub(crate) fn step_behind<D: AtHand>(door: &D, step: Step) -> Done {
 
 /// Refuses one who does not wait, at each limiter for which somebody does, and tells when its turn would
 /// come; whether there is any such limiter.
-pub(super) fn refuse_behind<D: Door>(door: &D, hall: &Hall<'_, D::Line>, seen: &mut Done) -> bool {
+pub(crate) fn refuse_behind<D: Door>(door: &D, hall: &Hall<'_, D::Line>, seen: &mut Done) -> bool {
     let mut is_behind = false;
     let limits = |stop: &Stop<D::Line>| {
         seen.decisions.get(stop.place).is_none_or(|decided| !decided.unlimited)

@@ -2,16 +2,14 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll, Waker};
 
 use tidegate_core::{Micros, Outcome, Timestamp};
 
 use super::door::{AtHand, Door, step_behind};
 use super::turn::Turn;
-use crate::clock::{Park, Sleep, Timer};
-use crate::store::memory::{Done, Step};
+use crate::clock::{Park, Sleep, Timer, unparks_this_thread};
+use crate::step::{Done, Step};
 
 /// Waits as a task; ends when the work may run, or is refused. Dropped while it waits, it leaves no
 /// trace; dropped while an admitted request is held, that keeps its slot.
@@ -39,7 +37,7 @@ async fn turn_of<D: AtHand>(turn: &mut Turn<D>, timer: &impl Timer) -> Done {
 }
 
 /// Ends when the work may run that was decided.
-pub(super) async fn hold<D: Door>(door: &D, mut done: Done, timer: &impl Timer) -> Done {
+pub(crate) async fn hold<D: Door>(door: &D, mut done: Done, timer: &impl Timer) -> Done {
     let runs_at = release(door, &mut done);
     wait_until(timer, runs_at).await;
     done
@@ -65,7 +63,7 @@ pub(crate) fn wait_blocking<D: AtHand>(door: D, clock: &impl Park) -> Done {
 }
 
 /// What [`hold`] does, by blocking the thread.
-pub(super) fn hold_blocking<D: Door>(door: &D, mut done: Done, clock: &impl Park) -> Done {
+pub(crate) fn hold_blocking<D: Door>(door: &D, mut done: Done, clock: &impl Park) -> Done {
     let runs_at = release(door, &mut done);
     while clock.now() < runs_at {
         clock.park_until(runs_at);
@@ -86,7 +84,7 @@ fn release<D: Door>(door: &D, done: &mut Done) -> Timestamp {
 
 /// How far one who waits has come.
 #[derive(Debug)]
-pub(super) enum Progress<T> {
+pub(crate) enum Progress<T> {
     /// It is over. It stands in no line any more.
     Done(T),
     /// It waits until its waker is called, and no longer than this.
@@ -99,7 +97,7 @@ pub(super) struct Alarm(Option<(Timestamp, Sleep)>);
 
 impl Alarm {
     /// Asks until there is an end, or nothing to do but to wait.
-    pub(super) fn drive<T>(
+    pub(crate) fn drive<T>(
         &mut self,
         timer: &impl Timer,
         context: &mut Context<'_>,
@@ -125,7 +123,7 @@ impl Alarm {
 }
 
 /// Asks, and parks the thread in between.
-pub(super) fn block<T>(
+pub(crate) fn block<T>(
     clock: &impl Park,
     mut ask: impl FnMut(Timestamp, &Waker) -> Progress<T>,
 ) -> T {
@@ -136,16 +134,4 @@ pub(super) fn block<T>(
             Progress::AskAgainAt(at) => clock.park_until(at),
         }
     }
-}
-
-/// A waker that unparks the thread that made it.
-pub(crate) fn unparks_this_thread() -> Waker {
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    Waker::from(Arc::new(Unpark(thread::current())))
 }

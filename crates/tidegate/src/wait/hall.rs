@@ -9,7 +9,7 @@ use super::queue::{Queue, Ticket};
 use super::sync::{MutexGuard, Ordering::SeqCst, fence};
 
 /// All lines in hand. When it is let go of, heads that do not know it yet are told, outside of the lock.
-pub(super) struct Hall<'l, K: LineKey> {
+pub(crate) struct Hall<'l, K: LineKey> {
     lines: &'l Lines<K>,
     /// Always there, but for the moment when it is let go of.
     all: Option<MutexGuard<'l, All<K>>>,
@@ -36,14 +36,14 @@ impl<'l, K: LineKey> Hall<'l, K> {
     }
 
     /// A number for one who arrives.
-    pub(super) fn ticket(&mut self) -> Ticket {
+    pub(crate) fn ticket(&mut self) -> Ticket {
         let Some(all) = &mut self.all else { return 0 };
         all.tickets += 1;
         all.tickets
     }
 
     /// Lets others know, before a limiter is asked, that somebody may wait for it from now on.
-    pub(super) fn announce(&mut self, key: &K) {
+    pub(crate) fn announce(&mut self, key: &K) {
         self.lines.add(key);
         self.announced.push(key.clone());
         // With the one in `stir`: who gives back sees this, or what was given back is seen here.
@@ -51,22 +51,22 @@ impl<'l, K: LineKey> Hall<'l, K> {
     }
 
     /// The line, if anybody waits in it.
-    pub(super) fn line(&self, key: &K) -> Option<&Queue> {
+    pub(crate) fn line(&self, key: &K) -> Option<&Queue> {
         self.all.as_ref()?.queues.get(key)
     }
 
     /// How many wait in a line.
-    pub(super) fn len(&self, key: &K) -> usize {
+    pub(crate) fn len(&self, key: &K) -> usize {
         self.line(key).map_or(0, Queue::len)
     }
 
     /// Whether anybody waits in a line who came before `ticket`.
-    pub(super) fn has_before(&self, key: &K, ticket: Ticket) -> bool {
+    pub(crate) fn has_before(&self, key: &K, ticket: Ticket) -> bool {
         self.line(key).is_some_and(|line| line.has_before(ticket))
     }
 
     /// Joins a line.
-    pub(super) fn join(&mut self, key: &K, ticket: Ticket, cost: u64, deadline: Timestamp) {
+    pub(crate) fn join(&mut self, key: &K, ticket: Ticket, cost: u64, deadline: Timestamp) {
         self.lines.add(key);
         if let Some(all) = &mut self.all {
             all.queues.entry(key.clone()).or_default().join(ticket, cost, deadline);
@@ -75,7 +75,7 @@ impl<'l, K: LineKey> Hall<'l, K> {
     }
 
     /// Leaves a line.
-    pub(super) fn leave(&mut self, key: &K, ticket: Ticket) {
+    pub(crate) fn leave(&mut self, key: &K, ticket: Ticket) {
         if !self.line(key).is_some_and(|line| line.holds(ticket)) {
             return;
         }
@@ -87,20 +87,20 @@ impl<'l, K: LineKey> Hall<'l, K> {
 
     /// Notes that somebody asks who stands in a line.
     #[cfg(feature = "redis")]
-    pub(super) fn asks(&mut self, key: &K, ticket: Ticket) {
+    pub(crate) fn asks(&mut self, key: &K, ticket: Ticket) {
         if let Some(line) = self.queue(key) {
             line.asks(ticket);
         }
     }
 
     /// Sleeps in a line that was joined.
-    pub(super) fn park(&mut self, key: &K, ticket: Ticket, waker: Waker, deadline: Timestamp) {
+    pub(crate) fn park(&mut self, key: &K, ticket: Ticket, waker: Waker, deadline: Timestamp) {
         let before = self.queue(key).and_then(|line| line.park(ticket, waker, deadline));
         self.spent.extend(before);
     }
 
     /// Puts out of a line who should have left long ago.
-    pub(super) fn put_out(&mut self, key: &K, now: Timestamp) {
+    pub(crate) fn put_out(&mut self, key: &K, now: Timestamp) {
         let before = self.len(key);
         let wakers = self.queue(key).map(|line| line.put_out(now)).unwrap_or_default();
         let gone = before - self.len(key);
@@ -113,7 +113,7 @@ impl<'l, K: LineKey> Hall<'l, K> {
     }
 
     /// Lets the head of a line be told that there may be units for it.
-    pub(super) fn stir(&mut self, key: &K) {
+    pub(crate) fn stir(&mut self, key: &K) {
         if let Some(line) = self.queue(key) {
             line.stir();
         }
@@ -121,7 +121,7 @@ impl<'l, K: LineKey> Hall<'l, K> {
     }
 
     /// The same for the lines that `are_meant`.
-    pub(super) fn stir_those(&mut self, are_meant: impl Fn(&K) -> bool) {
+    pub(crate) fn stir_those(&mut self, are_meant: impl Fn(&K) -> bool) {
         let meant = |all: &MutexGuard<'l, All<K>>| -> Vec<K> {
             all.queues.keys().filter(|key| are_meant(key)).cloned().collect()
         };

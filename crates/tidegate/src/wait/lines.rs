@@ -107,7 +107,7 @@ impl<K: LineKey> Lines<K> {
     }
 
     /// Takes hold of all lines; nobody joins or leaves any until the answer is dropped.
-    pub(super) fn enter(&self) -> Hall<'_, K> {
+    pub(crate) fn enter(&self) -> Hall<'_, K> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         Hall::new(self, all)
     }
@@ -117,13 +117,13 @@ impl<K: LineKey> Lines<K> {
     }
 
     /// Counts one more.
-    pub(super) fn add(&self, key: &K) {
+    pub(crate) fn add(&self, key: &K) {
         self.waiting.fetch_add(1, SeqCst);
         self.count(key).fetch_add(1, SeqCst);
     }
 
     /// Counts so many less.
-    pub(super) fn remove(&self, key: &K, many: usize) {
+    pub(crate) fn remove(&self, key: &K, many: usize) {
         self.count(key).fetch_sub(many, SeqCst);
         self.waiting.fetch_sub(many, SeqCst);
     }

@@ -12,7 +12,7 @@ use super::places::{Place, Places};
 pub(super) const GRACE: Micros = Micros::from_secs(1);
 
 /// The number of one who waits, in the order of arrival.
-pub(super) type Ticket = u64;
+pub(crate) type Ticket = u64;
 
 /// How many of those who stand before somebody are told apart by their costs when it is foreseen how long
 /// that one waits: a bound on the work of joining a long line.
@@ -20,16 +20,16 @@ const TOLD_APART: usize = 64;
 
 /// Those who stand before somebody.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Before {
+pub(crate) struct Before {
     /// What the first of them cost, in their order.
-    pub(super) first: SmallVec<[u64; 8]>,
+    pub(crate) first: SmallVec<[u64; 8]>,
     /// What the others cost.
-    pub(super) others: u64,
+    pub(crate) others: u64,
 }
 
 /// One line.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     places: Places,
     /// The last who went to sleep as the head, and so knows that it is.
     told: Option<Ticket>,
@@ -39,22 +39,22 @@ pub(super) struct Queue {
 
 impl Queue {
     /// How many wait.
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.places.len()
     }
 
     /// Whether anybody came before `ticket`.
-    pub(super) fn has_before(&self, ticket: Ticket) -> bool {
+    pub(crate) fn has_before(&self, ticket: Ticket) -> bool {
         self.places.first().is_some_and(|place| place.ticket < ticket)
     }
 
     /// What those cost who came before `ticket`.
-    pub(super) fn costs_before(&self, ticket: Ticket) -> u64 {
+    pub(crate) fn costs_before(&self, ticket: Ticket) -> u64 {
         self.places.costs_before(ticket)
     }
 
     /// Those who came before `ticket`.
-    pub(super) fn before(&self, ticket: Ticket) -> Before {
+    pub(crate) fn before(&self, ticket: Ticket) -> Before {
         let first = self.places.before(ticket).take(TOLD_APART).map(|place| place.cost);
         let first: SmallVec<_> = first.collect();
         let costs = first.iter().fold(0_u64, |costs, cost| costs.saturating_add(*cost));
@@ -62,23 +62,23 @@ impl Queue {
     }
 
     /// Whether `ticket` waits here.
-    pub(super) fn holds(&self, ticket: Ticket) -> bool {
+    pub(crate) fn holds(&self, ticket: Ticket) -> bool {
         self.places.get(ticket).is_some()
     }
 
     /// Puts `ticket`, which does not wait here, behind those who came before it.
-    pub(super) fn join(&mut self, ticket: Ticket, cost: u64, deadline: Timestamp) {
+    pub(crate) fn join(&mut self, ticket: Ticket, cost: u64, deadline: Timestamp) {
         self.places.insert(Place { ticket, cost, deadline, waker: None });
     }
 
     /// Takes `ticket` out; gives its waker, to be dropped where nothing is held.
-    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Waker> {
+    pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<Waker> {
         self.places.remove(ticket)?.waker
     }
 
     /// Lets `ticket` be woken by `waker` from now on, and not after `deadline`; gives the waker it
     /// had. A head that is told this way knows what it is.
-    pub(super) fn park(
+    pub(crate) fn park(
         &mut self,
         ticket: Ticket,
         waker: Waker,
@@ -95,12 +95,12 @@ impl Queue {
     }
 
     /// When the one right before `ticket` may be put out, should it still be there.
-    pub(super) fn patience(&self, ticket: Ticket) -> Option<Timestamp> {
+    pub(crate) fn patience(&self, ticket: Ticket) -> Option<Timestamp> {
         self.places.right_before(ticket).map(|place| place.deadline.plus(GRACE))
     }
 
     /// Puts out who should have left long ago; gives their wakers.
-    pub(super) fn put_out(&mut self, now: Timestamp) -> Vec<Waker> {
+    pub(crate) fn put_out(&mut self, now: Timestamp) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while self.places.earliest().is_some_and(|deadline| deadline.plus(GRACE) <= now) {
             let Some(place) = self.places.remove_earliest() else { break };
@@ -110,7 +110,7 @@ impl Queue {
     }
 
     /// The waker of a head that does not know yet that it is one. No head is told twice.
-    pub(super) fn tell_head(&mut self) -> Option<Waker> {
+    pub(crate) fn tell_head(&mut self) -> Option<Waker> {
         let head = self.places.first()?.ticket;
         if self.told == Some(head) {
             return None;
@@ -123,18 +123,18 @@ impl Queue {
 
     /// Notes that `ticket` asks now: whatever was for it until now, it will hear of.
     #[cfg(feature = "redis")]
-    pub(super) fn asks(&mut self, ticket: Ticket) {
+    pub(crate) fn asks(&mut self, ticket: Ticket) {
         self.missed = self.missed.filter(|missed| *missed != ticket);
     }
 
     /// Whether there may have come units for `ticket` since it asked.
     #[cfg(feature = "redis")]
-    pub(super) fn has_missed(&self, ticket: Ticket) -> bool {
+    pub(crate) fn has_missed(&self, ticket: Ticket) -> bool {
         self.missed == Some(ticket)
     }
 
     /// Lets the head be told again: there may be units for it.
-    pub(super) fn stir(&mut self) {
+    pub(crate) fn stir(&mut self) {
         self.told = None;
     }
 }

@@ -8,11 +8,11 @@ use super::asking::Asking;
 use super::door::{AtHand, Door};
 use super::drive::Progress;
 use super::queue::Ticket;
-use crate::store::memory::Done;
+use crate::step::Done;
 
 /// A request on its way. Dropped, it leaves the line it stands in, and those behind it move up.
 #[derive(Debug)]
-pub(super) struct Turn<D: Door> {
+pub(crate) struct Turn<D: Door> {
     door: D,
     place: Option<Place>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Place {
 
 impl<D: Door> Turn<D> {
     /// It arrives when it is polled first.
-    pub(super) const fn new(door: D) -> Self {
+    pub(crate) const fn new(door: D) -> Self {
         Self { door, place: None }
     }
 
@@ -47,7 +47,7 @@ impl<D: Door> Turn<D> {
     }
 
     /// The door it leads to.
-    pub(super) const fn door(&self) -> &D {
+    pub(crate) const fn door(&self) -> &D {
         &self.door
     }
 }
@@ -55,7 +55,7 @@ impl<D: Door> Turn<D> {
 impl<D: AtHand> Turn<D> {
     /// Takes what it came for if its turn has come, else waits or gives up. Not to be called again
     /// once it is done.
-    pub(super) fn poll(&mut self, now: Timestamp, waker: &Waker) -> Progress<Done> {
+    pub(crate) fn poll(&mut self, now: Timestamp, waker: &Waker) -> Progress<Done> {
         let waker = waker.clone();
         self.held(now, |asking| asking.poll(now, waker))
     }
@@ -66,12 +66,12 @@ impl<D: AtHand> Turn<D> {
 #[cfg(feature = "redis")]
 impl<D: Door> Turn<D> {
     /// Whether somebody stands before it. Who comes for the first time arrives here.
-    pub(super) fn is_behind(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn is_behind(&mut self, now: Timestamp) -> bool {
         self.held(now, |mut asking| asking.is_behind(now))
     }
 
     /// What those cost who stand before it at each limiter, with the places of those.
-    pub(super) fn costs_before(&self) -> Vec<(usize, u64)> {
+    pub(crate) fn costs_before(&self) -> Vec<(usize, u64)> {
         let ticket = self.place.as_ref().map_or(Ticket::MAX, |place| place.ticket);
         let hall = self.door.lines().enter();
         let costs = self.door.stops().iter().map(|stop| {
@@ -83,7 +83,7 @@ impl<D: Door> Turn<D> {
 
     /// Waits or gives up, after what its limiters told, which were asked, or only `looked` at; `None`
     /// where it can ask, for nothing is in its way. Not to be called again once it is done.
-    pub(super) fn hear(
+    pub(crate) fn hear(
         &mut self,
         seen: Done,
         looked: bool,
@@ -95,12 +95,12 @@ impl<D: Door> Turn<D> {
     }
 
     /// The number of the stop in whose line it stands.
-    pub(super) fn stands(&self) -> Option<usize> {
+    pub(crate) fn stands(&self) -> Option<usize> {
         self.place.as_ref()?.stands
     }
 
     /// The same door, to be told what was seen behind it.
-    pub(super) const fn door_mut(&mut self) -> &mut D {
+    pub(crate) const fn door_mut(&mut self) -> &mut D {
         &mut self.door
     }
 }

@@ -6,8 +6,8 @@ use tidegate_core::{Algorithm, Spec};
 
 use super::super::share::Share;
 use super::*;
-use crate::answer::Descriptors;
 use crate::rules::RuleSpec;
+use crate::step::Descriptors;
 
 fn rule(algorithm: Algorithm, limit: u64) -> RuleSpec {
     RuleSpec::new("r", Spec::new(algorithm, limit, Micros::from_secs(86_400))).key(["user"])

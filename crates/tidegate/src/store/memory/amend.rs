@@ -15,11 +15,11 @@ use super::build::Build;
 use super::estate::{Followed, follow};
 use super::later::{Current, Later};
 use super::sync::{RwLock, RwLockReadGuard};
-use super::table::{Hold, Step, Table};
-use super::{Decided, Done, MemoryStore, OfTable, budget_of, let_go};
+use super::table::{Hold, Table};
+use super::{MemoryStore, OfTable, budget_of, let_go};
 use crate::clock::Reading;
-use crate::gate::Met;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
+use crate::step::{Decided, Done, Met, Step};
 
 /// What follows the tables of one rule.
 #[derive(Debug)]

@@ -2,11 +2,10 @@
 //! figures come with each request.
 
 use super::ahead::Ahead;
-use super::table::Step;
-use super::{Done, MemoryStore, done_by};
+use super::{MemoryStore, done_by};
 use crate::clock::{Clock, Reading};
 use crate::few::Few;
-use crate::gate::Met;
+use crate::step::{Done, Met, Step};
 
 impl MemoryStore {
     /// A step with such a limiter.

@@ -7,9 +7,10 @@ use tidegate_core::{Packing, Room, Timestamp, Visitor};
 use super::budget::Budget;
 use super::later::Later;
 use super::packed::Packed;
-use super::table::{OnFull, Table};
+use super::table::Table;
 use super::whole::Whole;
 use crate::key::Fingerprint;
+use crate::rules::OnFull;
 
 /// What a table is built with.
 #[derive(Clone, Debug)]

@@ -8,11 +8,10 @@ use super::MemoryStore;
 use super::ahead::{Ahead, ahead_of_none};
 use super::budget::Budget;
 use super::planned::{Asked, PlannedPart, PlannedTable};
-use super::table::{Hold, One, Part, Step};
+use super::table::{Hold, Part};
 use crate::clock::Clock;
-use crate::gate::Met;
-use crate::limiter::UNLIMITED;
 use crate::rules::{Policy, PolicyRule};
+use crate::step::{Met, One, Step, UNLIMITED};
 
 /// The limiters of one rule, whatever their figures.
 #[derive(Debug)]

@@ -14,10 +14,11 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Anchor, FixedWindow, Micros, Packing, Room, Spec, Timestamp};
 
 use super::packed::Packed;
-use super::{Budget, Later, Step, Table};
+use super::{Budget, Later, Table};
 use crate::clock::Reading;
 use crate::key::Fingerprint;
-use crate::store::OnFull;
+use crate::rules::OnFull;
+use crate::step::Step;
 
 /// What packed times count from.
 const BASE: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);

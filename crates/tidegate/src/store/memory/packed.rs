@@ -21,9 +21,11 @@ use super::estate::{Estate, Legacy};
 use super::later::Later;
 use super::shared::Shared;
 use super::sync::{AtomicU32, Ordering::Relaxed};
-use super::table::{Hold, OnFull, One, Part, Step, Table};
+use super::table::{Hold, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
+use crate::rules::OnFull;
+use crate::step::{One, Step};
 use aside::{ASIDE, Aside};
 use chains::{Chain, Chains, Place};
 

@@ -5,8 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_core::{Decision, Held, Outcome, Room, Timestamp, Verbs, Verdict};
 
 use super::budget::{Budget, Need};
-use super::table::{Grip, OnFull, One, Step};
+use super::table::Grip;
 use crate::clock::Reading;
+use crate::rules::OnFull;
+use crate::step::{One, Step};
 
 /// The limiter shared by all keys for which a table has no room.
 #[derive(Debug)]

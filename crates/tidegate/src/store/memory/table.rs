@@ -1,94 +1,17 @@
 //! What a table of limiters does, whatever its algorithm and however it keeps their states.
 
 use std::fmt;
-use std::sync::Arc;
 
-use tidegate_core::{Decision, Held, Room, Rule, Timestamp, Verbs, Verdict};
+use tidegate_core::{Held, Room, Timestamp, Verbs};
 
 use super::ahead::{Ahead, ahead_of_none};
 use super::estate::Legacy;
 use super::later::Later;
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
-
-/// What is to be done with the limiters a request meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Decide and take; no figures.
-    Decide,
-    /// Decide and take, with figures.
-    Ask,
-    /// Decide only, with figures.
-    Peek,
-    /// Decide like [`Step::Ask`], and take nothing: a look at a limiter whose usage is reported.
-    Look,
-    /// Take, even into debt, and decide about one unit more, with figures: usage that is reported.
-    Report,
-    /// Give back, with figures.
-    Refund,
-    /// Give back what the cost, which was taken, is above `actual`, or take what it is below, even into
-    /// debt; with figures.
-    Settle {
-        /// What the request turned out to cost.
-        actual: u64,
-    },
-}
+use crate::step::{One, Step};
 
 impl Step {
-    /// Whether a limiter that does not exist yet begins with this step.
-    pub(super) const fn begins(self, cost: u64) -> bool {
-        match self {
-            Self::Decide | Self::Ask | Self::Look => true,
-            Self::Peek | Self::Refund => false,
-            Self::Report => cost > 0,
-            Self::Settle { actual } => actual > cost,
-        }
-    }
-
-    /// Whether it may leave units behind, which need room.
-    pub(super) const fn takes(self, cost: u64) -> bool {
-        match self {
-            Self::Settle { .. } => self.begins(cost),
-            Self::Look => false,
-            _ => self.begins(cost) && cost > 0,
-        }
-    }
-
-    /// Whether it is to have memory for a unit more: one that only looks is answered as though it took.
-    pub(super) const fn grows(self, cost: u64) -> bool {
-        matches!(self, Self::Peek | Self::Look) && cost > 0 || self.takes(cost)
-    }
-
-    /// Whether it may take beyond the limit: its debt may be too large for a packed state.
-    pub(super) const fn owes(self, cost: u64) -> bool {
-        matches!(self, Self::Settle { .. } | Self::Report) && self.takes(cost)
-    }
-
-    /// The same for a key without a limiter of its own, with the one that such keys share: nothing is
-    /// given back there, for nobody knows whether it was taken there.
-    pub(super) const fn beyond(self, cost: u64) -> Self {
-        match self {
-            Self::Refund => Self::Peek,
-            Self::Settle { .. } if !self.takes(cost) => Self::Peek,
-            other => other,
-        }
-    }
-
-    /// Whether it refuses nothing: what it gives back, or takes, is done whatever the limiter holds.
-    pub(crate) const fn is_unconditional(self) -> bool {
-        matches!(self, Self::Refund | Self::Settle { .. } | Self::Report)
-    }
-
-    /// Whether it may leave a limiter with more to give than before.
-    pub(crate) const fn gives_back(self) -> bool {
-        matches!(self, Self::Refund | Self::Settle { .. })
-    }
-
-    /// Whether figures are asked for.
-    pub(super) const fn wants_figures(self) -> bool {
-        !matches!(self, Self::Decide)
-    }
-
     /// Does it with one limiter that is held, at `now`; answers also whether its state may have changed.
     #[inline]
     pub(super) fn run<R: Room>(
@@ -155,30 +78,6 @@ pub(crate) struct Part {
     pub(super) cost: u64,
     pub(super) step: Step,
     pub(super) enforced: bool,
-}
-
-/// What one limiter answered.
-#[derive(Clone, Debug)]
-pub(crate) struct One {
-    pub(crate) verdict: Verdict,
-    pub(crate) at: Timestamp,
-    /// `None` where no figures were asked for, or the rule is unlimited.
-    pub(crate) decision: Option<Decision>,
-    /// There was no room: the key shares a limiter with others, or was refused, or its limiter goes on
-    /// with coarser times.
-    pub(crate) overflow: bool,
-    /// It was not the key's own limiter that answered.
-    pub(crate) elsewhere: bool,
-    /// The figures that decided, where the rule of a gate was changed.
-    pub(crate) figures: Option<Arc<Rule>>,
-}
-
-impl One {
-    /// The answer of a rule that admits everything.
-    pub(crate) const fn unlimited(at: Timestamp) -> Self {
-        let (verdict, decision) = (Verdict::Allow, None);
-        Self { verdict, at, decision, overflow: false, elsewhere: false, figures: None }
-    }
 }
 
 /// The limiters of one variant of a rule.
@@ -325,28 +224,4 @@ impl<R: Room> Grip for Held<'_, R> {
     fn take_reported(&mut self, now: Timestamp) {
         Held::take_reported(self, now);
     }
-}
-
-/// What becomes of a key for which there is no room.
-///
-/// There is none when as many limiters exist as may, or when states larger than a word take all the
-/// bytes they may, and none of them was found to be as good as new. Looking is bounded work: a few
-/// dozen limiters for each request, going on where the one before ended. So a key may for a moment find
-/// no room though there could be some, and a place that became free is found before all limiters have
-/// been looked at once. Where states grow (a `sliding_log`), no new limiter is let into the last eighth
-/// of the bytes. One that is there and has no memory left for one unit more goes on in the memory that it
-/// has, with coarser times: units taken then count for as long as the last of them. So it may admit later
-/// than it would have, and never sooner, and such answers say `overflow` as well.
-///
-/// A look (`peek`, or a cost of 0) at such a key tells what a request would be told. A refund gives
-/// nothing back to the shared limiter: it may come from a key that took nothing there, or long ago, and
-/// would give the others more than the limit. A reservation knows where it was taken, so settling one
-/// does give back there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnFull {
-    /// It shares one limiter of the rule with all others that came too late.
-    #[default]
-    Share,
-    /// It is refused.
-    Refuse,
 }

@@ -21,7 +21,7 @@ use super::error::{StoreError, Symptom};
 use super::event::{Observer, StoreEvent};
 use super::link::Access;
 use super::script::{Call, Reply, Script};
-use crate::store::settings::StoreSettings;
+use crate::settings::StoreSettings;
 
 /// Decisions that were not taken for one kind of reason are reported so far apart.
 const REPORTED_AGAIN_US: u64 = 60_000_000;

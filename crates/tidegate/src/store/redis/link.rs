@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use super::dispatch::Node;
 use super::error::StoreError;
 use crate::secret_file::read_secret_file;
-use crate::store::settings::{Form, StoreSettings};
+use crate::settings::{Form, StoreSettings};
 
 /// How long making a connection may take, its greetings included.
 const CONNECT: Duration = Duration::from_secs(1);

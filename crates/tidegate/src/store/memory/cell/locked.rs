@@ -6,9 +6,9 @@ use tidegate_core::{Room, Rule, Timestamp};
 
 use super::{Cell, Heir};
 use crate::clock::{Clock, Reading};
+use crate::step::{One, Step};
 use crate::store::memory::ahead::{Ahead, ahead};
 use crate::store::memory::later::Later;
-use crate::store::memory::table::{One, Step};
 
 /// A whole state under a lock.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use tidegate_core::{Room, Rule, Timestamp};
 
 use super::{Cell, Heir, LOCKED, followed_whole};
 use crate::clock::{Clock, Reading};
+use crate::step::{One, Step};
 use crate::store::memory::ahead::{Ahead, ahead};
 use crate::store::memory::build::stays_whole;
 use crate::store::memory::later::Later;
@@ -14,7 +15,6 @@ use crate::store::memory::sync::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::store::memory::table::{One, Step};
 
 /// A state in two words; the free bit of the first is the lock over both. It is closed by a lock that
 /// never ends.

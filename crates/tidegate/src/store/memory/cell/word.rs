@@ -6,6 +6,7 @@ use tidegate_core::{Room, Rule, Timestamp};
 
 use super::{Cell, Heir, LOCKED, followed_whole};
 use crate::clock::{Clock, Reading};
+use crate::step::{One, Step};
 use crate::store::memory::ahead::{Ahead, ahead};
 use crate::store::memory::build::stays_whole;
 use crate::store::memory::later::Later;
@@ -13,7 +14,6 @@ use crate::store::memory::sync::{
     AtomicU64,
     Ordering::{AcqRel, Acquire},
 };
-use crate::store::memory::table::{One, Step};
 
 /// What a closed word holds.
 const CLOSED: u64 = LOCKED;

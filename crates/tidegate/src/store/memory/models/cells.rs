@@ -7,7 +7,8 @@ use tidegate_core::{Rule, Spec};
 
 use super::{BASE, MANY, NOW, explore, spec, together, two_words};
 use crate::clock::Reading;
-use crate::store::memory::{Cell, Later, Step, cell_of};
+use crate::step::Step;
+use crate::store::memory::{Cell, Later, cell_of};
 
 /// How a state is kept: the rule of so many units, and what one of them counts for.
 #[derive(Clone, Copy)]

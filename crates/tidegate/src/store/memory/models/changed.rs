@@ -9,7 +9,8 @@ use super::several::{Still, at_once, left, request, store};
 use super::{NOW, explore, spec, together};
 use crate::clock::Reading;
 use crate::rules::{PolicyRule, RuleSpec};
-use crate::store::memory::{MemoryStore, Step};
+use crate::step::Step;
+use crate::store::memory::MemoryStore;
 
 /// The rule of this number with other figures.
 fn rule(number: usize, spec: Spec) -> PolicyRule {

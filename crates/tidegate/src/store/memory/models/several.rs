@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::{BASE, NOW, explore, print, spec, together};
-use crate::answer::Descriptors;
 use crate::clock::Clock;
-use crate::gate::Met;
 use crate::rules::{Policy, RuleSpec};
-use crate::store::memory::{MemoryStore, Step};
+use crate::step::{Descriptors, Met, Step};
+use crate::store::memory::MemoryStore;
 use tidegate_core::Timestamp;
 
 /// The clock of the threads: packed states, no time passes.

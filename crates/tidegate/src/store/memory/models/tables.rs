@@ -6,10 +6,10 @@ use tidegate_core::{FixedWindow, Rule, Timestamp};
 
 use super::{BASE, NOW, explore, left, print, spec, table, table_and_later, together};
 use crate::clock::Reading;
-use crate::rules::RuleSpec;
-use crate::store::OnFull;
+use crate::rules::{OnFull, RuleSpec};
+use crate::step::Step;
 use crate::store::memory::packed::Packed;
-use crate::store::memory::{Later, Step, Table};
+use crate::store::memory::{Later, Table};
 
 type Limiters = Packed<FixedWindow>;
 

@@ -5,8 +5,8 @@ use tidegate_core::{Micros, Outcome, Room, Rule, Timestamp, Verdict};
 
 use super::Asked;
 use super::held::Held;
+use crate::step::{One, Step};
 use crate::store::memory::ahead::{Ahead, Foreseen, ahead};
-use crate::store::memory::table::{One, Step};
 
 /// A limiter as it is at `now`, for which it has [passed](Held::pass), and the figures it is seen under: those
 /// of `rule`.

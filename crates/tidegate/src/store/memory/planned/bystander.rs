@@ -7,10 +7,10 @@ use super::PlannedPart;
 use super::hand::{AnyHand, Home};
 use super::kept::Kept;
 use crate::key::Fingerprint;
-use crate::limiter::UNLIMITED;
+use crate::step::{One, Step, UNLIMITED};
 use crate::store::memory::budget::Budget;
 use crate::store::memory::shared::Told;
-use crate::store::memory::table::{Holding, One, Part, Step};
+use crate::store::memory::table::{Holding, Part};
 
 /// One that decides nothing; what is given back to it is, under the figures that it has.
 pub(super) struct Bystander<'a> {

@@ -13,7 +13,8 @@ use super::shard::Shard;
 
 use super::{PlannedPart, PlannedTable, never, shard_of};
 use crate::key::Fingerprint;
-use crate::store::memory::table::{Hold, Holding, OnFull, Part};
+use crate::rules::OnFull;
+use crate::store::memory::table::{Hold, Holding, Part};
 use crate::store::memory::whole::LOOKED_AT_PER_ADDED;
 
 type Locked<'a> = (usize, MutexGuard<'a, Shard>);

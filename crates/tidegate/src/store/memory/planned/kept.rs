@@ -8,9 +8,9 @@ use super::figures::{Figures, Recent};
 use super::held::Held;
 use super::own::Own;
 use crate::key::Fingerprint;
+use crate::step::{One, Step};
 use crate::store::memory::budget::Budget;
 use crate::store::memory::shared::Told;
-use crate::store::memory::table::{One, Step};
 
 /// A limiter, unless it is still to begin, and its bytes.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use tidegate_core::{Micros, Room, Rule, Timestamp, Visitor};
 
 use super::figures::{Figures, Recent};
 use super::held::Held;
+use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::estate::carried;
-use crate::store::memory::table::{One, Step};
 use crate::store::memory::whole::heap_bytes;
 
 /// What the allocator is taken to need beside what it is asked for.

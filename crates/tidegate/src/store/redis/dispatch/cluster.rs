@@ -300,7 +300,7 @@ mod tests {
 
     use super::*;
     use crate::store::redis::client::Shared;
-    use crate::store::settings::StoreSettings;
+    use crate::settings::StoreSettings;
 
     #[tokio::test(start_paused = true)]
     async fn a_shard_that_holds_no_slot_is_dropped_also_where_nobody_asks_any_more() {

@@ -14,18 +14,17 @@ use tidegate_core::{Algorithm, Limit, Micros, Rule, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::door::{Door, Stop, refuse_behind};
-use super::drive::Progress;
-use super::gate::{GateLine, GateLines, delay_of, line_of, stops_of};
-use super::queue::Ticket;
-use super::turn::Turn;
+use super::late::Late;
+use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::few::Few;
+use crate::gate::{GateLine, GateLines, delay_of, line_of, stops_of};
 use crate::request::{Origin, Request};
-use crate::shared::{KeyMet, Late, SharedGate};
-use crate::store::memory::{Ahead, Decided, Done, Foreseen, ahead_of_told};
+use crate::step::{Decided, Done};
+use crate::store::memory::{Ahead, Foreseen, ahead_of_told};
 use crate::store::redis::script::Seen;
 use crate::store::redis::{StoreError, script};
+use crate::wait::{Door, Progress, Stop, Ticket, Turn, refuse_behind};
 
 /// Wakes one who waits; rung while nobody listens, it is heard by who listens next.
 struct Bell(Notify);

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::Clock;
 use crate::few::Few;
-use crate::gate::{Gate, Met};
+use crate::gate::Gate;
 use crate::once::Once;
 use crate::request::Request;
+use crate::step::Met;
 
 /// The limiters as they were last asked; `None` until they were.
 type Last = Arc<Mutex<Option<Few<Met>>>>;

@@ -2,12 +2,12 @@
 
 use tidegate_core::{Decision, Micros};
 
-use super::door::{Patience, Single, Source, step_behind};
-use super::drive::{wait, wait_blocking};
+use super::super::KeyedLimiter;
 use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
-use crate::limiter::{KeyedLimiter, decision_of, unlimited_at};
-use crate::store::memory::{Ahead, Done, One, Step};
+use crate::step::{Done, One, Step, decision_of, unlimited_at};
+use crate::store::memory::Ahead;
+use crate::wait::{Patience, Single, Source, step_behind, wait, wait_blocking};
 
 impl<C: Clock> KeyedLimiter<C> {
     /// Takes `cost` units of the key's limiter if they fit now and nobody waits for it. The same as

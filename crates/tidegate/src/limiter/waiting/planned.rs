@@ -4,14 +4,14 @@ use std::sync::{Mutex, PoisonError};
 
 use tidegate_core::{Decision, Micros};
 
-#[cfg(feature = "tower")]
-use super::door::AtHand as _;
-use super::door::{Patience, Single, Source, step_behind};
-use super::drive::{wait, wait_blocking};
+use super::super::{Plan, PlannedLimiter, Under};
 use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
-use crate::limiter::{Plan, PlannedLimiter, Under, decision_of, unlimited_at};
-use crate::store::memory::{Ahead, Done, One, Step};
+use crate::step::{Done, One, Step, decision_of, unlimited_at};
+use crate::store::memory::Ahead;
+#[cfg(feature = "tower")]
+use crate::wait::AtHand as _;
+use crate::wait::{Patience, Single, Source, step_behind, wait, wait_blocking};
 
 impl<C: Clock> PlannedLimiter<C> {
     /// Takes `cost` units of the key's limiter if they fit now and nobody waits for it. The same as

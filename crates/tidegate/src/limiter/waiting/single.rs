@@ -2,11 +2,11 @@
 
 use tidegate_core::{Decision, Micros};
 
-use super::door::{Patience, Single, Source, step_behind};
-use super::drive::{wait, wait_blocking};
+use super::super::Limiter;
 use crate::clock::{Clock, Park, Timer};
-use crate::limiter::{Limiter, decision_of, unlimited_at};
-use crate::store::memory::{Ahead, Done, One, Step};
+use crate::step::{Done, One, Step, decision_of, unlimited_at};
+use crate::store::memory::Ahead;
+use crate::wait::{Patience, Single, Source, step_behind, wait, wait_blocking};
 
 impl<C: Clock> Limiter<C> {
     /// Takes `cost` units if they fit now and nobody waits for this limiter. The same as

@@ -1,20 +1,24 @@
 //! Waiting at a gate, where a request may meet several limiters.
 
+mod renewed;
+
 use tidegate_core::Micros;
 
-use super::door::{AtHand, Door, Patience, Stop, step_behind};
-use super::drive::{hold, hold_blocking, wait, wait_blocking, wait_in_line};
-use super::lines::{LineKey, Lines};
-use super::renewed::{AsDecided, Renewed};
+use self::renewed::{AsDecided, Renewed};
+use super::Gate;
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
 use crate::few::Few;
-use crate::gate::{Gate, Met};
 use crate::key::Fingerprint;
 use crate::once::Once;
 use crate::request::Request;
 use crate::rules::{OnExcess, Policy};
-use crate::store::memory::{Ahead, Done, Step};
+use crate::step::{Done, Met, Step};
+use crate::store::memory::Ahead;
+use crate::wait::{
+    AtHand, Door, LineKey, Lines, Patience, Stop, hold, hold_blocking, step_behind, wait,
+    wait_blocking, wait_in_line,
+};
 
 /// Which limiter a line of a gate stands before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,7 +128,7 @@ impl<C: Clock> Gate<C> {
 
 /// The limiters that can refuse a request, which wants to wait for so long at most; `line_of` is which
 /// line stands before each.
-pub(super) fn stops_of<K>(
+pub(crate) fn stops_of<K>(
     policy: &Policy,
     met: &[Met<K>],
     max_wait: Micros,
@@ -249,12 +253,12 @@ impl<C: Park> Gate<C> {
 }
 
 /// How long a request that meets these limiters must be held: a rule in shadow mode holds nobody.
-pub(super) fn delay_of<K>(met: &[Met<K>], done: &Done) -> Micros {
+pub(crate) fn delay_of<K>(met: &[Met<K>], done: &Done) -> Micros {
     let decisions = met.iter().zip(&done.decisions).filter(|(met, _)| met.enforced);
     decisions.map(|(_, decided)| decided.decision.delay()).max().unwrap_or_default()
 }
 
-pub(super) const fn line_of(met: &Met) -> GateLine {
+pub(crate) const fn line_of(met: &Met) -> GateLine {
     GateLine { rule: met.rule, variant: met.variant, print: met.print }
 }
 

@@ -1,0 +1,26 @@
+//! Half seconds, the buckets of the ring: how long they are, how many are kept, and their numbers.
+
+use tidegate_core::Timestamp;
+
+/// How long each bucket of the ring is.
+pub(super) const HALF_SECOND_US: u64 = 500_000;
+
+/// Seconds of the long window. The model checker has time for two.
+pub(super) const SECONDS: u64 = if cfg!(loom) { 2 } else { 60 };
+
+/// Half seconds that the long window looks back on, the current one counted in.
+const HALF_SECONDS: u64 = 2 * SECONDS;
+
+/// Places of the ring: a power of two, not below the half seconds that are kept.
+pub(super) const SLOTS: usize = HALF_SECONDS.next_power_of_two() as usize;
+
+/// The number of the half second that a time lies in: the first is that after the epoch.
+#[inline]
+pub(super) const fn number_of(now: Timestamp) -> u64 {
+    now.as_micros() / HALF_SECOND_US
+}
+
+/// The oldest half second that is kept while half second `current` is the current one.
+pub(super) const fn oldest_kept(current: u64) -> u64 {
+    current.saturating_sub(HALF_SECONDS - 1)
+}
