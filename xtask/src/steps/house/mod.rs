@@ -1,6 +1,8 @@
 //! The house step: rules of this project that no tool of the toolchain knows.
 
 mod arrows;
+mod folders;
+mod imports;
 mod lengths;
 mod links;
 mod markdown;
@@ -52,6 +54,11 @@ const RULES: &[Rule] = &[
         name: "arrows",
         what: "crates depend downward only: core <- engine <- lab <- server",
         check: arrows::check,
+    },
+    Rule {
+        name: "folders",
+        what: "the modules of a folder import each other in one direction",
+        check: folders::check,
     },
     Rule {
         name: "purity",

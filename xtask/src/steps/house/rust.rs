@@ -107,7 +107,8 @@ fn plain(group: &Group) -> String {
     group.stream().to_string().split_whitespace().collect()
 }
 
-fn is_test(attribute: &str) -> bool {
+/// Whether an attribute, without blanks, leaves an item to tests.
+pub(super) fn is_test(attribute: &str) -> bool {
     attribute == "cfg(test)" || attribute.starts_with("cfg(all(test,")
 }
 

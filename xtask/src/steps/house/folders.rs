@@ -1,0 +1,127 @@
+//! The rule of folders: the modules of a folder import each other in one direction.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+
+use super::imports::{self, Import, Module};
+use super::{Findings, House};
+
+/// Crates and modules that may be imported from below: a closed list knows what is made of it, and what is
+/// made of it asks the list.
+const CLOSED_LISTS: &[(&str, &str)] = &[("tidegate-core", "algorithms")];
+
+/// Which modules of a folder import which, with one of the imports.
+type Arrows<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Import>>;
+
+/// Looks for circles among the modules of every folder of every crate, tests left out.
+pub(super) fn check(house: &House<'_>) -> Findings {
+    let mut complaints = Vec::new();
+    for (name, folder) in crates(house) {
+        let (mut imports, not_rust) = imports::of_crate(&folder, &house.files);
+        imports.retain(|import| !CLOSED_LISTS.contains(&(&name, &import.to.join("::"))));
+        complaints.extend(not_rust);
+        complaints.extend(judge(&name, &imports));
+    }
+    complaints.into()
+}
+
+/// The crates of the workspace, each with the folder of its sources.
+fn crates(house: &House<'_>) -> Vec<(String, PathBuf)> {
+    let root = house.metadata.workspace_root.as_std_path();
+    let packages = house.metadata.packages.iter().filter_map(|package| {
+        let folder = package.manifest_path.parent()?.as_std_path().strip_prefix(root).ok()?;
+        Some((package.name.to_string(), folder.join("src")))
+    });
+    packages.collect()
+}
+
+fn judge(crate_name: &str, imports: &[Import]) -> Vec<String> {
+    let folders: BTreeSet<&[String]> =
+        imports.iter().map(|import| common(&import.from, &import.to)).collect();
+    folders.iter().filter_map(|folder| complaint(crate_name, folder, imports)).collect()
+}
+
+/// The innermost folder that two modules are in.
+fn common<'a>(one: &'a Module, other: &Module) -> &'a [String] {
+    let same = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    &one[..same]
+}
+
+/// What is wrong in one folder: the shortest circle among its modules.
+fn complaint(crate_name: &str, folder: &[String], imports: &[Import]) -> Option<String> {
+    let mut arrows = Arrows::new();
+    for import in imports {
+        let inside = common(&import.from, &import.to) == folder;
+        let ends = import.from.get(folder.len()).zip(import.to.get(folder.len()));
+        if let Some((from, to)) = ends.filter(|_| inside) {
+            arrows.entry(from).or_default().entry(to).or_insert(import);
+        }
+    }
+    let circle = circle(&arrows)?;
+    let steps = circle.iter().zip(circle.iter().cycle().skip(1));
+    let steps = steps.filter_map(|(from, to)| arrows.get(from)?.get(to)).map(|import| {
+        format!("{} imports {} (line {})", import.from.join("/"), import.item, import.line)
+    });
+    let place = [&[crate_name.to_owned()], folder].concat().join("/");
+    let steps: Vec<_> = steps.collect();
+    Some(format!("{place}: a circle: {}; move what both need below both", steps.join(", ")))
+}
+
+/// The shortest circle.
+fn circle<'a>(arrows: &Arrows<'a>) -> Option<Vec<&'a str>> {
+    let starts = arrows.keys().filter_map(|start| back_to(start, arrows));
+    starts.min_by_key(Vec::len)
+}
+
+/// The shortest way from a module back to itself.
+fn back_to<'a>(start: &'a str, arrows: &Arrows<'a>) -> Option<Vec<&'a str>> {
+    let (mut seen, mut ways) = (BTreeSet::new(), VecDeque::from([vec![start]]));
+    while let Some(way) = ways.pop_front() {
+        let nexts = arrows.get(way.last()?).into_iter().flat_map(BTreeMap::keys);
+        for next in nexts {
+            if *next == start {
+                return Some(way);
+            }
+            if seen.insert(*next) {
+                ways.push_back([way.as_slice(), &[*next]].concat());
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(imports: &[(&str, &str)]) -> Vec<String> {
+        let module = |path: &str| path.split('/').map(ToOwned::to_owned).collect::<Module>();
+        let import = |(from, to): &(&str, &str)| Import {
+            from: module(from),
+            to: module(to),
+            item: to.replace('/', "::"),
+            line: 1,
+        };
+        judge("house", &imports.iter().map(import).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn one_direction_passes_and_so_do_a_module_and_its_own_children() {
+        assert!(judged(&[("a", "b"), ("b", "c"), ("a", "c")]).is_empty());
+        assert!(judged(&[("a", "a/b"), ("a/b", "a")]).is_empty());
+    }
+
+    #[test]
+    fn a_circle_among_neighbours_is_told_with_its_imports() {
+        let found = judged(&[("a/x", "b/y"), ("b/z", "c"), ("c", "a"), ("b", "b/y")]);
+        assert_eq!(found.len(), 1);
+        let circle = "a/x imports b::y (line 1), b/z imports c (line 1), c imports a (line 1)";
+        assert!(found[0].starts_with(&format!("house: a circle: {circle}")), "{found:?}");
+    }
+
+    #[test]
+    fn every_folder_is_judged_by_itself() {
+        let found = judged(&[("a/x", "a/y/z"), ("a/y", "a/x"), ("b", "a")]);
+        assert!(found.len() == 1 && found[0].starts_with("house/a: a circle"), "{found:?}");
+    }
+}
