@@ -17,8 +17,11 @@ use crate::step;
 use crate::step::Met;
 use crate::store::memory::MemoryStore;
 
-/// For how long it is news that little was left of a limiter, and that much was: others take that meanwhile.
-const NEWS: (Micros, Micros) = (Micros::from_millis(100), Micros::from_millis(10));
+/// How long the store's word holds that less than half of a limiter is left.
+const SCARCE: Micros = Micros::from_millis(100);
+/// How long the store's word holds that so many requests like this one can be admitted: more than all nodes admit
+/// within that time.
+const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 
 /// The limiters of the rules that are decided in process while the store does not decide, kept warm by what
 /// this node admits while it does.
@@ -34,7 +37,7 @@ pub(super) struct Away {
     /// The rules that were changed since, by their numbers; held by whoever changes rules or the share.
     changed: Mutex<HashMap<usize, PolicyRule>>,
     pub(super) denials: Denials,
-    /// What was left of limiters, for as long as that is news: the least cost is 1 where it was less than half.
+    /// Of limiters of which the store has just said what is left: the least cost that is denied meanwhile.
     pub(super) left: Denials,
     /// Refusals so far that were spread.
     pub(super) shed: AtomicU64,
@@ -174,20 +177,25 @@ impl Away {
         }
     }
 
-    /// Notes of which limiters less than half is left. While that is news, one that the store does not decide in
-    /// time is denied for now: others may be taking what is left.
+    /// Notes what is left of limiters. Where that is less than half, a request that the store does not decide in
+    /// time is denied for now, for others may be taking what is left; where it is plenty, it is admitted by this node's
+    /// share even if many ask together.
     pub(super) fn learn_left(&self, met: &[KeyMet], told: impl Fn(usize) -> Option<Decision>) {
         for (place, met) in warm(&self.policy, met) {
             if let Some(Decision { remaining, limit, .. }) = told(place) {
                 let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
-                let is_little = remaining.saturating_mul(2) < limit;
-                let (cost, news) = if is_little { (1, NEWS.0) } else { (u64::MAX, NEWS.1) };
-                self.left.replace(print, cost, now.plus(news));
+                if remaining.saturating_mul(2) < limit {
+                    self.left.replace(print, 1, now.plus(SCARCE));
+                } else if remaining / PLENTY.1 >= met.asks {
+                    self.left.replace(print, u64::MAX, now.plus(PLENTY.0));
+                } else {
+                    self.left.forget(print);
+                }
             }
         }
     }
 
-    /// Whether the store has just said something of a limiter.
+    /// Whether the store has just said that plenty is left of a limiter, or how little.
     pub(super) fn has_news(&self, met: &KeyMet) -> bool {
         self.left.of(self.seed.of_bytes(&met.print), u64::MAX, self.clock.now()).is_some()
     }

@@ -91,7 +91,7 @@ fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
 }
 
 #[test]
-fn what_many_ask_for_together_is_admitted_here_only_where_much_was_left() {
+fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
     let together = StoreError::Overloaded { together: true };
     let alone = StoreError::Overloaded { together: false };
     let admits = |away: &Away, error: &StoreError| {
@@ -105,15 +105,25 @@ fn what_many_ask_for_together_is_admitted_here_only_where_much_was_left() {
             away.decide(&ada(1), Verb::Peek, None, &alone, |_| true).decisions[0].unwrap();
         away.learn_left(&ada(1), |_| Some(Decision { remaining, ..decision }));
     };
-    let away = away(rule(Algorithm::SlidingLog, 100), Share::of(None));
+    let away = away(rule(Algorithm::FixedWindow, 20_000), Share::of(None));
     assert!(!admits(&away, &together), "nothing is known");
     assert!(admits(&away, &alone));
     assert!(admits(&away, &StoreError::Timeout));
-    left(&away, 50);
+    left(&away, 10_000);
     assert!(admits(&away, &together) && admits(&away, &alone));
-    left(&away, 49);
+    left(&away, 9_999);
     assert!(!admits(&away, &together) && !admits(&away, &alone));
     assert!(admits(&away, &StoreError::Timeout), "nobody else decides");
-    left(&away, 80);
+    left(&away, 20_000);
     assert!(admits(&away, &together) && admits(&away, &alone));
+}
+
+#[test]
+fn half_of_a_small_limit_is_not_plenty() {
+    let together = StoreError::Overloaded { together: true };
+    let away = away(rule(Algorithm::SlidingLog, 100), Share::of(None));
+    let decision = ask(&away, 1, None).decisions[0].unwrap();
+    away.learn_left(&ada(1), |_| Some(decision));
+    assert!(!away.decide(&ada(1), Verb::Ask, None, &together, |_| true).allowed);
+    assert!(ask(&away, 1, None).allowed, "few ask");
 }
