@@ -5,9 +5,10 @@ use core::fmt;
 
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
-use crate::rule::{Spec, Word};
-use crate::scripted::Script;
+use crate::script::Script;
+use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
+use crate::word::Word;
 
 /// How small the states of a room can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,10 @@ use core::fmt;
 
 use crate::algorithm::Room;
 use crate::error::RuleErrors;
-use crate::rule::{Spec, Visitor, Word};
+use crate::rule::Visitor;
+use crate::spec::Spec;
 use crate::time::Micros;
+use crate::word::Word;
 
 mod closed;
 mod fixed_window;

@@ -1,12 +1,13 @@
 //! Why a rule is refused: every mistake of it at once, each with what was expected.
 
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::algorithms::Algorithm;
-use crate::rule::Word;
 use crate::time::Micros;
+use crate::word::Word;
 
 /// One mistake in the words of a rule. Its text says what was expected and how to mend it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,3 +144,8 @@ impl fmt::Display for RuleErrors {
 }
 
 impl core::error::Error for RuleErrors {}
+
+/// The mistake of a figure that lies outside what its word allows.
+pub(crate) fn out_of_range(word: Word, given: impl fmt::Display) -> RuleError {
+    RuleError::OutOfRange { word, given: format!("{given}"), expected: word.expects().to_string() }
+}

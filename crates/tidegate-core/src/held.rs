@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 
 use crate::algorithm::Room;
 use crate::decision::{Decision, Outcome, Verdict};
-use crate::scripted::Told;
+use crate::script::Told;
 use crate::time::{Micros, Timestamp};
 
 /// One limiter held for the length of one step: a room, the slot of its key, and a cost.

@@ -41,8 +41,11 @@ mod error;
 mod held;
 mod level;
 mod rule;
+mod script;
 mod scripted;
+mod spec;
 mod time;
+mod word;
 
 pub use algorithm::{HORIZON, Packing, Room};
 pub use algorithms::{
@@ -52,8 +55,8 @@ pub use algorithms::{
 pub use decision::{Decision, Outcome, Verdict};
 pub use error::{RuleError, RuleErrors};
 pub use held::{Held, Verbs, decide_all, look_at_all};
-pub use rule::{
-    Anchor, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Rule, Spec, Visitor, Word,
-};
-pub use scripted::{Question, Script, Told};
+pub use rule::{Rule, Visitor};
+pub use script::{Question, Script, Told};
+pub use spec::{Anchor, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Spec};
 pub use time::{Micros, Timestamp};
+pub use word::Word;

@@ -1,54 +1,16 @@
-//! What a room and its script say to each other: the script decides inside a store, the room works
-//! out the figures from the state that the script tells.
+//! A rule whose script decides inside a store: the room works out the figures of a decision from the state that the
+//! script returns.
 
-use alloc::vec::Vec;
 use core::iter;
 
 use crate::algorithm::Room;
 use crate::algorithms::Algorithm;
-use crate::decision::{Decision, Verdict};
+use crate::decision::Decision;
 use crate::held::{Held, Verbs};
-use crate::rule::{Rule, Spec, Visitor};
-use crate::time::{Micros, Timestamp};
-
-/// The script of a room, as text beside the room's own code, in the paragraphs of the room's verbs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Script {
-    /// What a stored state says of its algorithm; never given to another one.
-    pub kind: u8,
-    /// The room's folder.
-    pub name: &'static str,
-    /// The paragraphs, each behind a line `-- @name`.
-    pub text: &'static str,
-    /// How many numbers a state begins with; counters of 32 bits may follow.
-    pub numbers: usize,
-}
-
-/// What a script is told of one limiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// The room's script.
-    pub script: Script,
-    /// What a stored state says of the rule it was made under: limit, window, two of the room's own.
-    pub figures: [u64; 4],
-    /// What the room needs to know of the rule and of the cost; -1 where something can not be.
-    pub words: Vec<i64>,
-}
-
-/// What a script tells of one limiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// What the clock read.
-    pub now: Timestamp,
-    /// The instant that counts.
-    pub at: Timestamp,
-    /// What was decided; a step that only gives back or settles decides nothing, and allows.
-    pub verdict: Verdict,
-    /// Whether the cost was taken.
-    pub taken: bool,
-    /// The numbers of the state, then its counters.
-    pub words: Vec<u64>,
-}
+use crate::rule::{Rule, Visitor};
+use crate::script::{Question, Told};
+use crate::spec::Spec;
+use crate::time::Micros;
 
 impl Rule {
     /// What the rule's script is told about a request of `cost` units; `None` when it is unlimited.

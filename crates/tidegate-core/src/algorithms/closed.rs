@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use crate::algorithm::{Packing, Room, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
-use crate::rule::{MAX_WINDOW, Spec, Word};
-use crate::scripted::Script;
+use crate::script::Script;
+use crate::spec::{MAX_WINDOW, Spec};
 use crate::time::{Micros, Timestamp};
+use crate::word::Word;
 
 /// Admits nothing, and keeps what was used under the rule before for the rule that comes after: never
 /// a credit.

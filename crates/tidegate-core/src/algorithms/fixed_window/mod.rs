@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 use crate::algorithm::{HORIZON, Packing, Room, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
-use crate::rule::{Anchor, Spec, Word};
-use crate::scripted::Script;
+use crate::script::Script;
+use crate::spec::{Anchor, Spec};
 use crate::time::{Micros, Timestamp};
+use crate::word::Word;
 
 /// N units per window; windows follow the epoch, or begin at the first unit after the last ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,10 @@ use crate::algorithm::{Packing, Room};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::level::{Level, Rate};
-use crate::rule::{Spec, Word};
-use crate::scripted::Script;
+use crate::script::Script;
+use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
+use crate::word::Word;
 
 /// A queue of `capacity` places that serves one unit every W/N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 use crate::algorithm::{Packing, Room, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
-use crate::rule::{Spec, Word};
-use crate::scripted::Script;
+use crate::script::Script;
+use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
+use crate::word::Word;
 
 /// previous x (share of the previous window still inside) + current + cost <= N, compared exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{Ring, SlidingLog, State};
 use crate::algorithm::Room;
 use crate::decision::Verdict;
-use crate::rule::Spec;
+use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
 use crate::{Algorithm, Held};
 

@@ -9,9 +9,10 @@ use alloc::vec::Vec;
 use crate::algorithm::Room;
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
-use crate::rule::{DEFAULT_MAX_MEMORY, Layout, MAX_MAX_MEMORY, Spec, Word};
-use crate::scripted::Script;
+use crate::script::Script;
+use crate::spec::{DEFAULT_MAX_MEMORY, Layout, MAX_MAX_MEMORY, Spec};
 use crate::time::{Micros, Timestamp};
+use crate::word::Word;
 use ring::{Entry, Ring};
 
 /// At most N units in every half-open window `(t-W, t]`.

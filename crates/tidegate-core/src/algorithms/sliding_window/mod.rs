@@ -11,9 +11,10 @@ use core::ops::Range;
 use crate::algorithm::Room;
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
-use crate::rule::{MAX_BUCKETS, Spec, Word};
-use crate::scripted::Script;
+use crate::script::Script;
+use crate::spec::{MAX_BUCKETS, Spec};
 use crate::time::{Micros, Timestamp};
+use crate::word::Word;
 
 const DEFAULT_BUCKETS: u64 = 10;
 

@@ -8,11 +8,12 @@ use alloc::vec::Vec;
 
 use crate::algorithm::{Packing, Room};
 use crate::decision::Verdict;
-use crate::error::RuleErrors;
+use crate::error::{RuleErrors, out_of_range};
 use crate::level::{Level, Rate};
-use crate::rule::{Spec, Word, out_of_range};
-use crate::scripted::Script;
+use crate::script::Script;
+use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
+use crate::word::Word;
 
 /// Spends up to `capacity` tokens that flow back at N per window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

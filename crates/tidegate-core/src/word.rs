@@ -1,0 +1,84 @@
+//! The words that a rule is written in.
+
+use core::fmt;
+
+/// A word of a rule that carries a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Word {
+    /// N: units per window.
+    Limit,
+    /// W: the length of the window.
+    Window,
+    /// How many buckets a sliding window is cut into.
+    Buckets,
+    /// Whether a sliding window counts the bucket that is only partly out as well.
+    Strict,
+    /// Where a fixed window begins.
+    Anchor,
+    /// Most units a bucket or queue holds.
+    Capacity,
+    /// Tokens a bucket starts with.
+    Initial,
+    /// How coarsely a log keeps times.
+    Resolution,
+    /// How a store keeps a log.
+    Layout,
+    /// Most bytes that the states of a rule may take, of all its keys.
+    MaxMemory,
+}
+
+impl Word {
+    /// Every word that carries a figure.
+    pub const ALL: [Self; 10] = [
+        Self::Limit,
+        Self::Window,
+        Self::Buckets,
+        Self::Strict,
+        Self::Anchor,
+        Self::Capacity,
+        Self::Initial,
+        Self::Resolution,
+        Self::Layout,
+        Self::MaxMemory,
+    ];
+
+    /// The word as it is written in a configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Limit => "limit",
+            Self::Window => "window",
+            Self::Buckets => "buckets",
+            Self::Strict => "strict",
+            Self::Anchor => "anchor",
+            Self::Capacity => "capacity",
+            Self::Initial => "initial",
+            Self::Resolution => "resolution",
+            Self::Layout => "layout",
+            Self::MaxMemory => "max_memory",
+        }
+    }
+
+    /// What may be written after it.
+    #[must_use]
+    pub const fn expects(self) -> &'static str {
+        match self {
+            Self::Limit => "a whole number from 0 to 1000000000, or -1 for unlimited",
+            Self::Window => "a length from \"1ms\" to \"366d\"",
+            Self::Buckets => "a whole number from 1 to 1000 that divides the window",
+            Self::Strict => "true or false",
+            Self::Anchor => "\"epoch\" or \"first_request\"",
+            Self::Capacity => "a whole number from 1 (0 for a queue) to 1000000000",
+            Self::Initial => "a whole number from 0 to the capacity",
+            Self::Resolution => "a length from \"1us\" to the window",
+            Self::Layout => "\"string\" or \"sorted_set\"",
+            Self::MaxMemory => "a number of bytes from 1024 to 2^40",
+        }
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
