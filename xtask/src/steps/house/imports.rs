@@ -33,12 +33,19 @@ pub(super) fn of_crate(folder: &Path, files: &[SourceFile]) -> (Vec<Import>, Vec
     let of_crate: Vec<_> = of_crate.collect();
     let modules: BTreeSet<_> = of_crate.iter().map(|(module, _)| module.clone()).collect();
     let (mut imports, mut complaints) = (BTreeSet::new(), Vec::new());
+    let mut for_tests = Vec::new();
     for (module, file) in &of_crate {
         match syn::parse_file(&file.text) {
-            Ok(parsed) => imports.extend(of_file(&modules, module, &parsed)),
+            Ok(parsed) => {
+                let reader = of_file(&modules, module, &parsed);
+                imports.extend(reader.imports);
+                for_tests.extend(reader.for_tests);
+            }
             Err(error) => complaints.push(format!("{}: not Rust: {error}", file.path.display())),
         }
     }
+    let is_test = |module: &Module| for_tests.iter().any(|test| module.starts_with(test));
+    imports.retain(|import| !is_test(&import.from) && !is_test(&import.to));
     (imports.into_iter().collect(), complaints)
 }
 
@@ -54,13 +61,19 @@ fn module(folder: &Path, file: &Path) -> Option<Module> {
     Some(names)
 }
 
-fn of_file(modules: &BTreeSet<Module>, module: &Module, parsed: &syn::File) -> Vec<Import> {
+fn of_file<'a>(
+    modules: &'a BTreeSet<Module>,
+    module: &'a Module,
+    parsed: &syn::File,
+) -> Reader<'a> {
+    let (at, imports, for_tests) = (module.clone(), Vec::new(), Vec::new());
+    let mut reader = Reader { modules, file: module, at, imports, for_tests };
     if parsed.attrs.iter().any(is_for_tests) {
-        return Vec::new();
+        reader.for_tests.push(module.clone());
+    } else {
+        reader.visit_file(parsed);
     }
-    let mut reader = Reader { modules, file: module, at: module.clone(), imports: Vec::new() };
-    reader.visit_file(parsed);
-    reader.imports
+    reader
 }
 
 /// Collects the paths of one file that lead into its own crate.
@@ -70,6 +83,8 @@ struct Reader<'a> {
     /// The module that is being read: the file's own, or one written inside of it.
     at: Module,
     imports: Vec<Import>,
+    /// The modules that are for tests only.
+    for_tests: Vec<Module>,
 }
 
 impl Reader<'_> {
@@ -136,8 +151,13 @@ impl Reader<'_> {
 
 impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
-        if !attributes(item).iter().any(is_for_tests) {
-            visit::visit_item(self, item);
+        match item {
+            item if !attributes(item).iter().any(is_for_tests) => visit::visit_item(self, item),
+            Item::Mod(module) => {
+                let name = module.ident.to_string();
+                self.for_tests.push([self.at.as_slice(), &[name]].concat());
+            }
+            _ => {}
         }
     }
 
