@@ -12,6 +12,7 @@ mod cluster;
 mod failover;
 mod faults;
 mod figures;
+mod frozen;
 mod histories;
 mod ids;
 mod in_turn;

@@ -1,0 +1,107 @@
+//! A frozen primary of a cluster: its own keys are decided without the store, and those of the others by it.
+//!
+//! With `TIDEGATE_LONG=1` the deadline is the default one, and the rows are those of `docs/RELIABILITY.md`;
+//! else it is one that no machine misses, so that not one request for a healthy primary may be late.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Descriptor, Micros, Policy, Request, SharedGate, StoreSettings};
+use tokio::task::block_in_place;
+use tokio::time::{Instant, sleep};
+
+use crate::faults::{closed, lasting};
+use crate::server::load::{Load, algorithm_of, rules};
+use crate::server::nodes::Nodes;
+use crate::server::records::{Figures, Record};
+use crate::server::{Events, long};
+
+/// The number of the primary that is frozen.
+const FROZEN: usize = 2;
+
+/// For how long only its keys are asked for, before the others: longer than any deadline of a look at it.
+const ALONE: Duration = Duration::from_millis(1_200);
+
+/// Three primaries; each goes on while another is away.
+fn cluster() -> Nodes {
+    let nodes = Nodes::start(3, 0);
+    for node in &nodes.all {
+        node.run::<()>(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    nodes
+}
+
+fn gate(nodes: &Nodes) -> Arc<SharedGate> {
+    let mut settings = StoreSettings::new(nodes.url().parse().unwrap());
+    if !long() {
+        settings.timeout = Micros::from_millis(500);
+    }
+    let policy = Policy::new(closed(rules())).unwrap();
+    Arc::new(SharedGate::new(policy, settings, Events::default().observer()).unwrap())
+}
+
+/// The primary that holds a key of the load.
+fn holder(nodes: &Nodes, key: u64) -> usize {
+    let algorithm = algorithm_of(key).name();
+    nodes.holder(nodes.slot(&format!("tidegate:{algorithm}:{algorithm}:k{key}")))
+}
+
+/// Asks for one key of the load, until an answer or the time is such.
+async fn ask_until(gate: &SharedGate, key: u64, such: impl Fn(bool) -> bool) {
+    let user = format!("k{key}");
+    let entries = [("user", user.as_str()), ("place", "here")];
+    let descriptors = [Descriptor::new(&entries).cost(0)];
+    let request = Request::new(algorithm_of(key).name(), &descriptors);
+    while !such(gate.check(&request).await.is_degraded()) {
+        sleep(Duration::from_millis(4)).await;
+    }
+}
+
+/// Asks while the primary is frozen, and until it has answered again; tells of its keys, and of the others'.
+async fn drive(nodes: &Nodes, gate: Arc<SharedGate>, told: &str) -> [Figures; 2] {
+    // A key that the load does not come to.
+    let key = (1_000_000..).find(|key| holder(nodes, *key) == FROZEN).unwrap();
+    let alone = Instant::now() + ALONE;
+    ask_until(&gate, key, |_| Instant::now() >= alone).await;
+    let load = Load::begin(Arc::clone(&gate), false);
+    sleep(lasting()).await;
+    let lifted = Instant::now();
+    nodes.all[FROZEN].signal("CONT");
+    ask_until(&gate, key, |degraded| !degraded).await;
+    load.more_exact(1_000).await;
+    let mut holders = BTreeMap::new();
+    let is_own = |record: &Record| {
+        *holders.entry(record.key).or_insert_with(|| holder(nodes, record.key)) == FROZEN
+    };
+    let (own, others): (Vec<_>, Vec<_>) = load.end().await.into_iter().partition(is_own);
+    [(own, "its keys"), (others, "other keys")].map(|(records, whose)| {
+        let figures = Figures::of(&records, lifted);
+        figures.tell(&format!("{told}: {whose}"));
+        assert_eq!(figures.over, 0, "{told}, {whose}: {figures:?}");
+        figures
+    })
+}
+
+/// The others do not notice.
+fn is_apart([own, others]: &[Figures; 2]) {
+    assert!(own.degraded > 0, "{own:?}");
+    assert!(long() || others.degraded == 0, "{} of {}", others.degraded, others.requests);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_primary_takes_no_other_with_it() {
+    let nodes = block_in_place(cluster);
+    let gate = gate(&nodes);
+    gate.connected().await.unwrap();
+    nodes.all[FROZEN].signal("STOP");
+    is_apart(&drive(&nodes, gate, "cluster: shard frozen").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_that_is_started_while_a_primary_is_frozen_is_exact_for_the_others() {
+    let nodes = block_in_place(cluster);
+    nodes.all[FROZEN].signal("STOP");
+    is_apart(&drive(&nodes, gate(&nodes), "cluster: started while a shard is frozen").await);
+}
