@@ -1,4 +1,4 @@
-//! The one door to every decision: which limiters a request meets, one atomic step over them, an answer.
+//! The one waitable to every decision: which limiters a request meets, one atomic step over them, an answer.
 
 mod amend;
 mod bans;
@@ -26,9 +26,9 @@ use bans::Bans;
 pub use hold::Charge;
 pub(crate) use met::{again, known_by, meet, with_actual};
 pub(crate) use plans::Plans;
-pub(crate) use waiting::GateLines;
+pub(crate) use waiting::GateQueues;
 #[cfg(feature = "redis")]
-pub(crate) use waiting::{GateLine, delay_of, line_of, stops_of};
+pub(crate) use waiting::{GateQueue, delay_of, queue_of, stops_of};
 
 /// A policy in force, the limiters of every key, and a clock.
 ///
@@ -42,7 +42,7 @@ pub struct Gate<C = SystemClock> {
     seed: Seed,
     clock: C,
     /// Who waits.
-    pub(crate) lines: GateLines,
+    pub(crate) queues: GateQueues,
     bans: Bans<C>,
     plans: Plans,
     /// What requests were answered that may be asked again.
@@ -69,7 +69,7 @@ impl<C: Clock> Gate<C> {
             amended: Amended::default(),
             seed: Seed::random(),
             clock,
-            lines: GateLines::new(),
+            queues: GateQueues::new(),
             bans: Bans::none(),
             plans: Plans::default(),
             answers: Answers::default(),
@@ -150,7 +150,7 @@ impl<C: Clock> Gate<C> {
     pub fn refund(&self, request: &Request<'_>) -> Answer<'_> {
         let met = self.met(request);
         let done = self.memory.step(&met, &self.clock, Step::Refund);
-        self.stir(&met);
+        self.wake(&met);
         self.answer(&met, done)
     }
 
@@ -177,7 +177,7 @@ impl<C: Clock> Gate<C> {
     /// Settles with each of these limiters what it is to be settled with, in one atomic step.
     pub(crate) fn settle_met(&self, met: &[Met], actual: &[u64]) -> Done {
         let done = self.memory.settle(met, actual, &self.clock);
-        self.stir(met);
+        self.wake(met);
         done
     }
 
@@ -187,7 +187,7 @@ impl<C: Clock> Gate<C> {
         let met = self.met_at_all(request);
         self.lift_bans(&met);
         self.memory.forget(&met, self.clock.now());
-        self.stir(&met);
+        self.wake(&met);
         let is_met = |met: &&Met| self.memory.is_figured(met.rule) || self.is_limited(met);
         met.iter().filter(is_met).count()
     }
@@ -217,7 +217,7 @@ impl<C: Clock> Gate<C> {
         if let Some(done) = self.without_asking(&met, once, clock) {
             return (met, done);
         }
-        if !self.lines.are_idle() {
+        if !self.queues.are_idle() {
             return self.step_behind(met, once, step);
         }
         let done = self.step_at(&met, once, clock, step);

@@ -16,7 +16,7 @@ use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::step::{One, Step, UNLIMITED};
 use crate::store::memory::{Ahead, Cell, Later, cell_of};
-use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
+use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 pub use ban::Ban;
 pub use keyed::KeyedLimiter;
 pub(crate) use planned::Plan;
@@ -44,7 +44,7 @@ pub struct Limiter<C = SystemClock> {
     later: Arc<Later<dyn Cell>>,
     pub(crate) clock: C,
     /// Who waits.
-    pub(crate) lines: Lines<()>,
+    pub(crate) queues: Queues<()>,
     pub(crate) max_waiters: usize,
     /// Whether the clock is read before the cell is held.
     early: bool,
@@ -70,8 +70,8 @@ impl<C: Clock> Limiter<C> {
         let later = Later::none_yet();
         let cell = Rule::new(spec)?.visit(cell_of(base, Arc::clone(&later)));
         let early = cell.as_ref().is_some_and(|cell| cell.reads_early());
-        let (lines, max_waiters) = (Lines::new(), DEFAULT_MAX_WAITERS);
-        Ok(Self { cell, later, clock, lines, max_waiters, early })
+        let (queues, max_waiters) = (Queues::new(), DEFAULT_MAX_WAITERS);
+        Ok(Self { cell, later, clock, queues, max_waiters, early })
     }
 
     /// Takes `cost` units if they fit now; works out no figures.
@@ -102,14 +102,14 @@ impl<C: Clock> Limiter<C> {
             Some(cell) => cell.forget(),
             None => self.later.forget(),
         }
-        self.lines.stir(&());
+        self.queues.wake(&());
     }
 
     /// [`Limiter::admits`], by its own clock as `clock` reads it.
     #[inline]
     fn admits_by<T: Clock>(&self, clock: &T, cost: u64) -> bool {
         let Some(cell) = &self.cell else { return self.admits_unlimited(clock, cost) };
-        match self.lines.are_idle() {
+        match self.queues.are_idle() {
             true => {
                 let (early, clock) = self.reading(clock).apart();
                 cell.admits(cost, early, clock)
@@ -123,12 +123,12 @@ impl<C: Clock> Limiter<C> {
     }
 
     fn step_by<T: Clock>(&self, clock: &T, cost: u64, step: Step) -> Decision {
-        if !self.lines.are_idle() && !step.gives_back() {
+        if !self.queues.are_idle() && !step.gives_back() {
             return self.step_behind(cost, step);
         }
         let one = self.step_now_by(clock, cost, step);
         if step.gives_back() {
-            self.lines.stir(&());
+            self.queues.wake(&());
         }
         one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
     }
@@ -149,7 +149,7 @@ impl<C: Clock> Limiter<C> {
     /// [`Limiter::admits`] of one that was built unlimited.
     fn admits_unlimited<T: Clock>(&self, clock: &T, cost: u64) -> bool {
         !self.later.has_begun()
-            || match self.lines.are_idle() {
+            || match self.queues.are_idle() {
                 true => self.later.admits(cost, self.reading(clock)),
                 false => self.admits_behind(cost),
             }

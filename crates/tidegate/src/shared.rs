@@ -30,7 +30,7 @@ use tokio::time::Instant;
 
 use crate::answer::{Answer, Matched, Standing};
 use crate::few::Few;
-use crate::gate::{GateLines, Plans};
+use crate::gate::{GateQueues, Plans};
 use crate::observe::{Observer, Observers};
 use crate::request::{Origin, Request};
 use crate::rules::Policy;
@@ -187,9 +187,9 @@ impl SharedGate {
         }
     }
 
-    /// The lines of those who wait in this process.
-    pub(crate) fn lines(&self) -> &GateLines {
-        &self.store.lines
+    /// The queues of those who wait in this process.
+    pub(crate) fn queues(&self) -> &GateQueues {
+        &self.store.queues
     }
 
     /// The same limiter as it is known in this process.

@@ -1,43 +1,41 @@
 //! Waiting: first come, first served, for each limiter; bounded, and cancel-safe.
 //!
-//! Who waits stands in a *line* before one limiter ([`lines`]). Nothing is promised: the head of a
-//! line takes its units when they are there, so one who leaves leaves no trace, and all behind move up
-//! by themselves. A [`turn`] is one request's way to its answer, a state machine without a clock and
-//! without a runtime; [`drive`] lets a task or a thread wait for it. What a turn leads to is a
-//! [`door`]: a limiter, the limiter of a key, or all limiters that a request meets at a gate.
+//! A waiter stands in a *queue* in front of one limiter ([`queues`]). It is promised nothing: the head of a queue
+//! takes its units when they are there, so a waiter that leaves leaves no trace, and all behind it move up. A
+//! [`waiter`] is a state machine without a clock and without a runtime; [`acquire`] lets a task or a thread wait
+//! for it. What it waits for is [`waitable`]: one limiter, the limiter of a key, or all limiters of a request.
 
-mod asking;
+mod acquire;
 mod concurrency;
-mod door;
 mod drive;
 #[cfg(all(test, not(loom)))]
 mod growth;
-mod hall;
-mod lines;
 #[cfg(all(test, loom))]
 mod models;
+mod permit_waiter;
 mod permits;
 mod places;
 mod queue;
+mod queues;
 mod sync;
-mod turn;
-mod wish;
+mod waitable;
+mod waiter;
 
+pub(crate) use acquire::{hold, hold_blocking, wait, wait_blocking, wait_in_queue};
 pub use concurrency::{Concurrency, KeyedConcurrency};
-#[cfg(feature = "redis")]
-pub(crate) use door::refuse_behind;
-pub(crate) use door::{AtHand, Door, Patience, Single, Source, Stop, step_behind};
 #[cfg(feature = "redis")]
 pub(crate) use drive::Progress;
 #[cfg(feature = "tower")]
 pub(crate) use drive::wait_until;
-pub(crate) use drive::{hold, hold_blocking, wait, wait_blocking, wait_in_line};
-pub(crate) use lines::{LineKey, Lines};
 pub use permits::Permit;
 #[cfg(feature = "redis")]
-pub(crate) use queue::Ticket;
+pub(crate) use places::Ticket;
+pub(crate) use queues::{QueueKey, Queues};
 #[cfg(feature = "redis")]
-pub(crate) use turn::Turn;
+pub(crate) use waitable::refuse_behind;
+pub(crate) use waitable::{InProcess, Patience, Single, Source, Stop, Waitable, step_behind};
+#[cfg(feature = "redis")]
+pub(crate) use waiter::Waiter;
 
 /// Most that wait for one limiter unless it is said otherwise.
 pub(crate) const DEFAULT_MAX_WAITERS: usize = 1_024;

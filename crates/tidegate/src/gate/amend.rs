@@ -116,7 +116,7 @@ impl<C: Clock> Gate<C> {
             told.map_err(|errors| refused(number, rule, &errors))
         };
         let number = self.amended.change(&self.policy, named, reading.anew(), words, put)?;
-        self.lines.stir_those(|line| line.is_of(number));
+        self.queues.wake_those(|queue| queue.is_of(number));
         Ok(())
     }
 

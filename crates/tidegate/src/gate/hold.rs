@@ -82,7 +82,7 @@ impl<C: Timer> Gate<C> {
     /// The same as [`Gate::hold`], but waits like [`Gate::acquire`] where the rules say so, and resolves
     /// when the work may run.
     ///
-    /// Dropped while it waits in line, it takes nothing; dropped while an admitted request is held for
+    /// Dropped while it waits in queue, it takes nothing; dropped while an admitted request is held for
     /// its delay, the cost stays taken.
     ///
     /// ```

@@ -67,7 +67,7 @@ impl<C: Clock> Gate<C> {
     /// `plans` is asked for each request, once for each limiter of the rule, and for one that waits again
     /// whenever its turn may have come. It should tell the same of all descriptors that have the rule's key
     /// in common. It is to be quick, and must not ask this gate: where somebody waits, it runs while all
-    /// lines are held.
+    /// queues are held.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -104,7 +104,7 @@ impl<C: Clock> Gate<C> {
     /// Tells those who wait for a limiter of this request that its plan is another: else they ask again only
     /// when what they were told would be over. Who does not wait needs no telling.
     pub fn plan_changed(&self, request: &Request<'_>) {
-        self.stir(&self.met_at_all(request));
+        self.wake(&self.met_at_all(request));
     }
 
     /// The same limiters with their plans looked up again, and under what their rules were changed to.

@@ -16,26 +16,26 @@ use crate::rules::{OnExcess, Policy};
 use crate::step::{Done, Met, Step};
 use crate::store::memory::Ahead;
 use crate::wait::{
-    AtHand, Door, LineKey, Lines, Patience, Stop, hold, hold_blocking, step_behind, wait,
-    wait_blocking, wait_in_line,
+    InProcess, Patience, QueueKey, Queues, Stop, Waitable, hold, hold_blocking, step_behind, wait,
+    wait_blocking, wait_in_queue,
 };
 
-/// Which limiter a line of a gate stands before.
+/// Which limiter a queue of a gate stands before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GateLine {
+pub(crate) struct GateQueue {
     rule: usize,
     variant: usize,
     print: Fingerprint,
 }
 
-impl GateLine {
+impl GateQueue {
     /// Whether it stands before a limiter of the rule with this number.
     pub(crate) const fn is_of(&self, rule: usize) -> bool {
         self.rule == rule
     }
 }
 
-impl LineKey for GateLine {
+impl QueueKey for GateQueue {
     const COUNTS: usize = 256;
 
     fn spread(&self) -> usize {
@@ -43,8 +43,8 @@ impl LineKey for GateLine {
     }
 }
 
-/// All lines of a gate.
-pub(crate) type GateLines = Lines<GateLine>;
+/// All queues of a gate.
+pub(crate) type GateQueues = Queues<GateQueue>;
 
 impl<C: Clock> Gate<C> {
     /// Decides a request if nobody waits for any of its limiters. The same as [`Gate::check`]: no verb
@@ -56,8 +56,8 @@ impl<C: Clock> Gate<C> {
     /// How many of those who wait would have to go before this request.
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
-        let lines = self.met_at_all(request).into_iter().map(|met| line_of(&met));
-        lines.map(|line| self.lines.len(&line)).sum()
+        let queues = self.met_at_all(request).into_iter().map(|met| queue_of(&met));
+        queues.map(|queue| self.queues.len(&queue)).sum()
     }
 
     /// Decides a request as [`Gate::check_in_turn`] does, if that takes no waiting: `None`, and nothing
@@ -97,19 +97,19 @@ impl<C: Clock> Gate<C> {
         once: Option<Once>,
         step: Step,
     ) -> (Few<Met>, Done) {
-        let door = self.door(met, once, Micros::ZERO);
-        let done = step_behind(&door, step);
-        (door.met, done)
+        let waitable = self.waitable(met, once, Micros::ZERO);
+        let done = step_behind(&waitable, step);
+        (waitable.met, done)
     }
 
     /// Wakes who waits first for one of these limiters: there may be units for them.
-    pub(crate) fn stir(&self, met: &[Met]) {
-        met.iter().for_each(|met| self.lines.stir(&line_of(met)));
+    pub(crate) fn wake(&self, met: &[Met]) {
+        met.iter().for_each(|met| self.queues.wake(&queue_of(met)));
     }
 
     /// The way to these limiters for a request that may wait for so long where their rules let it.
-    fn door(&self, met: Few<Met>, once: Option<Once>, max_wait: Micros) -> ToGate<'_, C> {
-        let stops = stops_of(self.policy(), &met, max_wait, line_of);
+    fn waitable(&self, met: Few<Met>, once: Option<Once>, max_wait: Micros) -> ToGate<'_, C> {
+        let stops = stops_of(self.policy(), &met, max_wait, queue_of);
         ToGate { gate: self, stops, met, once, renewed: None }
     }
 
@@ -122,21 +122,21 @@ impl<C: Clock> Gate<C> {
         let is_report = met.iter().any(|met| met.report);
         let told = told.or_else(|| is_report.then(|| self.step_now(&met, once, Step::Ask)));
         let renewed = Renewed::of(self, request);
-        (ToGate { renewed, ..self.door(met, once, request.longest_wait()) }, told)
+        (ToGate { renewed, ..self.waitable(met, once, request.longest_wait()) }, told)
     }
 }
 
-/// The limiters that can refuse a request, which wants to wait for so long at most; `line_of` is which
-/// line stands before each.
+/// The limiters that can refuse a request, which wants to wait for so long at most; `queue_of` is which
+/// queue stands before each.
 pub(crate) fn stops_of<K>(
     policy: &Policy,
     met: &[Met<K>],
     max_wait: Micros,
-    line_of: impl Fn(&Met<K>) -> GateLine,
-) -> Vec<Stop<GateLine>> {
+    queue_of: impl Fn(&Met<K>) -> GateQueue,
+) -> Vec<Stop<GateQueue>> {
     let all = met.iter().enumerate().filter(|(_, met)| met.can_refuse());
     let stop = |(place, met): (usize, &Met<K>)| Stop {
-        line: line_of(met),
+        queue: queue_of(met),
         cost: met.asks,
         patience: patience(policy, met.rule, max_wait),
         place,
@@ -193,11 +193,11 @@ impl<C: Timer> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
-        let (door, told) = self.arrive(request);
-        let met = AsDecided::of(&door.met, door.renewed.as_ref());
+        let (waitable, told) = self.arrive(request);
+        let met = AsDecided::of(&waitable.met, waitable.renewed.as_ref());
         let done = match told {
-            Some(done) => hold(&door, done, self.clock()).await,
-            None => wait(door, self.clock()).await,
+            Some(done) => hold(&waitable, done, self.clock()).await,
+            None => wait(waitable, self.clock()).await,
         };
         self.conclude(request, &met.met(), done)
     }
@@ -213,11 +213,11 @@ impl<C: Timer> Gate<C> {
     }
 
     async fn wait_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        let (door, told) = self.arrive(request);
-        let met = AsDecided::of(&door.met, door.renewed.as_ref());
+        let (waitable, told) = self.arrive(request);
+        let met = AsDecided::of(&waitable.met, waitable.renewed.as_ref());
         let done = match told {
             Some(done) => done,
-            None => wait_in_line(door, self.clock()).await,
+            None => wait_in_queue(waitable, self.clock()).await,
         };
         self.conclude(request, &met.met(), done)
     }
@@ -242,11 +242,11 @@ impl<C: Park> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
-        let (door, told) = self.arrive(request);
-        let met = AsDecided::of(&door.met, door.renewed.as_ref());
+        let (waitable, told) = self.arrive(request);
+        let met = AsDecided::of(&waitable.met, waitable.renewed.as_ref());
         let done = match told {
-            Some(done) => hold_blocking(&door, done, self.clock()),
-            None => wait_blocking(door, self.clock()),
+            Some(done) => hold_blocking(&waitable, done, self.clock()),
+            None => wait_blocking(waitable, self.clock()),
         };
         self.conclude(request, &met.met(), done)
     }
@@ -258,8 +258,8 @@ pub(crate) fn delay_of<K>(met: &[Met<K>], done: &Done) -> Micros {
     decisions.map(|(_, decided)| decided.decision.delay()).max().unwrap_or_default()
 }
 
-pub(crate) const fn line_of(met: &Met) -> GateLine {
-    GateLine { rule: met.rule, variant: met.variant, print: met.print }
+pub(crate) const fn queue_of(met: &Met) -> GateQueue {
+    GateQueue { rule: met.rule, variant: met.variant, print: met.print }
 }
 
 /// The limiters of a gate that one request meets.
@@ -268,23 +268,23 @@ struct ToGate<'g, C> {
     gate: &'g Gate<C>,
     met: Few<Met>,
     once: Option<Once>,
-    stops: Vec<Stop<GateLine>>,
+    stops: Vec<Stop<GateQueue>>,
     /// Where plans are looked up again while it waits.
     renewed: Option<Renewed<'g>>,
 }
 
-impl<C: Clock> Door for ToGate<'_, C> {
-    type Line = GateLine;
+impl<C: Clock> Waitable for ToGate<'_, C> {
+    type Key = GateQueue;
 
-    fn lines(&self) -> &GateLines {
-        &self.gate.lines
+    fn queues(&self) -> &GateQueues {
+        &self.gate.queues
     }
 
-    fn stops(&self) -> &[Stop<GateLine>] {
+    fn stops(&self) -> &[Stop<GateQueue>] {
         &self.stops
     }
 
-    fn ahead(&self, stop: &Stop<GateLine>) -> Option<Box<dyn Ahead>> {
+    fn ahead(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Ahead>> {
         match &self.renewed {
             None => self.gate.look_ahead(self.met.get(stop.place)?),
             Some(renewed) => {
@@ -302,7 +302,7 @@ impl<C: Clock> Door for ToGate<'_, C> {
     }
 }
 
-impl<C: Clock> AtHand for ToGate<'_, C> {
+impl<C: Clock> InProcess for ToGate<'_, C> {
     fn step(&self, step: Step) -> Done {
         match &self.renewed {
             None => self.gate.step_now(&self.met, self.once, step),

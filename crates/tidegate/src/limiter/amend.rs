@@ -35,7 +35,7 @@ impl<C: Clock> Limiter<C> {
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
         let told = self.later.amend(self.cell.as_deref(), &rule, Reading::of(&self.clock));
-        self.lines.stir(&());
+        self.queues.wake(&());
         told
     }
 
@@ -69,7 +69,7 @@ impl<C: Clock> KeyedLimiter<C> {
         let caps = RuleSpec { spec, ..self.caps.clone() };
         let (first, reading) = (self.table.as_deref(), Reading::of(&self.clock));
         let told = self.later.amend(first, &rule, &caps, self.base, reading);
-        self.lines.stir_all();
+        self.queues.wake_all();
         told
     }
 

@@ -28,7 +28,7 @@ impl<C: Clock> Limiter<C> {
     /// ```
     #[inline]
     pub fn admits_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> bool {
-        if !self.lines.are_idle() {
+        if !self.queues.are_idle() {
             let done = self.behind(cost, Step::Decide);
             count(statistics, done.allowed, cost, done.at);
             return done.allowed;
@@ -41,7 +41,7 @@ impl<C: Clock> Limiter<C> {
 
     /// [`Limiter::check`], counted in `statistics` as [`Limiter::admits_counted`] counts.
     pub fn check_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> Decision {
-        if !self.lines.are_idle() {
+        if !self.queues.are_idle() {
             let done = self.behind(cost, Step::Ask);
             count(statistics, done.allowed, cost, done.at);
             return decision_of(&done);
@@ -80,7 +80,7 @@ impl<C: Clock> KeyedLimiter<C> {
         cost: u64,
         statistics: &Statistics<S>,
     ) -> bool {
-        if !self.lines.are_idle() {
+        if !self.queues.are_idle() {
             let done = self.behind(self.seed.of_bytes(key.as_ref()), cost, Step::Decide);
             count(statistics, done.allowed, cost, done.at);
             return done.allowed;
@@ -98,7 +98,7 @@ impl<C: Clock> KeyedLimiter<C> {
         cost: u64,
         statistics: &Statistics<S>,
     ) -> Decision {
-        if !self.lines.are_idle() {
+        if !self.queues.are_idle() {
             let done = self.behind(self.seed.of_bytes(key.as_ref()), cost, Step::Ask);
             count(statistics, done.allowed, cost, done.at);
             return decision_of(&done);

@@ -9,7 +9,7 @@ use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step, UNLIMITED};
 use crate::store::memory::{Ahead, Later, Table, table_of};
-use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
+use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// A limiter for each key, in bounded memory.
 ///
@@ -63,7 +63,7 @@ pub struct KeyedLimiter<C = SystemClock> {
     pub(crate) seed: Seed,
     pub(crate) clock: C,
     /// Who waits.
-    pub(crate) lines: Lines<Fingerprint>,
+    pub(crate) queues: Queues<Fingerprint>,
     /// For each key.
     pub(crate) max_waiters: usize,
     /// Whether the clock is read before a key's limiter is held.
@@ -105,7 +105,7 @@ impl<C: Clock> KeyedLimiter<C> {
         let later = Later::none_yet();
         let table = table_of(&Rule::new(spec.spec)?, &spec, base, Arc::clone(&later));
         let early = table.as_ref().is_some_and(|table| table.reads_early());
-        let (seed, lines) = (Seed::random(), Lines::new());
+        let (seed, queues) = (Seed::random(), Queues::new());
         Ok(Self {
             table,
             later,
@@ -113,7 +113,7 @@ impl<C: Clock> KeyedLimiter<C> {
             base,
             seed,
             clock,
-            lines,
+            queues,
             max_waiters: DEFAULT_MAX_WAITERS,
             early,
         })
@@ -155,7 +155,7 @@ impl<C: Clock> KeyedLimiter<C> {
             let prints: Vec<_> = batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
             let touched = prints.iter().fold(0, |all, print| all ^ table.touch(*print));
             std::hint::black_box(touched);
-            let admits = |print| match self.lines.are_idle() {
+            let admits = |print| match self.queues.are_idle() {
                 true => table.admits(print, 1, early, clock),
                 false => self.admits_behind(print, 1),
             };
@@ -176,7 +176,7 @@ impl<C: Clock> KeyedLimiter<C> {
         let Some(table) = &self.table else { return self.admits_unlimited(clock, key, cost) };
         let (early, clock) = self.reading(clock).apart();
         let print = self.seed.of_bytes(key);
-        match self.lines.are_idle() {
+        match self.queues.are_idle() {
             true => table.admits(print, cost, early, clock),
             false => self.admits_behind(print, cost),
         }
@@ -194,12 +194,12 @@ impl<C: Clock> KeyedLimiter<C> {
         step: Step,
     ) -> Decision {
         let print = self.seed.of_bytes(key);
-        if !self.lines.are_idle() && !step.gives_back() {
+        if !self.queues.are_idle() && !step.gives_back() {
             return self.step_behind(print, cost, step);
         }
         let one = self.step_now_by(clock, print, cost, step);
         if step.gives_back() {
-            self.lines.stir(&print);
+            self.queues.wake(&print);
         }
         one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
     }
@@ -227,7 +227,7 @@ impl<C: Clock> KeyedLimiter<C> {
     fn admits_unlimited<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> bool {
         let limited = || {
             let (print, reading) = (self.seed.of_bytes(key), self.reading(clock));
-            match self.lines.are_idle() {
+            match self.queues.are_idle() {
                 true => self.later.admits(print, cost, reading),
                 false => self.admits_behind(print, cost),
             }

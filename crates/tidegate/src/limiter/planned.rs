@@ -11,7 +11,7 @@ use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{Done, One, Step, UNLIMITED, decision_of};
 use crate::store::memory::{Asked, PlannedTable};
-use crate::wait::{DEFAULT_MAX_WAITERS, Lines};
+use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// Tells the plan of a key.
 type Plans = dyn Fn(&[u8]) -> Plan + Send + Sync;
@@ -72,7 +72,7 @@ pub struct PlannedLimiter<C = SystemClock> {
     pub(crate) seed: Seed,
     pub(crate) clock: C,
     /// Who waits.
-    pub(crate) lines: Lines<Fingerprint>,
+    pub(crate) queues: Queues<Fingerprint>,
     /// For each key.
     pub(crate) max_waiters: usize,
 }
@@ -101,7 +101,7 @@ impl<C: Clock> PlannedLimiter<C> {
             plans: None,
             seed: Seed::random(),
             clock,
-            lines: Lines::new(),
+            queues: Queues::new(),
             max_waiters: DEFAULT_MAX_WAITERS,
         })
     }
@@ -116,7 +116,7 @@ impl<C: Clock> PlannedLimiter<C> {
     /// Looks up the plan of a key with `plans` in each call: once, and for one that waits again whenever its
     /// turn may have come. `None` is the usual plan.
     ///
-    /// It is to be quick, and must not ask this limiter: for a call that may wait, it runs while all lines
+    /// It is to be quick, and must not ask this limiter: for a call that may wait, it runs while all queues
     /// are held.
     #[must_use]
     pub fn with_plans(
@@ -183,13 +183,13 @@ impl<C: Clock> PlannedLimiter<C> {
     pub fn reset(&self, key: impl AsRef<[u8]>) {
         let print = self.seed.of_bytes(key.as_ref());
         self.table.forget(print);
-        self.lines.stir(&print);
+        self.queues.wake(&print);
     }
 
     /// Tells those who wait for the key that it has another plan: else they ask again only when what they
     /// were told would be over. Who does not wait needs no telling.
     pub fn plan_changed(&self, key: impl AsRef<[u8]>) {
-        self.lines.stir(&self.seed.of_bytes(key.as_ref()));
+        self.queues.wake(&self.seed.of_bytes(key.as_ref()));
     }
 
     /// Limiters in existence.
@@ -247,7 +247,7 @@ impl<C: Clock> Under<'_, C> {
     /// See [`PlannedLimiter::admits`].
     pub fn admits(&self, key: impl AsRef<[u8]>, cost: u64) -> bool {
         let print = self.print(key.as_ref());
-        if !self.all.lines.are_idle() {
+        if !self.all.queues.are_idle() {
             return self.behind(print, cost, Step::Decide).allowed;
         }
         self.step_now(print, cost, Step::Decide).is_none_or(|one| one.verdict.is_allowed())
@@ -285,8 +285,8 @@ impl<C: Clock> Under<'_, C> {
             self.step(print, units, Step::Peek)
         } else if reservation.took_elsewhere() {
             let one = self.all.table.shared(self.asked(print, units, step), &self.all.clock);
-            // Those who wait for it wait in the lines of their own keys.
-            self.all.lines.stir_all();
+            // Those who wait for it wait in the queues of their own keys.
+            self.all.queues.wake_all();
             told(one)
         } else {
             self.step(print, units, step)
@@ -299,12 +299,12 @@ impl<C: Clock> Under<'_, C> {
     }
 
     fn step(&self, print: Fingerprint, cost: u64, step: Step) -> Decision {
-        if !self.all.lines.are_idle() && !step.gives_back() {
+        if !self.all.queues.are_idle() && !step.gives_back() {
             return decision_of(&self.behind(print, cost, step));
         }
         let one = self.step_now(print, cost, step);
         if step.gives_back() {
-            self.all.lines.stir(&print);
+            self.all.queues.wake(&print);
         }
         told(one)
     }
@@ -312,12 +312,12 @@ impl<C: Clock> Under<'_, C> {
     /// The same with all that came of it.
     #[cfg(feature = "tower")]
     pub(crate) fn done(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
-        if !self.all.lines.are_idle() && !step.gives_back() {
+        if !self.all.queues.are_idle() && !step.gives_back() {
             return self.behind(print, cost, step);
         }
         let done = self.done_now(print, cost, step);
         if step.gives_back() {
-            self.all.lines.stir(&print);
+            self.all.queues.wake(&print);
         }
         done
     }

@@ -130,8 +130,8 @@ impl<C: Clock> KeyedLimiter<C> {
             Some(table) => table.shared(units, step, reading),
             None => self.later.shared(units, step, reading),
         };
-        // Those who wait for it wait in the lines of their own keys.
-        self.lines.stir_all();
+        // Those who wait for it wait in the queues of their own keys.
+        self.queues.wake_all();
         one.decision.unwrap_or(UNLIMITED)
     }
 }

@@ -25,6 +25,6 @@ impl<C: Clock> KeyedLimiter<C> {
             Some(table) => table.forget(print),
             None => self.later.forget(print),
         }
-        self.lines.stir(&print);
+        self.queues.wake(&print);
     }
 }

@@ -69,7 +69,7 @@ impl SharedGate {
             self.away.amend(number, rule)
         };
         let number = self.store.amended.change(self.policy(), named, self.now(), words, put)?;
-        self.lines().stir_those(|line| line.is_of(number));
+        self.queues().wake_those(|queue| queue.is_of(number));
         Ok(())
     }
 

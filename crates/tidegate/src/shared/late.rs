@@ -34,7 +34,7 @@ impl Late {
 }
 
 /// A call that was handed to the store. Dropped before the reply comes, it takes nothing in the end.
-pub(super) struct Asking<'a> {
+pub(super) struct Attempt<'a> {
     store: &'a Store,
     call: &'a Arc<Call>,
     waits: Waits<'a>,
@@ -42,7 +42,7 @@ pub(super) struct Asking<'a> {
     replied: Option<Receiver<Result<Reply, NoReply>>>,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> Attempt<'a> {
     pub(super) const fn new(
         store: &'a Store,
         call: &'a Arc<Call>,
@@ -84,7 +84,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-impl Future for Asking<'_> {
+impl Future for Attempt<'_> {
     type Output = Result<Reply, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -100,7 +100,7 @@ impl Future for Asking<'_> {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let Some(replied) = self.replied.take().filter(|_| self.can_be_undone()) else { return };
         let (store, call) = (self.store.clone(), Arc::clone(self.call));
@@ -133,7 +133,7 @@ impl Store {
         if give_back(&self.client, &Arc::new(undo)).await.is_ok() {
             Counts::add(&self.client.counts().undone, 1);
             // Whoever waits first may have been refused these units.
-            self.lines.stir_those(|line| met.iter().any(|met| line.is_of(met.rule)));
+            self.queues.wake_those(|queue| met.iter().any(|met| queue.is_of(met.rule)));
         }
     }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
-use super::late::Asking;
+use super::late::Attempt;
 use super::step::{Asked, Store, Waits};
 use crate::once;
 use crate::store::redis::StoreError;
@@ -30,7 +30,7 @@ impl Store {
 
     async fn run_once(&self, call: &Arc<Call>, waits: Waits<'_>) -> Result<Reply, StoreError> {
         let replied = self.client.ask(call, waits.asked.origin.source, waits.deadline);
-        Asking::new(self, call, waits, replied).await
+        Attempt::new(self, call, waits, replied).await
     }
 
     async fn run_twice(&self, call: &Arc<Call>, waits: Waits<'_>) -> Result<Reply, StoreError> {

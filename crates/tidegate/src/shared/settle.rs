@@ -38,11 +38,11 @@ impl SharedGate {
         let deadline = self.store.client.deadline();
         let answer = self.step_by(&all.met, Asked::settle(&all.actual), deadline).await?;
         self.away.forget_denials(&all.met);
-        self.stir(&all.met);
+        self.wake(&all.met);
         if reserved && !all.unlimited.is_empty() {
             let given_back = self.store.give_back(&all.unlimited, deadline).await;
             given_back.map_err(|error| if all.met.is_empty() { error } else { error.in_part() })?;
-            all.unlimited.iter().for_each(|(_, met)| self.stir(slice::from_ref(met)));
+            all.unlimited.iter().for_each(|(_, met)| self.wake(slice::from_ref(met)));
         }
         Ok(answer)
     }
@@ -66,7 +66,7 @@ impl SharedGate {
             let (script, keys) = Call::reset(keys);
             self.store.client.run(&script, &keys, &[], deadline).await?;
         }
-        self.stir(&met);
+        self.wake(&met);
         Ok(met.len())
     }
 }

@@ -11,7 +11,7 @@ use super::late::Late;
 use super::no_room::Counted;
 use super::revisions::Loaded;
 use crate::clock::{Clock, SystemClock};
-use crate::gate::GateLines;
+use crate::gate::GateQueues;
 use crate::once;
 use crate::request::Origin;
 use crate::rules::{Amended, Policy};
@@ -33,8 +33,8 @@ pub(super) struct Store {
     counted: Arc<Vec<Option<Counted>>>,
     /// The rules with plans.
     looked_up: Arc<Vec<usize>>,
-    /// The lines of requests that wait in this process.
-    pub(super) lines: Arc<GateLines>,
+    /// The queues of requests that wait in this process.
+    pub(super) queues: Arc<GateQueues>,
 }
 
 /// How often a step is asked again where nothing was done: once for a changed rule, once for newer values, and
@@ -98,11 +98,11 @@ impl Store {
     pub(super) fn new(policy: Arc<Policy>, client: Client, clock: SystemClock) -> Self {
         let loaded = Arc::new(Loaded::now(&clock));
         let (amended, looked_up) = (Arc::default(), Arc::default());
-        let lines = Arc::new(GateLines::new());
+        let queues = Arc::new(GateQueues::new());
         let prefix = &client.settings().key_prefix;
         let counted = policy.rules().iter().map(|rule| Counted::of(prefix, rule)).collect();
         let counted = Arc::new(counted);
-        Self { policy, client, clock, amended, loaded, counted, looked_up, lines }
+        Self { policy, client, clock, amended, loaded, counted, looked_up, queues }
     }
 
     /// The figures of a rule are looked up for each key from now on.

@@ -1,6 +1,6 @@
 //! Waiting over a store, where limiters do not answer at once.
 //!
-//! Lines and turns are those of a gate in process. But the store is asked while no line is held: who
+//! Queues and turns are those of a gate in process. But the store is asked while no queue is held: who
 //! stands in one is overtaken by nobody meanwhile, for all who come later stand behind. Those who find
 //! nobody waiting ask side by side, and the store decides in which order.
 
@@ -18,13 +18,13 @@ use super::late::Late;
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::few::Few;
-use crate::gate::{GateLine, GateLines, delay_of, line_of, stops_of};
+use crate::gate::{GateQueue, GateQueues, delay_of, queue_of, stops_of};
 use crate::request::{Origin, Request};
 use crate::step::{Decided, Done};
 use crate::store::memory::{Ahead, Foreseen, ahead_of_told};
 use crate::store::redis::script::Seen;
 use crate::store::redis::{StoreError, script};
-use crate::wait::{Door, Progress, Stop, Ticket, Turn, refuse_behind};
+use crate::wait::{Progress, Stop, Ticket, Waitable, Waiter, refuse_behind};
 
 /// Wakes one who waits; rung while nobody listens, it is heard by who listens next.
 struct Bell(Notify);
@@ -40,13 +40,13 @@ impl SharedGate {
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
         let met = self.met(request);
-        met.iter().map(|met| self.lines().len(&self.line_of(met))).sum()
+        met.iter().map(|met| self.queues().len(&self.queue_of(met))).sum()
     }
 
     /// Decides a request like [`SharedGate::check`], but lets it wait where the rules that would refuse
     /// it say so, and resolves when the work may run: what [`Gate::acquire`](crate::Gate::acquire) does.
     ///
-    /// The order holds within this process: there is a line before each limiter, and only its head asks
+    /// The order holds within this process: there is a queue before each limiter, and only its head asks
     /// the store, again at `retry_after`. Units given back by another node are noticed then and not
     /// sooner. What can not be admitted in time by all that is known here is refused at once.
     ///
@@ -91,12 +91,12 @@ impl SharedGate {
 
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let (met, origin) = (self.met(request), request.origin());
-        let door = ToStore::new(self, met, request.longest_wait());
-        if door.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
-            return self.at_once(&door.met, origin).await;
+        let waitable = ToStore::new(self, met, request.longest_wait());
+        if waitable.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
+            return self.at_once(&waitable.met, origin).await;
         }
         // Seldom, and large: what stands around it would be as large, and be moved so.
-        Box::pin(InTurn::new(door, origin).until_decided()).await
+        Box::pin(InTurn::new(waitable, origin).until_decided()).await
     }
 
     /// A decision for one who does not wait: refused behind those who do, for they came sooner.
@@ -112,8 +112,8 @@ impl SharedGate {
     /// What one is told who does not wait and stands behind those who do; nothing, where there is enough
     /// for all of them.
     async fn behind(&self, met: &[KeyMet], origin: Origin<'_>) -> Option<Answer<'_>> {
-        let mut door = ToStore::new(self, met.into(), Micros::ZERO);
-        let seen = self.look(met, &door.look(|stop| self.cost_of(&stop.line)), origin).await;
+        let mut waitable = ToStore::new(self, met.into(), Micros::ZERO);
+        let seen = self.look(met, &waitable.look(|stop| self.cost_of(&stop.queue)), origin).await;
         let seen = match seen {
             Ok(seen) => seen,
             Err(error) => return Some(self.without_store(met, origin.id, &error)),
@@ -121,43 +121,43 @@ impl SharedGate {
         if seen.repeated {
             return Some(self.answer(met, seen));
         }
-        door.refused_behind(seen).map(|refused| self.refused(met, &door.seen, refused))
+        waitable.refused_behind(seen).map(|refused| self.refused(met, &waitable.seen, refused))
     }
 
     /// Whether somebody waits for a limiter that can refuse this request.
     fn is_behind(&self, met: &[KeyMet]) -> bool {
-        !self.lines().are_idle()
+        !self.queues().are_idle()
             && met
                 .iter()
                 .filter(|met| met.can_refuse())
-                .any(|met| !self.lines().is_idle(&self.line_of(met)))
+                .any(|met| !self.queues().is_idle(&self.queue_of(met)))
     }
 
-    /// What all who wait in a line cost.
-    fn cost_of(&self, line: &GateLine) -> u64 {
-        let hall = self.lines().enter();
-        hall.line(line).map_or(0, |line| line.costs_before(Ticket::MAX))
+    /// What all who wait in a queue cost.
+    fn cost_of(&self, queue: &GateQueue) -> u64 {
+        let held = self.queues().lock();
+        held.queue(queue).map_or(0, |queue| queue.costs_before(Ticket::MAX))
     }
 
     /// Wakes who waits first in this process for one of these limiters: there may be units for them.
-    pub(crate) fn stir(&self, met: &[KeyMet]) {
-        if !self.lines().are_idle() {
-            met.iter().for_each(|met| self.lines().stir(&self.line_of(met)));
+    pub(crate) fn wake(&self, met: &[KeyMet]) {
+        if !self.queues().are_idle() {
+            met.iter().for_each(|met| self.queues().wake(&self.queue_of(met)));
         }
     }
 
-    fn line_of(&self, met: &KeyMet) -> GateLine {
-        line_of(&self.in_process(met))
+    fn queue_of(&self, met: &KeyMet) -> GateQueue {
+        queue_of(&self.in_process(met))
     }
 }
 
-/// A request on its way through the lines.
+/// A request on its way through the queues.
 struct InTurn<'a, 'g> {
-    turn: Turn<ToStore<'g>>,
+    turn: Waiter<ToStore<'g>>,
     origin: Origin<'a>,
     bell: Arc<Bell>,
     waker: Waker,
-    /// How often it asks once more as soon as it stands in another line, for units that came back
+    /// How often it asks once more as soon as it stands in another queue, for units that came back
     /// between being refused and standing there woke nobody.
     hurries: usize,
 }
@@ -170,25 +170,25 @@ enum Next<'g> {
 }
 
 impl<'a, 'g> InTurn<'a, 'g> {
-    fn new(door: ToStore<'g>, origin: Origin<'a>) -> Self {
+    fn new(waitable: ToStore<'g>, origin: Origin<'a>) -> Self {
         let bell = Arc::new(Bell(Notify::new()));
-        let (waker, hurries) = (Waker::from(Arc::clone(&bell)), door.stops.len());
-        Self { turn: Turn::new(door), origin, bell, waker, hurries }
+        let (waker, hurries) = (Waker::from(Arc::clone(&bell)), waitable.stops.len());
+        Self { turn: Waiter::new(waitable), origin, bell, waker, hurries }
     }
 
     async fn until_decided(mut self) -> Answer<'g> {
-        let gate = self.turn.door().gate;
+        let gate = self.turn.waitable().gate;
         loop {
             let late = Late::default();
             let is_behind = self.turn.is_behind(gate.now());
             self.turn.door_mut().follow_changes();
-            let met = &self.turn.door().met;
+            let met = &self.turn.waitable().met;
             let seen = if is_behind {
                 self.look().await
             } else {
                 gate.take(met, self.origin, &late).await
             };
-            let met = &self.turn.door().met;
+            let met = &self.turn.waitable().met;
             let next = match seen {
                 Err(error) => {
                     let answer = gate.without_store(met, self.origin.id, &error);
@@ -214,7 +214,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
     /// Ends when it may be its turn, or when the store is away, so that it need not wait.
     async fn woken(&self) {
         let mut rung = pin!(self.bell.0.notified());
-        let mut lost = pin!(self.turn.door().gate.lost());
+        let mut lost = pin!(self.turn.waitable().gate.lost());
         poll_fn(|context| match rung.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => lost.as_mut().poll(context),
@@ -225,15 +225,15 @@ impl<'a, 'g> InTurn<'a, 'g> {
     /// Looks at the limiters, to know when those before it will have gone.
     async fn look(&mut self) -> Result<script::Decided, StoreError> {
         let before = self.turn.costs_before();
-        let door = self.turn.door_mut();
-        let looked = door.look(|stop| {
+        let waitable = self.turn.door_mut();
+        let looked = waitable.look(|stop| {
             before.iter().find(|(place, _)| *place == stop.place).map_or(0, |(_, cost)| *cost)
         });
-        door.gate.look(&door.met, &looked, self.origin).await
+        waitable.gate.look(&waitable.met, &looked, self.origin).await
     }
 
     fn hear(&mut self, seen: script::Decided, looked: bool) -> Next<'g> {
-        let gate = self.turn.door().gate;
+        let gate = self.turn.waitable().gate;
         let (stood, at, now) = (self.turn.stands(), seen.now, gate.now());
         if !looked {
             self.turn.door_mut().laps.clear();
@@ -242,8 +242,8 @@ impl<'a, 'g> InTurn<'a, 'g> {
         match self.turn.hear(done, looked, now, &self.waker) {
             None => Next::Ask,
             Some(Progress::Done(done)) => {
-                let door = self.turn.door();
-                Next::Done(gate.refused(&door.met, &door.seen, Done { at, ..done }))
+                let waitable = self.turn.waitable();
+                Next::Done(gate.refused(&waitable.met, &waitable.seen, Done { at, ..done }))
             }
             Some(Progress::AskAgainAt(_)) if self.stands_anew(stood, looked) => Next::Ask,
             Some(Progress::AskAgainAt(then)) => {
@@ -263,7 +263,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
 struct ToStore<'g> {
     gate: &'g SharedGate,
     met: Few<KeyMet>,
-    stops: Vec<Stop<GateLine>>,
+    stops: Vec<Stop<GateQueue>>,
     seen: Vec<Seen>,
     /// By place, the wait that was told.
     waits: Vec<Micros>,
@@ -274,7 +274,7 @@ struct ToStore<'g> {
 
 impl<'g> ToStore<'g> {
     fn new(gate: &'g SharedGate, met: Few<KeyMet>, max_wait: Micros) -> Self {
-        let stops = stops_of(gate.policy(), &met, max_wait, |met| gate.line_of(met));
+        let stops = stops_of(gate.policy(), &met, max_wait, |met| gate.queue_of(met));
         Self { gate, met, stops, seen: Vec::new(), waits: Vec::new(), laps: Vec::new() }
     }
 
@@ -286,7 +286,7 @@ impl<'g> ToStore<'g> {
     /// What each limiter is to be looked at for, behind those who cost `before`: for its own cost. A log
     /// does not tell all of its state, so it is looked at for the cost of all; and where that is more
     /// than its limit, for what is left when as many whole limits as fit have gone, each in a window.
-    fn look(&mut self, before: impl Fn(&Stop<GateLine>) -> u64) -> Vec<u64> {
+    fn look(&mut self, before: impl Fn(&Stop<GateQueue>) -> u64) -> Vec<u64> {
         let mut costs: Vec<_> = self.met.iter().map(|met| met.asks).collect();
         self.laps = vec![0; costs.len()];
         for stop in &self.stops {
@@ -301,7 +301,7 @@ impl<'g> ToStore<'g> {
     }
 
     /// The limit of a log.
-    fn log_limit(&self, stop: &Stop<GateLine>) -> Option<u64> {
+    fn log_limit(&self, stop: &Stop<GateQueue>) -> Option<u64> {
         let spec = *self.rule(stop.place)?.spec();
         match (spec.algorithm, spec.limit) {
             (Algorithm::SlidingLog, Limit::Units(limit)) if limit > 0 => Some(limit),
@@ -331,22 +331,22 @@ impl<'g> ToStore<'g> {
     fn refused_behind(&mut self, seen: script::Decided) -> Option<Done> {
         let at = seen.now;
         let mut done = self.see(seen, self.gate.now());
-        refuse_behind(self, &self.gate.lines().enter(), &mut done).then_some(Done { at, ..done })
+        refuse_behind(self, &self.gate.queues().lock(), &mut done).then_some(Done { at, ..done })
     }
 }
 
-impl Door for ToStore<'_> {
-    type Line = GateLine;
+impl Waitable for ToStore<'_> {
+    type Key = GateQueue;
 
-    fn lines(&self) -> &GateLines {
-        self.gate.lines()
+    fn queues(&self) -> &GateQueues {
+        self.gate.queues()
     }
 
-    fn stops(&self) -> &[Stop<GateLine>] {
+    fn stops(&self) -> &[Stop<GateQueue>] {
         &self.stops
     }
 
-    fn ahead(&self, stop: &Stop<GateLine>) -> Option<Box<dyn Ahead>> {
+    fn ahead(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Ahead>> {
         let (rule, seen) = (self.rule(stop.place)?, self.seen.get(stop.place)?);
         let looked = self.log_limit(stop).and(self.laps.get(stop.place));
         let least = self.waits.get(stop.place).copied().unwrap_or_default();

@@ -7,8 +7,8 @@ use tidegate_core::Micros;
 
 use super::DEFAULT_MAX_WAITERS;
 use super::drive::{Alarm, block};
+use super::permit_waiter::PermitWaiter;
 use super::permits::{Permit, Permits};
-use super::wish::Wish;
 use crate::clock::{Clock, Park, SystemClock, Timer};
 use crate::key::{Fingerprint, Seed};
 
@@ -98,11 +98,11 @@ impl<C: Clock> Concurrency<C> {
 
 impl<C: Timer> Concurrency<C> {
     /// Waits until `units` are free and all who came before have theirs. `None` when that takes longer
-    /// than `max_wait`; at once when `units` is more than the limit, or the line is full.
+    /// than `max_wait`; at once when `units` is more than the limit, or the queue is full.
     ///
     /// It arrives when it is polled first. Dropped before it resolves, it leaves no trace.
     pub async fn acquire(&self, units: u64, max_wait: Micros) -> Option<Permit> {
-        acquire(Wish::new(&self.permits, ALL, units, max_wait), &self.clock).await
+        acquire(PermitWaiter::new(&self.permits, ALL, units, max_wait), &self.clock).await
     }
 }
 
@@ -124,7 +124,7 @@ impl<C: Park> Concurrency<C> {
     /// });
     /// ```
     pub fn acquire_blocking(&self, units: u64, max_wait: Micros) -> Option<Permit> {
-        acquire_blocking(Wish::new(&self.permits, ALL, units, max_wait), &self.clock)
+        acquire_blocking(PermitWaiter::new(&self.permits, ALL, units, max_wait), &self.clock)
     }
 }
 
@@ -221,7 +221,7 @@ impl<C: Timer> KeyedConcurrency<C> {
         max_wait: Micros,
     ) -> Option<Permit> {
         let print = self.seed.of_bytes(key.as_ref());
-        acquire(Wish::new(&self.permits, print, units, max_wait), &self.clock).await
+        acquire(PermitWaiter::new(&self.permits, print, units, max_wait), &self.clock).await
     }
 }
 
@@ -234,15 +234,15 @@ impl<C: Park> KeyedConcurrency<C> {
         max_wait: Micros,
     ) -> Option<Permit> {
         let print = self.seed.of_bytes(key.as_ref());
-        acquire_blocking(Wish::new(&self.permits, print, units, max_wait), &self.clock)
+        acquire_blocking(PermitWaiter::new(&self.permits, print, units, max_wait), &self.clock)
     }
 }
 
-async fn acquire(mut wish: Wish<'_>, timer: &impl Timer) -> Option<Permit> {
+async fn acquire(mut wish: PermitWaiter<'_>, timer: &impl Timer) -> Option<Permit> {
     let mut alarm = Alarm::default();
     poll_fn(|context| alarm.drive(timer, context, |now, waker| wish.poll(now, waker))).await
 }
 
-fn acquire_blocking(mut wish: Wish<'_>, clock: &impl Park) -> Option<Permit> {
+fn acquire_blocking(mut wish: PermitWaiter<'_>, clock: &impl Park) -> Option<Permit> {
     block(clock, |now, waker| wish.poll(now, waker))
 }

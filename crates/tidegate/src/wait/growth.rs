@@ -1,4 +1,4 @@
-//! How the work in a line grows with those who wait, counted in the places that are looked at.
+//! How the work in a queue grows with those who wait, counted in the places that are looked at.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;
@@ -6,10 +6,11 @@ use std::task::Waker;
 
 use tidegate_core::{Algorithm, Micros, Spec, Timestamp};
 
-use super::door::{Patience, Single};
 use super::drive::Progress;
-use super::queue::{Queue, Ticket};
-use super::turn::Turn;
+use super::places::Ticket;
+use super::queue::Queue;
+use super::waitable::{Patience, Single};
+use super::waiter::Waiter;
 use crate::clock::ManualClock;
 use crate::limiter::Limiter;
 
@@ -31,16 +32,16 @@ fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
 
 const LONG: Micros = Micros::from_secs(100_000_000);
 
-type Waiting<'a> = Turn<Single<'a, (), &'a Limiter<ManualClock>>>;
+type Waiting<'a> = Waiter<Single<'a, (), &'a Limiter<ManualClock>>>;
 
 fn joined<'a>(limiter: &'a Limiter<ManualClock>, now: Timestamp) -> Waiting<'a> {
     let patience = Patience { wait: LONG, max_waiters: usize::MAX };
-    let mut turn = Turn::new(Single::new(&limiter.lines, (), limiter, 1, patience));
+    let mut turn = Waiter::new(Single::new(&limiter.queues, (), limiter, 1, patience));
     assert!(matches!(turn.poll(now, Waker::noop()), Progress::AskAgainAt(_)));
     turn
 }
 
-/// The most that one of a hundred looks at who join a line of so many, and who leave it in any order.
+/// The most that one of a hundred looks at who join a queue of so many, and who leave it in any order.
 fn most_looked_at(algorithm: Algorithm, waiting: u64) -> (u64, u64) {
     let clock = ManualClock::new();
     let now = crate::clock::Clock::now(&clock);
@@ -77,7 +78,7 @@ fn who_joins_or_leaves_a_long_line_looks_at_few_places() {
 /// Against the obvious way: a list in order.
 #[test]
 fn a_line_answers_as_a_list_does() {
-    let (mut line, mut list) = (Queue::default(), Vec::<(Ticket, u64, u64)>::new());
+    let (mut queue, mut list) = (Queue::default(), Vec::<(Ticket, u64, u64)>::new());
     let mut drawn = 1_u64;
     for step in 0..4_000_u64 {
         drawn =
@@ -87,17 +88,17 @@ fn a_line_answers_as_a_list_does() {
         match (place, drawn >> 10 & 3) {
             (Ok(place), 0) => {
                 list.remove(place);
-                drop(line.leave(ticket));
+                drop(queue.leave(ticket));
             }
             (Ok(place), 1) => {
                 list[place].2 = deadline;
                 let at = Timestamp::from_micros(deadline);
-                line.park(ticket, Waker::noop().clone(), at);
-                assert!(line.park(ticket, Waker::noop().clone(), at).is_some());
+                queue.park(ticket, Waker::noop().clone(), at);
+                assert!(queue.park(ticket, Waker::noop().clone(), at).is_some());
             }
             (Err(place), 0..=2) => {
                 list.insert(place, (ticket, cost, deadline));
-                line.join(ticket, cost, Timestamp::from_micros(deadline));
+                queue.join(ticket, cost, Timestamp::from_micros(deadline));
             }
             _ => {}
         }
@@ -106,17 +107,17 @@ fn a_line_answers_as_a_list_does() {
             let stays =
                 |deadline: u64| Timestamp::from_micros(deadline).plus(super::queue::GRACE) > now;
             list.retain(|place| stays(place.2));
-            line.put_out(now);
+            queue.put_out(now);
         }
         let place = list.partition_point(|place| place.0 < ticket);
-        let (before, costs) = (line.before(ticket), list[..place].iter().map(|place| place.1));
+        let (before, costs) = (queue.before(ticket), list[..place].iter().map(|place| place.1));
         assert_eq!(before.first.to_vec(), costs.clone().take(64).collect::<Vec<_>>());
         assert_eq!(before.others, costs.clone().skip(64).sum::<u64>());
-        assert_eq!(line.costs_before(ticket), costs.sum::<u64>());
-        assert_eq!((line.len(), line.has_before(ticket)), (list.len(), place > 0));
-        assert_eq!(line.holds(ticket), list.iter().any(|place| place.0 == ticket));
+        assert_eq!(queue.costs_before(ticket), costs.sum::<u64>());
+        assert_eq!((queue.len(), queue.has_before(ticket)), (list.len(), place > 0));
+        assert_eq!(queue.holds(ticket), list.iter().any(|place| place.0 == ticket));
         let patience = place.checked_sub(1).map(|place| Timestamp::from_micros(list[place].2));
-        assert_eq!(line.patience(ticket), patience.map(|at| at.plus(super::queue::GRACE)));
+        assert_eq!(queue.patience(ticket), patience.map(|at| at.plus(super::queue::GRACE)));
     }
     assert!(list.len() > 100, "{}", list.len());
 }

@@ -1,4 +1,4 @@
-//! Lines under the model checker: every interleaving of two or three threads, within a bound on how
+//! Queues under the model checker: every interleaving of two or three threads, within a bound on how
 //! often one is interrupted. A wake-up that is lost is a thread that sleeps for ever, which it finds.
 //!
 //! The clock stands still: units come only from those who give them back.
@@ -11,11 +11,11 @@ use loom::thread::{self, Thread};
 use tidegate_core::{Algorithm, Micros, Spec, Timestamp};
 
 use super::DEFAULT_MAX_WAITERS;
-use super::door::{Patience, Single};
 use super::drive::Progress;
+use super::permit_waiter::PermitWaiter;
 use super::permits::Permits;
-use super::turn::Turn;
-use super::wish::Wish;
+use super::waitable::{Patience, Single};
+use super::waiter::Waiter;
 use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::limiter::Limiter;
@@ -69,7 +69,7 @@ fn permits(limit: u64) -> Arc<Permits> {
 
 /// Waits for a permit, and gives it back.
 fn use_one(permits: &Arc<Permits>) {
-    let mut wish = Wish::new(permits, KEY, 1, LONG);
+    let mut wish = PermitWaiter::new(permits, KEY, 1, LONG);
     let permit = block(|waker| wish.poll(NOW, waker));
     assert!(permit.is_some() && permits.in_flight(KEY) == 1);
 }
@@ -95,7 +95,7 @@ fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
         let (waits, goes) = (Arc::clone(&permits), Arc::clone(&permits));
         let waits = thread::spawn(move || use_one(&waits));
         let goes = thread::spawn(move || {
-            let mut wish = Wish::new(&goes, KEY, 1, LONG);
+            let mut wish = PermitWaiter::new(&goes, KEY, 1, LONG);
             drop(wish.poll(NOW, Waker::noop()));
         });
         drop(held);
@@ -113,11 +113,11 @@ fn taken() -> Arc<Limiter<Still>> {
     Arc::new(limiter)
 }
 
-type Waiting<'a> = Turn<Single<'a, (), &'a Limiter<Still>>>;
+type Waiting<'a> = Waiter<Single<'a, (), &'a Limiter<Still>>>;
 
 fn turn(limiter: &Limiter<Still>) -> Waiting<'_> {
     let patience = Patience { wait: LONG, max_waiters: 9 };
-    Turn::new(Single::new(&limiter.lines, (), limiter, 1, patience))
+    Waiter::new(Single::new(&limiter.queues, (), limiter, 1, patience))
 }
 
 /// The unit is seen by who asks, or who gives it back sees that somebody waits: never neither.
@@ -130,7 +130,7 @@ fn a_refund_wakes_who_just_found_nothing() {
         let mut waits = turn(&limiter);
         assert!(block(|waker| waits.poll(NOW, waker)).allowed);
         gives.join().expect("it gave");
-        assert!(limiter.lines.are_idle() && !limiter.admits(1));
+        assert!(limiter.queues.are_idle() && !limiter.admits(1));
     });
 }
 
@@ -146,6 +146,6 @@ fn who_comes_while_somebody_waits_does_not_get_the_unit_that_comes_back() {
         assert!(block(|waker| waits.poll(NOW, waker)).allowed);
         assert!(!comes.join().expect("it asked"));
         drop(waits);
-        assert!(limiter.lines.are_idle());
+        assert!(limiter.queues.are_idle());
     });
 }

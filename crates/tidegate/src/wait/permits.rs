@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use super::lines::Lines;
+use super::queues::Queues;
 use super::sync::{Mutex, MutexGuard};
 use crate::key::Fingerprint;
 
@@ -11,7 +11,7 @@ use crate::key::Fingerprint;
 #[derive(Debug)]
 pub(super) struct Permits {
     counted: Mutex<Counted>,
-    pub(super) lines: Lines<Fingerprint>,
+    pub(super) queues: Queues<Fingerprint>,
 }
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Drop for Permit {
 impl Permits {
     pub(super) fn new(limit: u64, max_waiters: usize) -> Self {
         let counted = Counted { limit, max_waiters, out: HashMap::new() };
-        Self { counted: Mutex::new(counted), lines: Lines::new() }
+        Self { counted: Mutex::new(counted), queues: Queues::new() }
     }
 
     pub(super) fn set_max_waiters(&self, max_waiters: usize) {
@@ -70,7 +70,7 @@ impl Permits {
     /// Changes the limit. Of a lower one no more are let in until enough have come back.
     pub(super) fn set_limit(&self, limit: u64) {
         self.counted().limit = limit;
-        self.lines.stir_all();
+        self.queues.wake_all();
     }
 
     pub(super) fn in_flight(&self, key: Fingerprint) -> u64 {
@@ -86,16 +86,16 @@ impl Permits {
     }
 
     pub(super) fn waiting(&self, key: Fingerprint) -> usize {
-        self.lines.len(&key)
+        self.queues.len(&key)
     }
 
     /// A permit, if it is there and nobody waits for one.
     pub(super) fn try_acquire(self: &Arc<Self>, key: Fingerprint, units: u64) -> Option<Permit> {
-        if units == 0 || self.lines.is_idle(&key) {
+        if units == 0 || self.queues.is_idle(&key) {
             return self.take(key, units);
         }
-        let hall = self.lines.enter();
-        (hall.len(&key) == 0).then(|| self.take(key, units)).flatten()
+        let held = self.queues.lock();
+        (held.len(&key) == 0).then(|| self.take(key, units)).flatten()
     }
 
     /// A permit, if it is there, whoever waits for one.
@@ -106,7 +106,7 @@ impl Permits {
     fn give_back(&self, key: Fingerprint, units: u64) {
         if units > 0 {
             self.counted().give_back(key, units);
-            self.lines.stir(&key);
+            self.queues.wake(&key);
         }
     }
 

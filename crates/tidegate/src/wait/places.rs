@@ -1,4 +1,4 @@
-//! The places of one line in the order of their tickets: a balanced tree that knows sums and deadlines.
+//! The places of one queue in the order of their tickets: a balanced tree that knows sums and deadlines.
 //!
 //! A treap: a search tree by ticket and a heap by a number drawn from the ticket, so that its depth is
 //! logarithmic whoever joins and leaves in which order.
@@ -8,9 +8,10 @@ use std::task::Waker;
 
 use tidegate_core::Timestamp;
 
-use super::queue::Ticket;
+/// The number of one who waits, in the order of arrival.
+pub(crate) type Ticket = u64;
 
-/// A place in a line.
+/// A place in a queue.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) ticket: Ticket,

@@ -1,21 +1,18 @@
-//! One line: who waits, in the order in which they came.
+//! One queue: who waits, in the order in which they came.
 
 use std::task::Waker;
 
 use smallvec::SmallVec;
 use tidegate_core::{Micros, Timestamp};
 
-use super::places::{Place, Places};
+use super::places::{Place, Places, Ticket};
 
 /// How long after its deadline one that nobody polls may keep its place. A waiter leaves by itself at
 /// its deadline; only one whose task is alive but asleep does not, and it must not hold up the others.
 pub(super) const GRACE: Micros = Micros::from_secs(1);
 
-/// The number of one who waits, in the order of arrival.
-pub(crate) type Ticket = u64;
-
 /// How many of those who stand before somebody are told apart by their costs when it is foreseen how long
-/// that one waits: a bound on the work of joining a long line.
+/// that one waits: a bound on the work of joining a long queue.
 const TOLD_APART: usize = 64;
 
 /// Those who stand before somebody.
@@ -27,7 +24,7 @@ pub(crate) struct Before {
     pub(crate) others: u64,
 }
 
-/// One line.
+/// One queue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     places: Places,
@@ -134,7 +131,7 @@ impl Queue {
     }
 
     /// Lets the head be told again: there may be units for it.
-    pub(crate) fn stir(&mut self) {
+    pub(crate) fn wake(&mut self) {
         self.told = None;
     }
 }

@@ -1,30 +1,33 @@
-//! Lines by key: made when somebody waits, gone when nobody does, and one load to know that nobody does.
+//! Queues by key: made when somebody waits, gone when nobody does, and one load to know that nobody does.
+
+mod held;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::PoisonError;
 
-use super::hall::Hall;
-use super::queue::{Queue, Ticket};
+use super::places::Ticket;
+use super::queue::Queue;
 use super::sync::{
     AtomicUsize, Mutex,
     Ordering::{Acquire, SeqCst},
     fence,
 };
 use crate::key::Fingerprint;
+pub(crate) use held::HeldQueues;
 
-/// What tells lines apart, and on which of the counts a line is counted.
-pub(crate) trait LineKey: Clone + Eq + Hash + fmt::Debug {
-    /// How many counts there are; lines that share one slow each other down, and nothing else.
+/// What tells queues apart, and on which of the counts a queue is counted.
+pub(crate) trait QueueKey: Clone + Eq + Hash + fmt::Debug {
+    /// How many counts there are; queues that share one slow each other down, and nothing else.
     const COUNTS: usize;
 
     /// Any number, well spread.
     fn spread(&self) -> usize;
 }
 
-/// The line of a limiter without a key.
-impl LineKey for () {
+/// The queue of a limiter without a key.
+impl QueueKey for () {
     const COUNTS: usize = 1;
 
     fn spread(&self) -> usize {
@@ -32,8 +35,8 @@ impl LineKey for () {
     }
 }
 
-/// The line of a key.
-impl LineKey for Fingerprint {
+/// The queue of a key.
+impl QueueKey for Fingerprint {
     const COUNTS: usize = 64;
 
     fn spread(&self) -> usize {
@@ -41,17 +44,17 @@ impl LineKey for Fingerprint {
     }
 }
 
-/// All lines of a limiter, of the limiters of all keys, or of a gate.
+/// All queues of a limiter, of the limiters of all keys, or of a gate.
 #[derive(Debug)]
-pub(crate) struct Lines<K> {
-    /// Who waits, or is about to ask whether it must, in all lines.
+pub(crate) struct Queues<K> {
+    /// Who waits, or is about to ask whether it must, in all queues.
     waiting: AtomicUsize,
-    /// The same, by the lines' keys.
+    /// The same, by the queues' keys.
     counts: Box<[AtomicUsize]>,
     all: Mutex<All<K>>,
 }
 
-/// The lines that anybody waits in.
+/// The queues that anybody waits in.
 #[derive(Debug)]
 pub(super) struct All<K> {
     pub(super) queues: HashMap<K, Queue>,
@@ -59,7 +62,7 @@ pub(super) struct All<K> {
     pub(super) tickets: Ticket,
 }
 
-impl<K: LineKey> Lines<K> {
+impl<K: QueueKey> Queues<K> {
     pub(crate) fn new() -> Self {
         Self {
             waiting: AtomicUsize::new(0),
@@ -74,42 +77,42 @@ impl<K: LineKey> Lines<K> {
         self.waiting.load(Acquire) == 0
     }
 
-    /// Whether nobody waits in one line.
+    /// Whether nobody waits in one queue.
     pub(crate) fn is_idle(&self, key: &K) -> bool {
         self.are_idle() || self.count(key).load(Acquire) == 0
     }
 
-    /// Wakes the head of a line, for which there may be units now. To be called after they were given
+    /// Wakes the head of a queue, for which there may be units now. To be called after they were given
     /// back: then either the head is seen here, or it sees them when it asks.
-    pub(crate) fn stir(&self, key: &K) {
+    pub(crate) fn wake(&self, key: &K) {
         fence(SeqCst);
         if !self.is_idle(key) {
-            self.enter().stir(key);
+            self.lock().wake(key);
         }
     }
 
-    /// Wakes the heads of all lines.
-    pub(crate) fn stir_all(&self) {
-        self.stir_those(|_| true);
+    /// Wakes the heads of all queues.
+    pub(crate) fn wake_all(&self) {
+        self.wake_those(|_| true);
     }
 
-    /// Wakes the heads of the lines that `are_meant`.
-    pub(crate) fn stir_those(&self, are_meant: impl Fn(&K) -> bool) {
+    /// Wakes the heads of the queues that `are_meant`.
+    pub(crate) fn wake_those(&self, are_meant: impl Fn(&K) -> bool) {
         fence(SeqCst);
         if !self.are_idle() {
-            self.enter().stir_those(are_meant);
+            self.lock().wake_those(are_meant);
         }
     }
 
-    /// How many wait in a line.
+    /// How many wait in a queue.
     pub(crate) fn len(&self, key: &K) -> usize {
-        if self.is_idle(key) { 0 } else { self.enter().len(key) }
+        if self.is_idle(key) { 0 } else { self.lock().len(key) }
     }
 
-    /// Takes hold of all lines; nobody joins or leaves any until the answer is dropped.
-    pub(crate) fn enter(&self) -> Hall<'_, K> {
+    /// Takes hold of all queues; nobody joins or leaves any until the answer is dropped.
+    pub(crate) fn lock(&self) -> HeldQueues<'_, K> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        Hall::new(self, all)
+        HeldQueues::new(self, all)
     }
 
     fn count(&self, key: &K) -> &AtomicUsize {

@@ -2,9 +2,9 @@
 
 use tidegate_core::{Decision, Micros, Outcome};
 
-use super::hall::Hall;
-use super::lines::{LineKey, Lines};
-use super::queue::Ticket;
+use super::places::Ticket;
+use super::queues::HeldQueues;
+use super::queues::{QueueKey, Queues};
 use crate::step::{Decided, Done, One, Step, decision_of};
 use crate::store::memory::{Ahead, Foreseen};
 
@@ -15,10 +15,10 @@ pub(crate) struct Patience {
     pub(crate) max_waiters: usize,
 }
 
-/// A limiter that can refuse, and the line before it.
+/// A limiter that can refuse, and the queue before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop<K> {
-    pub(crate) line: K,
+    pub(crate) queue: K,
     /// At least 1: who takes nothing stops nowhere.
     pub(crate) cost: u64,
     pub(crate) patience: Patience,
@@ -26,19 +26,19 @@ pub(crate) struct Stop<K> {
     pub(crate) place: usize,
 }
 
-/// The limiters of one request, and the lines before them.
-pub(crate) trait Door {
-    /// What tells its lines apart.
-    type Line: LineKey;
+/// The limiters of one request, and the queues before them.
+pub(crate) trait Waitable {
+    /// What tells its queues apart.
+    type Key: QueueKey;
 
-    /// The lines, of this request and of all others.
-    fn lines(&self) -> &Lines<Self::Line>;
+    /// The queues, of this request and of all others.
+    fn queues(&self) -> &Queues<Self::Key>;
 
     /// The limiters that can refuse it.
-    fn stops(&self) -> &[Stop<Self::Line>];
+    fn stops(&self) -> &[Stop<Self::Key>];
 
     /// A look ahead on one limiter; `None` where there is none.
-    fn ahead(&self, stop: &Stop<Self::Line>) -> Option<Box<dyn Ahead>>;
+    fn ahead(&self, stop: &Stop<Self::Key>) -> Option<Box<dyn Ahead>>;
 
     /// How long a request that was admitted must be held.
     fn delay(&self, done: &Done) -> Micros;
@@ -50,21 +50,21 @@ pub(crate) trait Door {
     fn renew(&self) {}
 }
 
-/// A door to limiters that answer at once, so that all lines can be held meanwhile.
-pub(crate) trait AtHand: Door {
+/// A waitable to limiters that answer at once, so that all queues can be held meanwhile.
+pub(crate) trait InProcess: Waitable {
     /// One atomic step over all limiters.
     fn step(&self, step: Step) -> Done;
 }
 
 /// When `stop` lets a request through, behind those who came before `ticket`; `None` is never.
-pub(crate) fn foresee<D: Door>(
-    door: &D,
-    hall: &Hall<'_, D::Line>,
-    stop: &Stop<D::Line>,
+pub(crate) fn foresee<D: Waitable>(
+    waitable: &D,
+    held: &HeldQueues<'_, D::Key>,
+    stop: &Stop<D::Key>,
     ticket: Ticket,
 ) -> Option<Foreseen> {
-    let Some(mut ahead) = door.ahead(stop) else { return Some(Foreseen::default()) };
-    let before = hall.line(&stop.line).map(|line| line.before(ticket)).unwrap_or_default();
+    let Some(mut ahead) = waitable.ahead(stop) else { return Some(Foreseen::default()) };
+    let before = held.queue(&stop.queue).map(|queue| queue.before(ticket)).unwrap_or_default();
     for cost in before.first {
         ahead.admit(cost);
     }
@@ -82,37 +82,41 @@ pub(crate) fn refuse(decision: &mut Decision, wait: Option<Micros>) {
 
 /// A step of one who does not wait: behind all who do, it is refused, and told when its turn would
 /// come.
-pub(crate) fn step_behind<D: AtHand>(door: &D, step: Step) -> Done {
-    if door.stops().iter().all(|stop| door.lines().is_idle(&stop.line)) {
-        return door.step(step);
+pub(crate) fn step_behind<D: InProcess>(waitable: &D, step: Step) -> Done {
+    if waitable.stops().iter().all(|stop| waitable.queues().is_idle(&stop.queue)) {
+        return waitable.step(step);
     }
-    let hall = door.lines().enter();
-    if door.stops().iter().all(|stop| hall.len(&stop.line) == 0) {
-        return door.step(step);
+    let held = waitable.queues().lock();
+    if waitable.stops().iter().all(|stop| held.len(&stop.queue) == 0) {
+        return waitable.step(step);
     }
-    let mut seen = door.step(Step::Peek);
+    let mut seen = waitable.step(Step::Peek);
     if seen.repeated {
         return seen;
     }
     // Those who wait for a rule that was changed to be unlimited are about to leave.
-    if !refuse_behind(door, &hall, &mut seen) {
-        return door.step(step);
+    if !refuse_behind(waitable, &held, &mut seen) {
+        return waitable.step(step);
     }
     seen
 }
 
 /// Refuses one who does not wait, at each limiter for which somebody does, and tells when its turn would
 /// come; whether there is any such limiter.
-pub(crate) fn refuse_behind<D: Door>(door: &D, hall: &Hall<'_, D::Line>, seen: &mut Done) -> bool {
+pub(crate) fn refuse_behind<D: Waitable>(
+    waitable: &D,
+    held: &HeldQueues<'_, D::Key>,
+    seen: &mut Done,
+) -> bool {
     let mut is_behind = false;
-    let limits = |stop: &Stop<D::Line>| {
+    let limits = |stop: &Stop<D::Key>| {
         seen.decisions.get(stop.place).is_none_or(|decided| !decided.unlimited)
     };
-    let lines: Vec<_> =
-        door.stops().iter().filter(|stop| hall.len(&stop.line) > 0 && limits(stop)).collect();
-    for stop in lines {
+    let queues: Vec<_> =
+        waitable.stops().iter().filter(|stop| held.len(&stop.queue) > 0 && limits(stop)).collect();
+    for stop in queues {
         (is_behind, seen.allowed) = (true, false);
-        let foreseen = foresee(door, hall, stop, Ticket::MAX);
+        let foreseen = foresee(waitable, held, stop, Ticket::MAX);
         if let Some(decided) = seen.decisions.get_mut(stop.place) {
             let least = decided.decision.retry_after();
             let wait = least.and_then(|least| Some(foreseen?.wait.max(least)));
@@ -131,14 +135,14 @@ pub(crate) trait Source {
     /// A look ahead; `None` where it is unlimited.
     fn ahead(&self) -> Option<Box<dyn Ahead>>;
 
-    /// See [`Door::renew`].
+    /// See [`Waitable::renew`].
     fn renew(&self) {}
 }
 
-/// The door to one limiter.
+/// The waitable to one limiter.
 #[derive(Debug)]
 pub(crate) struct Single<'a, K, S> {
-    lines: &'a Lines<K>,
+    queues: &'a Queues<K>,
     source: S,
     cost: u64,
     /// None for who takes nothing.
@@ -147,18 +151,18 @@ pub(crate) struct Single<'a, K, S> {
 
 impl<'a, K, S> Single<'a, K, S> {
     pub(crate) fn new(
-        lines: &'a Lines<K>,
-        line: K,
+        queues: &'a Queues<K>,
+        queue: K,
         source: S,
         cost: u64,
         patience: Patience,
     ) -> Self {
-        let stop = Stop { line, cost, patience, place: 0 };
-        Self { lines, source, cost, stop: (cost > 0).then_some(stop) }
+        let stop = Stop { queue, cost, patience, place: 0 };
+        Self { queues, source, cost, stop: (cost > 0).then_some(stop) }
     }
 }
 
-impl<K: LineKey, S: Source> Single<'_, K, S> {
+impl<K: QueueKey, S: Source> Single<'_, K, S> {
     /// Takes at once, or is refused: also by those who wait.
     pub(crate) fn take_or_refuse(&self) -> Result<One, Decision> {
         loop {
@@ -176,20 +180,20 @@ impl<K: LineKey, S: Source> Single<'_, K, S> {
     /// A step of one who does not wait; `None` where somebody does, who stands before it.
     fn one_unless_behind(&self, step: Step) -> Option<One> {
         let Some(stop) = &self.stop else { return Some(self.source.one(self.cost, step)) };
-        if self.lines.is_idle(&stop.line) {
+        if self.queues.is_idle(&stop.queue) {
             return Some(self.source.one(self.cost, step));
         }
-        // Nobody joins the line until it is done.
-        let hall = self.lines.enter();
-        (hall.len(&stop.line) == 0).then(|| self.source.one(self.cost, step))
+        // Nobody joins the queue until it is done.
+        let held = self.queues.lock();
+        (held.len(&stop.queue) == 0).then(|| self.source.one(self.cost, step))
     }
 }
 
-impl<K: LineKey, S: Source> Door for Single<'_, K, S> {
-    type Line = K;
+impl<K: QueueKey, S: Source> Waitable for Single<'_, K, S> {
+    type Key = K;
 
-    fn lines(&self) -> &Lines<K> {
-        self.lines
+    fn queues(&self) -> &Queues<K> {
+        self.queues
     }
 
     fn stops(&self) -> &[Stop<K>] {
@@ -213,7 +217,7 @@ impl<K: LineKey, S: Source> Door for Single<'_, K, S> {
     }
 }
 
-impl<K: LineKey, S: Source> AtHand for Single<'_, K, S> {
+impl<K: QueueKey, S: Source> InProcess for Single<'_, K, S> {
     fn step(&self, step: Step) -> Done {
         let one = self.source.one(self.cost, step);
         let (allowed, at) = (one.verdict.is_allowed(), one.at);

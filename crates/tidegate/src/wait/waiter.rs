@@ -1,19 +1,21 @@
 //! One request's way to its answer: a state machine that is handed the time and a waker.
 
+mod attempt;
+
 use std::task::Waker;
 
 use tidegate_core::Timestamp;
 
-use super::asking::Asking;
-use super::door::{AtHand, Door};
 use super::drive::Progress;
-use super::queue::Ticket;
+use super::places::Ticket;
+use super::waitable::{InProcess, Waitable};
 use crate::step::Done;
+use attempt::Attempt;
 
-/// A request on its way. Dropped, it leaves the line it stands in, and those behind it move up.
+/// A request on its way. Dropped, it leaves the queue it stands in, and those behind it move up.
 #[derive(Debug)]
-pub(crate) struct Turn<D: Door> {
-    door: D,
+pub(crate) struct Waiter<D: Waitable> {
+    waitable: D,
     place: Option<Place>,
 }
 
@@ -24,35 +26,35 @@ pub(super) struct Place {
     pub(super) arrived: Timestamp,
     /// The last instant at which it may be admitted.
     pub(super) deadline: Timestamp,
-    /// The number of the stop in whose line it stands.
+    /// The number of the stop in whose queue it stands.
     pub(super) stands: Option<usize>,
 }
 
-impl<D: Door> Turn<D> {
+impl<D: Waitable> Waiter<D> {
     /// It arrives when it is polled first.
-    pub(crate) const fn new(door: D) -> Self {
-        Self { door, place: None }
+    pub(crate) const fn new(waitable: D) -> Self {
+        Self { waitable, place: None }
     }
 
-    /// Holds all lines; who comes for the first time is given a ticket.
-    fn held<T>(&mut self, now: Timestamp, with: impl FnOnce(Asking<'_, '_, D>) -> T) -> T {
-        let mut hall = self.door.lines().enter();
+    /// Holds all queues; who comes for the first time is given a ticket.
+    fn held<T>(&mut self, now: Timestamp, with: impl FnOnce(Attempt<'_, '_, D>) -> T) -> T {
+        let mut held = self.waitable.queues().lock();
         let place = self.place.get_or_insert_with(|| Place {
-            ticket: hall.ticket(),
+            ticket: held.ticket(),
             arrived: now,
             deadline: Timestamp::MAX,
             stands: None,
         });
-        with(Asking { door: &self.door, hall: &mut hall, place })
+        with(Attempt { waitable: &self.waitable, held: &mut held, place })
     }
 
-    /// The door it leads to.
-    pub(crate) const fn door(&self) -> &D {
-        &self.door
+    /// The waitable it leads to.
+    pub(crate) const fn waitable(&self) -> &D {
+        &self.waitable
     }
 }
 
-impl<D: AtHand> Turn<D> {
+impl<D: InProcess> Waiter<D> {
     /// Takes what it came for if its turn has come, else waits or gives up. Not to be called again
     /// once it is done.
     pub(crate) fn poll(&mut self, now: Timestamp, waker: &Waker) -> Progress<Done> {
@@ -61,10 +63,10 @@ impl<D: AtHand> Turn<D> {
     }
 }
 
-/// For a door whose limiters do not answer at once: what they told is brought here, and lines are held
+/// For a waitable whose limiters do not answer at once: what they told is brought here, and queues are held
 /// only for as long as it takes to make something of it.
 #[cfg(feature = "redis")]
-impl<D: Door> Turn<D> {
+impl<D: Waitable> Waiter<D> {
     /// Whether somebody stands before it. Who comes for the first time arrives here.
     pub(crate) fn is_behind(&mut self, now: Timestamp) -> bool {
         self.held(now, |mut asking| asking.is_behind(now))
@@ -73,10 +75,10 @@ impl<D: Door> Turn<D> {
     /// What those cost who stand before it at each limiter, with the places of those.
     pub(crate) fn costs_before(&self) -> Vec<(usize, u64)> {
         let ticket = self.place.as_ref().map_or(Ticket::MAX, |place| place.ticket);
-        let hall = self.door.lines().enter();
-        let costs = self.door.stops().iter().map(|stop| {
-            let line = hall.line(&stop.line);
-            (stop.place, line.map_or(0, |line| line.costs_before(ticket)))
+        let held = self.waitable.queues().lock();
+        let costs = self.waitable.stops().iter().map(|stop| {
+            let queue = held.queue(&stop.queue);
+            (stop.place, queue.map_or(0, |queue| queue.costs_before(ticket)))
         });
         costs.collect()
     }
@@ -94,22 +96,22 @@ impl<D: Door> Turn<D> {
         self.held(now, |asking| asking.hear(seen, looked, waker))
     }
 
-    /// The number of the stop in whose line it stands.
+    /// The number of the stop in whose queue it stands.
     pub(crate) fn stands(&self) -> Option<usize> {
         self.place.as_ref()?.stands
     }
 
-    /// The same door, to be told what was seen behind it.
+    /// The same waitable, to be told what was seen behind it.
     pub(crate) const fn door_mut(&mut self) -> &mut D {
-        &mut self.door
+        &mut self.waitable
     }
 }
 
-impl<D: Door> Drop for Turn<D> {
+impl<D: Waitable> Drop for Waiter<D> {
     fn drop(&mut self) {
         let Some(place) = &self.place else { return };
-        if let Some(stop) = place.stands.and_then(|stands| self.door.stops().get(stands)) {
-            self.door.lines().enter().leave(&stop.line, place.ticket);
+        if let Some(stop) = place.stands.and_then(|stands| self.waitable.stops().get(stands)) {
+            self.waitable.queues().lock().leave(&stop.queue, place.ticket);
         }
     }
 }

@@ -27,7 +27,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// How many wait for the key's limiter at this moment.
     #[must_use]
     pub fn waiting(&self, key: impl AsRef<[u8]>) -> usize {
-        self.lines.len(&self.seed.of_bytes(key.as_ref()))
+        self.queues.len(&self.seed.of_bytes(key.as_ref()))
     }
 
     /// A step of one who does not wait, while others do.
@@ -39,7 +39,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// The same with all that came of it.
     #[cold]
     pub(crate) fn behind(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
-        step_behind(&self.door(print, cost, Micros::ZERO), step)
+        step_behind(&self.waitable(print, cost, Micros::ZERO), step)
     }
 
     /// Takes `cost` units at once, or is refused: also by those who wait.
@@ -48,10 +48,10 @@ impl<C: Clock> KeyedLimiter<C> {
         print: Fingerprint,
         cost: u64,
     ) -> Result<Option<One>, Decision> {
-        if self.lines.is_idle(&print) {
+        if self.queues.is_idle(&print) {
             return Ok(self.step_now(print, cost, Step::Ask));
         }
-        self.door(print, cost, Micros::ZERO).take_or_refuse().map(Some)
+        self.waitable(print, cost, Micros::ZERO).take_or_refuse().map(Some)
     }
 
     /// The same without figures.
@@ -60,26 +60,26 @@ impl<C: Clock> KeyedLimiter<C> {
         self.behind(print, cost, Step::Decide).allowed
     }
 
-    fn door(
+    fn waitable(
         &self,
         print: Fingerprint,
         cost: u64,
         wait: Micros,
     ) -> Single<'_, Fingerprint, OfKey<'_, C>> {
         let patience = Patience { wait, max_waiters: self.max_waiters };
-        Single::new(&self.lines, print, OfKey { all: self, print }, cost, patience)
+        Single::new(&self.queues, print, OfKey { all: self, print }, cost, patience)
     }
 }
 
 impl<C: Timer> KeyedLimiter<C> {
     /// Waits until `cost` units of the key's limiter fit, takes them, and resolves when the work may
-    /// run: what [`Limiter::acquire`](crate::Limiter::acquire) does, with a line for each key. Keys
-    /// for which there was no room share a limiter, and have lines of their own all the same.
+    /// run: what [`Limiter::acquire`](crate::Limiter::acquire) does, with a queue for each key. Keys
+    /// for which there was no room share a limiter, and have queues of their own all the same.
     pub async fn acquire(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
         let print = self.seed.of_bytes(key.as_ref());
         // Not kept while it waits: the future is `Send` whatever the key is.
         drop(key);
-        decision_of(&wait(self.door(print, cost, max_wait), &self.clock).await)
+        decision_of(&wait(self.waitable(print, cost, max_wait), &self.clock).await)
     }
 }
 
@@ -87,7 +87,7 @@ impl<C: Park> KeyedLimiter<C> {
     /// What [`KeyedLimiter::acquire`] does, by blocking the thread.
     pub fn acquire_blocking(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
         let print = self.seed.of_bytes(key.as_ref());
-        decision_of(&wait_blocking(self.door(print, cost, max_wait), &self.clock))
+        decision_of(&wait_blocking(self.waitable(print, cost, max_wait), &self.clock))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::key::Fingerprint;
 use crate::step::{Done, One, Step, decision_of, unlimited_at};
 use crate::store::memory::Ahead;
 #[cfg(feature = "tower")]
-use crate::wait::AtHand as _;
+use crate::wait::InProcess as _;
 use crate::wait::{Patience, Single, Source, step_behind, wait, wait_blocking};
 
 impl<C: Clock> PlannedLimiter<C> {
@@ -31,10 +31,10 @@ impl<C: Clock> PlannedLimiter<C> {
     /// How many wait for the key's limiter at this moment.
     #[must_use]
     pub fn waiting(&self, key: impl AsRef<[u8]>) -> usize {
-        self.lines.len(&self.seed.of_bytes(key.as_ref()))
+        self.queues.len(&self.seed.of_bytes(key.as_ref()))
     }
 
-    fn door<S: Source>(
+    fn waitable<S: Source>(
         &self,
         print: Fingerprint,
         source: S,
@@ -42,7 +42,7 @@ impl<C: Clock> PlannedLimiter<C> {
         wait: Micros,
     ) -> Single<'_, Fingerprint, S> {
         let patience = Patience { wait, max_waiters: self.max_waiters };
-        Single::new(&self.lines, print, source, cost, patience)
+        Single::new(&self.queues, print, source, cost, patience)
     }
 
     fn door_by_plan<'a>(
@@ -53,20 +53,20 @@ impl<C: Clock> PlannedLimiter<C> {
         wait: Micros,
     ) -> Single<'a, Fingerprint, ByPlan<'a, C>> {
         let source = ByPlan { all: self, key: key.into(), plan };
-        self.door(self.seed.of_bytes(key), source, cost, wait)
+        self.waitable(self.seed.of_bytes(key), source, cost, wait)
     }
 }
 
 impl<C: Timer> PlannedLimiter<C> {
     /// Waits until `cost` units of the key's limiter fit, takes them, and resolves when the work may
-    /// run: what [`Limiter::acquire`](crate::Limiter::acquire) does, with a line for each key. Its plan is
+    /// run: what [`Limiter::acquire`](crate::Limiter::acquire) does, with a queue for each key. Its plan is
     /// looked up again whenever its turn may have come; see [`PlannedLimiter::plan_changed`].
     pub async fn acquire(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
         let plan = LookedUp::default();
-        let door = self.door_by_plan(&plan, key.as_ref(), cost, max_wait);
+        let waitable = self.door_by_plan(&plan, key.as_ref(), cost, max_wait);
         // Not kept while it waits: the future is `Send` whatever the key is.
         drop(key);
-        decision_of(&wait(door, &self.clock).await)
+        decision_of(&wait(waitable, &self.clock).await)
     }
 
     /// The same with all that came of it, and the plan under which it did.
@@ -78,8 +78,8 @@ impl<C: Timer> PlannedLimiter<C> {
         max_wait: Micros,
     ) -> (Done, Plan) {
         let plan = LookedUp::default();
-        let door = self.door_by_plan(&plan, key, cost, max_wait);
-        let done = wait(door, &self.clock).await;
+        let waitable = self.door_by_plan(&plan, key, cost, max_wait);
+        let done = wait(waitable, &self.clock).await;
         (done, plan.of(self, key))
     }
 }
@@ -88,8 +88,8 @@ impl<C: Park> PlannedLimiter<C> {
     /// What [`PlannedLimiter::acquire`] does, by blocking the thread.
     pub fn acquire_blocking(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
         let plan = LookedUp::default();
-        let door = self.door_by_plan(&plan, key.as_ref(), cost, max_wait);
-        decision_of(&wait_blocking(door, &self.clock))
+        let waitable = self.door_by_plan(&plan, key.as_ref(), cost, max_wait);
+        decision_of(&wait_blocking(waitable, &self.clock))
     }
 }
 
@@ -102,13 +102,13 @@ impl<'a, C: Clock> Under<'a, C> {
     /// A step of one who does not wait, while others do.
     #[cold]
     pub(crate) fn behind(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
-        step_behind(&self.door(print, cost, Micros::ZERO), step)
+        step_behind(&self.waitable(print, cost, Micros::ZERO), step)
     }
 
     /// One step, whoever waits.
     #[cfg(feature = "tower")]
     pub(crate) fn done_now(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
-        self.door(print, cost, Micros::ZERO).step(step)
+        self.waitable(print, cost, Micros::ZERO).step(step)
     }
 
     /// Takes `cost` units at once, or is refused: also by those who wait.
@@ -117,33 +117,33 @@ impl<'a, C: Clock> Under<'a, C> {
         print: Fingerprint,
         cost: u64,
     ) -> Result<Option<One>, Decision> {
-        self.door(print, cost, Micros::ZERO).take_or_refuse().map(Some)
+        self.waitable(print, cost, Micros::ZERO).take_or_refuse().map(Some)
     }
 
-    fn door(
+    fn waitable(
         &self,
         print: Fingerprint,
         cost: u64,
         wait: Micros,
     ) -> Single<'a, Fingerprint, OfKey<'a, C>> {
-        self.all.door(print, OfKey { under: *self, print }, cost, wait)
+        self.all.waitable(print, OfKey { under: *self, print }, cost, wait)
     }
 }
 
 impl<C: Timer> Under<'_, C> {
     /// See [`PlannedLimiter::acquire`]; who waits does so under these figures, whatever comes.
     pub async fn acquire(self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
-        let door = self.door(self.print(key.as_ref()), cost, max_wait);
+        let waitable = self.waitable(self.print(key.as_ref()), cost, max_wait);
         drop(key);
-        decision_of(&wait(door, &self.all.clock).await)
+        decision_of(&wait(waitable, &self.all.clock).await)
     }
 }
 
 impl<C: Park> Under<'_, C> {
     /// What [`Under::acquire`] does, by blocking the thread.
     pub fn acquire_blocking(self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
-        let door = self.door(self.print(key.as_ref()), cost, max_wait);
-        decision_of(&wait_blocking(door, &self.all.clock))
+        let waitable = self.waitable(self.print(key.as_ref()), cost, max_wait);
+        decision_of(&wait_blocking(waitable, &self.all.clock))
     }
 }
 

@@ -26,7 +26,7 @@ impl<C: Clock> Limiter<C> {
     /// How many wait at this moment.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.lines.len(&())
+        self.queues.len(&())
     }
 
     /// A step of one who does not wait, while others do.
@@ -38,15 +38,15 @@ impl<C: Clock> Limiter<C> {
     /// The same with all that came of it.
     #[cold]
     pub(crate) fn behind(&self, cost: u64, step: Step) -> Done {
-        step_behind(&self.door(cost, Micros::ZERO), step)
+        step_behind(&self.waitable(cost, Micros::ZERO), step)
     }
 
     /// Takes `cost` units at once, or is refused: also by those who wait.
     pub(crate) fn take_or_refuse(&self, cost: u64) -> Result<Option<One>, Decision> {
-        if self.lines.are_idle() {
+        if self.queues.are_idle() {
             return Ok(self.step_now(cost, Step::Ask));
         }
-        self.door(cost, Micros::ZERO).take_or_refuse().map(Some)
+        self.waitable(cost, Micros::ZERO).take_or_refuse().map(Some)
     }
 
     /// The same without figures.
@@ -55,9 +55,9 @@ impl<C: Clock> Limiter<C> {
         self.behind(cost, Step::Decide).allowed
     }
 
-    fn door(&self, cost: u64, wait: Micros) -> Single<'_, (), &Self> {
+    fn waitable(&self, cost: u64, wait: Micros) -> Single<'_, (), &Self> {
         let patience = Patience { wait, max_waiters: self.max_waiters };
-        Single::new(&self.lines, (), self, cost, patience)
+        Single::new(&self.queues, (), self, cost, patience)
     }
 }
 
@@ -66,7 +66,7 @@ impl<C: Timer> Limiter<C> {
     ///
     /// First come, first served: nobody overtakes who waits, whatever they ask for and by whichever
     /// verb. Refused at once is what can not be admitted (and run) within `max_wait`, those who wait
-    /// already counted in, and what comes when the line is full; `retry_after` is then the time it
+    /// already counted in, and what comes when the queue is full; `retry_after` is then the time it
     /// would have taken. An admitted decision tells no `delay`: a queue's has passed.
     ///
     /// It arrives when it is polled first. Nothing is promised to who waits, so a change of the limit
@@ -95,7 +95,7 @@ impl<C: Timer> Limiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     pub async fn acquire(&self, cost: u64, max_wait: Micros) -> Decision {
-        decision_of(&wait(self.door(cost, max_wait), &self.clock).await)
+        decision_of(&wait(self.waitable(cost, max_wait), &self.clock).await)
     }
 }
 
@@ -111,7 +111,7 @@ impl<C: Park> Limiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     pub fn acquire_blocking(&self, cost: u64, max_wait: Micros) -> Decision {
-        decision_of(&wait_blocking(self.door(cost, max_wait), &self.clock))
+        decision_of(&wait_blocking(self.waitable(cost, max_wait), &self.clock))
     }
 }
 

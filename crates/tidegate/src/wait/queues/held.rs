@@ -1,32 +1,33 @@
-//! All lines in hand: who joins, leaves, sleeps, and is told.
+//! All queues in hand: who joins, leaves, sleeps, and is told.
 
 use std::task::Waker;
 
 use tidegate_core::Timestamp;
 
-use super::lines::{All, LineKey, Lines};
-use super::queue::{Queue, Ticket};
-use super::sync::{MutexGuard, Ordering::SeqCst, fence};
+use super::{All, QueueKey, Queues};
+use crate::wait::places::Ticket;
+use crate::wait::queue::Queue;
+use crate::wait::sync::{MutexGuard, Ordering::SeqCst, fence};
 
-/// All lines in hand. When it is let go of, heads that do not know it yet are told, outside of the lock.
-pub(crate) struct Hall<'l, K: LineKey> {
-    lines: &'l Lines<K>,
+/// All queues in hand. When it is let go of, heads that do not know it yet are told, outside of the lock.
+pub(crate) struct HeldQueues<'l, K: QueueKey> {
+    queues: &'l Queues<K>,
     /// Always there, but for the moment when it is let go of.
     all: Option<MutexGuard<'l, All<K>>>,
-    /// Lines whose counts hold one more than wait.
+    /// Queues whose counts hold one more than wait.
     announced: Vec<K>,
-    /// Lines whose head may be another now.
+    /// Queues whose head may be another now.
     touched: Vec<K>,
     /// Who is to be told something, outside of the lock.
     woken: Vec<Waker>,
-    /// Wakers to be dropped outside of the lock: one may own a task that leaves a line when it ends.
+    /// Wakers to be dropped outside of the lock: one may own a task that leaves a queue when it ends.
     spent: Vec<Waker>,
 }
 
-impl<'l, K: LineKey> Hall<'l, K> {
-    pub(super) fn new(lines: &'l Lines<K>, all: MutexGuard<'l, All<K>>) -> Self {
+impl<'l, K: QueueKey> HeldQueues<'l, K> {
+    pub(super) fn new(queues: &'l Queues<K>, all: MutexGuard<'l, All<K>>) -> Self {
         Self {
-            lines,
+            queues,
             all: Some(all),
             announced: Vec::new(),
             touched: Vec::new(),
@@ -44,100 +45,100 @@ impl<'l, K: LineKey> Hall<'l, K> {
 
     /// Lets others know, before a limiter is asked, that somebody may wait for it from now on.
     pub(crate) fn announce(&mut self, key: &K) {
-        self.lines.add(key);
+        self.queues.add(key);
         self.announced.push(key.clone());
-        // With the one in `stir`: who gives back sees this, or what was given back is seen here.
+        // With the one in `wake`: who gives back sees this, or what was given back is seen here.
         fence(SeqCst);
     }
 
-    /// The line, if anybody waits in it.
-    pub(crate) fn line(&self, key: &K) -> Option<&Queue> {
+    /// The queue, if anybody waits in it.
+    pub(crate) fn queue(&self, key: &K) -> Option<&Queue> {
         self.all.as_ref()?.queues.get(key)
     }
 
-    /// How many wait in a line.
+    /// How many wait in a queue.
     pub(crate) fn len(&self, key: &K) -> usize {
-        self.line(key).map_or(0, Queue::len)
+        self.queue(key).map_or(0, Queue::len)
     }
 
-    /// Whether anybody waits in a line who came before `ticket`.
+    /// Whether anybody waits in a queue who came before `ticket`.
     pub(crate) fn has_before(&self, key: &K, ticket: Ticket) -> bool {
-        self.line(key).is_some_and(|line| line.has_before(ticket))
+        self.queue(key).is_some_and(|queue| queue.has_before(ticket))
     }
 
-    /// Joins a line.
+    /// Joins a queue.
     pub(crate) fn join(&mut self, key: &K, ticket: Ticket, cost: u64, deadline: Timestamp) {
-        self.lines.add(key);
+        self.queues.add(key);
         if let Some(all) = &mut self.all {
             all.queues.entry(key.clone()).or_default().join(ticket, cost, deadline);
         }
         self.touched.push(key.clone());
     }
 
-    /// Leaves a line.
+    /// Leaves a queue.
     pub(crate) fn leave(&mut self, key: &K, ticket: Ticket) {
-        if !self.line(key).is_some_and(|line| line.holds(ticket)) {
+        if !self.queue(key).is_some_and(|queue| queue.holds(ticket)) {
             return;
         }
-        let waker = self.queue(key).and_then(|line| line.leave(ticket));
+        let waker = self.queue_mut(key).and_then(|queue| queue.leave(ticket));
         self.spent.extend(waker);
-        self.lines.remove(key, 1);
+        self.queues.remove(key, 1);
         self.touched.push(key.clone());
     }
 
-    /// Notes that somebody asks who stands in a line.
+    /// Notes that somebody asks who stands in a queue.
     #[cfg(feature = "redis")]
     pub(crate) fn asks(&mut self, key: &K, ticket: Ticket) {
-        if let Some(line) = self.queue(key) {
-            line.asks(ticket);
+        if let Some(queue) = self.queue_mut(key) {
+            queue.asks(ticket);
         }
     }
 
-    /// Sleeps in a line that was joined.
+    /// Sleeps in a queue that was joined.
     pub(crate) fn park(&mut self, key: &K, ticket: Ticket, waker: Waker, deadline: Timestamp) {
-        let before = self.queue(key).and_then(|line| line.park(ticket, waker, deadline));
+        let before = self.queue_mut(key).and_then(|queue| queue.park(ticket, waker, deadline));
         self.spent.extend(before);
     }
 
-    /// Puts out of a line who should have left long ago.
+    /// Puts out of a queue who should have left long ago.
     pub(crate) fn put_out(&mut self, key: &K, now: Timestamp) {
         let before = self.len(key);
-        let wakers = self.queue(key).map(|line| line.put_out(now)).unwrap_or_default();
+        let wakers = self.queue_mut(key).map(|queue| queue.put_out(now)).unwrap_or_default();
         let gone = before - self.len(key);
         if gone > 0 {
             // Should they live, they are told that they are too late.
             self.woken.extend(wakers);
-            self.lines.remove(key, gone);
+            self.queues.remove(key, gone);
             self.touched.push(key.clone());
         }
     }
 
-    /// Lets the head of a line be told that there may be units for it.
-    pub(crate) fn stir(&mut self, key: &K) {
-        if let Some(line) = self.queue(key) {
-            line.stir();
+    /// Lets the head of a queue be told that there may be units for it.
+    pub(crate) fn wake(&mut self, key: &K) {
+        if let Some(queue) = self.queue_mut(key) {
+            queue.wake();
         }
         self.touched.push(key.clone());
     }
 
-    /// The same for the lines that `are_meant`.
-    pub(crate) fn stir_those(&mut self, are_meant: impl Fn(&K) -> bool) {
+    /// The same for the queues that `are_meant`.
+    pub(crate) fn wake_those(&mut self, are_meant: impl Fn(&K) -> bool) {
         let meant = |all: &MutexGuard<'l, All<K>>| -> Vec<K> {
             all.queues.keys().filter(|key| are_meant(key)).cloned().collect()
         };
         let keys = self.all.as_ref().map(meant);
-        keys.unwrap_or_default().iter().for_each(|key| self.stir(key));
+        keys.unwrap_or_default().iter().for_each(|key| self.wake(key));
     }
 
-    fn queue(&mut self, key: &K) -> Option<&mut Queue> {
+    fn queue_mut(&mut self, key: &K) -> Option<&mut Queue> {
         self.all.as_mut()?.queues.get_mut(key)
     }
 }
 
-impl<K: LineKey> Drop for Hall<'_, K> {
+impl<K: QueueKey> Drop for HeldQueues<'_, K> {
     fn drop(&mut self) {
         for key in std::mem::take(&mut self.touched) {
-            let head = self.queue(&key).and_then(Queue::tell_head);
+            let head = self.queue_mut(&key).and_then(Queue::tell_head);
             self.woken.extend(head);
             if self.len(&key) == 0
                 && let Some(all) = &mut self.all
@@ -145,7 +146,7 @@ impl<K: LineKey> Drop for Hall<'_, K> {
                 all.queues.remove(&key);
             }
         }
-        self.announced.iter().for_each(|key| self.lines.remove(key, 1));
+        self.announced.iter().for_each(|key| self.queues.remove(key, 1));
         self.all = None;
         self.woken.drain(..).for_each(Waker::wake);
     }

@@ -4,12 +4,12 @@ use std::task::Waker;
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::door::{AtHand, Door, Stop, foresee, refuse};
-use super::drive::Progress;
-use super::hall::Hall;
-use super::turn::Place;
+use super::Place;
 use crate::step::{Done, Step};
 use crate::store::memory::Foreseen;
+use crate::wait::drive::Progress;
+use crate::wait::queues::HeldQueues;
+use crate::wait::waitable::{InProcess, Stop, Waitable, foresee, refuse};
 
 /// A limiter that does not let it through now.
 struct Obstacle {
@@ -27,14 +27,14 @@ impl Obstacle {
     }
 }
 
-/// One poll, all lines in hand.
-pub(super) struct Asking<'a, 'l, D: Door> {
-    pub(super) door: &'a D,
-    pub(super) hall: &'a mut Hall<'l, D::Line>,
+/// One poll, all queues in hand.
+pub(super) struct Attempt<'a, 'l, D: Waitable> {
+    pub(super) waitable: &'a D,
+    pub(super) held: &'a mut HeldQueues<'l, D::Key>,
     pub(super) place: &'a mut Place,
 }
 
-impl<D: AtHand> Asking<'_, '_, D> {
+impl<D: InProcess> Attempt<'_, '_, D> {
     /// Takes what it came for, or waits, or gives up.
     pub(super) fn poll(mut self, now: Timestamp, waker: Waker) -> Progress<Done> {
         self.tidy(now);
@@ -43,11 +43,11 @@ impl<D: AtHand> Asking<'_, '_, D> {
 
     /// Asks, unless somebody stands before it; else tells what is in its way.
     fn ask(&mut self) -> Result<Progress<Done>, (Done, Vec<Obstacle>)> {
-        for stop in self.door.stops() {
-            self.hall.announce(&stop.line);
+        for stop in self.waitable.stops() {
+            self.held.announce(&stop.queue);
         }
-        self.door.renew();
-        let seen = self.door.step(Step::Peek);
+        self.waitable.renew();
+        let seen = self.waitable.step(Step::Peek);
         // The same request was answered while it stood here: it takes nothing from who stands before it.
         if seen.repeated {
             return Ok(self.done(seen));
@@ -59,7 +59,7 @@ impl<D: AtHand> Asking<'_, '_, D> {
         if self.is_held_too_long(&seen) {
             return Ok(self.refused_for_delay(seen));
         }
-        let done = self.door.step(Step::Ask);
+        let done = self.waitable.step(Step::Ask);
         if done.allowed {
             return Ok(self.done(done));
         }
@@ -69,14 +69,14 @@ impl<D: AtHand> Asking<'_, '_, D> {
     }
 }
 
-impl<D: Door> Asking<'_, '_, D> {
+impl<D: Waitable> Attempt<'_, '_, D> {
     /// Whether somebody stands before it, so that it need not ask.
     #[cfg(feature = "redis")]
     pub(super) fn is_behind(&mut self, now: Timestamp) -> bool {
         self.tidy(now);
         let ticket = self.place.ticket;
-        self.door.stops().iter().for_each(|stop| self.hall.asks(&stop.line, ticket));
-        self.door.stops().iter().any(|stop| self.hall.has_before(&stop.line, ticket))
+        self.waitable.stops().iter().for_each(|stop| self.held.asks(&stop.queue, ticket));
+        self.waitable.stops().iter().any(|stop| self.held.has_before(&stop.queue, ticket))
     }
 
     /// Waits, or gives up, after its limiters were asked, or `looked` at because somebody stood before
@@ -91,51 +91,51 @@ impl<D: Door> Asking<'_, '_, D> {
         Some(self.wait_or_give_up(seen, &obstacles, waker))
     }
 
-    /// Whether units may have come for it, as the head of a line, since it asked.
+    /// Whether units may have come for it, as the head of a queue, since it asked.
     #[cfg(feature = "redis")]
     fn has_missed(&self) -> bool {
-        let stop = self.place.stands.and_then(|stands| self.door.stops().get(stands));
-        let line = stop.and_then(|stop| self.hall.line(&stop.line));
-        line.is_some_and(|line| line.has_missed(self.place.ticket))
+        let stop = self.place.stands.and_then(|stands| self.waitable.stops().get(stands));
+        let queue = stop.and_then(|stop| self.held.queue(&stop.queue));
+        queue.is_some_and(|queue| queue.has_missed(self.place.ticket))
     }
 
-    /// Puts out of its lines who is far too late. One who was put out arrives anew.
+    /// Puts out of its queues who is far too late. One who was put out arrives anew.
     fn tidy(&mut self, now: Timestamp) {
-        for stop in self.door.stops() {
-            self.hall.put_out(&stop.line, now);
+        for stop in self.waitable.stops() {
+            self.held.put_out(&stop.queue, now);
         }
         let ticket = self.place.ticket;
-        let stop = self.place.stands.and_then(|stands| self.door.stops().get(stands));
-        let holds = |stop: &Stop<D::Line>| {
-            self.hall.line(&stop.line).is_some_and(|line| line.holds(ticket))
+        let stop = self.place.stands.and_then(|stands| self.waitable.stops().get(stands));
+        let holds = |stop: &Stop<D::Key>| {
+            self.held.queue(&stop.queue).is_some_and(|queue| queue.holds(ticket))
         };
         if stop.is_some_and(|stop| !holds(stop)) {
             self.place.stands = None;
-            self.place.ticket = self.hall.ticket();
+            self.place.ticket = self.held.ticket();
         }
     }
 
     /// The limiters that are in its way.
     fn obstacles(&self, seen: &Done) -> Vec<Obstacle> {
-        let stops = self.door.stops().iter().enumerate();
+        let stops = self.waitable.stops().iter().enumerate();
         stops.filter_map(|(number, stop)| self.obstacle(number, stop, seen)).collect()
     }
 
-    fn obstacle(&self, number: usize, stop: &Stop<D::Line>, seen: &Done) -> Option<Obstacle> {
+    fn obstacle(&self, number: usize, stop: &Stop<D::Key>, seen: &Done) -> Option<Obstacle> {
         let decided = seen.decisions.get(stop.place).filter(|decided| !decided.unlimited)?;
         let decision = decided.decision;
-        let is_behind = self.hall.has_before(&stop.line, self.place.ticket);
+        let is_behind = self.held.has_before(&stop.queue, self.place.ticket);
         if !is_behind && decision.is_allowed() {
             return None;
         }
         let foreseen = decision.retry_after().and_then(|least| {
-            let foreseen = foresee(self.door, self.hall, stop, self.place.ticket)?;
+            let foreseen = foresee(self.waitable, self.held, stop, self.place.ticket)?;
             Some(Foreseen { wait: foreseen.wait.max(least), ..foreseen })
         });
         Some(Obstacle { stop: number, is_behind, foreseen })
     }
 
-    /// Stands in the line of the longest wait, if that ends in time and the line has a place.
+    /// Stands in the queue of the longest wait, if that ends in time and the queue has a place.
     fn wait_or_give_up(
         &mut self,
         seen: Done,
@@ -149,10 +149,10 @@ impl<D: Door> Asking<'_, '_, D> {
         if !self.ends_in_time(&seen, worst) || !self.stand(worst.stop) {
             return self.refused(seen, obstacles);
         }
-        let Some(stop) = self.door.stops().get(worst.stop) else {
+        let Some(stop) = self.waitable.stops().get(worst.stop) else {
             return self.refused(seen, obstacles);
         };
-        self.hall.park(&stop.line, self.place.ticket, waker, self.place.deadline);
+        self.held.park(&stop.queue, self.place.ticket, waker, self.place.deadline);
         Progress::AskAgainAt(if worst.is_behind {
             self.gives_up_at(stop)
         } else {
@@ -162,7 +162,8 @@ impl<D: Door> Asking<'_, '_, D> {
 
     /// It may wait for as long as each of the limiters in its way lets it.
     fn hurry(&mut self, obstacles: &[Obstacle]) {
-        let stops = obstacles.iter().filter_map(|obstacle| self.door.stops().get(obstacle.stop));
+        let stops =
+            obstacles.iter().filter_map(|obstacle| self.waitable.stops().get(obstacle.stop));
         let latest = stops.map(|stop| self.place.arrived.plus(stop.patience.wait)).min();
         self.place.deadline = self.place.deadline.min(latest.unwrap_or(Timestamp::MAX));
     }
@@ -175,47 +176,47 @@ impl<D: Door> Asking<'_, '_, D> {
 
     /// How long it takes until the work may run.
     fn whole_wait(&self, foreseen: Foreseen) -> Micros {
-        let delay = if self.door.delay_is_waiting() { foreseen.delay } else { Micros::ZERO };
+        let delay = if self.waitable.delay_is_waiting() { foreseen.delay } else { Micros::ZERO };
         Micros::from_micros(foreseen.wait.as_micros().saturating_add(delay.as_micros()))
     }
 
-    /// Stands in the line of a stop; tells whether there is a place.
+    /// Stands in the queue of a stop; tells whether there is a place.
     fn stand(&mut self, number: usize) -> bool {
         if self.place.stands == Some(number) {
             return true;
         }
-        let Some(stop) = self.door.stops().get(number) else { return false };
-        if self.hall.len(&stop.line) >= stop.patience.max_waiters {
+        let Some(stop) = self.waitable.stops().get(number) else { return false };
+        if self.held.len(&stop.queue) >= stop.patience.max_waiters {
             return false;
         }
         self.leave();
-        self.hall.join(&stop.line, self.place.ticket, stop.cost, self.place.deadline);
+        self.held.join(&stop.queue, self.place.ticket, stop.cost, self.place.deadline);
         self.place.stands = Some(number);
         true
     }
 
     /// One who is not the head need not ask before its deadline has passed, but to put out a sleeper
     /// before it.
-    fn gives_up_at(&self, stop: &Stop<D::Line>) -> Timestamp {
+    fn gives_up_at(&self, stop: &Stop<D::Key>) -> Timestamp {
         let own = self.place.deadline.plus(Micros::from_micros(1));
-        let line = self.hall.line(&stop.line);
-        let sleeper = line.and_then(|line| line.patience(self.place.ticket));
+        let queue = self.held.queue(&stop.queue);
+        let sleeper = queue.and_then(|queue| queue.patience(self.place.ticket));
         sleeper.map_or(own, |sleeper| own.min(sleeper))
     }
 
     /// Whether it would be admitted, but to run after its deadline.
     fn is_held_too_long(&mut self, seen: &Done) -> bool {
-        let delay = self.door.delay(seen);
-        if delay.is_zero() || !self.door.delay_is_waiting() {
+        let delay = self.waitable.delay(seen);
+        if delay.is_zero() || !self.waitable.delay_is_waiting() {
             return false;
         }
-        let waits = self.door.stops().iter().map(|stop| stop.patience.wait).min();
+        let waits = self.waitable.stops().iter().map(|stop| stop.patience.wait).min();
         let latest = waits.map_or(Timestamp::MAX, |wait| self.place.arrived.plus(wait));
         seen.at.plus(delay) > latest
     }
 
     fn refused_for_delay(&mut self, mut seen: Done) -> Progress<Done> {
-        let delay = self.door.delay(&seen);
+        let delay = self.waitable.delay(&seen);
         seen.allowed = false;
         seen.decisions.iter_mut().for_each(|one| refuse(&mut one.decision, Some(delay)));
         self.done(seen)
@@ -225,7 +226,7 @@ impl<D: Door> Asking<'_, '_, D> {
     fn refused(&mut self, mut seen: Done, obstacles: &[Obstacle]) -> Progress<Done> {
         seen.allowed = false;
         for obstacle in obstacles {
-            let stop = self.door.stops().get(obstacle.stop);
+            let stop = self.waitable.stops().get(obstacle.stop);
             let decided = stop.and_then(|stop| seen.decisions.get_mut(stop.place));
             if let Some(decided) = decided {
                 refuse(
@@ -247,8 +248,8 @@ impl<D: Door> Asking<'_, '_, D> {
 
     fn leave(&mut self) {
         let stands = self.place.stands.take();
-        if let Some(stop) = stands.and_then(|stands| self.door.stops().get(stands)) {
-            self.hall.leave(&stop.line, self.place.ticket);
+        if let Some(stop) = stands.and_then(|stands| self.waitable.stops().get(stands)) {
+            self.held.leave(&stop.queue, self.place.ticket);
         }
     }
 }

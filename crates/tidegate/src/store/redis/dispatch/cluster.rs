@@ -299,8 +299,8 @@ mod tests {
     use tokio::task::LocalSet;
 
     use super::*;
-    use crate::store::redis::client::Shared;
     use crate::settings::StoreSettings;
+    use crate::store::redis::client::Shared;
 
     #[tokio::test(start_paused = true)]
     async fn a_shard_that_holds_no_slot_is_dropped_also_where_nobody_asks_any_more() {
