@@ -1,15 +1,17 @@
 //! A gate whose limiters live in a shared store: many nodes, one limit.
 
-mod across;
+mod ad_hoc;
 mod amend;
-mod away;
+mod counted;
 mod counts;
+mod cross_slot;
 mod decide;
 mod denials;
 mod error;
-mod fits;
+mod fallback;
 mod late;
 mod learn;
+mod loaded;
 mod no_room;
 mod nodes;
 mod plans;
@@ -19,7 +21,8 @@ mod run;
 mod settle;
 mod share;
 mod step;
-mod under;
+mod store;
+mod validate;
 mod waiting;
 
 use std::sync::Arc;
@@ -38,15 +41,15 @@ use crate::settings::StoreSettings;
 use crate::step::{Done, Figures, Met};
 use crate::store::redis::script::{self, Seen, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent};
-use across::Part;
-use away::Away;
+use cross_slot::Part;
 use decide::Verb;
 pub use error::SharedGateError;
-pub(crate) use late::Late;
+use fallback::Fallback;
 use nodes::Nodes;
 pub use replay::SharedReplay;
 use share::Share;
-use step::{Asked, Store};
+pub(crate) use store::Late;
+use store::{Asked, Store};
 
 /// A limiter that a request meets, by its key in the store.
 pub(crate) type KeyMet = Met<Vec<u8>>;
@@ -83,7 +86,7 @@ pub(crate) type KeyMet = Met<Vec<u8>>;
 #[derive(Debug)]
 pub struct SharedGate {
     store: Store,
-    away: Arc<Away>,
+    fallback: Arc<Fallback>,
     nodes: Nodes,
     plans: Plans,
     observers: Observers,
@@ -107,13 +110,13 @@ impl SharedGate {
     ) -> Result<Self, SharedGateError> {
         Self::fits(&policy, &settings)?;
         let policy = Arc::new(policy);
-        let away = Arc::new(Away::new(Arc::clone(&policy), Share::of(settings.nodes))?);
+        let fallback = Arc::new(Fallback::new(Arc::clone(&policy), Share::of(settings.nodes))?);
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
         Ok(Self {
-            nodes: Nodes::begin(&policy, &client, &away),
-            store: Store::new(policy, client, away.clock()),
-            away,
+            nodes: Nodes::begin(&policy, &client, &fallback),
+            store: Store::new(policy, client, fallback.clock()),
+            fallback,
             plans: Plans::default(),
             observers: Observers::default(),
             degraded: AtomicU64::new(0),
@@ -160,12 +163,12 @@ impl SharedGate {
         Ok(())
     }
 
-    /// Ends when the store is fit: at once, unless it is away.
+    /// Ends when the store is fit: at once, unless it is unavailable.
     pub async fn recovered(&self) {
         self.store.client.fit().await;
     }
 
-    /// Ends when the store is away: at once, while it is.
+    /// Ends when the store is degraded: at once, while it is.
     pub(crate) async fn lost(&self) {
         self.store.client.lost().await;
     }
@@ -194,12 +197,12 @@ impl SharedGate {
 
     /// The same limiter as it is known in this process.
     pub(crate) fn in_process(&self, met: &KeyMet) -> Met {
-        self.away.met(met)
+        self.fallback.met(met)
     }
 
     /// The time in this process.
     pub(crate) fn now(&self) -> Timestamp {
-        self.away.now()
+        self.fallback.now()
     }
 
     /// Decides and takes, whoever waits; without the store where that gives no answer.
@@ -325,7 +328,7 @@ impl SharedGate {
         self.degraded.fetch_add(1, Relaxed);
         let settings = self.settings();
         let can_hold = |rule: &Rule| settings.can_hold(rule);
-        let answer = self.told(met, self.away.decide(met, verb, id, error, can_hold));
+        let answer = self.told(met, self.fallback.decide(met, verb, id, error, can_hold));
         self.count_overloaded(&answer);
         answer
     }

@@ -16,7 +16,7 @@ impl SharedGate {
     /// on all nodes. While they differ, a limiter is decided by the values of the newest revision that has taken
     /// from it, whichever node asks; the revision of a rule that was changed is that of the policy at the time of the
     /// change. Requests that were sent before are decided by the figures of then; whoever waits goes on under
-    /// those of now. What decides while the store is away
+    /// those of now. What decides while the store is unavailable
     /// ([`OnStoreError::Local`](crate::OnStoreError::Local)) is changed as well.
     ///
     /// ```no_run
@@ -66,7 +66,7 @@ impl SharedGate {
             let others = self.store.amended.policy(self.policy());
             let all = others.with_rules([(number, rule.clone())].into_iter());
             all.fits(self.settings()).map_err(AmendError::Rule)?;
-            self.away.amend(number, rule)
+            self.fallback.amend(number, rule)
         };
         let number = self.store.amended.change(self.policy(), named, self.now(), words, put)?;
         self.queues().wake_those(|queue| queue.is_of(number));

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use tidegate_core::{Decision, Micros, Outcome, Room, Rule, Timestamp, Visitor};
 
 use super::KeyMet;
-use super::away::Away;
 use super::denials::Known;
-use super::step::is_report;
+use super::fallback::Fallback;
+use super::store::is_report;
 use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
 use crate::few::Few;
@@ -50,7 +50,7 @@ struct Barred {
     left: u64,
 }
 
-impl Away {
+impl Fallback {
     /// Decides what the store does not because of `error`. All or nothing: a rule that refuses for want
     /// of the store keeps the others from being charged. So does one whose figures the store can not hold,
     /// whatever state that is in.

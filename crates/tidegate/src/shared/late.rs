@@ -1,7 +1,7 @@
 //! A reply that comes when nobody waits for it any more: what it took is given back, as of its time.
 
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{Instant, sleep};
 
 use super::KeyMet;
-use super::step::{Store, Waits, is_report};
+use super::store::{Store, Waits, is_report};
 use crate::store::redis::script::{Answer, Call, Decided, Reply, Step, Superseded};
 use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard};
 
@@ -18,20 +18,6 @@ use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard}
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Pause before a store that is not asked, for it was given up, is tried again.
 const AGAIN: Duration = Duration::from_millis(10);
-
-/// A note that a reply comes too late. What it took is given back once this is dropped, unless it is kept.
-#[derive(Debug, Default)]
-pub(crate) struct Late(OnceLock<oneshot::Sender<()>>);
-
-impl Late {
-    /// What the late reply took is not given back: its request goes on all the same.
-    pub(crate) fn keep(self) {
-        if let Some(kept) = self.0.into_inner() {
-            // Nobody listens where there was nothing to give back.
-            let _ = kept.send(());
-        }
-    }
-}
 
 /// A call that was handed to the store. Dropped before the reply comes, it takes nothing in the end.
 pub(super) struct Attempt<'a> {
@@ -69,8 +55,7 @@ impl<'a> Attempt<'a> {
         }
         let (keep, kept) = oneshot::channel();
         if let Some(late) = self.waits.asked.late {
-            // There is one late reply to a request at most.
-            let _ = late.0.set(keep);
+            late.note(keep);
         }
         let (store, call) = (self.store.clone(), Arc::clone(self.call));
         let (met, by) = (self.waits.met.to_vec(), self.waits.by.cloned().unwrap_or_default());

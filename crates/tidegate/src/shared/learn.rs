@@ -2,7 +2,7 @@
 
 use tidegate_core::Decision;
 
-use super::step::is_report;
+use super::store::is_report;
 use super::{KeyMet, SharedGate};
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{self, Seen};
@@ -31,11 +31,11 @@ impl SharedGate {
         told: impl Fn(usize) -> Option<Decision>,
     ) {
         if allowed || is_report(met) {
-            self.away.learn(met, |place| told(place).is_some_and(|told| told.is_allowed()));
+            self.fallback.learn(met, |place| told(place).is_some_and(|told| told.is_allowed()));
         }
         if !allowed {
-            self.away.learn_denials(met, &told);
+            self.fallback.learn_denials(met, &told);
         }
-        self.away.learn_left(met, told);
+        self.fallback.learn_left(met, told);
     }
 }

@@ -3,40 +3,10 @@
 
 use tidegate_core::{Decision, Micros, Outcome, Room, Told, Verdict, Visitor};
 
-use super::step::{Store, Waits, Wanted};
+use super::store::{Store, Waits, Wanted};
 use crate::clock::Clock;
-use crate::rules::{OnFull, PolicyRule};
-use crate::store::redis::script::{Among, Decided, Lacks, Limiter, Seen, Step};
-use crate::store::redis::{StoreError, key_of_rule};
-
-/// How the keys of a rule are counted in the store.
-#[derive(Debug)]
-pub(super) struct Counted {
-    most: usize,
-    name: String,
-    /// By variant, the key of the limiter that keys without room share; none where they are refused.
-    shared: Vec<Vec<u8>>,
-}
-
-impl Counted {
-    /// `None` where the rule does not say how many keys there may be.
-    pub(super) fn of(prefix: &str, rule: &PolicyRule) -> Option<Self> {
-        let spec = rule.spec();
-        let most = spec.max_keys?;
-        let shares = spec.on_full == OnFull::Share && !spec.limit_from_request;
-        let variants = if shares { rule.variants() } else { 0 };
-        let shared = (0..variants).map(|number| format!("overflow:{number}"));
-        let shared =
-            shared.map(|what| (prefix.to_owned() + &key_of_rule(rule, &what)).into_bytes());
-        Some(Self { most, name: key_of_rule(rule, "keys"), shared: shared.collect() })
-    }
-
-    /// Of a limiter of this variant of the rule, or one whose figures are looked up.
-    pub(super) fn among<'a>(&'a self, prefix: &'a str, variant: Option<usize>) -> Among<'a> {
-        let shared = variant.and_then(|variant| self.shared.get(variant));
-        Among { name: (prefix, &self.name), most: self.most, shared: shared.map(Vec::as_slice) }
-    }
-}
+use crate::store::redis::StoreError;
+use crate::store::redis::script::{Decided, Lacks, Limiter, Seen, Step};
 
 impl Store {
     /// Decides with those limiters for which there is room, and for each other with the one that such keys share, or

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::SharedGate;
-use super::away::Away;
+use super::fallback::Fallback;
 use super::share::{Share, is_local};
 use crate::rules::{Policy, PolicyRule};
 use crate::store::redis::{Client, Listed, StoreError, StoreEvent};
@@ -18,21 +18,21 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// Has this node listed where that is needed, and says which rules have no share for each node.
-    pub(super) fn begin(policy: &Arc<Policy>, client: &Client, away: &Arc<Away>) -> Self {
+    pub(super) fn begin(policy: &Arc<Policy>, client: &Client, fallback: &Arc<Fallback>) -> Self {
         let is_listed = client.settings().nodes.is_none()
             && policy.rules().iter().any(|rule| is_local(rule.spec()));
         let warned = Warned::default();
-        warned.warn(policy, client, away);
+        warned.warn(policy, client, fallback);
         let listed = is_listed.then(|| {
-            let (policy, away) = (Arc::clone(policy), Arc::downgrade(away));
+            let (policy, fallback) = (Arc::clone(policy), Arc::downgrade(fallback));
             Listed::begin(client, move |client, seen| {
-                let Some(away) = away.upgrade() else { return };
-                let before = away.share().nodes();
-                away.split(Share::of_rank(seen.nodes, seen.rank));
+                let Some(fallback) = fallback.upgrade() else { return };
+                let before = fallback.share().nodes();
+                fallback.split(Share::of_rank(seen.nodes, seen.rank));
                 if seen.nodes != before {
                     client.report(StoreEvent::Nodes(seen.nodes));
                 }
-                warned.warn(&policy, client, &away);
+                warned.warn(&policy, client, &fallback);
             })
         });
         Self { listed }
@@ -45,13 +45,13 @@ struct Warned(Mutex<BTreeSet<usize>>);
 
 impl Warned {
     /// Says it of those of which it was not said yet.
-    fn warn(&self, policy: &Policy, client: &Client, away: &Away) {
+    fn warn(&self, policy: &Policy, client: &Client, fallback: &Fallback) {
         let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = away.too_small().into_iter().filter(|number| warned.insert(*number));
+        let new = fallback.too_small().into_iter().filter(|number| warned.insert(*number));
         let names = new.filter_map(|number| policy.rules().get(number)).map(PolicyRule::name);
         let names: Vec<_> = names.collect();
         if !names.is_empty() {
-            let nodes = away.share().nodes();
+            let nodes = fallback.share().nodes();
             client.report(StoreEvent::NoShare { rules: &names, nodes });
         }
     }
@@ -64,7 +64,7 @@ impl SharedGate {
     /// [`StoreSettings::nodes`]: crate::StoreSettings
     #[must_use]
     pub fn nodes(&self) -> u64 {
-        self.away.share().nodes()
+        self.fallback.share().nodes()
     }
 
     /// Takes this node off the list of those that share the store, so that the others' shares of each limit grow

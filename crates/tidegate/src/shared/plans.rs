@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::Rule;
 use tokio::time::Instant;
 
-use super::step::Store;
+use super::store::Store;
 use super::{KeyMet, SharedGate};
 use crate::few::Few;
 use crate::gate::{meet, with_actual};
@@ -23,8 +23,8 @@ impl SharedGate {
     ///
     /// What differs from a gate in process: whoever waits under a plan keeps the one it came with; and figures
     /// that no store can hold, as those of a log whose string could pass 512 MB, are answered as by a rule that
-    /// is closed while the store is away ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the
-    /// store is away, a rule that is decided in process goes by this node's part of the plan, and where that is
+    /// is closed while the store is unavailable ([`Answer::is_unavailable`](crate::Answer::is_unavailable)). While the
+    /// store is unavailable, a rule that is decided in process goes by this node's part of the plan, and where that is
     /// less than one unit it denies.
     ///
     /// # Errors

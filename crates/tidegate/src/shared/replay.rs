@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tidegate_core::Timestamp;
 
-use super::step::Asked;
+use super::store::Asked;
 use super::{SharedGate, SharedGateError};
 use crate::answer::Answer;
 use crate::request::Request;

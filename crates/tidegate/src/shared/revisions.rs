@@ -1,33 +1,16 @@
 //! The revision of a policy's values over a store: its own word, and when they were loaded by the store's clock.
 
-use std::sync::OnceLock;
-
 use tidegate_core::Timestamp;
 use tokio::time::Instant;
 
 use super::KeyMet;
-use super::step::Store;
-use crate::clock::{Clock, SystemClock};
+use super::store::Store;
+use crate::clock::Clock;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Reply, Revision, Script};
 
 /// Reads the store's clock.
 const TIME: &str = "local time = redis.call('TIME')\nreturn time[1] * 1000000 + time[2]";
-
-/// When this process loaded its policy.
-#[derive(Debug)]
-pub(super) struct Loaded {
-    /// By the clock of this process.
-    here: Timestamp,
-    /// By the store's, once that was asked.
-    there: OnceLock<Timestamp>,
-}
-
-impl Loaded {
-    pub(super) fn now(clock: &SystemClock) -> Self {
-        Self { here: clock.now(), there: OnceLock::new() }
-    }
-}
 
 /// Whether the values that a limiter is asked under have a revision: those of a plan, and those that came with the
 /// request, have none.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
 use super::late::Attempt;
-use super::step::{Asked, Store, Waits};
+use super::store::{Asked, Store, Waits};
 use crate::once;
 use crate::store::redis::StoreError;
 use crate::store::redis::script::{Call, Reply, Step};

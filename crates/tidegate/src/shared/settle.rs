@@ -4,7 +4,7 @@ use std::slice;
 
 use super::SharedGate;
 use super::plans::ToSettle;
-use super::step::Asked;
+use super::store::Asked;
 use crate::answer::Answer;
 use crate::request::Request;
 use crate::store::redis::StoreError;
@@ -37,7 +37,7 @@ impl SharedGate {
     async fn settle_all(&self, all: ToSettle, reserved: bool) -> Result<Answer<'_>, StoreError> {
         let deadline = self.store.client.deadline();
         let answer = self.step_by(&all.met, Asked::settle(&all.actual), deadline).await?;
-        self.away.forget_denials(&all.met);
+        self.fallback.forget_denials(&all.met);
         self.wake(&all.met);
         if reserved && !all.unlimited.is_empty() {
             let given_back = self.store.give_back(&all.unlimited, deadline).await;
@@ -55,7 +55,7 @@ impl SharedGate {
     /// The store gave no answer. Whether they were reset is known only where nothing was sent.
     pub async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         let met = self.met_at_all(request);
-        self.away.forget(&met);
+        self.fallback.forget(&met);
         let parts = self.store.parts(&met);
         let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
         if slots.is_empty() && !met.is_empty() {

@@ -3,119 +3,23 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Timestamp, Told, Verdict};
+use tidegate_core::{Told, Verdict};
 use tokio::time::Instant;
 
 use super::KeyMet;
-use super::late::Late;
-use super::no_room::Counted;
-use super::revisions::Loaded;
-use crate::clock::{Clock, SystemClock};
-use crate::gate::GateQueues;
+use super::store::{Asked, Remembered, Store, Waits, Wanted, is_report};
+use crate::clock::Clock;
 use crate::once;
 use crate::request::Origin;
-use crate::rules::{Amended, Policy};
 use crate::step::UNLIMITED;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Seen, Step, Superseded};
-use crate::store::redis::{Client, StoreError, answer_key};
-
-/// The store, and the policy whose limiters live in it.
-#[derive(Clone, Debug)]
-pub(super) struct Store {
-    /// As it was loaded.
-    pub(super) policy: Arc<Policy>,
-    pub(super) client: Client,
-    pub(super) clock: SystemClock,
-    /// What became of its rules since.
-    pub(super) amended: Arc<Amended>,
-    pub(super) loaded: Arc<Loaded>,
-    /// By rule, how its keys are counted.
-    counted: Arc<Vec<Option<Counted>>>,
-    /// The rules with plans.
-    looked_up: Arc<Vec<usize>>,
-    /// The queues of requests that wait in this process.
-    pub(super) queues: Arc<GateQueues>,
-}
+use crate::store::redis::{StoreError, answer_key};
 
 /// How often a step is asked again where nothing was done: once for a changed rule, once for newer values, and
 /// as often as values may change meanwhile.
 const MOST_TURNS: usize = 6;
 
-/// The id of a request, and for how long its answer is remembered.
-#[derive(Clone, Copy)]
-pub(super) struct Remembered<'a> {
-    id: &'a str,
-    time: Micros,
-}
-
-/// What a call is made of, beside its limiters.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
-    pub(super) step: Step,
-    pub(super) at: Option<Timestamp>,
-    pub(super) remembered: Option<Remembered<'a>>,
-}
-
-/// What a step is asked.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
-    pub(super) step: Step,
-    /// What each limiter turned out to cost, for [`Step::Settle`].
-    pub(super) actual: &'a [u64],
-    /// What each is asked for in place of its own cost, for [`Step::Peek`]; else none.
-    pub(super) costs: &'a [u64],
-    /// When, in a replay; else the store's own clock tells.
-    pub(super) at: Option<Timestamp>,
-    /// The request's id, where it may be asked again, and its source.
-    pub(super) origin: Origin<'a>,
-    /// Where it is noted that the reply comes too late.
-    pub(super) late: Option<&'a Late>,
-}
-
-/// A request that waits for the store: its limiters, what is asked of them, and until when.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waits<'a> {
-    pub(super) met: &'a [KeyMet],
-    pub(super) asked: Asked<'a>,
-    pub(super) deadline: Instant,
-    /// The values that decide in place of the node's own.
-    pub(super) by: Option<&'a Superseded>,
-    /// What a late reply took is given back: from the limiters that were met, and from no others.
-    pub(super) undoes: bool,
-}
-
-impl<'a> Asked<'a> {
-    pub(super) const fn new(step: Step, origin: Origin<'a>) -> Self {
-        Self { step, actual: &[], costs: &[], at: None, origin, late: None }
-    }
-
-    pub(super) fn settle(actual: &'a [u64]) -> Self {
-        Self { actual, ..Self::new(Step::Settle, Origin { id: None, source: 0 }) }
-    }
-}
-
 impl Store {
-    pub(super) fn new(policy: Arc<Policy>, client: Client, clock: SystemClock) -> Self {
-        let loaded = Arc::new(Loaded::now(&clock));
-        let (amended, looked_up) = (Arc::default(), Arc::default());
-        let queues = Arc::new(GateQueues::new());
-        let prefix = &client.settings().key_prefix;
-        let counted = policy.rules().iter().map(|rule| Counted::of(prefix, rule)).collect();
-        let counted = Arc::new(counted);
-        Self { policy, client, clock, amended, loaded, counted, looked_up, queues }
-    }
-
-    /// The figures of a rule are looked up for each key from now on.
-    pub(super) fn look_up(&mut self, rule: usize) {
-        Arc::make_mut(&mut self.looked_up).push(rule);
-    }
-
-    /// Whether the figures of a rule come with each request.
-    pub(super) fn is_figured(&self, rule: usize) -> bool {
-        self.looked_up.contains(&rule)
-            || self.policy.rules().get(rule).is_some_and(|rule| rule.spec().limit_from_request)
-    }
-
     /// Runs a step; one that a limiter's changed rule held up amends that limiter first.
     ///
     /// # Errors
@@ -330,11 +234,6 @@ fn part<'a>(met: &[KeyMet], asked: Asked<'a>) -> (Step, Cow<'a, [u64]>) {
         }
         step => (step, Cow::Borrowed(asked.costs)),
     }
-}
-
-/// Whether a request that meets these limiters reports what was used.
-pub(super) fn is_report(met: &[KeyMet]) -> bool {
-    met.iter().any(|met| met.report)
 }
 
 /// Limiters in the order of their keys, so that what is remembered of them is the same however the request

@@ -14,7 +14,7 @@ use tidegate_core::{Algorithm, Limit, Micros, Rule, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::late::Late;
+use super::store::Late;
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::few::Few;
@@ -50,7 +50,7 @@ impl SharedGate {
     /// the store, again at `retry_after`. Units given back by another node are noticed then and not
     /// sooner. What can not be admitted in time by all that is known here is refused at once.
     ///
-    /// Where the store is away nobody waits: each rule decides by its own
+    /// Where the store is unavailable nobody waits: each rule decides by its own
     /// [`OnStoreError`](crate::OnStoreError), also for those who waited already.
     ///
     /// Dropped while it waits, it leaves no trace. Dropped while the store is being asked, units that it
@@ -211,7 +211,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
         }
     }
 
-    /// Ends when it may be its turn, or when the store is away, so that it need not wait.
+    /// Ends when it may be its turn, or when the store is unavailable, so that it need not wait.
     async fn woken(&self) {
         let mut rung = pin!(self.bell.0.notified());
         let mut lost = pin!(self.turn.waitable().gate.lost());

@@ -89,7 +89,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn note(&mut self, path: &[String], line: usize) {
-        let Some(path) = self.from_root(path) else { return };
+        let Some(path) = self.path_from_root(path) else { return };
         let is_module = |names: &usize| self.modules.contains(&path[..*names]);
         let Some(names) = (0..=path.len()).rev().find(is_module) else { return };
         let to = path[..names].to_vec();
@@ -100,7 +100,7 @@ impl Reader<'_> {
     }
 
     /// The same path from the crate's root; `None` for one that leads out of the crate, or stays in scope.
-    fn from_root(&self, path: &[String]) -> Option<Module> {
+    fn path_from_root(&self, path: &[String]) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
             "crate" => Some(rest.to_vec()),

@@ -13,8 +13,8 @@ fn rule(algorithm: Algorithm, limit: u64) -> RuleSpec {
     RuleSpec::new("r", Spec::new(algorithm, limit, Micros::from_secs(86_400))).key(["user"])
 }
 
-fn away(rule: RuleSpec, share: Share) -> Away {
-    Away::new(Arc::new(Policy::new(vec![rule]).unwrap()), share).unwrap()
+fn fallback(rule: RuleSpec, share: Share) -> Fallback {
+    Fallback::new(Arc::new(Policy::new(vec![rule]).unwrap()), share).unwrap()
 }
 
 fn ada(cost: u64) -> [KeyMet; 1] {
@@ -36,9 +36,9 @@ fn ada(cost: u64) -> [KeyMet; 1] {
     }]
 }
 
-fn ask(away: &Away, cost: u64, id: Option<&str>) -> Done {
+fn ask(fallback: &Fallback, cost: u64, id: Option<&str>) -> Done {
     let error = StoreError::Overloaded { together: false };
-    away.decide(&ada(cost), Verb::Ask, id, &error, |_| true)
+    fallback.decide(&ada(cost), Verb::Ask, id, &error, |_| true)
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn all_nodes_together_admit_the_limit_and_never_more() {
             }
             let holds = whole.spec.capacity.unwrap_or(limit);
             let of_node = |rank| {
-                let away = away(whole.clone(), Share::of_rank(nodes, rank));
-                (0..=limit).filter(|_| ask(&away, 1, None).allowed).count() as u64
+                let fallback = fallback(whole.clone(), Share::of_rank(nodes, rank));
+                (0..=limit).filter(|_| ask(&fallback, 1, None).allowed).count() as u64
             };
             let admitted: Vec<u64> = (0..nodes).map(of_node).collect();
             let sum: u64 = admitted.iter().sum();
@@ -65,65 +65,66 @@ fn all_nodes_together_admit_the_limit_and_never_more() {
 
 #[test]
 fn an_id_is_answered_the_same_whatever_the_share_is_by_then() {
-    let away = away(rule(Algorithm::SlidingLog, 4).dedupe(Micros::from_secs(60)), Share::of(None));
-    let first = ask(&away, 2, Some("a"));
+    let fallback =
+        fallback(rule(Algorithm::SlidingLog, 4).dedupe(Micros::from_secs(60)), Share::of(None));
+    let first = ask(&fallback, 2, Some("a"));
     assert!(first.allowed && !first.repeated);
-    away.split(Share::of_rank(3, 2));
-    let again = ask(&away, 2, Some("a"));
+    fallback.split(Share::of_rank(3, 2));
+    let again = ask(&fallback, 2, Some("a"));
     assert!(again.allowed && again.repeated);
-    assert!(!ask(&away, 1, Some("b")).allowed, "what was used stays used");
-    away.split(Share::of_rank(1, 0));
-    let left = (0..9).filter(|_| ask(&away, 1, None).allowed).count();
+    assert!(!ask(&fallback, 1, Some("b")).allowed, "what was used stays used");
+    fallback.split(Share::of_rank(1, 0));
+    let left = (0..9).filter(|_| ask(&fallback, 1, None).allowed).count();
     assert_eq!(left, 2, "and is no credit when the share grows again");
 }
 
 #[test]
 fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
-    let away = away(rule(Algorithm::TokenBucket, 2), Share::of_rank(3, 2));
-    let done = ask(&away, 1, None);
+    let fallback = fallback(rule(Algorithm::TokenBucket, 2), Share::of_rank(3, 2));
+    let done = ask(&fallback, 1, None);
     assert!(!done.allowed && done.standing == Standing::Degraded(Lack::Overloaded));
     let told = done.decisions[0].unwrap();
     let soon = Micros::from_millis(100)..Micros::from_millis(200);
     assert!(told.retry_after().is_some_and(|wait| soon.contains(&wait)), "{told:?}");
     assert_eq!(told.remaining, 0);
-    assert_eq!(ask(&away, 3, None).decisions[0].unwrap().outcome, Outcome::Never);
-    assert!(ask(&away, 0, None).allowed);
+    assert_eq!(ask(&fallback, 3, None).decisions[0].unwrap().outcome, Outcome::Never);
+    assert!(ask(&fallback, 0, None).allowed);
 }
 
 #[test]
 fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
     let together = StoreError::Overloaded { together: true };
     let alone = StoreError::Overloaded { together: false };
-    let admits = |away: &Away, error: &StoreError| {
-        let done = away.decide(&ada(1), Verb::Ask, None, error, |_| true);
+    let admits = |fallback: &Fallback, error: &StoreError| {
+        let done = fallback.decide(&ada(1), Verb::Ask, None, error, |_| true);
         let decision = done.decisions[0].unwrap();
         assert_ne!(decision.outcome, Outcome::Never, "for now");
         done.allowed
     };
-    let left = |away: &Away, remaining| {
+    let left = |fallback: &Fallback, remaining| {
         let decision =
-            away.decide(&ada(1), Verb::Peek, None, &alone, |_| true).decisions[0].unwrap();
-        away.learn_left(&ada(1), |_| Some(Decision { remaining, ..decision }));
+            fallback.decide(&ada(1), Verb::Peek, None, &alone, |_| true).decisions[0].unwrap();
+        fallback.learn_left(&ada(1), |_| Some(Decision { remaining, ..decision }));
     };
-    let away = away(rule(Algorithm::FixedWindow, 20_000), Share::of(None));
-    assert!(!admits(&away, &together), "nothing is known");
-    assert!(admits(&away, &alone));
-    assert!(admits(&away, &StoreError::Timeout));
-    left(&away, 10_000);
-    assert!(admits(&away, &together) && admits(&away, &alone));
-    left(&away, 9_999);
-    assert!(!admits(&away, &together) && !admits(&away, &alone));
-    assert!(admits(&away, &StoreError::Timeout), "nobody else decides");
-    left(&away, 20_000);
-    assert!(admits(&away, &together) && admits(&away, &alone));
+    let fallback = fallback(rule(Algorithm::FixedWindow, 20_000), Share::of(None));
+    assert!(!admits(&fallback, &together), "nothing is known");
+    assert!(admits(&fallback, &alone));
+    assert!(admits(&fallback, &StoreError::Timeout));
+    left(&fallback, 10_000);
+    assert!(admits(&fallback, &together) && admits(&fallback, &alone));
+    left(&fallback, 9_999);
+    assert!(!admits(&fallback, &together) && !admits(&fallback, &alone));
+    assert!(admits(&fallback, &StoreError::Timeout), "nobody else decides");
+    left(&fallback, 20_000);
+    assert!(admits(&fallback, &together) && admits(&fallback, &alone));
 }
 
 #[test]
 fn half_of_a_small_limit_is_not_plenty() {
     let together = StoreError::Overloaded { together: true };
-    let away = away(rule(Algorithm::SlidingLog, 100), Share::of(None));
-    let decision = ask(&away, 1, None).decisions[0].unwrap();
-    away.learn_left(&ada(1), |_| Some(decision));
-    assert!(!away.decide(&ada(1), Verb::Ask, None, &together, |_| true).allowed);
-    assert!(ask(&away, 1, None).allowed, "few ask");
+    let fallback = fallback(rule(Algorithm::SlidingLog, 100), Share::of(None));
+    let decision = ask(&fallback, 1, None).decisions[0].unwrap();
+    fallback.learn_left(&ada(1), |_| Some(decision));
+    assert!(!fallback.decide(&ada(1), Verb::Ask, None, &together, |_| true).allowed);
+    assert!(ask(&fallback, 1, None).allowed, "few ask");
 }

@@ -11,11 +11,10 @@ use std::sync::{Arc, PoisonError};
 use tidegate_core::{Rule, RuleErrors, Timestamp};
 
 use super::budget::Budget;
-use super::build::Build;
-use super::estate::{Followed, follow};
+use super::follow::{Followed, follow};
 use super::later::{Current, Later};
 use super::sync::{RwLock, RwLockReadGuard};
-use super::table::{Hold, Table};
+use super::table::{Build, Hold, Table};
 use super::{MemoryStore, OfTable, budget_of, let_go};
 use crate::clock::Reading;
 use crate::rules::{Policy, PolicyRule, RuleSpec};

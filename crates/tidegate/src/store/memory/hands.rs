@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use tidegate_core::{Held, Room};
 
 use super::budget::Budget;
-use super::shared::{Overflow, Pressed, Shared, Told};
+use super::overflow::{Overflow, Pressed, Shared, Told};
 use super::table::{Grip, Holding, Part};
 
 /// One limiter in hand: its state, if it exists.

@@ -16,12 +16,12 @@ use tidegate_core::{Room, Timestamp};
 
 use super::ahead::{Ahead, ahead};
 use super::budget::{Budget, Need};
-use super::build::{Inherited, stays_whole};
-use super::estate::{Estate, Legacy};
+use super::estate::Estate;
+use super::inherited::{Inherited, stays_whole};
 use super::later::Later;
-use super::shared::Shared;
+use super::overflow::Shared;
 use super::sync::{AtomicU32, Ordering::Relaxed};
-use super::table::{Hold, Part, Table};
+use super::table::{Hold, Legacy, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::rules::OnFull;

@@ -20,10 +20,11 @@ use tidegate_core::{Room, Rule, Timestamp, Verdict, Visitor};
 
 use super::ahead::{Ahead, ahead};
 use super::budget::Budget;
-use super::shared::Told;
+use super::heap::need_of;
+use super::overflow::Told;
+use super::shards::{LOOKED_AT_PER_ADDED, LOOKED_AT_WHEN_FULL, SHARDS};
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 use super::table::Part;
-use super::whole::{LOOKED_AT_PER_ADDED, LOOKED_AT_WHEN_FULL, SHARDS, need_of};
 use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::rules::{OnFull, RuleSpec};
@@ -31,8 +32,8 @@ use crate::step::{One, Step};
 use brought::Coming;
 use figures::Recent;
 use held::Held;
+use held::Own;
 use kept::Kept;
-use own::Own;
 use shard::Shard;
 
 /// A table of limiters, each under figures of its own.

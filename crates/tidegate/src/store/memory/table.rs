@@ -1,14 +1,16 @@
 //! What a table of limiters does, whatever its algorithm and however it keeps their states.
 
 use std::fmt;
+use std::sync::Arc;
 
-use tidegate_core::{Held, Room, Timestamp, Verbs};
+use tidegate_core::{Held, Packing, Room, Rule, Timestamp, Verbs};
 
 use super::ahead::{Ahead, ahead_of_none};
-use super::estate::Legacy;
+use super::budget::Budget;
 use super::later::Later;
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
+use crate::rules::OnFull;
 use crate::step::{One, Step};
 
 impl Step {
@@ -223,5 +225,50 @@ impl<R: Room> Grip for Held<'_, R> {
 
     fn take_reported(&mut self, now: Timestamp) {
         Held::take_reported(self, now);
+    }
+}
+
+/// All limiters of a closed table, whatever their algorithm. `now` is a time at or after the last unit taken from them.
+pub(crate) trait Legacy {
+    /// How many there are.
+    fn limiters(&self) -> usize;
+
+    /// Under whose caps they were.
+    fn budget(&self) -> &Arc<Budget>;
+
+    /// Bytes that they would take under `rule`, where states are kept whole; else 0.
+    fn bytes_under(&self, rule: &Rule, build: &Build<'_>, now: Timestamp) -> usize;
+
+    /// What follows under `rule`; nothing where that is unlimited.
+    fn pass_on(self: Box<Self>, rule: &Rule, build: &Build<'_>, now: Timestamp) -> Heir;
+
+    /// What follows under the old rule.
+    fn stay(self: Box<Self>, build: &Build<'_>, now: Timestamp) -> Heir;
+}
+
+/// The table that follows one that was closed.
+#[derive(Debug, Default)]
+pub(crate) struct Heir {
+    /// `None` where the rule is unlimited.
+    pub(super) table: Option<Box<dyn Table>>,
+    /// How many limiters it took over.
+    pub(super) limiters: usize,
+}
+
+/// What a table is built with.
+#[derive(Clone, Debug)]
+pub(crate) struct Build<'a> {
+    /// What packed times count from; `None` where the clock may step back.
+    pub(super) base: Option<Timestamp>,
+    pub(super) budget: &'a Arc<Budget>,
+    pub(super) on_full: OnFull,
+    /// What decides once the table is closed.
+    pub(super) later: Arc<Later<dyn Table>>,
+}
+
+impl Build<'_> {
+    /// Whether the states of a room are packed.
+    pub(super) fn packs<R: Room>(&self, room: &R) -> bool {
+        self.base.is_some() && room.packing() == Packing::One
     }
 }

@@ -14,29 +14,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_core::{Room, Timestamp};
 
 use super::ahead::{Ahead, ahead};
-use super::budget::{self, Budget, Need};
-use super::build::Inherited;
-use super::estate::{Estate, Legacy};
+use super::budget::{Budget, Need};
+use super::estate::Estate;
+use super::heap::{most_heap_bytes, need_of};
+use super::inherited::Inherited;
 use super::later::Later;
-use super::shared::Shared;
+use super::overflow::Shared;
+use super::shards::{LOOKED_AT_PER_ADDED, LOOKED_AT_WHEN_FULL, SHARDS};
 use super::sync::{AtomicUsize, Ordering::Relaxed};
-use super::table::{Hold, Part, Table};
+use super::table::{Hold, Legacy, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::rules::OnFull;
 use crate::step::{One, Step};
-pub(super) use shard::Spread;
 use shard::{Kept, Shard};
-
-pub(super) const SHARDS: usize = 64;
-/// Limiters looked at, whether they can go, whenever one is added.
-pub(super) const LOOKED_AT_PER_ADDED: usize = 2;
-/// The same when there is no room for one. Whoever looks next goes on where this one ended, so all
-/// limiters come round.
-pub(super) const LOOKED_AT_WHEN_FULL: usize = 32;
-/// Bytes that a state may take more with one unit: a chunk of a log, which is a quarter of the most it
-/// can take, within these bounds.
-const GROWTH: std::ops::RangeInclusive<usize> = 64..=16 << 10;
 
 /// A table of whole states.
 #[derive(Debug)]
@@ -49,22 +40,6 @@ pub(super) struct Whole<R: Room> {
     /// The shard that is looked through next when there is no room.
     next_swept: AtomicUsize,
     later: Arc<Later<dyn Table>>,
-}
-
-/// Bytes of a state on the heap.
-pub(super) fn heap_bytes<R: Room>(room: &R, state: &R::State) -> usize {
-    usize::try_from(room.heap_bytes(state)).unwrap_or(usize::MAX / 2)
-}
-
-fn most_heap_bytes<R: Room>(room: &R) -> usize {
-    usize::try_from(room.most_heap_bytes()).unwrap_or(usize::MAX / 8)
-}
-
-/// What states of a room take on the heap: those of a fixed size never grow.
-pub(super) fn need_of<R: Room>(room: &R) -> Need {
-    let (first, most) = (heap_bytes(room, &room.fresh(Timestamp::EPOCH)), most_heap_bytes(room));
-    let next = if first == most { 0 } else { (most / 4).clamp(*GROWTH.start(), *GROWTH.end()) };
-    Need { first: first + next, next }
 }
 
 impl<R: Room> Whole<R> {

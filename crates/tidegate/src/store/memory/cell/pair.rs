@@ -8,7 +8,7 @@ use super::{Cell, Heir, LOCKED, followed_whole};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
 use crate::store::memory::ahead::{Ahead, ahead};
-use crate::store::memory::build::stays_whole;
+use crate::store::memory::inherited::stays_whole;
 use crate::store::memory::later::Later;
 use crate::store::memory::spin::Spin;
 use crate::store::memory::sync::{

@@ -9,7 +9,7 @@ use super::kept::Kept;
 use crate::key::Fingerprint;
 use crate::step::{One, Step, UNLIMITED};
 use crate::store::memory::budget::Budget;
-use crate::store::memory::shared::Told;
+use crate::store::memory::overflow::Told;
 use crate::store::memory::table::{Holding, Part};
 
 /// One that decides nothing; what is given back to it is, under the figures that it has.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_core::Room;
 
 use crate::store::memory::budget::Need;
-use crate::store::memory::whole::need_of;
+use crate::store::memory::heap::need_of;
 
 /// The figures of one room.
 #[derive(Debug)]

@@ -7,13 +7,12 @@ use tidegate_core::{Decision, Held as Taking, Room, Rule, Timestamp, Verbs, Verd
 use super::PlannedPart;
 use super::brought::{Brought, Seen};
 use super::figures::Figures;
-use super::held::Held;
+use super::held::{Held, Own};
 use super::kept::{Kept, leaves_a_trace};
-use super::own::Own;
 use super::shard::Shard;
 use crate::key::Fingerprint;
 use crate::store::memory::budget::Budget;
-use crate::store::memory::shared::Pressed;
+use crate::store::memory::overflow::Pressed;
 use crate::store::memory::table::{Grip, Holding, Part};
 
 /// Where a limiter in hand belongs.

@@ -3,12 +3,51 @@
 //! Of what is limited by plans, nearly all is a bucket; a box would cost each decision one more line of
 //! memory that is in no cache.
 
-use std::any::Any;
+use std::any::{self, Any};
+use std::fmt;
+use std::sync::Arc;
 
-use tidegate_core::{Room, Rule, Timestamp, TokenBucket};
+use tidegate_core::{Micros, Room, Rule, Timestamp, TokenBucket};
 
-use super::figures::Recent;
-use super::own::{AnyOwn, Own};
+use super::figures::{Figures, Recent};
+use crate::step::{One, Step};
+
+/// A limiter under the figures of one room.
+#[derive(Clone, Debug)]
+pub(super) struct Own<R: Room> {
+    pub(super) figures: Arc<Figures<R>>,
+    /// Empty for one that is as good as new.
+    pub(super) slot: Option<R::State>,
+}
+
+/// A limiter, whatever figures it is under.
+pub(super) trait AnyOwn: any::Any + fmt::Debug + Send {
+    /// Whether forgetting it would change no later decision.
+    fn is_as_good_as_new(&self, now: Timestamp) -> bool;
+
+    /// Bytes that it takes now.
+    fn bytes(&self) -> usize;
+
+    /// Another one like it.
+    fn copy(&self) -> Held;
+
+    /// Time passes: a clock that went back by more than the window moves its times.
+    fn pass(&mut self, now: Timestamp);
+
+    /// The wait until it is as good as new.
+    fn reset_after(&self, now: Timestamp) -> Micros;
+
+    /// The wait until no more than `units` are used; `None` where its figures do not tell.
+    fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros>;
+
+    /// A step that gives back under the figures it has, in the memory it has; `None` where nothing is
+    /// used.
+    fn give_back(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One>;
+
+    /// The limiter that it is under `rule` from `now` on: what was used stays used. Empty where that is
+    /// unlimited.
+    fn carried_to(&mut self, rule: &Rule, recent: &mut Recent, now: Timestamp) -> Held;
+}
 
 /// A limiter, unless it is still to begin.
 #[derive(Debug, Default)]

@@ -7,15 +7,15 @@ use tidegate_core::{Room, Rule, Timestamp, Visitor};
 use super::bystander::Bystander;
 use super::figures::{Figures, Recent};
 use super::hand::{AnyHand, Hand, Home, Standing};
+use super::held::Own;
 use super::kept::{Kept, leaves_a_trace};
-use super::own::Own;
 use super::shard::Shard;
 
 use super::{PlannedPart, PlannedTable, never, shard_of};
 use crate::key::Fingerprint;
 use crate::rules::OnFull;
+use crate::store::memory::shards::LOOKED_AT_PER_ADDED;
 use crate::store::memory::table::{Hold, Holding, Part};
-use crate::store::memory::whole::LOOKED_AT_PER_ADDED;
 
 type Locked<'a> = (usize, MutexGuard<'a, Shard>);
 

@@ -5,12 +5,11 @@ use tidegate_core::{Room, Timestamp};
 use super::Asked;
 use super::brought::{Brought, Seen};
 use super::figures::{Figures, Recent};
-use super::held::Held;
-use super::own::Own;
+use super::held::{Held, Own};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Budget;
-use crate::store::memory::shared::Told;
+use crate::store::memory::overflow::Told;
 
 /// A limiter, unless it is still to begin, and its bytes.
 #[derive(Debug, Default)]

@@ -1,28 +1,16 @@
 //! One limiter, kept with the figures that it was last under.
 
-use std::any;
-use std::fmt;
-use std::sync::Arc;
-
 use tidegate_core::{Micros, Room, Rule, Timestamp, Visitor};
 
 use super::figures::{Figures, Recent};
-use super::held::Held;
+use super::held::{AnyOwn, Held, Own};
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::estate::carried;
-use crate::store::memory::whole::heap_bytes;
+use crate::store::memory::heap::heap_bytes;
 
 /// What the allocator is taken to need beside what it is asked for.
 const BYTES_OF_AN_ALLOCATION: usize = 16;
-
-/// A limiter under the figures of one room.
-#[derive(Clone, Debug)]
-pub(super) struct Own<R: Room> {
-    pub(super) figures: Arc<Figures<R>>,
-    /// Empty for one that is as good as new.
-    pub(super) slot: Option<R::State>,
-}
 
 impl<R: Room> Own<R> {
     /// As if nobody shared its figures, and it were never kept in place.
@@ -37,35 +25,6 @@ impl<R: Room> Own<R> {
     pub(super) fn growth(&self) -> usize {
         self.figures.heap.next
     }
-}
-
-/// A limiter, whatever figures it is under.
-pub(super) trait AnyOwn: any::Any + fmt::Debug + Send {
-    /// Whether forgetting it would change no later decision.
-    fn is_as_good_as_new(&self, now: Timestamp) -> bool;
-
-    /// Bytes that it takes now.
-    fn bytes(&self) -> usize;
-
-    /// Another one like it.
-    fn copy(&self) -> Held;
-
-    /// Time passes: a clock that went back by more than the window moves its times.
-    fn pass(&mut self, now: Timestamp);
-
-    /// The wait until it is as good as new.
-    fn reset_after(&self, now: Timestamp) -> Micros;
-
-    /// The wait until no more than `units` are used; `None` where its figures do not tell.
-    fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros>;
-
-    /// A step that gives back under the figures it has, in the memory it has; `None` where nothing is
-    /// used.
-    fn give_back(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One>;
-
-    /// The limiter that it is under `rule` from `now` on: what was used stays used. Empty where that is
-    /// unlimited.
-    fn carried_to(&mut self, rule: &Rule, recent: &mut Recent, now: Timestamp) -> Held;
 }
 
 impl<R: Room> AnyOwn for Own<R> {

@@ -6,11 +6,11 @@ use std::hash::BuildHasherDefault;
 use tidegate_core::{Room, Timestamp};
 
 use super::figures::Recent;
+use super::held::{AnyOwn as _, Own};
 use super::kept::Kept;
-use super::own::{AnyOwn as _, Own};
 use crate::key::Fingerprint;
 use crate::store::memory::budget::Budget;
-use crate::store::memory::whole::Spread;
+use crate::store::memory::shards::Spread;
 
 /// Some of a table's limiters, and all of their fingerprints in the order they are looked at.
 #[derive(Debug, Default)]

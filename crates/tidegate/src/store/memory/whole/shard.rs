@@ -1,12 +1,14 @@
 //! Some of a table's whole states, under one lock.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use tidegate_core::{Room, Timestamp};
 
-use super::{budget::Budget, heap_bytes};
 use crate::key::Fingerprint;
+use crate::store::memory::budget::Budget;
+use crate::store::memory::heap::heap_bytes;
+use crate::store::memory::shards::Spread;
 
 /// Some of a table's limiters, and all of their fingerprints in the order they are looked at.
 #[derive(Debug)]
@@ -36,24 +38,6 @@ impl<R: Room> Kept<R> {
         let bytes = Self::BYTES_BESIDE_HEAP.saturating_add(heap);
         budget.resize(self.bytes + claimed, bytes);
         self.bytes = bytes;
-    }
-}
-
-/// Fingerprints are hashes already.
-#[derive(Debug, Default)]
-pub(in crate::store::memory) struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u128(&mut self, print: u128) {
-        self.0 = (print >> 32) as u64;
     }
 }
 

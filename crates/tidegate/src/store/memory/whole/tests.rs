@@ -3,6 +3,7 @@
 use tidegate_core::{Algorithm, Micros, Rule, Spec, Timestamp, Visitor};
 
 use super::*;
+use crate::store::memory::heap::heap_bytes;
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const WINDOW_US: u64 = 1_000_000;

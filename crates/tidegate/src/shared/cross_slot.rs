@@ -4,7 +4,7 @@
 //! refuse. What was taken before a refusal is given back, in one step for each slot. So no limit is ever
 //! passed: units are there before the next slot is asked, and only what still counts is given back. But
 //! between the two others are refused units that nobody uses in the end. What is not given back, because the
-//! store or this process went away, counts until it leaves by itself.
+//! store or this process became unavailable, counts until it leaves by itself.
 //!
 //! No rule here remembers its answers or lets requests wait: what was given back would be told to have been
 //! admitted, and who asks again and again would hold units in passing each time. Both are refused at load.
@@ -18,8 +18,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
 use super::decide::Done;
-use super::late::{Late, give_back};
-use super::step::{Asked, Store, is_report};
+use super::late::give_back;
+use super::store::Late;
+use super::store::{Asked, Store, is_report};
 use crate::answer::Standing;
 use crate::request::Origin;
 use crate::store::redis::script::{self, Answer, Call, Reply, Step, Superseded};

@@ -29,7 +29,7 @@ const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 /// Each is asked under this node's share of its values, and keeps those that it was last asked under. So a share
 /// that changes is followed by each limiter when that is next asked, and holds up nobody.
 #[derive(Debug)]
-pub(super) struct Away {
+pub(super) struct Fallback {
     /// As it was loaded.
     pub(super) policy: Arc<Policy>,
     pub(super) memory: MemoryStore,
@@ -55,7 +55,7 @@ struct Parts {
     rules: Vec<Vec<Arc<Rule>>>,
 }
 
-impl Away {
+impl Fallback {
     pub(super) fn new(policy: Arc<Policy>, share: Share) -> Result<Self, SharedGateError> {
         let clock = SystemClock::new();
         let parts = share.policy(&policy).map_err(SharedGateError::Policy)?;

@@ -1,0 +1,44 @@
+//! How the states of a rule are kept: chosen once, when its table is built.
+
+use std::sync::Arc;
+
+use tidegate_core::{Room, Timestamp, Visitor};
+
+use super::inherited::Inherited;
+use super::packed::Packed;
+use super::table::{Build, Table};
+use super::whole::Whole;
+
+impl Build<'_> {
+    /// The table of a room that begins with some limiters: packed where the room can do that and the
+    /// clock never steps back.
+    pub(super) fn table<R: Room>(
+        &self,
+        room: R,
+        from: Inherited<R>,
+        now: Timestamp,
+    ) -> Box<dyn Table> {
+        let (budget, on_full, later) =
+            (Arc::clone(self.budget), self.on_full, Arc::clone(&self.later));
+        match self.base.filter(|_| self.packs(&room)) {
+            Some(base) => {
+                let table = Packed::new(room, base, budget, on_full, later);
+                table.inherit(from, now);
+                Box::new(table)
+            }
+            None => {
+                let table = Whole::new(room, budget, on_full, later);
+                table.inherit(from);
+                Box::new(table)
+            }
+        }
+    }
+}
+
+impl Visitor for Build<'_> {
+    type Out = Box<dyn Table>;
+
+    fn visit<R: Room>(self, room: &R) -> Box<dyn Table> {
+        self.table(room.clone(), Inherited::default(), Timestamp::EPOCH)
+    }
+}
