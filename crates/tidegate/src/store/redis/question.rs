@@ -45,7 +45,7 @@ impl Asked {
     }
 }
 
-/// Why there is no reply, and how to hear of one that comes too late.
+/// The reason why there is no reply in time, and a way to hear one that comes too late.
 #[derive(Debug)]
 pub(crate) struct NoReply {
     pub(crate) error: StoreError,

@@ -15,10 +15,10 @@ use super::inbox::Inbox;
 use super::question::Question;
 use crate::settings::StoreSettings;
 
-/// Decisions that were not taken for one kind of reason are reported so far apart.
+/// Decisions that were not taken are reported so far apart, for each kind of reason.
 const REPORTED_AGAIN_US: u64 = 60_000_000;
 
-/// How the store was found when it was last looked at: not yet, fit, or why not.
+/// The result of the last look at the store: none yet, fit, or why it is not.
 pub(super) type Found = Option<Result<(), StoreError>>;
 
 /// Data that those who ask and the store's thread share.

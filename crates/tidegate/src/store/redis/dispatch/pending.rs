@@ -47,7 +47,7 @@ enum State {
     Done,
 }
 
-/// Who waits for the reply.
+/// The way to whoever waits for the reply.
 #[derive(Debug)]
 enum Waits {
     InTime(oneshot::Sender<Replied>),
