@@ -82,7 +82,6 @@ mod hints;
 mod length;
 mod load;
 mod memory;
-mod overrides;
 mod placing;
 mod rate;
 mod rule;
@@ -92,13 +91,14 @@ mod store;
 mod syntax;
 mod table;
 mod value;
+mod value_error;
 mod vocabulary;
 
 pub use diagnostic::{ConfigError, ConfigErrors};
 pub use length::parse_duration;
 pub use load::load;
 pub use rate::parse_rate;
-pub use value::ValueError;
+pub use value_error::ValueError;
 
 use crate::Policy;
 use source::{Report, Source};

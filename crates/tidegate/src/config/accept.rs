@@ -1,29 +1,43 @@
 //! The walk over one table: every entry is read by the field of its name, or is told to be unknown.
 
-use super::hints::{Known, Quotes, instead, nearest, shown};
+use super::hints::{FIELD, Known, Quotes, instead, nearest, shown};
 use super::source::Report;
 use super::table::{Entry, Table};
 
-/// A field of a table: its name, what else people call it, and how it is read. Reading gives `None`
-/// when the value was no good and that has been told.
-pub(super) struct Field<'t, T> {
-    pub(super) known: Known,
-    pub(super) read: fn(&mut T, &Entry<'t>, &mut Report<'_>) -> Option<()>,
-}
+/// Reads a field into the target; `None` when the value was no good and that has been told.
+pub(super) type Read<'t, T> = fn(&mut T, &Entry<'t>, &mut Report<'_>) -> Option<()>;
 
 /// The fields of one kind of table, and what is said of a field that belongs elsewhere.
 pub(super) struct Level<'t, T> {
-    /// What its entries are called: a field, a section.
+    /// The noun for its entries: a field, a section.
     pub(super) what: &'static str,
     /// How the names of its entries are written in a message.
     pub(super) quotes: Quotes,
-    /// Its fields.
-    pub(super) fields: Vec<Field<'t, T>>,
+    /// Its fields: the name of each, its other names, and its reader.
+    pub(super) fields: Vec<(Known, Read<'t, T>)>,
     /// What is said of a name that is known, but does not belong here.
     pub(super) elsewhere: fn(&str) -> Option<String>,
 }
 
 impl<'t, T> Level<'t, T> {
+    /// A table whose entries are called fields.
+    pub(super) fn of_fields<const N: usize>(
+        fields: [(Known, Read<'t, T>); N],
+        elsewhere: fn(&str) -> Option<String>,
+    ) -> Self {
+        Self { what: "field", quotes: FIELD, fields: fields.into(), elsewhere }
+    }
+
+    /// The names of all fields, each with its other names.
+    pub(super) fn words(&self) -> impl Iterator<Item = Known> {
+        self.fields.iter().map(|(known, _)| *known)
+    }
+
+    /// Whether there is a field of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.words().any(|(word, _)| word == name)
+    }
+
     /// Reads all entries into `target`; gives the names of the fields whose value is not to be had,
     /// so that nothing is said of them twice.
     pub(super) fn read(
@@ -34,10 +48,10 @@ impl<'t, T> Level<'t, T> {
     ) -> Vec<&'static str> {
         let mut failed = Vec::new();
         for entry in &table.entries {
-            match self.fields.iter().find(|field| field.known.0 == entry.name) {
-                Some(field) => {
-                    let read = (field.read)(target, entry, report);
-                    failed.extend(read.is_none().then_some(field.known.0));
+            match self.fields.iter().find(|((name, _), _)| *name == entry.name) {
+                Some(((name, _), read)) => {
+                    let read = read(target, entry, report);
+                    failed.extend(read.is_none().then_some(*name));
                 }
                 None => failed.extend(self.unknown(entry, target, report)),
             }
@@ -53,15 +67,15 @@ impl<'t, T> Level<'t, T> {
         target: &mut T,
         report: &mut Report<'_>,
     ) -> Option<&'static str> {
-        let words: Vec<_> = self.fields.iter().map(|field| field.known).collect();
+        let words: Vec<_> = self.words().collect();
         let told = (self.elsewhere)(entry.name).unwrap_or_else(|| {
             let instead = instead(entry.name, &words, self.quotes);
             format!("unknown {} `{}`: {instead}", self.what, shown(entry.name))
         });
         report.add(&entry.key, told);
         let meant = nearest(entry.name, &words)?;
-        let field = self.fields.iter().find(|field| field.known.0 == meant && entry.is_tables());
-        field.map(|field| (field.read)(target, entry, report));
+        let field = self.fields.iter().find(|((name, _), _)| *name == meant && entry.is_tables());
+        field.map(|(_, read)| read(target, entry, report));
         Some(meant)
     }
 }

@@ -2,22 +2,58 @@
 
 use std::num::NonZeroU32;
 
+use super::accept::Level;
 use super::draft::RuleDraft;
+use super::hints::nearest;
 use super::memory::MemoryDraft;
 use super::source::Report;
 use super::store::StoreDraft;
 use super::table::{Entry, Table};
 use super::value::{tables, whole, wrong};
-use super::{placing, rule, store, syntax, vocabulary};
+use super::{placing, rule, store, syntax};
 use crate::{Policy, PolicyErrors, StoreSettings};
 
 /// What the sections of a file say.
 #[derive(Default)]
-pub(super) struct Document<'t> {
+struct Document<'t> {
     rules: Vec<RuleDraft<'t>>,
     revision: Option<NonZeroU32>,
     memory: MemoryDraft,
     store: Option<StoreSettings>,
+}
+
+/// The top-level sections of a file. Another section is one more line here and its reader.
+fn sections<'t>() -> Level<'t, Document<'t>> {
+    Level {
+        what: "section",
+        quotes: |name| match name {
+            "rule" => "`[[rule]]`".to_owned(),
+            "revision" => "`revision`".to_owned(),
+            name => format!("`[{name}]`"),
+        },
+        fields: vec![
+            (("rule", &["ruleset", "limit", "limits"]), Document::rule),
+            (("revision", &["version", "generation"]), Document::revision),
+            (("memory", &["cache"]), Document::memory),
+            (("store", &["redis", "valkey", "backend"]), Document::store),
+        ],
+        elsewhere: belongs_in_section,
+    }
+}
+
+/// The message for a field that stands before any section, or a section of a rule that stands alone.
+fn belongs_in_section(name: &str) -> Option<String> {
+    let place = match name {
+        "override" => "expected `[[rule.override]]`, below the `[[rule]]` it is for",
+        "max_keys" => "expected it below the header of a rule, `[[rule]]`, or of all, `[memory]`",
+        "limit" | "rate" => "expected it below the header of a rule, `[[rule]]`",
+        _ if rule::fields().has(name) => "expected it below the header of a rule, `[[rule]]`",
+        _ if nearest(name, &[("override", &["overrides"])]).is_some() => {
+            "did you mean `[[rule.override]]`?"
+        }
+        _ => return None,
+    };
+    Some(format!("`{name}` stands outside any rule: {place}"))
 }
 
 /// Reads a text; `None` when anything is wrong with it, which has then been told.
@@ -25,7 +61,7 @@ pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Policy> {
     let tree = syntax::read(text, report);
     let table = Table::new(0..0, tree.root.get_ref());
     let mut document = Document::default();
-    vocabulary::sections().read(&table, &mut document, report);
+    sections().read(&table, &mut document, report);
     if tree.whole && document.rules.is_empty() && report.is_empty() {
         report.add(
             &(0..0),
@@ -38,7 +74,7 @@ pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Policy> {
 
 impl<'t> Document<'t> {
     /// The section `rule`: an array of tables.
-    pub(super) fn rule(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn rule(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[[rule]]`, in double brackets, for there may be several";
         if let Some(table) = entry.as_table() {
             report.add(&entry.place(), format!("`rule` is a single table: expected {expected}"));
@@ -51,7 +87,7 @@ impl<'t> Document<'t> {
     }
 
     /// The word `revision`, which stands before all sections.
-    pub(super) fn revision(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn revision(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "a whole number from 1 to 4294967295, a larger one with each change";
         let given = u32::try_from(whole(entry, expected, report)?).ok().and_then(NonZeroU32::new);
         self.revision = Some(given.or_else(|| wrong(entry, expected, report))?);
@@ -59,7 +95,7 @@ impl<'t> Document<'t> {
     }
 
     /// The section `memory`: a table.
-    pub(super) fn memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[memory]`, in single brackets, with `max_keys`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
         self.memory = MemoryDraft::read(&table, report);
@@ -67,7 +103,7 @@ impl<'t> Document<'t> {
     }
 
     /// The section `store`: a table.
-    pub(super) fn store(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn store(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[store]`, in single brackets, with `url`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
         self.store = StoreDraft::read(&table, report);
@@ -104,5 +140,35 @@ impl<'t> Document<'t> {
             report.add(&(0..0), errors);
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::memory;
+
+    /// The page that lists all fields, by its sections.
+    const PAGE: &str = include_str!("../../../../docs/configuration.md");
+
+    #[test]
+    fn the_page_of_all_fields_lists_all_fields() {
+        for (header, words) in [
+            ("[[rule]]", rule::fields().words().collect::<Vec<_>>()),
+            ("[[rule.override]]", rule::overrides::fields().words().collect()),
+            ("[memory]", memory::fields().words().collect()),
+            ("[store]", store::fields().words().collect()),
+        ] {
+            let section =
+                PAGE.split("\n## ").find(|section| section.starts_with(&format!("`{header}`")));
+            let rows = section.unwrap_or_default().lines().filter(|line| line.starts_with("| `"));
+            let named: Vec<_> = rows.filter_map(|row| row.split('|').nth(1)).collect();
+            for (field, _) in words {
+                assert!(
+                    named.iter().any(|row| row.contains(&format!("`{field}`"))),
+                    "{header} {field}"
+                );
+            }
+        }
     }
 }

@@ -3,11 +3,12 @@
 use tidegate_core::Micros;
 use toml::de::DeValue;
 
+use super::accept::Level;
 use super::length::parse_duration;
 use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{choice, how_long, whole, wrong};
-use super::vocabulary;
+use super::vocabulary::ON_EXCESS;
 use crate::OnExcess;
 use crate::rules::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 
@@ -16,18 +17,30 @@ const EXPECTED: &str = "\"reject\", or { wait = \"2s\", max_waiters = 100 }";
 
 /// The table of one that waits.
 #[derive(Default)]
-pub(super) struct ExcessDraft {
+struct ExcessDraft {
     wait: Option<Micros>,
     max_waiters: Option<usize>,
+}
+
+/// The fields of one that waits.
+fn fields<'t>() -> Level<'t, ExcessDraft> {
+    Level::of_fields(
+        [
+            (("wait", &["maxwait", "timeout", "deadline", "for"]), ExcessDraft::wait),
+            (
+                ("max_waiters", &["waiters", "maxqueue", "queue", "queuesize", "max"]),
+                ExcessDraft::max_waiters,
+            ),
+        ],
+        |_| None,
+    )
 }
 
 /// Reads it: a word or a table.
 pub(super) fn read(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
     match entry.value() {
         DeValue::String(text) if says_to_wait(text) => wrong(entry, EXPECTED, report),
-        DeValue::String(_) => {
-            choice(entry, vocabulary::ON_EXCESS, report).map(|_| OnExcess::Reject)
-        }
+        DeValue::String(_) => choice(entry, ON_EXCESS, report).map(|_| OnExcess::Reject),
         DeValue::Table(_) => waiting(&entry.as_table()?, report),
         _ => wrong(entry, EXPECTED, report),
     }
@@ -41,7 +54,7 @@ fn says_to_wait(text: &str) -> bool {
 /// Both fields are needed: how long somebody waits, and how many, is not to be guessed.
 fn waiting(table: &Table<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
     let mut draft = ExcessDraft::default();
-    let failed = vocabulary::excess_fields().read(table, &mut draft, report);
+    let failed = fields().read(table, &mut draft, report);
     for (name, expected) in [("wait", WAIT_EXPECTED), ("max_waiters", MAX_WAITERS_EXPECTED)] {
         if table.get(name).is_none() && !failed.contains(&name) {
             report.add(&table.header, format!("`{name}` is missing: expected {expected}"));
@@ -51,12 +64,12 @@ fn waiting(table: &Table<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
 }
 
 impl ExcessDraft {
-    pub(super) fn wait(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn wait(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         self.wait = Some(how_long(entry, WAIT_EXPECTED, report)?);
         Some(())
     }
 
-    pub(super) fn max_waiters(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn max_waiters(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let number = whole(entry, MAX_WAITERS_EXPECTED, report)?;
         let number = usize::try_from(number).ok();
         self.max_waiters = Some(number.or_else(|| wrong(entry, MAX_WAITERS_EXPECTED, report))?);

@@ -3,7 +3,7 @@
 use tidegate_core::Micros;
 
 use super::hints::shown;
-use super::value::ValueError;
+use super::value_error::ValueError;
 
 /// A day in microseconds.
 const DAY_US: u64 = 86_400_000_000;

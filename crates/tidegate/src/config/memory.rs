@@ -2,10 +2,12 @@
 
 use std::num::NonZeroUsize;
 
+use super::accept::Level;
+use super::rule;
 use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{keys, wrong};
-use super::vocabulary;
+use super::vocabulary::MAX_KEYS_ALSO;
 use crate::Policy;
 use crate::rules::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS};
 
@@ -15,11 +17,22 @@ pub(super) struct MemoryDraft {
     max_keys: Option<NonZeroUsize>,
 }
 
+/// The fields of `[memory]`.
+pub(super) fn fields<'t>() -> Level<'t, MemoryDraft> {
+    Level::of_fields([(("max_keys", MAX_KEYS_ALSO), MemoryDraft::max_keys)], only_of_a_rule)
+}
+
+/// The message for a field of a rule that stands in `[memory]`.
+fn only_of_a_rule(name: &str) -> Option<String> {
+    let told = || format!("`{name}` is not for all rules together: expected it below a `[[rule]]`");
+    rule::fields().has(name).then(told)
+}
+
 impl MemoryDraft {
     /// Reads the section; tells what is wrong with it, and when it says nothing.
     pub(super) fn read(table: &Table<'_>, report: &mut Report<'_>) -> Self {
         let mut draft = Self::default();
-        vocabulary::memory_fields().read(table, &mut draft, report);
+        fields().read(table, &mut draft, report);
         if table.entries.is_empty() {
             let expected = format!("expected `max_keys`, {MAX_KEYS_EXPECTED}");
             report.add(&table.header, format!("`[memory]` says nothing: {expected}"));
@@ -35,7 +48,7 @@ impl MemoryDraft {
         }
     }
 
-    pub(super) fn max_keys(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn max_keys(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let given = keys(entry, report)?;
         let in_range = NonZeroUsize::new(given).filter(|given| given.get() <= MOST_MAX_KEYS);
         self.max_keys = Some(in_range.or_else(|| wrong(entry, MAX_KEYS_EXPECTED, report))?);

@@ -4,7 +4,7 @@ use tidegate_core::Micros;
 
 use super::hints::shown;
 use super::length::{decimal, meant, parse_duration, spaceless, split_number};
-use super::value::ValueError;
+use super::value_error::ValueError;
 
 const EXPECTED: &str = "expected units per time, such as \"100/s\", \"200/60s\" or \"7/250ms\"";
 /// Longer texts are not looked at for what they may have meant.

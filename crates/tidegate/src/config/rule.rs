@@ -1,8 +1,11 @@
-//! One `[[rule]]`: how each of its fields is read.
+//! One `[[rule]]`: its fields, and how each is read.
+
+pub(super) mod overrides;
 
 use tidegate_core::{Algorithm, Anchor, Layout, Word};
 use toml::de::DeValue;
 
+use super::accept::Level;
 use super::draft::{OverrideDraft, RuleDraft};
 use super::hints::{TEXT, instead, nearest, one_of};
 use super::size::parse_size;
@@ -11,14 +14,76 @@ use super::table::{Entry, Table};
 use super::value::{
     choice, count, entries, flag, how_long, keys, kind, length, parsed, tables, text, wrong,
 };
-use super::{excess, figures, vocabulary};
+use super::vocabulary::MAX_KEYS_ALSO;
+use super::{excess, figures, store, vocabulary};
 use crate::rules::DEDUPE_EXPECTED;
 use crate::{Mode, OnFull, OnStoreError, Usage};
+
+/// The fields of a `[[rule]]`.
+pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
+    Level::of_fields(
+        [
+            (("name", &["id"]), RuleDraft::name),
+            (("domain", &["namespace"]), RuleDraft::domain),
+            (("when", &["where", "if", "condition", "conditions", "descriptor"]), RuleDraft::when),
+            (("key", &["by", "groupby", "variables"]), RuleDraft::key),
+            (("algorithm", &["algo", "type", "kind", "strategy"]), RuleDraft::algorithm),
+            (("limit", &["max", "maxvalue", "quota", "requests", "count", "n"]), RuleDraft::limit),
+            (
+                ("window", &["period", "per", "interval", "duration", "seconds", "unit"]),
+                RuleDraft::window,
+            ),
+            (("rate", &["requestsperunit", "speed"]), RuleDraft::rate),
+            (("buckets", &["segments", "slots", "precision"]), RuleDraft::buckets),
+            (("strict", &[]), RuleDraft::strict),
+            (("anchor", &["align", "alignment", "aligned", "start"]), RuleDraft::anchor),
+            (("capacity", &["burst", "maxburst", "size"]), RuleDraft::capacity),
+            (("initial", &["initialtokens"]), RuleDraft::initial),
+            (("resolution", &["granularity", "tick"]), RuleDraft::resolution),
+            (("layout", &["storage", "format", "structure"]), RuleDraft::layout),
+            (("max_memory", &["memory", "maxbytes"]), RuleDraft::max_memory),
+            (("max_keys", MAX_KEYS_ALSO), RuleDraft::max_keys),
+            (("on_full", &["onoverflow", "overflow", "whenfull"]), RuleDraft::on_full),
+            (
+                ("on_excess", &["excess", "onlimit", "onexceed", "queue", "wait", "maxwait"]),
+                RuleDraft::on_excess,
+            ),
+            (
+                ("on_store_error", &["failuremode", "failopen", "onerror", "failmode"]),
+                RuleDraft::on_store_error,
+            ),
+            (
+                ("usage", &["charge", "chargeafter", "settle", "accounting", "billing"]),
+                RuleDraft::usage,
+            ),
+            (
+                ("dedupe", &["dedup", "deduplicate", "deduplication", "idempotency", "remember"]),
+                RuleDraft::dedupe,
+            ),
+            (("hash_tag", &["tag", "slot", "hashtag"]), RuleDraft::hash_tag),
+            (("across_slots", &["crossslot", "crossslots"]), RuleDraft::across_slots),
+            (
+                ("limit_from_request", &["requestlimit", "limitoverride", "ownlimit", "dynamic"]),
+                RuleDraft::limit_from_request,
+            ),
+            (("mode", &["shadowmode", "dryrun", "enabled", "enforce"]), RuleDraft::mode),
+            (("match", &["matching"]), RuleDraft::matching),
+            (("override", &["overrides", "exception", "exceptions"]), RuleDraft::overrides),
+        ],
+        only_of_the_store,
+    )
+}
+
+/// The message for a field of `[store]` that stands in a rule.
+fn only_of_the_store(name: &str) -> Option<String> {
+    let told = || format!("`{name}` is not for one rule: expected it below `[store]`");
+    store::fields().has(name).then(told)
+}
 
 /// Reads a rule; tells what is wrong with its fields, and which it lacks.
 pub(super) fn read<'t>(table: Table<'t>, report: &mut Report<'_>) -> RuleDraft<'t> {
     let mut draft = RuleDraft::new(table.clone());
-    let mut failed = vocabulary::rule_fields().read(&table, &mut draft, report);
+    let mut failed = fields().read(&table, &mut draft, report);
     failed.extend(figures::contradiction(&table, &failed, report));
     failed.extend(missing(&table, &failed, report));
     let algorithm = table.get("algorithm").and_then(|entry| entry.value().as_str());
@@ -59,23 +124,23 @@ fn is_in_flight(algorithm: &str) -> bool {
 }
 
 impl<'t> RuleDraft<'t> {
-    pub(super) fn name(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn name(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         text(entry, report)?.clone_into(&mut self.spec.name);
         Some(())
     }
 
-    pub(super) fn domain(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn domain(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         text(entry, report)?.clone_into(&mut self.spec.domain);
         Some(())
     }
 
-    pub(super) fn when(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn when(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "a table of entries with their values, such as { path = \"api/*\" }";
         (self.when, self.spec.when) = entries(entry, expected, report)?;
         Some(())
     }
 
-    pub(super) fn key(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn key(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         if let DeValue::String(name) = entry.value() {
             return wrong(entry, &format!("a list of names: [{name:?}]"), report);
         }
@@ -91,7 +156,7 @@ impl<'t> RuleDraft<'t> {
         sound.then_some(())
     }
 
-    pub(super) fn algorithm(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn algorithm(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let given = entry.value().as_str().unwrap_or_default();
         if let Some(known) = Algorithm::from_name(given) {
             self.spec.spec.algorithm = known;
@@ -108,33 +173,33 @@ impl<'t> RuleDraft<'t> {
         None
     }
 
-    pub(super) fn limit(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn limit(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.spec.limit = figures::limit(entry, report)?;
         Some(())
     }
 
-    pub(super) fn window(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn window(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.spec.window = Some(length(entry, Word::Window, report)?);
         Some(())
     }
 
-    pub(super) fn rate(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn rate(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let (limit, window) = figures::rate(entry, report)?;
         (self.spec.spec.limit, self.spec.spec.window) = (limit, Some(window));
         Some(())
     }
 
-    pub(super) fn buckets(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn buckets(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.spec.buckets = Some(count(entry, Word::Buckets, report)?);
         Some(())
     }
 
-    pub(super) fn strict(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn strict(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.spec.strict = Some(flag(entry, report)?);
         Some(())
     }
 
-    pub(super) fn anchor(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn anchor(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let anchor = match choice(entry, vocabulary::ANCHORS, report)? {
             "first_request" => Anchor::FirstRequest,
             _ => Anchor::Epoch,
@@ -143,22 +208,22 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    pub(super) fn capacity(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn capacity(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.spec.capacity = Some(count(entry, Word::Capacity, report)?);
         Some(())
     }
 
-    pub(super) fn initial(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn initial(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.spec.initial = Some(count(entry, Word::Initial, report)?);
         Some(())
     }
 
-    pub(super) fn resolution(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn resolution(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.spec.resolution = Some(length(entry, Word::Resolution, report)?);
         Some(())
     }
 
-    pub(super) fn layout(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn layout(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let layout = match choice(entry, vocabulary::LAYOUTS, report)? {
             "sorted_set" => Layout::SortedSet,
             _ => Layout::String,
@@ -167,7 +232,7 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    pub(super) fn max_memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn max_memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let bytes = match entry.value() {
             DeValue::String(text) => parsed(entry, parse_size(text), report)?,
             _ => count(entry, Word::MaxMemory, report)?,
@@ -176,12 +241,12 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    pub(super) fn max_keys(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn max_keys(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.max_keys = Some(keys(entry, report)?);
         Some(())
     }
 
-    pub(super) fn on_full(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn on_full(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.on_full = match choice(entry, vocabulary::ON_FULL, report)? {
             "refuse" => OnFull::Refuse,
             _ => OnFull::Share,
@@ -189,16 +254,12 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    pub(super) fn on_excess(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn on_excess(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.on_excess = excess::read(entry, report)?;
         Some(())
     }
 
-    pub(super) fn on_store_error(
-        &mut self,
-        entry: &Entry<'t>,
-        report: &mut Report<'_>,
-    ) -> Option<()> {
+    fn on_store_error(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.on_store_error = match choice(entry, vocabulary::ON_STORE_ERROR, report)? {
             "closed" => OnStoreError::Closed,
             "local" => OnStoreError::Local,
@@ -207,7 +268,7 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    pub(super) fn usage(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn usage(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.usage = match choice(entry, vocabulary::USAGES, report)? {
             "reported" => Usage::Reported,
             _ => Usage::Requested,
@@ -215,35 +276,27 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    pub(super) fn dedupe(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn dedupe(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.dedupe = Some(how_long(entry, DEDUPE_EXPECTED, report)?);
         Some(())
     }
 
-    pub(super) fn hash_tag(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn hash_tag(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.hash_tag = Some(text(entry, report)?.to_owned());
         Some(())
     }
 
-    pub(super) fn across_slots(
-        &mut self,
-        entry: &Entry<'t>,
-        report: &mut Report<'_>,
-    ) -> Option<()> {
+    fn across_slots(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.across_slots = flag(entry, report)?;
         Some(())
     }
 
-    pub(super) fn limit_from_request(
-        &mut self,
-        entry: &Entry<'t>,
-        report: &mut Report<'_>,
-    ) -> Option<()> {
+    fn limit_from_request(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.limit_from_request = flag(entry, report)?;
         Some(())
     }
 
-    pub(super) fn mode(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn mode(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.mode = match choice(entry, vocabulary::MODES, report)? {
             "shadow" => Mode::Shadow,
             "off" => Mode::Off,
@@ -252,7 +305,7 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    pub(super) fn matching(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn matching(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         if entry.value().is_table() {
             let expected =
                 "\"subset\" or \"exact\"; the entries a request must have go into `when`";
@@ -262,7 +315,7 @@ impl<'t> RuleDraft<'t> {
         Some(())
     }
 
-    pub(super) fn overrides(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn overrides(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[[rule.override]]`, in double brackets, for there may be several";
         if let Some(table) = entry.as_table() {
             report

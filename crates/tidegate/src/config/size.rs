@@ -2,7 +2,7 @@
 
 use super::hints::shown;
 use super::length::{spaceless, split_number};
-use super::value::ValueError;
+use super::value_error::ValueError;
 
 /// The units there are; each letter alone, and as decimal unit, is understood in hints only.
 const UNITS: [(&str, u64); 5] =

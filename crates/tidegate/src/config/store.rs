@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use tidegate_core::Micros;
 use toml::de::DeValue;
 
+use super::accept::Level;
 use super::length::parse_duration;
 use super::source::{Report, Span};
 use super::table::{Entry, Table};
 use super::value::{parsed, text, whole, wrong};
-use super::vocabulary;
 use crate::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
 use crate::{Policy, Secret, StoreSettings, StoreUrl};
 
@@ -27,11 +27,29 @@ pub(super) struct StoreDraft {
     nodes: Option<u64>,
 }
 
+/// The fields of `[store]`.
+pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
+    Level::of_fields(
+        [
+            (("url", &["uri", "address", "addr", "host", "endpoint"]), StoreDraft::url),
+            (("username", &["user", "login"]), StoreDraft::username),
+            (("password_env", &["password", "passwordvariable"]), StoreDraft::password_env),
+            (("password_file", &["passwordpath", "secretfile"]), StoreDraft::password_file),
+            (("tls_roots", &["ca", "cafile", "cacert", "tlsca"]), StoreDraft::tls_roots),
+            (("timeout", &["deadline", "requesttimeout"]), StoreDraft::timeout),
+            (("key_prefix", &["prefix", "namespace"]), StoreDraft::key_prefix),
+            (("max_in_flight", &["inflight", "poolsize", "pool"]), StoreDraft::max_in_flight),
+            (("nodes", &["replicas", "instances"]), StoreDraft::nodes),
+        ],
+        |_| None,
+    )
+}
+
 impl StoreDraft {
     /// Reads the section; tells what is wrong with it. `None` where it is not to be had.
     pub(super) fn read(table: &Table<'_>, report: &mut Report<'_>) -> Option<StoreSettings> {
         let mut draft = Self { header: table.header.clone(), ..Self::default() };
-        let failed = vocabulary::store_fields().read(table, &mut draft, report);
+        let failed = fields().read(table, &mut draft, report);
         if !cfg!(feature = "redis") {
             report.add(
                 &table.header,
@@ -67,7 +85,7 @@ impl StoreDraft {
         Some(settings)
     }
 
-    pub(super) fn url(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn url(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let url = text(entry, report)?.parse().map_err(|error| {
             // The line itself is not shown, for it may hold a password.
             let line = report.line(&entry.key);
@@ -77,25 +95,17 @@ impl StoreDraft {
         Some(())
     }
 
-    pub(super) fn username(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn username(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         self.username = Some(text(entry, report)?.to_owned());
         Some(())
     }
 
-    pub(super) fn password_env(
-        &mut self,
-        entry: &Entry<'_>,
-        report: &mut Report<'_>,
-    ) -> Option<()> {
+    fn password_env(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let secret = Secret::Env(text(entry, report)?.to_owned());
         self.password_once(secret, entry, report)
     }
 
-    pub(super) fn password_file(
-        &mut self,
-        entry: &Entry<'_>,
-        report: &mut Report<'_>,
-    ) -> Option<()> {
+    fn password_file(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let secret = Secret::File(text(entry, report)?.into());
         self.password_once(secret, entry, report)
     }
@@ -114,12 +124,12 @@ impl StoreDraft {
         Some(())
     }
 
-    pub(super) fn tls_roots(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn tls_roots(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         self.tls_roots = Some(text(entry, report)?.into());
         Some(())
     }
 
-    pub(super) fn timeout(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn timeout(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         self.timeout = Some(match entry.value() {
             DeValue::String(text) => parsed(entry, parse_duration(text), report)?,
             _ => wrong(entry, TIMEOUT_EXPECTED, report)?,
@@ -127,22 +137,18 @@ impl StoreDraft {
         Some(())
     }
 
-    pub(super) fn key_prefix(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn key_prefix(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         self.key_prefix = Some(text(entry, report)?.to_owned());
         Some(())
     }
 
-    pub(super) fn max_in_flight(
-        &mut self,
-        entry: &Entry<'_>,
-        report: &mut Report<'_>,
-    ) -> Option<()> {
+    fn max_in_flight(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let number = usize::try_from(whole(entry, IN_FLIGHT_EXPECTED, report)?).ok();
         self.max_in_flight = Some(number.or_else(|| wrong(entry, IN_FLIGHT_EXPECTED, report))?);
         Some(())
     }
 
-    pub(super) fn nodes(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
+    fn nodes(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let number = u64::try_from(whole(entry, NODES_EXPECTED, report)?).ok();
         self.nodes = Some(number.or_else(|| wrong(entry, NODES_EXPECTED, report))?);
         Some(())

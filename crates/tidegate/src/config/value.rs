@@ -1,7 +1,5 @@
 //! Values of the kind that a field needs; any other kind is told with what was expected.
 
-use std::fmt;
-
 use tidegate_core::{Micros, Word};
 use toml::de::DeValue;
 
@@ -9,27 +7,8 @@ use super::hints::{Known, TEXT, instead, shown};
 use super::length::parse_duration;
 use super::source::Report;
 use super::table::{Entry, Table};
+use super::value_error::ValueError;
 use crate::rules::MAX_KEYS_EXPECTED;
-
-/// Why a text is not the value it should be; it says what was expected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ValueError {
-    message: String,
-}
-
-impl ValueError {
-    pub(super) fn new(message: String) -> Self {
-        Self { message }
-    }
-}
-
-impl fmt::Display for ValueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ValueError {}
 
 /// Tells that a value is not what the field expects.
 pub(super) fn wrong<T>(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) -> Option<T> {

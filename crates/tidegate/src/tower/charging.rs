@@ -5,7 +5,6 @@ use std::sync::Arc;
 use http::Response;
 use http::response::Parts;
 
-use super::door::Door;
 use super::entries::Question;
 use super::fields::Fields;
 use crate::answer::{Answer, Matched};
@@ -65,14 +64,14 @@ impl Bill {
         self.took = took;
     }
 
-    /// Gives back what was taken if the response does not count, and tells how the limits stand then.
+    /// Gives back the taken cost by `release` if the response does not count; returns how the limits stand then.
     pub(super) fn close<B>(
         self,
         response: Response<B>,
-        door: &dyn Door,
+        release: impl FnOnce(&Question, &Took) -> Fields,
     ) -> (Response<B>, Option<Fields>) {
         let (parts, body) = response.into_parts();
-        let fields = (!(self.counts)(&parts)).then(|| door.release(&self.question, &self.took));
+        let fields = (!(self.counts)(&parts)).then(|| release(&self.question, &self.took));
         (Response::from_parts(parts, body), fields)
     }
 }

@@ -148,7 +148,8 @@ impl Passage {
             hold.note(&response, &*self.plan.door);
         }
         if let Some(bill) = self.bill.take() {
-            let (same, fields) = bill.close(response, &*self.plan.door);
+            let release = |question: &_, took: &_| self.plan.door.release(question, took);
+            let (same, fields) = bill.close(response, release);
             response = same;
             self.fields = fields.unwrap_or(self.fields);
         }

@@ -1,33 +1,24 @@
 //! The store as decisions see it: a script is run by a deadline, on a thread that serves nobody else.
 
 use std::fmt;
-use std::mem::{Discriminant, discriminant};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use super::audit::Told;
 use super::counts::Counts;
-use super::dispatch::inbox::Inbox;
-use super::dispatch::question::{Asked, NoReply, Question, Replied};
 use super::dispatch::run;
 use super::error::{StoreError, Symptom};
 use super::event::{Observer, StoreEvent};
 use super::link::Access;
+use super::question::{Asked, NoReply, Question, Replied};
 use super::script::{Call, Reply, Script};
+use super::shared::{Found, Shared};
 use crate::settings::StoreSettings;
-
-/// Decisions that were not taken for one kind of reason are reported so far apart.
-const REPORTED_AGAIN_US: u64 = 60_000_000;
-
-/// How the store was found when it was last looked at: not yet, fit, or why not.
-pub(super) type Found = Option<Result<(), StoreError>>;
 
 /// A store that requests are sent to; its connections, and the looks at a shard that is unavailable, are on a
 /// thread of their own. The thread ends with the last clone.
@@ -52,43 +43,6 @@ struct Ended(Arc<Shared>);
 impl Drop for Ended {
     fn drop(&mut self) {
         self.0.inbox.abandon();
-    }
-}
-
-/// Data that those who ask and the store's thread share.
-pub(super) struct Shared {
-    pub(super) settings: StoreSettings,
-    pub(super) inbox: Inbox<Question>,
-    pub(super) counts: Counts,
-    pub(super) observer: Observer,
-    pub(super) found: watch::Sender<Found>,
-    pub(super) told: Mutex<Told>,
-    /// When it was reported last that a decision was not taken, for each kind of reason.
-    undecided: Mutex<Vec<(Discriminant<StoreError>, u64)>>,
-    pub(super) deadline: Duration,
-    began: Instant,
-}
-
-impl Shared {
-    pub(super) fn new(settings: StoreSettings, observer: Observer) -> Self {
-        Self {
-            inbox: Inbox::default(),
-            counts: Counts::default(),
-            observer,
-            found: watch::Sender::new(None),
-            told: Mutex::default(),
-            undecided: Mutex::default(),
-            deadline: Duration::from_micros(settings.timeout.as_micros()),
-            began: Instant::now(),
-            settings,
-        }
-    }
-
-    /// Counts a request that was not decided for overload, and reports where an overload begins with it.
-    pub(super) fn note_overloaded(&self) {
-        if self.counts.overloaded(Instant::now()) {
-            (self.observer)(StoreEvent::Overloaded);
-        }
     }
 }
 
@@ -208,21 +162,10 @@ impl Client {
 
     /// Reports a decision that was not taken, where that says nothing of the store.
     pub(crate) fn note_undecided(&self, error: &StoreError, key: &[u8]) {
-        let shared = &self.0.shared;
         let is_known = matches!(error, StoreError::Away | StoreError::Overloaded { .. });
-        if error.symptom() != Symptom::None || is_known {
-            return;
+        if error.symptom() == Symptom::None && !is_known && self.0.shared.undecided(error) {
+            self.report(StoreEvent::Undecided { key, error });
         }
-        let kind = discriminant(error);
-        let now_us = u64::try_from(shared.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let mut told = shared.undecided.lock().unwrap_or_else(PoisonError::into_inner);
-        match told.iter_mut().find(|(told, _)| *told == kind) {
-            Some((_, at_us)) if now_us.saturating_sub(*at_us) < REPORTED_AGAIN_US => return,
-            Some((_, at_us)) => *at_us = now_us,
-            None => told.push((kind, now_us)),
-        }
-        drop(told);
-        self.report(StoreEvent::Undecided { key, error });
     }
 }
 

@@ -1,19 +1,18 @@
 //! The store's thread: requests are handed to it, and it sends them on to the shards they belong to.
 //!
 //! The thread serves no listener, so a busy listener delays no answer of the store and no look at it. All of
-//! its state is its own; other threads reach it through the [`Inbox`](inbox::Inbox) alone.
+//! its state is its own; other threads reach it through the [`Inbox`](super::inbox::Inbox) alone.
 
 mod clock;
 mod cluster;
 mod flush;
-pub(super) mod inbox;
 mod link;
 mod look;
-pub(super) mod question;
+mod pending;
 mod queue;
 mod redirect;
 mod shard;
-pub(super) mod slots;
+mod slots;
 mod window;
 
 use std::cell::{Cell, RefCell};
@@ -24,18 +23,19 @@ use std::time::Duration;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::client::Shared;
 use super::error::StoreError;
 use super::event::StoreEvent;
 use super::keys::slot_of;
+use super::link::Node;
+use super::question::Question;
+use super::shared::Shared;
 use clock::ThreadClock;
 use cluster::Cluster;
 use look::look_after;
-use question::{Pending, Question};
+use pending::Pending;
 use queue::KeyHashes;
 use redirect::{Redirect, Redirected};
 use shard::{Health, Sending, Shard};
-pub(super) use slots::Node;
 
 /// How often the time is looked at while anything waits.
 const TICK: Duration = Duration::from_millis(1);
@@ -91,7 +91,7 @@ impl Dispatcher {
     }
 
     /// Adds a shard, and begins to look after it.
-    fn add(self: &Rc<Self>, node: Option<slots::Node>) -> Rc<Shard> {
+    fn add(self: &Rc<Self>, node: Option<Node>) -> Rc<Shard> {
         let number = self.number.replace(self.number.get() + 1);
         let shard =
             Rc::new(Shard::new(number, node, Arc::clone(&self.shared), Rc::clone(&self.clock)));

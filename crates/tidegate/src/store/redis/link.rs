@@ -12,13 +12,15 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::task::spawn_blocking;
 
-use super::dispatch::Node;
 use super::error::StoreError;
 use crate::secret_file::read_secret_file;
 use crate::settings::{Form, StoreSettings};
 
 /// How long making a connection may take, its greetings included.
 const CONNECT: Duration = Duration::from_secs(1);
+
+/// A node of a cluster, by its host and port.
+pub(super) type Node = (String, u16);
 
 /// What is needed to connect, secrets looked up.
 pub(super) struct Access {

@@ -25,18 +25,26 @@ mod answer;
 mod batch;
 mod call;
 mod count;
+mod id;
 mod known;
+mod limiter;
+mod reply;
 mod revision;
 mod rooms;
+mod step;
+mod superseded;
 mod text;
 
 pub(crate) use answer::Seen;
-pub use answer::{Answer, Decided, Lacks, NotAnAnswer, Reply};
+pub use answer::{Answer, Decided, Lacks};
 pub use batch::{Batch, Replies};
-pub use call::{Call, Limiter, Step};
-pub use count::Among;
+pub use call::Call;
 pub use known::Script;
-pub use revision::{Revision, Superseded};
+pub use limiter::{Among, Limiter};
+pub use reply::{NotAnAnswer, Reply};
+pub use revision::Revision;
+pub use step::Step;
+pub use superseded::Superseded;
 
 /// The version of what is stored: the first byte of every state, below 32. A state of a later version is
 /// neither read nor overwritten; one of an earlier version is read where it is amended, in the same step.

@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Dispatcher;
 use super::look::{LOOK, PAUSES, spread};
 use super::shard::{Health, Shard};
-use super::slots::{Node, Range, ranges_of};
+use super::slots::{Range, ranges_of};
 use crate::store::redis::error::StoreError;
 use crate::store::redis::event::StoreEvent;
-use crate::store::redis::link::{connect_to, nodes_of_url, send};
+use crate::store::redis::link::{Node, connect_to, nodes_of_url, send};
 
 /// Slots of a cluster.
 const SLOTS: usize = 16_384;
@@ -300,7 +300,7 @@ mod tests {
 
     use super::*;
     use crate::settings::StoreSettings;
-    use crate::store::redis::client::Shared;
+    use crate::store::redis::shared::Shared;
 
     #[tokio::test(start_paused = true)]
     async fn a_shard_that_holds_no_slot_is_dropped_also_where_nobody_asks_any_more() {

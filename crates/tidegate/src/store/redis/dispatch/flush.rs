@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use redis::{Cmd, Pipeline, Value};
+use redis::{Pipeline, Value};
 
 use super::link::Link;
-use super::question::{Asked, Pending};
+use super::pending::Pending;
 use super::queue::{KeyHash, Taken};
 use crate::store::redis::error::{StoreError, Symptom};
+use crate::store::redis::question::Asked;
 use crate::store::redis::script::{Batch, Call, Replies, Reply};
 
 /// Most requests of one call, so that none stops the store for long.
@@ -211,20 +212,8 @@ fn with_part<'a>(args: &'a [Vec<u8>], counts: bool, part: &[u8]) -> Cow<'a, [Vec
     args
 }
 
-/// The command that runs a script.
-pub(in crate::store::redis) fn command(
-    name: &str,
-    script: &str,
-    keys: &[Vec<u8>],
-    args: &[Vec<u8>],
-) -> Cmd {
-    let mut command = redis::cmd(name);
-    command.arg(script).arg(keys.len()).arg(keys).arg(args);
-    command
-}
-
 /// A script's reply, in the few kinds that a script has.
-pub(in crate::store::redis) fn reply(value: Value) -> Result<Reply, StoreError> {
+fn reply(value: Value) -> Result<Reply, StoreError> {
     match value {
         Value::Nil => Ok(Reply::Nil),
         Value::Int(number) => Ok(Reply::Int(number)),

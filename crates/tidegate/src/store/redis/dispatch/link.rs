@@ -6,7 +6,6 @@ use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
-use super::flush::command;
 use crate::store::redis::script::Script;
 
 /// A connection that many calls share.
@@ -42,4 +41,11 @@ impl Link {
     pub(super) fn forget_scripts(&mut self) {
         self.known.clear();
     }
+}
+
+/// The command that runs a script.
+pub(super) fn command(name: &str, script: &str, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(script).arg(keys.len()).arg(keys).arg(args);
+    command
 }

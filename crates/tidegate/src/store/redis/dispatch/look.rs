@@ -12,16 +12,16 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::Dispatcher;
-use super::flush::command;
+use super::link::command;
 use super::redirect::Redirect;
 use super::shard::Shard;
-use super::slots::{Node, slots_in, tags_in};
+use super::slots::{slots_in, tags_in};
 use crate::store::redis::audit;
-use crate::store::redis::client::Shared;
 use crate::store::redis::error::StoreError;
 use crate::store::redis::event::StoreEvent;
-use crate::store::redis::link::{connect, connect_to, send};
+use crate::store::redis::link::{Node, connect, connect_to, send};
 use crate::store::redis::script::Script;
+use crate::store::redis::shared::Shared;
 
 /// The first pause, and the longest.
 pub(super) const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));

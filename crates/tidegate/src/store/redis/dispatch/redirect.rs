@@ -3,7 +3,8 @@
 use redis::{ServerError, ServerErrorKind};
 
 use super::flush::Sent;
-use super::slots::{Node, node_of};
+use super::slots::node_of;
+use crate::store::redis::link::Node;
 
 /// Why a server did not run a script.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,14 +20,15 @@ use tokio::time::Instant;
 use super::clock::ThreadClock;
 use super::flush::{Flush, MOST_REQUESTS, Room, Sent, calls_of};
 use super::link::Link;
-use super::question::Pending;
+use super::pending::Pending;
 use super::queue::{KeyHashes, Queue};
 use super::redirect::{Redirect, Redirected};
-use super::slots::{Node, part_of};
+use super::slots::part_of;
 use super::window::Window;
-use crate::store::redis::client::Shared;
 use crate::store::redis::counts::Counts;
 use crate::store::redis::error::{StoreError, Symptom};
+use crate::store::redis::link::Node;
+use crate::store::redis::shared::Shared;
 
 /// Most calls sent as one write.
 const MOST_CALLS: usize = 64;

@@ -3,9 +3,7 @@
 use redis::Value;
 
 use crate::store::redis::keys::slot_of;
-
-/// A node, by its host and port.
-pub(crate) type Node = (String, u16);
+use crate::store::redis::link::Node;
 
 /// A range of slots and the primary that answers for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,27 +1,16 @@
-//! What a script answers.
+//! The answer to a call, read from the reply.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, Outcome, Question, Rule, Timestamp, Told, Verdict};
 
-use super::VERSION;
-use super::call::{Call, Limiter, Step};
-use super::known::Form;
-use super::revision::{Superseded, Written, written_under_others};
-
-/// A reply as a server gives it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// Nothing.
-    Nil,
-    /// A whole number.
-    Int(i64),
-    /// Bytes.
-    Bytes(Vec<u8>),
-    /// Several replies.
-    Array(Vec<Reply>),
-}
+use super::call::Call;
+use super::id::Form;
+use super::limiter::Limiter;
+use super::reply::{NotAnAnswer, Reply};
+use super::revision::Written;
+use super::step::Step;
+use super::superseded::Superseded;
 
 /// What came of a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,10 +81,17 @@ pub(crate) struct Seen {
     pub(crate) overflow: bool,
 }
 
+impl Superseded {
+    /// The values that decided each of these limiters in place of its own.
+    pub(crate) fn seen<'s>(seen: impl Iterator<Item = &'s Seen>) -> Self {
+        Self(seen.map(|seen| seen.by.clone()).collect())
+    }
+}
+
 impl Decided {
     /// The same with the values that decided.
     pub(crate) fn decided_by(mut self, by: Superseded) -> Self {
-        let by = self.seen.iter_mut().zip(by.into_places());
+        let by = self.seen.iter_mut().zip(by.0);
         by.for_each(|(seen, by)| seen.by = seen.by.take().or(by));
         self
     }
@@ -113,49 +109,10 @@ impl Decided {
     }
 }
 
-/// A reply that is not a decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotAnAnswer {
-    reply: Reply,
-    other_version: Option<u8>,
-}
-
-impl NotAnAnswer {
-    pub(super) const fn of(reply: Reply) -> Self {
-        Self { reply, other_version: None }
-    }
-
-    /// The version of what is stored under a key, when it is not the one that this library reads.
-    #[must_use]
-    pub const fn other_version(&self) -> Option<u8> {
-        self.other_version
-    }
-}
-
-impl fmt::Display for NotAnAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(version) = self.other_version {
-            return write!(
-                f,
-                "a key holds a limiter of version {version}; expected version {VERSION}, or nodes that \
-                 know both while they are upgraded"
-            );
-        }
-        match &self.reply {
-            Reply::Nil => f.write_str(
-                "a key holds what no limiter of this version wrote; expected a key prefix of Tidegate's own",
-            ),
-            reply => write!(f, "the script answered {reply:?}; expected what its version answers"),
-        }
-    }
-}
-
-impl std::error::Error for NotAnAnswer {}
-
 /// The wait until a cost would be admitted, and that until nothing is used.
 type Waits = (Micros, Micros);
 
-/// What is told of one limiter, before its words are read.
+/// The reply for one limiter, before its words are read.
 struct Heard<'a> {
     verdict: Verdict,
     now: Timestamp,
@@ -185,9 +142,7 @@ impl Call {
             return match (newer, self.id.form) {
                 (Some(newer), _) => Ok(Answer::Superseded(newer)),
                 // It would have been amended, were it known here.
-                (None, Form::Amending) => {
-                    Err(NotAnAnswer { reply: Reply::Nil, other_version: None })
-                }
+                (None, Form::Amending) => Err(NotAnAnswer::of(Reply::Nil)),
                 (None, _) => Ok(Answer::Changed),
             };
         }
@@ -197,10 +152,11 @@ impl Call {
             (Form::One, _, _) | (Form::GivingBack | Form::Batch, ..) => None,
             (Form::Several | Form::Amending, _, all) => self.among_others(all, reply),
         };
-        read.map(Answer::Decided).ok_or_else(|| NotAnAnswer {
-            reply: reply.clone(),
-            other_version: self.other_version(reply),
-        })
+        read.map(Answer::Decided).ok_or_else(|| self.not_an_answer(reply))
+    }
+
+    fn not_an_answer(&self, reply: &Reply) -> NotAnAnswer {
+        NotAnAnswer::of_version(reply.clone(), self.other_version(reply))
     }
 
     fn other_version(&self, reply: &Reply) -> Option<u8> {
@@ -299,15 +255,24 @@ impl Call {
     pub fn given_back(&self, reply: &Reply) -> Result<(), NotAnAnswer> {
         match reply {
             Reply::Array(_) => Ok(()),
-            reply => {
-                let other_version = self.other_version(reply);
-                Err(NotAnAnswer { reply: reply.clone(), other_version })
-            }
+            reply => Err(self.not_an_answer(reply)),
         }
     }
 }
 
-/// The state that is told, and, of one under figures that are not in force, two waits.
+/// Returns the beginnings of states that were written under other values, empty for the other limiters: a reply of
+/// texts, one for each limiter and one at the end.
+fn written_under_others<'r>(limiters: &[Limiter<'_>], reply: &'r Reply) -> Option<Vec<&'r [u8]>> {
+    let Reply::Array(parts) = reply else { return None };
+    let begins = parts.iter().map(|part| match part {
+        Reply::Bytes(begins) => Some(begins.as_slice()),
+        _ => None,
+    });
+    let begins = begins.collect::<Option<Vec<_>>>()?;
+    (begins.len() == limiters.len() + 1).then_some(begins)
+}
+
+/// Reads a state and, if it is under figures that are not in force, two waits.
 fn state_of(told: &Reply) -> Option<(&[u8], Option<Waits>)> {
     match told {
         Reply::Bytes(state) => Some((state, None)),

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::answer::{NotAnAnswer, Reply};
-use super::call::{Call, Step};
+use super::call::Call;
 use super::count::Count;
-use super::known::{Form, Id, Script, script};
+use super::id::{Form, Id};
+use super::known::{Script, script};
+use super::reply::{NotAnAnswer, Reply};
+use super::step::Step;
 
 /// Several calls in one, decided in their order at one instant: replies and what is stored are those of the calls
 /// sent one after the other. A call that fails leaves the others as they are. It costs the server less than the calls

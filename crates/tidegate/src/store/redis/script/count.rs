@@ -1,17 +1,7 @@
 //! Keys that are counted, for a rule that keeps so many at most.
 
-use super::call::{Limiter, Step};
-
-/// The keys that a limiter's is one of, of which there are so many at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Among<'a> {
-    /// What the keys of the store begin with, and what a name of theirs goes on with: no limiter has such a key.
-    pub name: (&'a str, &'a str),
-    /// Most of them at once.
-    pub most: usize,
-    /// The key of the limiter that those without room share; `None` where they are refused.
-    pub shared: Option<&'a [u8]>,
-}
+use super::limiter::{Among, Limiter};
+use super::step::Step;
 
 /// A key that is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,9 @@
-//! Which of two sets of values is the newer one, and what a stored state says of its own.
+//! Revisions of a rule's values, and the values that a stored state was written under.
 
-use std::iter;
 use std::sync::Arc;
 
 use tidegate_core::{Rule, Timestamp};
 
-use super::answer::{Reply, Seen};
-use super::call::Limiter;
 use super::{HEAD, VERSION};
 
 /// The revision of a rule's values: a word that a policy gives itself, and when the values were loaded.
@@ -72,72 +69,6 @@ impl Written {
         let revision = Revision::of_stamp(*stamp.first_chunk()?);
         Some(Self { rule, revision })
     }
-}
-
-/// By limiter, the values that it was written under, where those decide in place of its own.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Superseded(Vec<Option<Written>>);
-
-impl Superseded {
-    /// Those of limiters that begin so and whose values are not older; `None` where there is none.
-    pub(super) fn by(limiters: &[Limiter<'_>], begins: &[&[u8]]) -> Option<Self> {
-        let newer = limiters.iter().zip(begins).map(|(one, begins)| {
-            let written = Written::read(begins, one.rule)?;
-            (one.revision.is_some() && written.revision >= one.revision).then_some(written)
-        });
-        let newer: Vec<_> = newer.collect();
-        newer.iter().any(Option::is_some).then_some(Self(newer))
-    }
-
-    /// The same with those that are found later.
-    #[must_use]
-    pub fn and(mut self, later: Self) -> Self {
-        let places = self.0.len().max(later.0.len());
-        self.0.resize(places, None);
-        for (known, later) in self.0.iter_mut().zip(later.0) {
-            *known = later.or_else(|| known.take());
-        }
-        self
-    }
-
-    /// Whether no limiter is decided by other values than its own.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Those of what was seen of limiters at these places.
-    pub(crate) fn seen<'s>(seen: impl Iterator<Item = &'s Seen>) -> Self {
-        Self(seen.map(|seen| seen.by.clone()).collect())
-    }
-
-    /// The limiters to ask about in place of those that were asked about.
-    #[must_use]
-    pub fn limiters<'a>(&'a self, limiters: &[Limiter<'a>]) -> Vec<Limiter<'a>> {
-        let by = self.0.iter().map(Option::as_ref).chain(iter::repeat(None));
-        let under = limiters.iter().zip(by);
-        under.map(|(one, by)| by.map_or_else(|| one.clone(), |by| one.under(by))).collect()
-    }
-
-    /// The values of the limiter at each place.
-    pub(super) fn into_places(self) -> Vec<Option<Written>> {
-        self.0
-    }
-}
-
-/// How each limiter begins that was written under other values than its own, and nothing of the others: texts, and
-/// one without bytes behind them.
-pub(super) fn written_under_others<'r>(
-    limiters: &[Limiter<'_>],
-    reply: &'r Reply,
-) -> Option<Vec<&'r [u8]>> {
-    let Reply::Array(parts) = reply else { return None };
-    let begins = parts.iter().map(|part| match part {
-        Reply::Bytes(begins) => Some(begins.as_slice()),
-        _ => None,
-    });
-    let begins = begins.collect::<Option<Vec<_>>>()?;
-    (begins.len() == limiters.len() + 1).then_some(begins)
 }
 
 /// A whole number, low byte first.

@@ -5,9 +5,9 @@ mod keys;
 
 use std::fmt::Write;
 
-use super::call::Step;
-use super::known::{Form, Id};
+use super::id::{Form, Id};
 use super::rooms::{Room, paragraph};
+use super::step::Step;
 
 const PRELUDE: &str = include_str!("prelude.lua");
 

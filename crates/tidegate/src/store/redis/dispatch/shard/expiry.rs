@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Health, Shard, State};
 use crate::store::redis::dispatch::TICK;
-use crate::store::redis::dispatch::question::Pending;
+use crate::store::redis::dispatch::pending::Pending;
 use crate::store::redis::error::StoreError;
 
 /// For how long a shard was asked much lately.

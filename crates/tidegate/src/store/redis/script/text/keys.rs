@@ -1,6 +1,6 @@
 //! What stands around a step where not every limiter may begin.
 
-use super::super::known::Form;
+use super::super::id::Form;
 use super::super::rooms::paragraph;
 use super::Maker;
 

@@ -1,25 +1,51 @@
-//! One `[[rule.override]]`: how each of its fields is read.
+//! One `[[rule.override]]`: its fields, and how each is read.
 
 use tidegate_core::Word;
 
-use super::draft::OverrideDraft;
-use super::source::Report;
-use super::table::{Entry, Table};
-use super::value::{count, entries, length};
-use super::{figures, vocabulary};
+use crate::config::accept::Level;
+use crate::config::draft::OverrideDraft;
+use crate::config::figures;
+use crate::config::source::Report;
+use crate::config::table::{Entry, Table};
+use crate::config::value::{count, entries, length};
+
+/// The fields of a `[[rule.override]]`.
+pub(in crate::config) fn fields<'t>() -> Level<'t, OverrideDraft<'t>> {
+    Level::of_fields(
+        [
+            (("match", &["when", "where", "if", "key"]), OverrideDraft::matching),
+            (("limit", &["max", "maxvalue", "quota", "requests"]), OverrideDraft::limit),
+            (("window", &["period", "interval", "duration"]), OverrideDraft::window),
+            (("capacity", &["burst", "maxburst", "size"]), OverrideDraft::capacity),
+            (("rate", &["requestsperunit", "speed"]), OverrideDraft::rate),
+        ],
+        not_for_overrides,
+    )
+}
+
+/// The message for a field that only a rule has.
+fn not_for_overrides(name: &str) -> Option<String> {
+    let is_changeable = fields().words().any(|(word, also)| word == name || also.contains(&name));
+    (super::fields().has(name) && !is_changeable).then(|| {
+        format!(
+            "`{name}` can not be changed by an override: expected only `limit`, `window`, \
+             `capacity` or `rate`"
+        )
+    })
+}
 
 impl<'t> OverrideDraft<'t> {
     /// Reads an override; tells what is wrong with its fields, and which it lacks.
     pub(super) fn read(table: Table<'t>, report: &mut Report<'_>) -> Self {
         let mut draft = Self::new(table.clone());
-        let mut failed = vocabulary::override_fields().read(&table, &mut draft, report);
+        let mut failed = fields().read(&table, &mut draft, report);
         failed.extend(figures::contradiction(&table, &failed, report));
         failed.extend(missing(&table, &failed, report));
         draft.failed = failed;
         draft
     }
 
-    pub(super) fn matching(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn matching(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "a table of entries of `key` with their values, such as { user = \"ann\" }";
         let (table, texts) = entries(entry, expected, report)?;
         let all = texts.len() == table.entries.len();
@@ -27,22 +53,22 @@ impl<'t> OverrideDraft<'t> {
         all.then_some(())
     }
 
-    pub(super) fn limit(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn limit(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.limit = Some(figures::limit(entry, report)?);
         Some(())
     }
 
-    pub(super) fn window(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn window(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.window = Some(length(entry, Word::Window, report)?);
         Some(())
     }
 
-    pub(super) fn capacity(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn capacity(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         self.spec.capacity = Some(count(entry, Word::Capacity, report)?);
         Some(())
     }
 
-    pub(super) fn rate(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
+    fn rate(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let (limit, window) = figures::rate(entry, report)?;
         (self.spec.limit, self.spec.window) = (Some(limit), Some(window));
         Some(())

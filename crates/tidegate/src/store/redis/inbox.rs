@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 /// A list that many threads add to and the store's thread takes as a whole: however many questions arrive
 /// while that thread is busy, it is woken once.
 #[derive(Debug)]
-pub(in crate::store::redis) struct Inbox<T> {
+pub(super) struct Inbox<T> {
     state: Mutex<State<T>>,
     filled: Notify,
 }
@@ -28,7 +28,7 @@ impl<T> Default for Inbox<T> {
 
 impl<T> Inbox<T> {
     /// Adds an item; drops it where nobody takes items any more.
-    pub(in crate::store::redis) fn push(&self, item: T) {
+    pub(super) fn push(&self, item: T) {
         let mut state = self.lock();
         if state.closed {
             return;
@@ -42,13 +42,13 @@ impl<T> Inbox<T> {
     }
 
     /// Nothing is added from now on.
-    pub(in crate::store::redis) fn close(&self) {
+    pub(super) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
     }
 
     /// Nothing is taken any more: drops what is there, and whatever is added from now on.
-    pub(in crate::store::redis) fn abandon(&self) {
+    pub(super) fn abandon(&self) {
         let mut state = self.lock();
         state.closed = true;
         let dropped = mem::take(&mut state.items);
@@ -57,7 +57,7 @@ impl<T> Inbox<T> {
     }
 
     /// Waits for items and moves all there are to `taken`; returns false once the inbox is closed and empty.
-    pub(in crate::store::redis) async fn take(&self, taken: &mut Vec<T>) -> bool {
+    pub(super) async fn take(&self, taken: &mut Vec<T>) -> bool {
         loop {
             {
                 let mut state = self.lock();

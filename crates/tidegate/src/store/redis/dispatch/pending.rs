@@ -1,7 +1,6 @@
-//! One script call that somebody waits for, from the thread that asks to the store's thread and back.
+//! One script call on the store's thread, until it is answered.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -9,70 +8,11 @@ use tokio::time::Instant;
 
 use super::queue::KeyHashes;
 use crate::store::redis::error::StoreError;
-use crate::store::redis::script::{Call, Reply, Script};
+use crate::store::redis::question::{Asked, NoReply, Question, Replied};
+use crate::store::redis::script::Reply;
 
 /// The lateness of the store's thread, and others that ask for the same key, lengthen a wait by so much at most.
 const MOST_LATENESS: Duration = Duration::from_millis(10);
-
-/// A script and what it is called with.
-#[derive(Clone, Debug)]
-pub(in crate::store::redis) enum Asked {
-    /// A step over limiters, which may go as one call with others.
-    Step(Arc<Call>),
-    /// Any other script.
-    Script { script: Arc<Script>, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>> },
-}
-
-impl Asked {
-    pub(in crate::store::redis) fn script(&self) -> &Arc<Script> {
-        match self {
-            Self::Step(call) => &call.script,
-            Self::Script { script, .. } => script,
-        }
-    }
-
-    /// Whether it counts keys.
-    pub(super) fn counts(&self) -> bool {
-        matches!(self, Self::Step(call) if call.counts())
-    }
-
-    pub(in crate::store::redis) fn keys(&self) -> &[Vec<u8>] {
-        match self {
-            Self::Step(call) => &call.keys,
-            Self::Script { keys, .. } => keys,
-        }
-    }
-
-    pub(in crate::store::redis) fn args(&self) -> &[Vec<u8>] {
-        match self {
-            Self::Step(call) => &call.args,
-            Self::Script { args, .. } => args,
-        }
-    }
-}
-
-/// Why there is no reply, and how to hear of one that comes too late.
-#[derive(Debug)]
-pub(crate) struct NoReply {
-    pub(crate) error: StoreError,
-    /// Where the store was asked: its reply, if there ever is one.
-    pub(crate) late: Option<LateReply>,
-}
-
-/// A reply that nobody waits for any more, once it comes.
-pub(crate) type LateReply = oneshot::Receiver<Result<Reply, StoreError>>;
-
-/// A reply in time, or why there is none.
-pub(crate) type Replied = Result<Reply, NoReply>;
-
-/// A call as it is handed to the store's thread.
-#[derive(Debug)]
-pub(in crate::store::redis) struct Question {
-    pub(in crate::store::redis) asked: Asked,
-    pub(in crate::store::redis) source: u64,
-    pub(in crate::store::redis) deadline: Instant,
-    pub(in crate::store::redis) answer: oneshot::Sender<Replied>,
-}
 
 /// A call on the store's thread, until it is answered.
 #[derive(Debug)]
@@ -107,7 +47,7 @@ enum State {
     Done,
 }
 
-/// Who waits for the reply.
+/// The way to whoever waits for the reply.
 #[derive(Debug)]
 enum Waits {
     InTime(oneshot::Sender<Replied>),

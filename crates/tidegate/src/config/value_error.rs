@@ -1,0 +1,23 @@
+//! The error of a text that is not the value it should be.
+
+use std::fmt;
+
+/// Why a text is not the value it should be; it says what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueError {
+    message: String,
+}
+
+impl ValueError {
+    pub(super) fn new(message: String) -> Self {
+        Self { message }
+    }
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ValueError {}

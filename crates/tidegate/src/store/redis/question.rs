@@ -1,0 +1,69 @@
+//! One script call, handed to the store's thread, and its reply.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::error::StoreError;
+use super::script::{Call, Reply, Script};
+
+/// A script and what it is called with.
+#[derive(Clone, Debug)]
+pub(super) enum Asked {
+    /// A step over limiters, which may go as one call with others.
+    Step(Arc<Call>),
+    /// Any other script.
+    Script { script: Arc<Script>, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>> },
+}
+
+impl Asked {
+    pub(super) fn script(&self) -> &Arc<Script> {
+        match self {
+            Self::Step(call) => &call.script,
+            Self::Script { script, .. } => script,
+        }
+    }
+
+    /// Whether it counts keys.
+    pub(super) fn counts(&self) -> bool {
+        matches!(self, Self::Step(call) if call.counts())
+    }
+
+    pub(super) fn keys(&self) -> &[Vec<u8>] {
+        match self {
+            Self::Step(call) => &call.keys,
+            Self::Script { keys, .. } => keys,
+        }
+    }
+
+    pub(super) fn args(&self) -> &[Vec<u8>] {
+        match self {
+            Self::Step(call) => &call.args,
+            Self::Script { args, .. } => args,
+        }
+    }
+}
+
+/// The reason why there is no reply in time, and a way to hear one that comes too late.
+#[derive(Debug)]
+pub(crate) struct NoReply {
+    pub(crate) error: StoreError,
+    /// Where the store was asked: its reply, if there ever is one.
+    pub(crate) late: Option<LateReply>,
+}
+
+/// A reply that nobody waits for any more, once it comes.
+pub(crate) type LateReply = oneshot::Receiver<Result<Reply, StoreError>>;
+
+/// A reply in time, or why there is none.
+pub(crate) type Replied = Result<Reply, NoReply>;
+
+/// A call as it is handed to the store's thread.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) asked: Asked,
+    pub(super) source: u64,
+    pub(super) deadline: Instant,
+    pub(super) answer: oneshot::Sender<Replied>,
+}

@@ -1,0 +1,62 @@
+//! The reply of a server to a script, as it stands.
+
+use std::fmt;
+
+use super::VERSION;
+
+/// A reply as a server gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Nothing.
+    Nil,
+    /// A whole number.
+    Int(i64),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// Several replies.
+    Array(Vec<Reply>),
+}
+
+/// A reply that is not a decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotAnAnswer {
+    reply: Reply,
+    other_version: Option<u8>,
+}
+
+impl NotAnAnswer {
+    pub(super) const fn of(reply: Reply) -> Self {
+        Self { reply, other_version: None }
+    }
+
+    /// The same; the reply says that a limiter of this version is stored, if of any.
+    pub(super) const fn of_version(reply: Reply, other_version: Option<u8>) -> Self {
+        Self { reply, other_version }
+    }
+
+    /// The version of what is stored under a key, when it is not the one that this library reads.
+    #[must_use]
+    pub const fn other_version(&self) -> Option<u8> {
+        self.other_version
+    }
+}
+
+impl fmt::Display for NotAnAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(version) = self.other_version {
+            return write!(
+                f,
+                "a key holds a limiter of version {version}; expected version {VERSION}, or nodes that \
+                 know both while they are upgraded"
+            );
+        }
+        match &self.reply {
+            Reply::Nil => f.write_str(
+                "a key holds what no limiter of this version wrote; expected a key prefix of Tidegate's own",
+            ),
+            reply => write!(f, "the script answered {reply:?}; expected what its version answers"),
+        }
+    }
+}
+
+impl std::error::Error for NotAnAnswer {}

@@ -1,0 +1,47 @@
+//! Limiters that are decided by the values which they were written under.
+
+use std::iter;
+
+use super::limiter::Limiter;
+use super::revision::Written;
+
+/// By limiter, the values that it was written under, where those decide in place of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Superseded(pub(super) Vec<Option<Written>>);
+
+impl Superseded {
+    /// Those of limiters that begin so and whose values are not older; `None` where there is none.
+    pub(super) fn by(limiters: &[Limiter<'_>], begins: &[&[u8]]) -> Option<Self> {
+        let newer = limiters.iter().zip(begins).map(|(one, begins)| {
+            let written = Written::read(begins, one.rule)?;
+            (one.revision.is_some() && written.revision >= one.revision).then_some(written)
+        });
+        let newer: Vec<_> = newer.collect();
+        newer.iter().any(Option::is_some).then_some(Self(newer))
+    }
+
+    /// The same with those that are found later.
+    #[must_use]
+    pub fn and(mut self, later: Self) -> Self {
+        let places = self.0.len().max(later.0.len());
+        self.0.resize(places, None);
+        for (known, later) in self.0.iter_mut().zip(later.0) {
+            *known = later.or_else(|| known.take());
+        }
+        self
+    }
+
+    /// Whether no limiter is decided by other values than its own.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The limiters to ask about in place of those that were asked about.
+    #[must_use]
+    pub fn limiters<'a>(&'a self, limiters: &[Limiter<'a>]) -> Vec<Limiter<'a>> {
+        let by = self.0.iter().map(Option::as_ref).chain(iter::repeat(None));
+        let under = limiters.iter().zip(by);
+        under.map(|(one, by)| by.map_or_else(|| one.clone(), |by| one.under(by))).collect()
+    }
+}
