@@ -5,14 +5,10 @@
 //! drawn ([`plot`]).
 
 pub mod compare;
-mod decision_line;
-mod json_object;
 mod picture_file;
 pub mod plot;
 pub mod replay;
 pub mod report;
 pub mod trace;
 
-pub use decision_line::DecisionLine;
-pub use json_object::JsonObject;
 pub use picture_file::{PictureError, PictureFile};

@@ -59,6 +59,8 @@ mod few;
 mod gate;
 #[cfg(feature = "headers")]
 pub mod headers;
+#[cfg(feature = "json")]
+pub mod json;
 mod key;
 mod limiter;
 mod observe;

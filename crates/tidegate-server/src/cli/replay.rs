@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use tidegate::StoreUrl;
+use tidegate::json::{DecisionLine, JsonObject};
 use tidegate_lab::report::{self, Report};
-use tidegate_lab::{DecisionLine, JsonObject};
 
 use super::{Failure, decider::Decider, lab};
 use crate::{policy, stdout};

@@ -4,8 +4,8 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Serialize;
+use tidegate::json::DecisionLine;
 use tidegate::{Answer, Matched, Micros, headers};
-use tidegate_lab::DecisionLine;
 
 use super::Response;
 use super::problem::{Kind, Problem};

@@ -9,7 +9,7 @@ use super::Reservation;
 use crate::clock::{Clock, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
-use crate::step::{Done, One, Step, UNLIMITED, decision_of};
+use crate::step::{One, Step, UNLIMITED, decision_of};
 use crate::store::memory::{Asked, PlannedTable};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
@@ -311,7 +311,7 @@ impl<C: Clock> Under<'_, C> {
 
     /// The same with all that came of it.
     #[cfg(feature = "tower")]
-    pub(crate) fn done(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
+    pub(crate) fn done(&self, print: Fingerprint, cost: u64, step: Step) -> crate::step::Done {
         if !self.all.queues.are_idle() && !step.gives_back() {
             return self.behind(print, cost, step);
         }

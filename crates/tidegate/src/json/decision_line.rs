@@ -1,8 +1,9 @@
 //! One decision as a line of JSON: what `replay` prints and the server answers.
 
-use tidegate::{Answer, Micros};
+use tidegate_core::Micros;
 
-use crate::json_object::JsonObject;
+use super::JsonObject;
+use crate::answer::Answer;
 
 /// The figures of one answer under the names they have everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

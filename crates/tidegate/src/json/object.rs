@@ -9,7 +9,7 @@ use serde::Serialize;
 ///
 /// ```
 /// let mut line = Vec::new();
-/// let mut object = tidegate_lab::JsonObject::begin(&mut line);
+/// let mut object = tidegate::json::JsonObject::begin(&mut line);
 /// object.number("limit", Some(5));
 /// object.number("retry_after_us", None);
 /// object.flag("allowed", true);
