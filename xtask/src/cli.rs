@@ -30,6 +30,8 @@ pub(crate) enum Command {
     ///
     /// The benchmarks are a workspace of their own, in `bench/`: its README.md says how they measure.
     Bench(BenchArgs),
+    /// Count what the structure of the code is judged by: lines, types, circles of imports, public methods
+    Count,
 }
 
 /// Which benchmark `cargo xtask bench` runs.

@@ -6,6 +6,8 @@
 mod bench;
 mod cli;
 mod context;
+mod count;
+mod imports;
 mod process;
 mod runner;
 mod step;
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Test(which) => runner::test(&which),
         Command::Bench(which) => bench::run(&which),
+        Command::Count => count::run(),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

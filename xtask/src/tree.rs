@@ -63,6 +63,12 @@ fn is_written(file: &Path) -> bool {
     file.extension().is_some_and(|own| own == "rs" || own == "md")
 }
 
+/// A file as though it had been read, for tests of what looks at files.
+#[cfg(test)]
+pub(crate) fn file(path: &str, text: &str) -> SourceFile {
+    SourceFile { path: path.into(), text: text.into() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

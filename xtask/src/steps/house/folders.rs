@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
-use super::imports::{self, Import, Module};
 use super::{Findings, House};
+use crate::imports::{self, Import, Module};
 
 /// Crates and modules that may be imported from below: a closed list knows what is made of it, and what is
 /// made of it asks the list.

@@ -34,8 +34,8 @@ fn judge<'a>(files: impl Iterator<Item = &'a SourceFile>) -> Findings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file;
     use super::*;
+    use crate::tree::file;
 
     #[test]
     fn long_files_are_remarked_upon_and_too_long_ones_refused() {

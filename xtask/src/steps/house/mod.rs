@@ -2,7 +2,6 @@
 
 mod arrows;
 mod folders;
-mod imports;
 mod lengths;
 mod links;
 mod markdown;
@@ -111,11 +110,6 @@ fn outcome(broken: &[String], remarks: &[String]) -> Outcome {
     }
     let said = std::iter::once(format!("broken: {}", broken.join(", ")));
     Outcome::Failed(said.chain(remarks.iter().cloned()).collect::<Vec<_>>().join("; "))
-}
-
-#[cfg(test)]
-fn file(path: &str, text: &str) -> SourceFile {
-    SourceFile { path: path.into(), text: text.into() }
 }
 
 #[cfg(test)]

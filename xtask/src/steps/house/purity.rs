@@ -80,8 +80,8 @@ fn is_float(literal: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file;
     use super::*;
+    use crate::tree::file;
 
     const HEAD: &str = "//! Doc.\n#![no_std]\n#![forbid(unsafe_code)]\n";
 

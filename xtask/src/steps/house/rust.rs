@@ -4,6 +4,8 @@ use std::iter::Peekable;
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree, token_stream};
 
+use crate::imports::is_test;
+
 /// One token that is not in a test, and the line it is on, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Word {
@@ -105,11 +107,6 @@ fn is(token: &TokenTree, mark: char) -> bool {
 
 fn plain(group: &Group) -> String {
     group.stream().to_string().split_whitespace().collect()
-}
-
-/// Whether an attribute, without blanks, leaves an item to tests.
-pub(super) fn is_test(attribute: &str) -> bool {
-    attribute == "cfg(test)" || attribute.starts_with("cfg(all(test,")
 }
 
 #[cfg(test)]

@@ -8,26 +8,25 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree};
 
-use super::rust::is_test;
 use crate::tree::SourceFile;
 
 /// The path of a module inside its crate; empty for the crate's root.
-pub(super) type Module = Vec<String>;
+pub(crate) type Module = Vec<String>;
 
 /// One module names an item of another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Import {
-    pub(super) from: Module,
+pub(crate) struct Import {
+    pub(crate) from: Module,
     /// The module whose file has the item, or declares it again.
-    pub(super) to: Module,
+    pub(crate) to: Module,
     /// What is imported, as a path from the root of the crate.
-    pub(super) item: String,
-    pub(super) line: usize,
+    pub(crate) item: String,
+    pub(crate) line: usize,
 }
 
 /// Returns the imports among the modules of the crate whose sources are in `folder`, each once, or a
 /// complaint for each file that is not Rust.
-pub(super) fn of_crate(folder: &Path, files: &[SourceFile]) -> (Vec<Import>, Vec<String>) {
+pub(crate) fn of_crate(folder: &Path, files: &[SourceFile]) -> (Vec<Import>, Vec<String>) {
     let of_crate = files.iter().filter(|file| file.is("rs"));
     let of_crate = of_crate.filter_map(|file| Some((module(folder, &file.path)?, file)));
     let of_crate: Vec<_> = of_crate.collect();
@@ -191,9 +190,15 @@ fn line_of(part: &impl Spanned) -> usize {
     part.span().start().line
 }
 
-fn is_for_tests(attribute: &Attribute) -> bool {
+/// Whether an attribute leaves an item to tests.
+pub(crate) fn is_for_tests(attribute: &Attribute) -> bool {
     let written = quote_of(attribute);
     is_test(&written) || written == "test"
+}
+
+/// Whether an attribute, without blanks, leaves an item to tests.
+pub(crate) fn is_test(attribute: &str) -> bool {
+    attribute == "cfg(test)" || attribute.starts_with("cfg(all(test,")
 }
 
 /// What stands between the brackets of an attribute, without blanks.
@@ -208,7 +213,8 @@ fn quote_of(attribute: &Attribute) -> String {
     }
 }
 
-fn attributes(item: &Item) -> &[Attribute] {
+/// The attributes of an item; none of one of a kind that no test is written as.
+pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,
@@ -227,8 +233,8 @@ fn attributes(item: &Item) -> &[Attribute] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file;
     use super::*;
+    use crate::tree::file;
 
     fn imports(files: &[(&str, &str)]) -> Vec<String> {
         let files: Vec<_> =
