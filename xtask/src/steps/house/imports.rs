@@ -28,18 +28,31 @@ pub(super) struct Import {
 /// Returns the imports among the modules of the crate whose sources are in `folder`, each once, or a
 /// complaint for each file that is not Rust.
 pub(super) fn of_crate(folder: &Path, files: &[SourceFile]) -> (Vec<Import>, Vec<String>) {
-    let of_crate = files.iter().filter(|file| file.is("rs"));
-    let of_crate = of_crate.filter_map(|file| Some((module(folder, &file.path)?, file)));
-    let of_crate: Vec<_> = of_crate.collect();
-    let modules: BTreeSet<_> = of_crate.iter().map(|(module, _)| module.clone()).collect();
-    let (mut imports, mut complaints) = (BTreeSet::new(), Vec::new());
-    for (module, file) in &of_crate {
+    let (mut sources, mut complaints) = (Vec::new(), Vec::new());
+    for file in files.iter().filter(|file| file.is("rs")) {
+        let Some(module) = module(folder, &file.path) else { continue };
         match syn::parse_file(&file.text) {
-            Ok(parsed) => imports.extend(of_file(&modules, module, &parsed)),
+            Ok(parsed) => sources.push((module, parsed)),
             Err(error) => complaints.push(format!("{}: not Rust: {error}", file.path.display())),
         }
     }
+    let modules: BTreeSet<_> = sources.iter().map(|(module, _)| module.clone()).collect();
+    let tests: Vec<_> = sources.iter().flat_map(|(module, parsed)| tests(module, parsed)).collect();
+    sources.retain(|(module, _)| !tests.iter().any(|test| module.starts_with(test)));
+    let imports = sources.iter().flat_map(|(module, parsed)| of_file(&modules, module, parsed));
+    let imports: BTreeSet<_> = imports.collect();
     (imports.into_iter().collect(), complaints)
+}
+
+/// The modules for tests that a file declares and other files hold.
+fn tests(module: &Module, parsed: &syn::File) -> Vec<Module> {
+    let declared = parsed.items.iter().filter_map(|item| match item {
+        Item::Mod(item) if item.content.is_none() && item.attrs.iter().any(is_for_tests) => {
+            Some([module.as_slice(), &[item.ident.to_string()]].concat())
+        }
+        _ => None,
+    });
+    declared.collect()
 }
 
 /// The module that a file is; `None` for one outside of the folder.
@@ -74,7 +87,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn note(&mut self, path: &[String], line: usize) {
-        let Some(path) = self.from_root(path) else { return };
+        let Some(path) = self.rooted(path) else { return };
         let is_module = |names: &usize| self.modules.contains(&path[..*names]);
         let Some(names) = (0..=path.len()).rev().find(is_module) else { return };
         let to = path[..names].to_vec();
@@ -85,7 +98,7 @@ impl Reader<'_> {
     }
 
     /// The same path from the crate's root; `None` for one that leads out of the crate, or stays in scope.
-    fn from_root(&self, path: &[String]) -> Option<Module> {
+    fn rooted(&self, path: &[String]) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
             "crate" => Some(rest.to_vec()),
@@ -239,6 +252,9 @@ mod tests {
         let a =
             "#[cfg(test)] mod tests { use crate::b::C; }\n#[cfg(all(test, loom))] use crate::b::D;";
         assert!(imports(&[("a.rs", a), ("b.rs", "#![cfg(test)] use crate::a::E;")]).is_empty());
+        let declared =
+            [("a.rs", "#[cfg(test)] mod t;"), ("a/t.rs", "use crate::b::C;"), ("b.rs", "")];
+        assert!(imports(&declared).is_empty());
     }
 
     #[test]
