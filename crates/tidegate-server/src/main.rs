@@ -3,6 +3,7 @@
 mod banner;
 mod cli;
 mod door;
+mod failure;
 mod grpc;
 mod handles;
 mod http;

@@ -12,8 +12,8 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use tidegate::read_secret_file;
 
-use super::Failure;
 use crate::door::{Door, Limits, Secret, Tls, TlsFiles};
+use crate::failure::Failure;
 
 const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::Failure;
 use super::address::Where;
+use crate::failure::Failure;
 
 /// Connections that the system completes before the server accepts them. The system takes its own bound where
 /// that is lower (`net.core.somaxconn`). A client beyond it waits a second or more before it tries again.

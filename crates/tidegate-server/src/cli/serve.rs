@@ -11,9 +11,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::address::{self, Where};
 use super::listeners::{self, Listener, bind};
-use super::{Failure, bounds, guard};
+use super::{bounds, guard};
 use crate::banner::Banner;
 use crate::door::{self, Door, Threads};
+use crate::failure::Failure;
 use crate::grpc::{Choices, Family, Unavailable};
 use crate::handles::{self, Shares};
 use crate::http::{self, Limits};
@@ -111,7 +112,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
     // On the way of the log, for nobody may read standard error.
-    let failed = |failure: Failure| failure.tell_with(|said| log.say(said));
+    let failed = |failure: Failure| failure.report_to(|message| log.say(message));
     Ok(run_logged(args, &log).unwrap_or_else(failed))
 }
 
