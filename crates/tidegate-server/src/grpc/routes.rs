@@ -14,9 +14,6 @@ use super::{Choices, Limits, call, health, reflection};
 use crate::door::{Kept, Secret, bearer};
 use crate::limiters::Limiters;
 
-/// The service, as health and reflection name it.
-pub(super) const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
-
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 /// All that is answered.
