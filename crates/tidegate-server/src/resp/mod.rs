@@ -1,6 +1,6 @@
 //! Decisions for Redis clients, over RESP2 and RESP3.
 //!
-//! A command goes [`connection`] (read) -> [`parse`] (where its words lie) -> [`session`] (which command of
+//! A command goes [`connection`] (read) -> [`parse`] (where its words lie) -> [`dispatch`] (which command of
 //! [`table`] it is, and may it be asked) -> [`check`] or [`throttle`] -> the gate -> [`reply`]. All that a
 //! read brought is answered before anything is written, and what has to wait is handed back to the
 //! connection as [`later`].
@@ -13,6 +13,7 @@ mod check;
 mod connection;
 #[cfg(test)]
 mod conversations;
+mod dispatch;
 mod handshake;
 mod inform;
 mod inline;
@@ -24,6 +25,7 @@ mod limits;
 mod output;
 mod parse;
 mod patience;
+mod plans;
 mod question;
 mod reply;
 mod session;
@@ -34,6 +36,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod usage;
 mod wire;
 
 use std::sync::Arc;
@@ -57,7 +60,7 @@ impl Service {
     /// Serves `limiters`, whoever else holds them; `throttles` where CL.THROTTLE is answered.
     ///
     /// # Errors
-    /// None: see [`throttle::Throttle::beside`].
+    /// None: see [`plans::Throttle::beside`].
     pub(crate) fn new(
         limiters: Arc<Limiters>,
         door: &Door,
