@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use super::problem::Problem;
 use super::question::Question;
 use super::{App, body};
-use crate::door::{Account, Arrives, Idle, Secret, Stream};
+use crate::listener::{Account, Arrives, Idle, Secret, Stream};
 use crate::stop::Stop;
 use date::Date;
 use head::Came;

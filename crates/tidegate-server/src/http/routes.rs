@@ -14,7 +14,7 @@ use super::paths::{CHECK, HEALTH, PEEK, REFUND, RESET, RULES};
 use super::problem::{Kind, Problem};
 use super::quick::Quick;
 use super::{App, Request, Response, admin, authorize, body, browser, check, head, health, rules};
-use crate::door::Secret;
+use crate::listener::Secret;
 
 /// For everyone: decisions.
 #[derive(Clone)]

@@ -44,8 +44,8 @@ use std::sync::Arc;
 use tidegate::RuleErrors;
 use tokio::net::TcpListener;
 
-use crate::door::{self, Door};
 use crate::limiters::Limiters;
+use crate::listener::{self, Options};
 use crate::stop::Stop;
 pub(crate) use limits::Limits;
 use shared::Shared;
@@ -63,22 +63,22 @@ impl Service {
     /// None: see [`plans::Throttle::beside`].
     pub(crate) fn new(
         limiters: Arc<Limiters>,
-        door: &Door,
+        options: &Options,
         throttles: bool,
         limits: Limits,
     ) -> Result<Self, RuleErrors> {
-        let shared = Shared::new(limiters, door.secret.clone(), throttles, limits)?;
+        let shared = Shared::new(limiters, options.secret.clone(), throttles, limits)?;
         Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Answers until `stop`; answers how many connections had to be cut in the end.
-    pub(crate) async fn serve(self, listener: TcpListener, door: Door, stop: Stop) -> usize {
-        door::serve(listener, door, self, stop).await
+    pub(crate) async fn serve(self, listener: TcpListener, options: Options, stop: Stop) -> usize {
+        listener::serve(listener, options, self, stop).await
     }
 }
 
-impl door::Handler for Service {
-    async fn serve(self, stream: door::Stream, stop: Stop) {
+impl listener::Handler for Service {
+    async fn serve(self, stream: listener::Stream, stop: Stop) {
         connection::serve(stream, self.shared, stop).await;
     }
 }

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::Limits;
 use super::plans::Throttle;
-use crate::door::Secret;
 use crate::limiters::Limiters;
+use crate::listener::Secret;
 
 /// One for the whole listener.
 #[derive(Debug)]
