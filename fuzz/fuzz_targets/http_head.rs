@@ -5,12 +5,6 @@
 /// The files of the server that look at a head, and what they stand on.
 #[path = "../../crates/tidegate-server/src"]
 mod server {
-    pub(crate) mod door {
-        mod secret;
-
-        pub(crate) use secret::{Secret, bearer};
-    }
-
     pub(crate) mod http {
         mod media_type;
         mod paths;
@@ -20,10 +14,16 @@ mod server {
             pub(crate) mod judged;
         }
     }
+
+    pub(crate) mod listener {
+        mod secret;
+
+        pub(crate) use secret::{Secret, bearer};
+    }
 }
 
 /// The server's files name each other from the root of its crate.
-use server::{door, http};
+use server::{http, listener};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     server::http::quick::judged::judge(bytes);

@@ -1,16 +1,29 @@
 //! `cargo xtask bench`: builds the benchmarks, optimised, and hands the rest of the line to them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::cli::BenchArgs;
 use crate::context::Context;
 use crate::process::cargo;
 
 /// Where the workspace of the benchmarks is, from the root.
-pub(crate) const FOLDER: &str = "bench";
+const FOLDER: &str = "bench";
+
+/// Which benchmark `cargo xtask bench` runs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Its command and flags, such as `in-process --json`, `pauses`, `redis`, `server`, `overload`, `--help`
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) words: Vec<OsString>,
+}
 
 /// Runs a benchmark to its end; true if it ended well.
 ///
@@ -19,7 +32,7 @@ pub(crate) const FOLDER: &str = "bench";
 /// # Errors
 ///
 /// When the workspace can not be read or cargo can not be started.
-pub(crate) fn run(which: &BenchArgs) -> Result<bool> {
+pub(crate) fn run(which: &Args) -> Result<bool> {
     let context = Context::load()?;
     let mut run = in_bench(&context, &["run", "--release", "--quiet", "--"]);
     let status = run.args(&which.words).status().context("can not start cargo")?;

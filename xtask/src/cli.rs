@@ -1,12 +1,10 @@
 //! The command line: what can be asked, and the help that explains it.
 
-use std::ffi::OsString;
-
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::step::When;
-use crate::steps;
+use crate::{bench, steps};
 
 /// The project's own checks, tests and benchmarks, behind one command.
 #[derive(Debug, Parser)]
@@ -29,22 +27,9 @@ pub(crate) enum Command {
     /// Measure what the project costs beside its peers
     ///
     /// The benchmarks are a workspace of their own, in `bench/`: its README.md says how they measure.
-    Bench(BenchArgs),
+    Bench(bench::Args),
     /// Count what the structure of the code is judged by: lines, types, circles of imports, public methods
     Count,
-}
-
-/// Which benchmark `cargo xtask bench` runs.
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// Its command and flags, such as `in-process --json`, `pauses`, `redis`, `server`, `overload`, `--help`
-    #[arg(
-        value_name = "COMMAND",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
-    pub(crate) words: Vec<OsString>,
 }
 
 /// Which steps `cargo xtask test` runs.

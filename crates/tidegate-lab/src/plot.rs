@@ -5,6 +5,7 @@
 //! control and compared.
 
 mod bins;
+mod canvas;
 mod error;
 mod label;
 mod lane;

@@ -8,19 +8,19 @@ use std::path::Path;
 
 use tidegate::Policy;
 
-use crate::door::Door;
+use crate::listener::Options;
 use crate::policy;
 use crate::sample::Sample;
 
 /// All that the text tells.
 pub(crate) struct Banner<'a> {
-    /// Where each door is; nowhere, if it is off.
+    /// The address of each listener; `None` where it is off.
     pub(crate) public: Option<SocketAddr>,
     pub(crate) grpc: Option<SocketAddr>,
     pub(crate) resp: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
-    /// How clients get in.
-    pub(crate) door: &'a Door,
+    /// The options of the listeners for clients.
+    pub(crate) options: &'a Options,
     /// Where the token is written, if it is in a file.
     pub(crate) token_file: Option<&'a Path>,
     /// The certificate of the server.
@@ -41,7 +41,7 @@ impl fmt::Display for Banner<'_> {
         }
         writeln!(f)?;
         let scheme = self.scheme();
-        let resp = if self.door.tls.is_some() { "rediss" } else { "redis" };
+        let resp = if self.options.tls.is_some() { "rediss" } else { "redis" };
         let throttle = if self.throttles { " CL.THROTTLE" } else { "" };
         let commands = format!("TG.CHECK TG.PEEK{throttle}");
         for (name, scheme, at, told) in [
@@ -69,7 +69,7 @@ impl fmt::Display for Banner<'_> {
 
 impl Banner<'_> {
     const fn scheme(&self) -> &'static str {
-        if self.door.tls.is_some() { "https" } else { "http" }
+        if self.options.tls.is_some() { "https" } else { "http" }
     }
 
     /// A line for a shell that asks the server for a decision; the token is left to the shell.
@@ -88,7 +88,7 @@ impl Banner<'_> {
     }
 
     fn token(&self) -> String {
-        match (&self.door.secret, self.token_file) {
+        match (&self.options.secret, self.token_file) {
             (None, _) => String::new(),
             (Some(_), None) => " -H \"authorization: Bearer $TIDEGATE_TOKEN\"".to_owned(),
             (Some(_), Some(file)) => {

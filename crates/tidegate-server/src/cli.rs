@@ -7,7 +7,6 @@ mod bounds;
 mod check;
 mod compare;
 mod decider;
-mod failure;
 mod guard;
 mod lab;
 mod listeners;
@@ -17,8 +16,6 @@ mod serve;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-pub(crate) use failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +52,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Compare(args) => compare::run(&args),
     };
-    done.unwrap_or_else(|failure| failure.tell())
+    done.unwrap_or_else(|failure| failure.report())
 }
 
 #[cfg(test)]

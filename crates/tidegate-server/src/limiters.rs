@@ -7,8 +7,8 @@ use tidegate::{
     StoreEvent, StoreSettings,
 };
 
-use crate::cli::Failure;
-use crate::door::source;
+use crate::failure::Failure;
+use crate::listener::source;
 use crate::stop::Stop;
 
 /// All limiters of the policy in force.

@@ -14,7 +14,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use often::Often;
 use queue::Queue;
 

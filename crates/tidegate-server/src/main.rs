@@ -2,11 +2,12 @@
 
 mod banner;
 mod cli;
-mod door;
+mod failure;
 mod grpc;
 mod handles;
 mod http;
 mod limiters;
+mod listener;
 mod logging;
 mod pairs;
 mod policy;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tidegate::{Policy, StoreSettings, StoreUrl, config};
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 
 const EXAMPLE: &str = include_str!("../example.toml");
 

@@ -1,4 +1,4 @@
-//! Whether a decision can really be taken: what every door asks before it says that all is well.
+//! Whether a decision can really be taken: the health check of every listener.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

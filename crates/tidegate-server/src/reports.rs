@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::door::Secret;
+use crate::listener::Secret;
 use crate::logging::Log;
 
 const MINUTE: Duration = Duration::from_secs(60);

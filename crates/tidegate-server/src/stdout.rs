@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Write};
 
-use crate::cli::Failure;
+use crate::failure::Failure;
 use crate::printable;
 
 /// Prints a text at once, without control characters. A reader that went away has seen enough: that is no failure.

@@ -1,11 +1,6 @@
-//! What each algorithm must say of itself, and the list of them.
+//! The definition that each algorithm gives of itself.
 
-use super::{Algorithm, Policy};
-use super::{
-    closed::Closed, fixed_window::FixedWindow, leaky_bucket::LeakyBucket, leaky_queue::LeakyQueue,
-    sliding_counter::SlidingCounter, sliding_log::SlidingLog, sliding_window::SlidingWindow,
-    token_bucket::TokenBucket,
-};
+use super::Policy;
 use std::fmt::Debug;
 
 /// One algorithm's definition over its own history. Times are microseconds and never before the
@@ -40,19 +35,5 @@ pub(super) trait Meaning: Debug {
 impl Clone for Box<dyn Meaning> {
     fn clone(&self) -> Self {
         self.boxed()
-    }
-}
-
-/// A limiter as new at `t`.
-pub(super) fn fresh(policy: &Policy, t: i128) -> Box<dyn Meaning> {
-    match policy.algorithm {
-        _ if policy.window_us == 0 => Box::new(Closed::fresh()),
-        Algorithm::FixedWindow => Box::new(FixedWindow::fresh(policy)),
-        Algorithm::SlidingWindow => Box::new(SlidingWindow::fresh(policy)),
-        Algorithm::SlidingCounter => Box::new(SlidingCounter::fresh(policy)),
-        Algorithm::SlidingLog => Box::new(SlidingLog::fresh(policy)),
-        Algorithm::TokenBucket => Box::new(TokenBucket::fresh(policy, t)),
-        Algorithm::LeakyBucket => Box::new(LeakyBucket::fresh(policy)),
-        Algorithm::LeakyQueue => Box::new(LeakyQueue::fresh(policy)),
     }
 }

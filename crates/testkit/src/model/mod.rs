@@ -25,7 +25,12 @@ pub use expected::Expected;
 pub use policy::{Algorithm, Policy};
 pub use revised::Revised;
 
-use meaning::{Meaning, fresh};
+use meaning::Meaning;
+use {
+    closed::Closed, fixed_window::FixedWindow, leaky_bucket::LeakyBucket, leaky_queue::LeakyQueue,
+    sliding_counter::SlidingCounter, sliding_log::SlidingLog, sliding_window::SlidingWindow,
+    token_bucket::TokenBucket,
+};
 
 /// One limiter, decided naively.
 ///
@@ -156,5 +161,19 @@ impl Model {
     fn charge(&mut self, t: i128, units: i128) {
         self.born(t).charge(t, units);
         self.last = Some(t);
+    }
+}
+
+/// The state of a fresh limiter at `t`.
+fn fresh(policy: &Policy, t: i128) -> Box<dyn Meaning> {
+    match policy.algorithm {
+        _ if policy.window_us == 0 => Box::new(Closed::fresh()),
+        Algorithm::FixedWindow => Box::new(FixedWindow::fresh(policy)),
+        Algorithm::SlidingWindow => Box::new(SlidingWindow::fresh(policy)),
+        Algorithm::SlidingCounter => Box::new(SlidingCounter::fresh(policy)),
+        Algorithm::SlidingLog => Box::new(SlidingLog::fresh(policy)),
+        Algorithm::TokenBucket => Box::new(TokenBucket::fresh(policy, t)),
+        Algorithm::LeakyBucket => Box::new(LeakyBucket::fresh(policy)),
+        Algorithm::LeakyQueue => Box::new(LeakyQueue::fresh(policy)),
     }
 }

@@ -6,9 +6,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::Lane;
+use super::canvas::{Area, Done, INNER, LEFT, RIGHT, write};
 use super::error::Extent;
 use super::label::wide_count_label;
-use super::page::{Area, Done, write};
 use super::style::{ADMITTED, AXIS, Face, GREY, GRID, INK, REFUSED, REFUSED_LINE};
 use super::time_axis::TimeAxis;
 
@@ -16,10 +16,6 @@ use super::time_axis::TimeAxis;
 type Plane = Cartesian2d<WithKeyPoints<RangedCoordu64>, RangedCoordu128>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Plane>;
 
-pub(super) const WIDTH: i32 = 960;
-pub(super) const LEFT: i32 = 84;
-const RIGHT: i32 = 52;
-pub(super) const INNER: i32 = WIDTH - LEFT - RIGHT;
 /// The part of the left margin that holds the labels of the value axis.
 const VALUES: i32 = 50;
 /// Above each lane, for its heading.

@@ -2,18 +2,15 @@
 
 use std::error::Error;
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
+use super::canvas::{Area, Done, INNER, LEFT, WIDTH, write};
 use super::error::{Extent, PlotError};
 use super::label::rate_title;
-use super::lane::{HEADING, INNER, LEFT, Scale, WIDTH, draw_lane};
+use super::lane::{HEADING, Scale, draw_lane};
 use super::style::{ADMITTED, Face, GREY, INK, REFUSED, REFUSED_LINE, with_title};
 use super::{Lane, Timeline};
-
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub(super) type Done = Result<(), Box<dyn Error>>;
 
 /// Above the first lane, for the legend.
 const LEGEND: i32 = 24;
@@ -104,12 +101,4 @@ fn lane_height(lanes: usize) -> i32 {
         6..=7 => 90,
         _ => 76,
     }
-}
-
-/// Writes `text` from `at` on, above it.
-pub(super) fn write(area: &Area<'_>, face: Face, text: &str, at: (i32, i32)) -> Done {
-    if !text.is_empty() {
-        area.draw_text(text, &face.style(HPos::Left, VPos::Bottom), at)?;
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Where a door is, if it is not off.
+/// The address of a listener, if it is not off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Where {
     At(SocketAddr),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_door_may_be_off() {
+    fn a_listener_may_be_off() {
         assert_eq!(or_off("off"), Ok(Where::Off));
         assert_eq!(or_off("[::1]:80"), Ok(Where::At("[::1]:80".parse().unwrap())));
         assert!(or_off("of").unwrap_err().contains("`off`"));

@@ -1,4 +1,4 @@
-//! How much the doors bear, and how long they take to close, by flags.
+//! How much the listeners bear, and how long they take to close, by flags.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tidegate::config::parse_duration;
 
-use crate::door::Limits;
+use crate::listener::Limits;
 
-/// The shortest and the longest time to close the doors.
+/// The shortest and the longest time to close the listeners.
 const DRAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
 
 /// What `serve` takes.
@@ -57,7 +57,7 @@ impl Args {
         self.grpc_threads.map_or_else(|| cores().get(), usize::from)
     }
 
-    /// The bounds of each door.
+    /// The bounds of each listener.
     pub(super) fn limits(&self) -> Limits {
         let usual = Limits::default();
         let connections = self.max_connections.unwrap_or(usual.connections);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use tidegate::SharedGate;
 
-use super::Failure;
+use crate::failure::Failure;
 use crate::{policy, stdout};
 
 /// Check a configuration: exit code 0, or 2 with its mistakes on standard error

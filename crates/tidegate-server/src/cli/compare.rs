@@ -8,7 +8,8 @@ use tidegate_lab::compare::Comparison;
 use tidegate_lab::plot::{Bins, TARGET_BINS};
 use tidegate_lab::trace::builtin;
 
-use super::{Failure, lab};
+use super::lab;
+use crate::failure::Failure;
 use crate::stdout;
 
 /// Compare all algorithms with one limit over one trace

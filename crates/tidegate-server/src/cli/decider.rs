@@ -9,7 +9,7 @@ use tidegate_lab::replay::Replay;
 use tidegate_lab::trace::Event;
 use tokio::runtime::{Builder, Runtime};
 
-use super::Failure;
+use crate::failure::Failure;
 use crate::policy;
 use crate::stop::Stop;
 

@@ -1,4 +1,4 @@
-//! How the doors are guarded, by flags or environment: TLS, client certificates, tokens.
+//! How the listeners are guarded, by flags or environment: TLS, client certificates, tokens.
 //!
 //! A secret is in a file or in the environment, never on the command line, which every user of the machine
 //! can read.
@@ -12,13 +12,13 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use tidegate::read_secret_file;
 
-use super::Failure;
-use crate::door::{Door, Limits, Secret, Tls, TlsFiles};
+use crate::failure::Failure;
+use crate::listener::{Limits, Options, Secret, Tls, TlsFiles};
 
 const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
 
-/// What `serve` takes; every door is guarded alike, but for the token of the admin door.
+/// What `serve` takes; every listener is guarded alike, but for the token of the admin listener.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Who may ask")]
 #[group(skip)]
@@ -53,23 +53,23 @@ fn file(variable: &'static str) -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(given)
 }
 
-/// A door for clients, of which each protocol takes a copy, and one for operators.
-pub(super) struct Doors {
-    pub(super) public: Door,
-    pub(super) admin: Door,
+/// The options of the listeners for clients, of which each protocol takes a copy, and of the one for operators.
+pub(super) struct ListenerOptions {
+    pub(super) public: Options,
+    pub(super) admin: Options,
 }
 
 impl Args {
-    /// Reads the files; every door has these bounds.
+    /// Reads the files; every listener has these bounds.
     ///
     /// # Errors
     /// What is wrong with one of them.
-    pub(super) fn doors(&self, limits: Limits) -> Result<Doors, Failure> {
+    pub(super) fn listener_options(&self, limits: Limits) -> Result<ListenerOptions, Failure> {
         let tls = self.tls()?;
         let secret = secret(self.token_file.as_deref(), "--token-file", TOKEN)?;
         let admin = secret_of_admin(self)?.or_else(|| secret.as_ref().map(Secret::counted_apart));
-        let door = |secret| Door { tls: tls.clone(), secret, limits, ..Door::default() };
-        Ok(Doors { public: door(secret), admin: door(admin) })
+        let options = |secret| Options { tls: tls.clone(), secret, limits, ..Options::default() };
+        Ok(ListenerOptions { public: options(secret), admin: options(admin) })
     }
 
     /// Where the tokens of clients are written, if in a file.
@@ -133,9 +133,9 @@ fn mistake(said: String) -> Failure {
     Failure::configuration(format!("tidegate: {said}"))
 }
 
-/// Says so when whoever reaches a door for clients is answered, and that may be many.
-pub(super) fn warn_if_open(option: &str, at: SocketAddr, door: &Door) {
-    if !at.ip().is_loopback() && !door.knows_its_clients() {
+/// Says so when whoever reaches a listener for clients is answered, and that may be many.
+pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &Options) {
+    if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(
             %at,
             "{option} is not on loopback and asks for neither a token nor a certificate: whoever reaches it \
@@ -144,9 +144,9 @@ pub(super) fn warn_if_open(option: &str, at: SocketAddr, door: &Door) {
     }
 }
 
-/// Says so when whoever reaches the operators' door can do what operators do.
-pub(super) fn warn_if_admin_open(at: SocketAddr, door: &Door) {
-    if !at.ip().is_loopback() && !door.knows_its_clients() {
+/// Says so when whoever reaches the operators' listener can do what operators do.
+pub(super) fn warn_if_admin_open(at: SocketAddr, options: &Options) {
+    if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(
             admin = %at,
             "the admin listener asks for no password and is not on loopback; see --admin-token-file and \

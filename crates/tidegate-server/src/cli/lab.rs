@@ -10,7 +10,7 @@ use tidegate_lab::PictureFile;
 use tidegate_lab::plot::{self, Bins, TARGET_BINS, Timeline};
 use tidegate_lab::trace::{self, BadLines, Event, Options, Progress, Sorted, Source};
 
-use super::Failure;
+use crate::failure::Failure;
 use crate::printable;
 
 /// How often the bar is told, in events.
@@ -39,7 +39,7 @@ pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
     }
     let file = trace.display();
     Failure::new(format!("{file} is damaged: what is reported is of the lines before the damage"))
-        .tell()
+        .report()
 }
 
 /// Hands every event to `decide`, with a bar on a terminal.

@@ -1,18 +1,18 @@
-//! The doors' addresses: taken before anything is promised, or told why not; any of them may be off.
+//! The listeners' addresses: taken before anything is promised, or told why not; any of them may be off.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::Failure;
 use super::address::Where;
+use crate::failure::Failure;
 
 /// Connections that the system completes before the server accepts them. The system takes its own bound where
 /// that is lower (`net.core.somaxconn`). A client beyond it waits a second or more before it tries again.
 const BACKLOG: u32 = 4_096;
 
-/// A door that is open.
+/// A listener that is bound.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) tcp: TcpListener,
@@ -20,7 +20,7 @@ pub(super) struct Listener {
     pub(super) at: SocketAddr,
 }
 
-/// Takes an address; nothing for a door that is off.
+/// Takes an address; nothing for a listener that is off.
 pub(super) fn bind(place: Where, option: &str) -> Result<Option<Listener>, Failure> {
     let Where::At(at) = place else { return Ok(None) };
     let failed = |error: std::io::Error| {
@@ -63,7 +63,7 @@ fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
     }
 }
 
-/// The port of a door where none is asked for.
+/// The port of a listener where none is asked for.
 fn usual_port(option: &str) -> u16 {
     match option {
         "--grpc" => 8081,
@@ -73,20 +73,20 @@ fn usual_port(option: &str) -> u16 {
     }
 }
 
-/// That these can all be opened: two doors can not share a port, unless it is any free one, and one of
+/// That these can all be opened: two listeners can not share a port, unless it is any free one, and one of
 /// those for clients, which are all but the last, is to be open.
 ///
 /// # Errors
 /// Which option is to be changed.
-pub(super) fn check(doors: [(&str, Where); 4]) -> Result<(), Failure> {
-    let [clients @ .., _operators] = &doors;
+pub(super) fn check(listeners: [(&str, Where); 4]) -> Result<(), Failure> {
+    let [clients @ .., _operators] = &listeners;
     if clients.iter().all(|(_, place)| *place == Where::Off) {
         return Err(Failure::configuration(
             "tidegate: --http, --grpc and --resp are all off, so nobody could ask for a decision: leave \
              one of them on",
         ));
     }
-    let open = doors.iter().filter_map(|(option, place)| match place {
+    let open = listeners.iter().filter_map(|(option, place)| match place {
         Where::At(at) if at.port() != 0 => Some((*option, *at)),
         Where::At(_) | Where::Off => None,
     });
@@ -136,17 +136,19 @@ mod tests {
     }
 
     #[test]
-    fn any_doors_may_be_off_but_not_all_of_those_for_clients() {
+    fn any_listeners_may_be_off_but_not_all_of_those_for_clients() {
         let on = |port| Where::At(SocketAddr::from(([127, 0, 0, 1], port)));
-        let doors = |http, grpc, resp, admin| {
+        let listeners = |http, grpc, resp, admin| {
             check([("--http", http), ("--grpc", grpc), ("--resp", resp), ("--admin", admin)])
         };
         let off = Where::Off;
-        assert!(doors(off, off, on(1), off).is_ok() && doors(on(1), off, off, on(2)).is_ok());
-        assert!(doors(on(0), on(0), off, off).is_ok());
-        let told = format!("{:?}", doors(off, off, off, on(1)).unwrap_err());
+        assert!(
+            listeners(off, off, on(1), off).is_ok() && listeners(on(1), off, off, on(2)).is_ok()
+        );
+        assert!(listeners(on(0), on(0), off, off).is_ok());
+        let told = format!("{:?}", listeners(off, off, off, on(1)).unwrap_err());
         assert!(told.contains("leave one of them on"), "{told}");
-        let told = format!("{:?}", doors(off, on(1), off, on(1)).unwrap_err());
+        let told = format!("{:?}", listeners(off, on(1), off, on(1)).unwrap_err());
         assert!(told.contains("--grpc and --admin are both 127.0.0.1:1"), "{told}");
     }
 }

@@ -9,7 +9,9 @@ use tidegate::StoreUrl;
 use tidegate::json::{DecisionLine, JsonObject};
 use tidegate_lab::report::{self, Report};
 
-use super::{Failure, decider::Decider, lab};
+use super::decider::Decider;
+use super::lab;
+use crate::failure::Failure;
 use crate::{policy, stdout};
 
 /// Replay a trace against a policy: who would have been refused, and when

@@ -11,13 +11,14 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::address::{self, Where};
 use super::listeners::{self, Listener, bind};
-use super::{Failure, bounds, guard};
+use super::{bounds, guard};
 use crate::banner::Banner;
-use crate::door::{self, Door, Threads};
+use crate::failure::Failure;
 use crate::grpc::{Choices, Family, Unavailable};
 use crate::handles::{self, Shares};
 use crate::http::{self, Limits};
 use crate::limiters::Limiters;
+use crate::listener::{self, Options, Threads};
 use crate::logging::{Format, Level, Log};
 use crate::reports::Reports;
 use crate::stop::Stop;
@@ -100,9 +101,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn resp_service(&self, limiters: Arc<Limiters>, door: &Door) -> Result<resp::Service, Failure> {
+    fn resp_service(
+        &self,
+        limiters: Arc<Limiters>,
+        options: &Options,
+    ) -> Result<resp::Service, Failure> {
         let limits = resp::Limits::default();
-        let service = resp::Service::new(limiters, door, !self.no_cl_throttle, limits);
+        let service = resp::Service::new(limiters, options, !self.no_cl_throttle, limits);
         service.map_err(|mistakes| Failure::new(mistakes.to_string()))
     }
 }
@@ -111,7 +116,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
     // On the way of the log, for nobody may read standard error.
-    let failed = |failure: Failure| failure.tell_with(|said| log.say(said));
+    let failed = |failure: Failure| failure.report_to(|message| log.say(message));
     Ok(run_logged(args, &log).unwrap_or_else(failed))
 }
 
@@ -134,7 +139,7 @@ fn run_logged(args: &Args, log: &Log) -> Result<ExitCode, Failure> {
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// Calls over gRPC keep more threads busy than checks at the other doors, which would only be in their way; and
+/// Calls over gRPC keep more threads busy than checks at the other listeners, which would only be in their way; and
 /// each of those threads does best by itself. But decisions of a store are waited for where its connections are
 /// driven: to hand each over between two runtimes costs more than it saves.
 fn runtimes_of_grpc(args: &Args, policy: &Policy) -> Result<Vec<Runtime>, Failure> {
@@ -158,7 +163,7 @@ fn runtime(option: &str, threads: usize) -> Result<Runtime, Failure> {
     built.map_err(|error| Failure::new(format!("can not start the threads of {option}: {error}")))
 }
 
-/// The doors that are open.
+/// The listeners that are bound.
 struct Open {
     http: Option<Listener>,
     grpc: Option<Listener>,
@@ -177,24 +182,24 @@ impl Open {
     }
 
     /// Gives each listener its share of the file handles.
-    fn share_handles(&self, doors: &mut guard::Doors, runtimes: usize) {
+    fn share_handles(&self, options: &mut guard::ListenerOptions, runtimes: usize) {
         let clients = [&self.http, &self.grpc, &self.resp].into_iter().flatten().count();
-        let most = doors.public.limits.connections;
+        let most = options.public.limits.connections;
         let shares = Shares::of(most, clients, self.admin.is_some(), runtimes);
-        doors.public.limits.connections = shares.clients;
-        doors.admin.limits.connections = shares.operators;
+        options.public.limits.connections = shares.clients;
+        options.admin.limits.connections = shares.operators;
     }
 
-    /// Says where whoever reaches a door is answered.
-    fn warn(&self, doors: &guard::Doors) {
+    /// Says where whoever reaches a listener is answered.
+    fn warn(&self, options: &guard::ListenerOptions) {
         let clients = [("--http", &self.http), ("--grpc", &self.grpc), ("--resp", &self.resp)];
         for (option, listener) in clients {
             if let Some(listener) = listener {
-                guard::warn_if_open(option, listener.at, &doors.public);
+                guard::warn_if_open(option, listener.at, &options.public);
             }
         }
         if let Some(admin) = &self.admin {
-            guard::warn_if_admin_open(admin.at, &doors.admin);
+            guard::warn_if_admin_open(admin.at, &options.admin);
         }
     }
 }
@@ -206,17 +211,17 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
         ("--resp", args.resp),
         ("--admin", args.admin),
     ])?;
-    let mut doors = args.guard.doors(args.bounds.limits())?;
-    let stop = Stop::on_signals(doors.public.limits.patience())?;
-    door::on_hangup(doors.public.tls.clone());
+    let mut options = args.guard.listener_options(args.bounds.limits())?;
+    let stop = Stop::on_signals(options.public.limits.patience())?;
+    listener::on_hangup(options.public.tls.clone());
     let open = Open::of(args)?;
-    open.share_handles(&mut doors, 1 + for_grpc.count());
+    open.share_handles(&mut options, 1 + for_grpc.count());
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
-    announce(args, &open, &doors, limiters.policy(), &for_grpc)?;
+    announce(args, &open, &options, limiters.policy(), &for_grpc)?;
     let limiters = Arc::new(limiters);
-    let (clients, admin) = (doors.public.secret.clone(), doors.admin.secret.clone());
-    let answered = answer(args, open, doors, Arc::clone(&limiters), stop, for_grpc);
+    let (clients, admin) = (options.public.secret.clone(), options.admin.secret.clone());
+    let answered = answer(args, open, options, Arc::clone(&limiters), stop, for_grpc);
     let cut = Reports { log, clients, admin }.during(answered).await?;
     limiters.leave().await;
     tracing::info!(connections_cut = cut, "stopped");
@@ -227,7 +232,7 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
 fn announce(
     args: &Args,
     open: &Open,
-    doors: &guard::Doors,
+    options: &guard::ListenerOptions,
     policy: &Policy,
     for_grpc: &Threads,
 ) -> Result<(), Failure> {
@@ -237,7 +242,7 @@ fn announce(
         grpc: at(&open.grpc),
         resp: at(&open.resp),
         admin: at(&open.admin),
-        door: &doors.public,
+        options: &options.public,
         token_file: args.guard.token_file(),
         certificate: args.guard.certificate(),
         throttles: !args.no_cl_throttle,
@@ -254,29 +259,30 @@ fn announce(
         own => own,
     };
     tracing::info!(http, grpc, resp, admin, threads, grpc_threads, rules, "started");
-    open.warn(doors);
+    open.warn(options);
     Ok(())
 }
 
-/// Answers at every open door until `stop`; how many connections had to be cut in the end.
+/// Answers at every open listener until `stop`; how many connections had to be cut in the end.
 async fn answer(
     args: &Args,
     open: Open,
-    doors: guard::Doors,
+    options: guard::ListenerOptions,
     limiters: Arc<Limiters>,
     stop: Stop,
     for_grpc: Threads,
 ) -> Result<usize, Failure> {
     let service = http::Service::new(Arc::clone(&limiters), Limits::default());
-    let resp_service = args.resp_service(Arc::clone(&limiters), &doors.public)?;
-    let public = &doors.public;
+    let resp_service = args.resp_service(Arc::clone(&limiters), &options.public)?;
+    let public = &options.public;
     let http = open.http.map(|on| service.serve_public(on.tcp, public.clone(), stop.clone()));
     let grpc = open.grpc.map(|on| {
-        let door = Door { threads: for_grpc, ..public.clone() };
-        grpc::serve(on.tcp, door, Arc::clone(&limiters), args.choices(), stop.clone())
+        let options = Options { threads: for_grpc, ..public.clone() };
+        grpc::serve(on.tcp, options, Arc::clone(&limiters), args.choices(), stop.clone())
     });
     let resp = open.resp.map(|on| resp_service.serve(on.tcp, public.clone(), stop.clone()));
-    let admin = open.admin.map(|on| service.serve_admin(on.tcp, doors.admin.clone(), stop.clone()));
+    let admin =
+        open.admin.map(|on| service.serve_admin(on.tcp, options.admin.clone(), stop.clone()));
     let (http, grpc, resp, admin) = tokio::join!(
         OptionFuture::from(http),
         OptionFuture::from(grpc),
@@ -305,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn doors_are_on_loopback_and_threads_go_by_the_cores_unless_told() {
+    fn listeners_are_on_loopback_and_threads_go_by_the_cores_unless_told() {
         let Cli { serve } = Cli::parse_from(["tidegate"]);
         let at = [serve.http, serve.grpc, serve.resp, serve.admin];
         let usual = [8080, 8081, 6380, 9090];

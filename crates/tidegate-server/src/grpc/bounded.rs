@@ -14,7 +14,7 @@ use super::Limits;
 use super::testing::{
     Called, DECIDES, WINDOW, ada, call, connected, connected_within, endless, routes,
 };
-use crate::door::Budget;
+use crate::listener::Budget;
 
 /// Whether a call was refused for want of room.
 fn is_refused(head: &Response<Incoming>) -> bool {

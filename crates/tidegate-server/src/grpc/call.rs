@@ -12,7 +12,7 @@ use tonic::Status;
 
 use super::Limits;
 use super::reply::{self, Reply};
-use crate::door::{Kept, answer_begins};
+use crate::listener::{Kept, answer_begins};
 
 /// A flag, and the length of what follows.
 pub(super) const PREFIX_BYTES: usize = 5;

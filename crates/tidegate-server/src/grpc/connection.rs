@@ -14,7 +14,7 @@ use super::inline::Inline;
 use super::limits::OF_A_CALL;
 use super::routes::Routes;
 use super::{Limits, reply};
-use crate::door::{Budget, Handler, Idle, Stream, Uses, looks};
+use crate::listener::{Budget, Handler, Idle, Stream, Uses, looks};
 use crate::stop::Stop;
 
 /// Serves every connection by the same routes.
@@ -101,9 +101,9 @@ impl Handler for Connections {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::Secret;
     use crate::grpc::testing::{DECIDES, WINDOW, ada, call, connected, routes, routes_to, served};
     use crate::limiters::Limiters;
+    use crate::listener::Secret;
     use http_body_util::BodyExt;
     use hyper::body::Bytes;
     use std::time::Duration;

@@ -12,12 +12,14 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::routes::SERVICE;
 use crate::limiters::Limiters;
 use crate::probe::Probe;
 use crate::sample::Sample;
 
-/// How often one who watches is looked for.
+/// The service whose health is asked after.
+const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+
+/// How often the health is looked at for a client that watches it.
 const EVERY: Duration = Duration::from_secs(1);
 
 type Told = Result<HealthCheckResponse, Status>;

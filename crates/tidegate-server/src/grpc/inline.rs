@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hyper::rt::Executor;
 
-use crate::door::{Watched, source};
+use crate::listener::{Watched, source};
 
 /// Polls once, and hands what is not done to the runtime, which ends it where its answer is not taken for so long.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::door::{IDLE, STALLED};
+use crate::listener::{IDLE, STALLED};
 
 /// Bytes that any call takes besides its message and its answer.
 pub(super) const OF_A_CALL: usize = 6 << 10;

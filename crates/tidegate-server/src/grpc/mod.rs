@@ -35,8 +35,8 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use crate::door::{self, Door};
 use crate::limiters::Limiters;
+use crate::listener::{self, Options};
 use crate::stop::Stop;
 use connection::Connections;
 pub(crate) use fields::{Family, Fields};
@@ -67,14 +67,14 @@ pub(crate) enum Unavailable {
 /// Serves `limiters` until `stop`; answers how many connections had to be cut in the end.
 pub(crate) async fn serve(
     listener: TcpListener,
-    door: Door,
+    options: Options,
     limiters: Arc<Limiters>,
     choices: Choices,
     stop: Stop,
 ) -> usize {
     let limits = Limits::default();
-    let routes = Routes::new(limiters, choices, door.secret.clone(), limits);
-    let door = door.speaking(&[b"h2"]);
+    let routes = Routes::new(limiters, choices, options.secret.clone(), limits);
+    let options = options.speaking(&[b"h2"]);
     let connections = Connections::new(Arc::new(routes), limits, Arc::default());
-    door::serve(listener, door, connections, stop).await
+    listener::serve(listener, options, connections, stop).await
 }

@@ -10,7 +10,7 @@ use tonic::Status;
 use tonic::metadata::GRPC_CONTENT_TYPE;
 
 use super::limits::OF_A_CALL;
-use crate::door::{Kept, UnderWay};
+use crate::listener::{Kept, UnderWay};
 
 /// What is sent, a frame at a time.
 pub(super) enum Reply {

@@ -11,11 +11,8 @@ use super::decide::Decider;
 use super::reply::{self, Reply};
 use super::seldom::Seldom;
 use super::{Choices, Limits, call, health, reflection};
-use crate::door::{Kept, Secret, bearer};
 use crate::limiters::Limiters;
-
-/// The service, as health and reflection name it.
-pub(super) const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+use crate::listener::{Kept, Secret, bearer};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 

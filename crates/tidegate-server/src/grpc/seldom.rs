@@ -10,7 +10,7 @@ use tonic::server::NamedService;
 
 use super::call;
 use super::reply::{self, Reply};
-use crate::door::Kept;
+use crate::listener::Kept;
 
 type Answer = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
 

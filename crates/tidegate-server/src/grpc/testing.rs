@@ -23,8 +23,8 @@ use tokio_stream::StreamExt;
 use super::connection::Connections;
 use super::routes::Routes;
 use super::{Choices, Limits};
-use crate::door::{self, Budget, Door, Secret};
 use crate::limiters::Limiters;
+use crate::listener::{self, Budget, Options, Secret};
 use crate::stop::{Stop, Trigger};
 
 /// Where decisions are asked for.
@@ -108,7 +108,7 @@ pub(super) async fn served_within(
     let at = listener.local_addr().unwrap();
     let (stop, stopping) = Stop::by_hand();
     let connections = Connections::new(Arc::new(routes), limits, budget);
-    tokio::spawn(door::serve(listener, Door::default(), connections, stopping));
+    tokio::spawn(listener::serve(listener, Options::default(), connections, stopping));
     (at, stop)
 }
 

@@ -4,7 +4,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
 use super::problem::{Kind, Problem};
-use crate::door::{Secret, bearer};
+use crate::listener::{Secret, bearer};
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
 

@@ -11,7 +11,7 @@ use hyper::header::{HOST, HeaderValue, ORIGIN};
 
 use super::Request;
 use super::problem::{Kind, Problem};
-use crate::door::Secret;
+use crate::listener::Secret;
 
 /// Refuses what comes from a page of another origin.
 pub(super) fn check_origin(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {

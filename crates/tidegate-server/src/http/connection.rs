@@ -22,7 +22,7 @@ use super::quick::Quick;
 use super::unread::Unread;
 use super::withhold::Withholding;
 use super::{Limits, Request, Response, head, refused};
-use crate::door::{
+use crate::listener::{
     Account, Budget, Handler, Idle, Stream, Uses, WatchedTasks, answer_begins, looks,
 };
 use crate::stop::Stop;
@@ -51,7 +51,7 @@ const BUFFER_BYTES: usize = head::MOST_BYTES;
 /// How soon a connection is told to leave once it is seen to be HTTP/2.
 const BREATH: Duration = Duration::from_millis(10);
 
-/// Speaks HTTP behind a door.
+/// Speaks HTTP on the connections of a listener.
 #[derive(Clone)]
 pub(super) struct Http<S> {
     pub(super) site: S,

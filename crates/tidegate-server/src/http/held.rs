@@ -6,7 +6,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::{Kind, Problem};
 use super::{Request, Response};
-use crate::door::{Account, Kept, UnderWay, Uses};
+use crate::listener::{Account, Kept, UnderWay, Uses};
 
 /// Most large requests of one connection that are answered at a time.
 pub(super) const LARGE_AT_ONCE: usize = 4;

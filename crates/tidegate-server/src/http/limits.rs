@@ -1,8 +1,8 @@
-//! How much a client may ask over HTTP before it is cut off; what holds for every door is at the door.
+//! How much a client may ask over HTTP before it is cut off; what holds for every listener is in [`crate::listener`].
 
 use std::time::Duration;
 
-use crate::door::{HEAD, IDLE, STALLED};
+use crate::listener::{HEAD, IDLE, STALLED};
 
 /// The bounds of one HTTP connection and of one request.
 #[derive(Clone, Copy, Debug)]

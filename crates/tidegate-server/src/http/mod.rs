@@ -1,8 +1,8 @@
 //! Decisions over HTTP/1.1 and HTTP/2, on one port; and an admin port beside it.
 //!
-//! A request goes [`door`](crate::door) -> [`connection`] -> [`routes`] -> [`check`] or [`admin`] -> [`body`] and
-//! [`question`] (read it) -> the gate -> [`answer`]. What can not be answered is a [`problem`]; what is
-//! not even HTTP is [`withhold`] -> [`refused`].
+//! A request goes [`listener`](crate::listener) -> [`connection`] -> [`routes`] -> [`check`] or [`admin`] ->
+//! [`body`] and [`question`] (read it) -> the gate -> [`answer`]. What can not be answered is a [`problem`];
+//! what is not even HTTP is [`withhold`] -> [`refused`].
 
 mod admin;
 mod answer;
@@ -36,8 +36,8 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use tokio::net::TcpListener;
 
-use crate::door::{self, Door};
 use crate::limiters::Limiters;
+use crate::listener::{self, Options};
 use crate::probe::Probe;
 use crate::sample::Sample;
 use crate::stop::Stop;
@@ -68,22 +68,33 @@ impl Service {
     pub(crate) async fn serve_public(
         &self,
         listener: TcpListener,
-        door: Door,
+        options: Options,
         stop: Stop,
     ) -> usize {
-        let site = routes::Public(Arc::clone(&self.0), door.secret.clone());
-        self.serve(listener, door, site, stop).await
+        let site = routes::Public(Arc::clone(&self.0), options.secret.clone());
+        self.serve(listener, options, site, stop).await
     }
 
     /// Answers operators until `stop`; answers how many connections had to be cut in the end.
-    pub(crate) async fn serve_admin(&self, listener: TcpListener, door: Door, stop: Stop) -> usize {
-        let site = routes::Admin(Arc::clone(&self.0), door.secret.clone());
-        self.serve(listener, door, site, stop).await
+    pub(crate) async fn serve_admin(
+        &self,
+        listener: TcpListener,
+        options: Options,
+        stop: Stop,
+    ) -> usize {
+        let site = routes::Admin(Arc::clone(&self.0), options.secret.clone());
+        self.serve(listener, options, site, stop).await
     }
 
-    async fn serve(&self, listener: TcpListener, door: Door, site: impl Site, stop: Stop) -> usize {
-        let door = door.speaking(&[b"h2", b"http/1.1"]);
+    async fn serve(
+        &self,
+        listener: TcpListener,
+        options: Options,
+        site: impl Site,
+        stop: Stop,
+    ) -> usize {
+        let options = options.speaking(&[b"h2", b"http/1.1"]);
         let http = Http { site, limits: self.0.limits, budget: Arc::default() };
-        door::serve(listener, door, http, stop).await
+        listener::serve(listener, options, http, stop).await
     }
 }

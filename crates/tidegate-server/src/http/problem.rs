@@ -150,6 +150,12 @@ impl Problem {
         Self { place: (place.line > 0).then_some(place), ..Self::new(Kind::InvalidBody, detail) }
     }
 
+    /// A request whose handler panicked; the panic itself has been logged.
+    pub(super) fn panicked() -> Self {
+        let detail = "the request met a defect of the server, which has logged it; others go on";
+        Self::new(Kind::Internal, detail)
+    }
+
     /// The answer that tells it.
     pub(super) fn into_response(self) -> Response {
         let mut response = Response::new(self.document().into());

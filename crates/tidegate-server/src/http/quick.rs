@@ -24,9 +24,10 @@ use hyper::body::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
+use super::problem::Problem;
 use super::question::Question;
-use super::{App, body, routes};
-use crate::door::{Account, Arrives, Idle, Secret, Stream};
+use super::{App, body};
+use crate::listener::{Account, Arrives, Idle, Secret, Stream};
 use crate::stop::Stop;
 use date::Date;
 use head::Came;
@@ -188,7 +189,7 @@ impl Quick {
             Ok(None) => return false,
             Ok(Some(Ok(()))) => return true,
             Ok(Some(Err(problem))) => problem,
-            Err(_) => routes::panicked(),
+            Err(_) => Problem::panicked(),
         };
         reply.bytes.truncate(before);
         reply.response(problem.into_response(), date);

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::problem::{Kind, Problem};
 use super::withhold::{Bare, Refused};
 use super::{Limits, head};
-use crate::door::Stream;
+use crate::listener::Stream;
 
 /// Most bytes that are read, and forgotten, after the answer: closing a connection with bytes unread
 /// resets it, and its client might not see the answer.

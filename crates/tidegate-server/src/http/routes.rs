@@ -14,7 +14,7 @@ use super::paths::{CHECK, HEALTH, PEEK, REFUND, RESET, RULES};
 use super::problem::{Kind, Problem};
 use super::quick::Quick;
 use super::{App, Request, Response, admin, authorize, body, browser, check, head, health, rules};
-use crate::door::Secret;
+use crate::listener::Secret;
 
 /// For everyone: decisions.
 #[derive(Clone)]
@@ -120,7 +120,7 @@ pub(super) async fn guarded(
     let log = Log::of(&request);
     let is_head = request.method() == Method::HEAD;
     let response = AssertUnwindSafe(route(request)).catch_unwind().await;
-    let response = response.unwrap_or_else(|_| Err(panicked()));
+    let response = response.unwrap_or_else(|_| Err(Problem::panicked()));
     let response = response.unwrap_or_else(Problem::into_response);
     log.tell(&response);
     if is_head { without_body(response) } else { response }
@@ -179,12 +179,6 @@ fn elsewhere(path: &str, listener: &str) -> Problem {
 fn nothing(path: &str, here: &[&str]) -> Problem {
     let detail = format!("nothing is at {path}: expected one of {}", here.join(", "));
     Problem::new(Kind::NotFound, detail)
-}
-
-/// For a request whose handler panicked; the panic itself has been logged.
-pub(super) fn panicked() -> Problem {
-    let detail = "the request met a defect of the server, which has logged it; others go on";
-    Problem::new(Kind::Internal, detail)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::connection::{Http, Site};
 use super::{Limits, Request, Response};
-use crate::door::{self, Budget, Door};
+use crate::listener::{self, Budget, Options};
 use crate::stop::{Stop, Trigger};
 
 /// A server that runs until it is drained.
@@ -47,7 +47,7 @@ pub(super) fn nowhere() -> impl Site {
     site(async |_| Response::default())
 }
 
-/// Serves `site` behind a door.
+/// Serves `site` on a listener.
 pub(super) async fn serve(site: impl Site, limits: Limits) -> Server {
     serve_within(site, limits, Arc::default()).await
 }
@@ -58,7 +58,7 @@ pub(super) async fn serve_within(site: impl Site, limits: Limits, budget: Arc<Bu
     let at = listener.local_addr().unwrap();
     let (stop, stopping) = Stop::by_hand();
     let http = Http { site, limits, budget: Arc::clone(&budget) };
-    let served = door::serve(listener, Door::default(), http, stopping);
+    let served = listener::serve(listener, Options::default(), http, stopping);
     Server { at, stop, done: tokio::spawn(served) }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::Response;
 use super::held::Held;
-use crate::door::Kept;
+use crate::listener::Kept;
 
 /// Most bytes of an answer that are handed to the connection before it has room for more.
 const PIECE_BYTES: usize = 16 << 10;
@@ -121,10 +121,10 @@ impl Body for Unread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::Budget;
     use crate::http::held::LARGE_AT_ONCE;
     use crate::http::testing::{self, Server};
     use crate::http::{Limits, Request, body};
+    use crate::listener::Budget;
     use futures_util::future::join_all;
     use http_body_util::{BodyExt, Full};
     use hyper::StatusCode;

@@ -23,7 +23,7 @@ use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::{Sleep, sleep};
 
 use super::Limits;
-use crate::door::{Arrives, Stream, Uses};
+use crate::listener::{Arrives, Stream, Uses};
 use crate::stop::Stop;
 
 /// The bare answer is shorter; a longer write is not looked at.

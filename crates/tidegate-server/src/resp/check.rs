@@ -5,8 +5,9 @@ use tidegate::{Answer, Micros};
 use super::args::Args;
 use super::question::{Mistake, Question};
 use super::reply::Reply;
-use super::session::{Outcome, Session, wrong_number};
+use super::session::{Outcome, Session};
 use super::shared::Shared;
+use super::usage::wrong_number;
 
 /// Whether the cost is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

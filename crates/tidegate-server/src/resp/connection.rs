@@ -19,7 +19,7 @@ use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::shared::Shared;
 use super::wire::Wire;
-use crate::door::{Arrives, looks};
+use crate::listener::{Arrives, looks};
 use crate::stop::Stop;
 
 /// Serves a connection to its end.

@@ -1,10 +1,10 @@
 //! What clients say before they ask: HELLO, AUTH, CLIENT, SELECT and RESET.
 
 use super::args::{Args, integer};
-use super::inform::help;
 use super::limits::WRONG_TOKENS;
 use super::reply::{Proto, Reply};
-use super::session::{Outcome, Session, wrong_number};
+use super::session::{Outcome, Session};
+use super::usage::{help, unknown_subcommand, wrong_number};
 
 const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NONE_NEEDED: &str = "ERR AUTH <password> called without any password configured for the \
@@ -159,7 +159,7 @@ pub(super) fn client(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'
     let word = args.word(1);
     let asked = ASKED.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word));
     match asked {
-        None => unknown("CLIENT", word, reply),
+        None => unknown_subcommand("CLIENT", word, reply),
         Some((name, words)) if *words != args.len() => {
             wrong_number(&format!("client|{name}"), reply);
         }
@@ -214,12 +214,6 @@ fn set_info(args: &Args<'_>, reply: &mut Reply<'_>) {
     } else {
         reply.ok();
     }
-}
-
-/// As Redis says it.
-pub(super) fn unknown(command: &str, word: &[u8], reply: &mut Reply<'_>) {
-    let word = String::from_utf8_lossy(word.get(..128).unwrap_or(word));
-    reply.error(&format!("ERR unknown subcommand '{word}'. Try {command} HELP."));
 }
 
 /// `SELECT 0`.

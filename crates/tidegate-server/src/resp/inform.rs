@@ -3,11 +3,10 @@
 use std::fmt::Write;
 
 use super::args::Args;
-use super::handshake::unknown;
 use super::reply::Reply;
-use super::session::wrong_number;
 use super::shared::Shared;
 use super::table::{Argument, COMMANDS, Command, Verb};
+use super::usage::{help, unknown_subcommand, wrong_number};
 
 /// Clients look here for what they may use. What is answered is what Redis 7.0 answers to it.
 const LIKE_REDIS: &str = "7.0.0";
@@ -26,7 +25,7 @@ pub(super) fn command(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_>) {
         (Some(b"list"), _) => wrong_number("command|list", reply),
         (Some(b"help"), 0) => help("COMMAND", &HELP, reply),
         (Some(b"help"), _) => wrong_number("command|help", reply),
-        (Some(_), _) => unknown("COMMAND", args.word(1), reply),
+        (Some(_), _) => unknown_subcommand("COMMAND", args.word(1), reply),
     }
 }
 
@@ -38,14 +37,6 @@ const HELP: [&str; 6] = [
     "DOCS [name ...]",
     "    What commands are for, and what they take.",
 ];
-
-/// What the words behind a command are for, in the form of Redis.
-pub(super) fn help(command: &'static str, lines: &[&'static str], reply: &mut Reply<'_>) {
-    reply.array(lines.len() + 2);
-    reply.simple(command);
-    lines.iter().for_each(|line| reply.simple(line));
-    reply.simple("HELP");
-}
 
 /// Those that are answered here.
 fn listed(shared: &Shared) -> impl Iterator<Item = &'static Command> {

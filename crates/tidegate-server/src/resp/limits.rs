@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::door::{IDLE, STALLED};
+use crate::listener::{IDLE, STALLED};
 
 /// Most bytes of one word of a command.
 pub(super) const WORD_BYTES: usize = 64 << 10;

@@ -1,6 +1,6 @@
 //! Decisions for Redis clients, over RESP2 and RESP3.
 //!
-//! A command goes [`connection`] (read) -> [`parse`] (where its words lie) -> [`session`] (which command of
+//! A command goes [`connection`] (read) -> [`parse`] (where its words lie) -> [`dispatch`] (which command of
 //! [`table`] it is, and may it be asked) -> [`check`] or [`throttle`] -> the gate -> [`reply`]. All that a
 //! read brought is answered before anything is written, and what has to wait is handed back to the
 //! connection as [`later`].
@@ -13,6 +13,7 @@ mod check;
 mod connection;
 #[cfg(test)]
 mod conversations;
+mod dispatch;
 mod handshake;
 mod inform;
 mod inline;
@@ -24,6 +25,7 @@ mod limits;
 mod output;
 mod parse;
 mod patience;
+mod plans;
 mod question;
 mod reply;
 mod session;
@@ -34,6 +36,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod usage;
 mod wire;
 
 use std::sync::Arc;
@@ -41,8 +44,8 @@ use std::sync::Arc;
 use tidegate::RuleErrors;
 use tokio::net::TcpListener;
 
-use crate::door::{self, Door};
 use crate::limiters::Limiters;
+use crate::listener::{self, Options};
 use crate::stop::Stop;
 pub(crate) use limits::Limits;
 use shared::Shared;
@@ -57,25 +60,25 @@ impl Service {
     /// Serves `limiters`, whoever else holds them; `throttles` where CL.THROTTLE is answered.
     ///
     /// # Errors
-    /// None: see [`throttle::Throttle::beside`].
+    /// None: see [`plans::Throttle::beside`].
     pub(crate) fn new(
         limiters: Arc<Limiters>,
-        door: &Door,
+        options: &Options,
         throttles: bool,
         limits: Limits,
     ) -> Result<Self, RuleErrors> {
-        let shared = Shared::new(limiters, door.secret.clone(), throttles, limits)?;
+        let shared = Shared::new(limiters, options.secret.clone(), throttles, limits)?;
         Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Answers until `stop`; answers how many connections had to be cut in the end.
-    pub(crate) async fn serve(self, listener: TcpListener, door: Door, stop: Stop) -> usize {
-        door::serve(listener, door, self, stop).await
+    pub(crate) async fn serve(self, listener: TcpListener, options: Options, stop: Stop) -> usize {
+        listener::serve(listener, options, self, stop).await
     }
 }
 
-impl door::Handler for Service {
-    async fn serve(self, stream: door::Stream, stop: Stop) {
+impl listener::Handler for Service {
+    async fn serve(self, stream: listener::Stream, stop: Stop) {
         connection::serve(stream, self.shared, stop).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What all connections of the door stand on.
+//! The state that all connections of the listener share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -7,11 +7,11 @@ use tidegate::RuleErrors;
 use tokio::time::Instant;
 
 use super::Limits;
-use super::throttle::Throttle;
-use crate::door::Secret;
+use super::plans::Throttle;
 use crate::limiters::Limiters;
+use crate::listener::Secret;
 
-/// One for the whole door.
+/// One for the whole listener.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) limiters: Arc<Limiters>,

@@ -1,4 +1,4 @@
-//! A door in the test's own process, over a pipe: what is sent is answered without a socket.
+//! A listener in the test's own process, over a pipe: what is sent is answered without a socket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,8 +9,8 @@ use tokio::task::JoinHandle;
 
 use super::shared::Shared;
 use super::{Limits, connection};
-use crate::door::Secret;
 use crate::limiters::Limiters;
+use crate::listener::Secret;
 use crate::stop::{Stop, Trigger};
 
 /// One rule that is met by one limiter, two that let wait, and one that is as good as never refilled.

@@ -2,7 +2,7 @@
 
 use super::Limits;
 use super::testing::{exchange, shared, shared_with, told};
-use crate::door::Secret;
+use crate::listener::Secret;
 
 /// A command of these words.
 pub(super) fn command(words: &[&str]) -> String {

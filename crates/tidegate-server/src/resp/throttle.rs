@@ -3,57 +3,18 @@
 //! Its keys are a namespace of their own, beside every configured rule. A key that is asked under other
 //! figures follows them: what was used stays used.
 
-use tidegate::{Algorithm, Decision, Micros, OnFull, PlannedLimiter, Rule, RuleErrors, Spec};
+use tidegate::{Decision, Micros};
 
 use super::args::Args;
-use super::call::{Call, Figures};
+use super::call::Call;
+use super::plans::Throttle;
 use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::shared::Shared;
-use crate::limiters::Limiters;
 
 /// What the keys of all calls are kept apart by in a store.
 const NAMESPACE: &str = "cl.throttle";
 const MICROS: u64 = 1_000_000;
-/// Keys that may be there at once: as many as of a rule that does not say.
-const MAX_KEYS: usize = 1_000_000;
-
-/// Where the limiters of CL.THROTTLE live: beside the others.
-#[derive(Debug)]
-pub(super) enum Throttle {
-    Here(Box<PlannedLimiter>),
-    InStore,
-}
-
-impl Throttle {
-    /// # Errors
-    /// None: the plan of keys that bring none, which are never asked, is sound.
-    pub(super) fn beside(limiters: &Limiters) -> Result<Self, RuleErrors> {
-        match limiters.shared() {
-            None => {
-                let usual = Spec::new(Algorithm::TokenBucket, 1, Micros::from_secs(1));
-                // Refused and not shared: each call has figures of its own, and one limiter under others
-                // would hold nobody to them.
-                let limiter = PlannedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
-                Ok(Self::Here(Box::new(limiter)))
-            }
-            Some(_) => Ok(Self::InStore),
-        }
-    }
-}
-
-/// The limit that a connection asked by last: most ask by one.
-#[derive(Debug, Default)]
-pub(super) struct Plans(Option<(Figures, Rule)>);
-
-impl Plans {
-    fn rule(&mut self, figures: Figures) -> Result<&Rule, String> {
-        if self.0.as_ref().is_none_or(|(last, _)| *last != figures) {
-            self.0 = Some((figures, figures.rule()?));
-        }
-        self.0.as_ref().map(|(_, rule)| rule).ok_or_else(String::new)
-    }
-}
 
 /// Answers at once, unless the store has to be asked.
 pub(super) fn answer(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {

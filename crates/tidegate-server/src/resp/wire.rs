@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::input::Input;
 use super::output::Output;
 use super::shared::Shared;
-use crate::door::Arrives;
+use crate::listener::Arrives;
 
 /// A stream, with what has come from it and what has to go to it.
 pub(super) struct Wire<S> {

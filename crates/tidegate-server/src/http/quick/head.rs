@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use httparse::{Header, Status};
 
-use crate::door::{Secret, bearer};
 use crate::http::media_type::is_json;
 use crate::http::paths::CHECK;
+use crate::listener::{Secret, bearer};
 
 /// Most bytes of a head, and of a body. What is larger goes where its size is bounded.
 pub(super) const MOST_BYTES: usize = 4 << 10;

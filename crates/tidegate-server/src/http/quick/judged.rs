@@ -4,8 +4,8 @@
 //! type, a token) is left to those who know. Where the two differed, one request could be hidden in another.
 
 use super::head::{Came, MOST_BYTES, look};
-use crate::door::{Secret, bearer};
 use crate::http::media_type::is_json;
+use crate::listener::{Secret, bearer};
 
 /// The token of those who have to show one.
 const TOKEN: &str = "sesame";

@@ -8,12 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::Quick;
 use super::head::{Came, look};
-use crate::door::Secret;
 use crate::http::connection::Site;
 use crate::http::routes::Public;
 use crate::http::testing::{self, Server, until_closed};
 use crate::http::{App, Limits, Service};
 use crate::limiters::Limiters;
+use crate::listener::Secret;
 
 const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 29\r\n\r\n\
                      {\"descriptor\":{\"user\":\"ann\"}}";

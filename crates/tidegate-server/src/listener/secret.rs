@@ -11,7 +11,7 @@ const SCHEME: &[u8] = b"bearer ";
 /// Fewest characters of a token that is not warned of: as many as carry 128 bits in hexadecimal digits.
 const ADVISED: usize = 32;
 
-/// Tokens, each of which opens the door. They are shown nowhere. Copies count refusals together.
+/// Tokens, each of which admits a client. They are shown nowhere. Copies count refusals together.
 #[derive(Clone)]
 pub(crate) struct Secret {
     tokens: Arc<[Box<[u8]>]>,

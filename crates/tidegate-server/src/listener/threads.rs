@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
 
-/// Who serves the connections of a door.
+/// The threads that serve the connections of a listener.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Threads {
     /// The runtime that accepts them.
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn without_threads_of_its_own_a_door_is_served_by_those_that_accept() {
+    fn without_threads_of_its_own_a_listener_is_served_by_those_that_accept() {
         let here = runtimes(1);
         let (_clients, whom) = here[0].block_on(async {
             tokio::spawn(async { by_whom(&Threads::of(&[]), 2).await }).await.unwrap()

@@ -1,9 +1,9 @@
-//! What every door has in common, whatever is spoken behind it: so many connections at once, TLS, a token,
-//! and an end that waits for what is under way.
+//! Listeners, whatever protocol they serve: so many connections at once, TLS, a token, and an end that waits for
+//! what is under way.
 //!
 //! A protocol is a [`Handler`]: it is handed one connection as a [`Stream`], already decrypted, and serves
-//! it until it ends. [`serve`] does the rest. Who may ask is a matter of the protocol, for each has its own
-//! way to say so: it asks a [`Secret`].
+//! it until it ends. [`serve`] does the rest. The token is a matter of the protocol, for each has its own
+//! way to carry it: it asks a [`Secret`].
 
 mod budget;
 mod idle;
@@ -20,8 +20,8 @@ mod uses;
 mod watched;
 
 pub(crate) use budget::{Account, Budget, Kept};
-pub(crate) use idle::{HEAD, IDLE, Idle, STALLED, looks};
-pub(crate) use limits::Limits;
+pub(crate) use idle::{Idle, looks};
+pub(crate) use limits::{HEAD, IDLE, Limits, STALLED};
 pub(crate) use listen::serve;
 pub(crate) use reload::on_hangup;
 pub(crate) use secret::{Secret, bearer};
@@ -35,7 +35,7 @@ use crate::stop::Stop;
 
 /// How one listener takes connections.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Door {
+pub(crate) struct Options {
     pub(crate) limits: Limits,
     /// Clear text without it.
     pub(crate) tls: Option<Tls>,
@@ -44,19 +44,19 @@ pub(crate) struct Door {
     pub(crate) threads: Threads,
 }
 
-impl Door {
+impl Options {
     /// The same, where TLS agrees on one of these protocols (ALPN), the preferred first.
     pub(crate) fn speaking(self, protocols: &[&[u8]]) -> Self {
         Self { tls: self.tls.map(|tls| tls.speaking(protocols)), ..self }
     }
 
-    /// Whether a client has to show who it is, or that it was told.
+    /// Whether a client has to show a certificate or a token.
     pub(crate) fn knows_its_clients(&self) -> bool {
         self.secret.is_some() || self.tls.as_ref().is_some_and(Tls::asks_for_certificates)
     }
 }
 
-/// What is spoken behind a door; a copy of it for each connection.
+/// The protocol of a listener; a copy of it for each connection.
 pub(crate) trait Handler: Clone + Send + 'static {
     /// Serves one connection until its client leaves, until it is of no use, or, once `stop` drains, until
     /// what is under way is answered. A panic ends this connection and no other.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::socket::Socket;
 use super::source;
-use super::{Door, Handler, Limits, Stream, Tls};
+use super::{Handler, Limits, Options, Stream, Tls};
 use crate::stop::Stop;
 
 /// What is left to the system to recover when it can not accept, for example for want of file handles.
@@ -45,11 +45,11 @@ impl Outage {
 /// Serves `handler` until `stop`; answers how many connections were cut because they did not end in time.
 pub(crate) async fn serve(
     listener: TcpListener,
-    door: Door,
+    options: Options,
     handler: impl Handler,
     mut stop: Stop,
 ) -> usize {
-    let places = Arc::new(Semaphore::new(door.limits.connections as usize));
+    let places = Arc::new(Semaphore::new(options.limits.connections as usize));
     let mut outages = Outages::default();
     loop {
         let (stream, place) = tokio::select! {
@@ -57,27 +57,27 @@ pub(crate) async fn serve(
             () = stop.draining() => break,
             next = next(&listener, &places, &mut outages) => next,
         };
-        begin(stream, place, &door, &handler, &stop);
+        begin(stream, place, &options, &handler, &stop);
     }
     for (stream, place) in waiting(listener, &places) {
-        begin(stream, place, &door, &handler, &stop);
+        begin(stream, place, &options, &handler, &stop);
     }
-    drained(&places, door.limits, stop).await
+    drained(&places, options.limits, stop).await
 }
 
 /// Serves a connection, which has its place until it ends.
 fn begin(
     stream: TcpStream,
     place: OwnedSemaphorePermit,
-    door: &Door,
+    options: &Options,
     handler: &impl Handler,
     stop: &Stop,
 ) {
-    let (its_door, handler, stop) = (door.clone(), handler.clone(), stop.clone());
-    door.threads.serve(stream, |stream| async move {
+    let (its_options, handler, stop) = (options.clone(), handler.clone(), stop.clone());
+    options.threads.serve(stream, |stream| async move {
         // Given back also when the connection ends by a panic.
         let _place = place;
-        source::number(one(stream, its_door, handler, stop)).await;
+        source::number(one(stream, its_options, handler, stop)).await;
     });
 }
 
@@ -149,13 +149,13 @@ fn only_theirs(error: &io::Error) -> bool {
 }
 
 /// One connection, from its first byte to its last.
-async fn one(stream: TcpStream, door: Door, handler: impl Handler, stop: Stop) {
+async fn one(stream: TcpStream, options: Options, handler: impl Handler, stop: Stop) {
     // Without this a small answer may wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    let stream = Socket::new(stream, door.limits.stalled);
-    let stream = match door.tls {
+    let stream = Socket::new(stream, options.limits.stalled);
+    let stream = match options.tls {
         None => Some(Stream::Plain(stream)),
-        Some(tls) => encrypted(stream, &tls, door.limits, stop.clone()).await,
+        Some(tls) => encrypted(stream, &tls, options.limits, stop.clone()).await,
     };
     if let Some(stream) = stream {
         handler.serve(stream, stop).await;
@@ -189,7 +189,7 @@ async fn drained(places: &Semaphore, limits: Limits, mut stop: Stop) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::Threads;
+    use crate::listener::Threads;
     use crate::stop::Trigger;
     use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -210,12 +210,12 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(30);
 
-    async fn door(limits: Limits, threads: Threads) -> (SocketAddr, Trigger, JoinHandle<usize>) {
+    async fn serving(limits: Limits, threads: Threads) -> (SocketAddr, Trigger, JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let (stop, stopping) = Stop::by_hand();
-        let door = Door { limits, threads, ..Door::default() };
-        (at, stop, tokio::spawn(serve(listener, door, Echo, stopping)))
+        let options = Options { limits, threads, ..Options::default() };
+        (at, stop, tokio::spawn(serve(listener, options, Echo, stopping)))
     }
 
     /// A connection that is served: it has been echoed to.
@@ -230,7 +230,7 @@ mod tests {
     async fn what_does_not_end_in_time_is_cut_and_counted() {
         for threads in Threads::of_both_kinds() {
             let limits = Limits { drain: SHORT, ..Limits::default() };
-            let (at, stop, done) = door(limits, threads).await;
+            let (at, stop, done) = serving(limits, threads).await;
             let _stay = (served(at).await, served(at).await);
             stop.drain();
             assert_eq!(done.await.unwrap(), 2);
@@ -253,8 +253,8 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let (_stop, stopping) = Stop::by_hand();
         let limits = Limits { connections: 1, stalled: SHORT, ..Limits::default() };
-        let door = Door { limits, ..Door::default() };
-        tokio::spawn(serve(listener, door, Talks, stopping));
+        let options = Options { limits, ..Options::default() };
+        tokio::spawn(serve(listener, options, Talks, stopping));
         let _reads_nothing = TcpStream::connect(at).await.unwrap();
         let mut next = TcpStream::connect(at).await.unwrap();
         assert_eq!(next.read_u8().await.unwrap(), 0, "it has the place now");
@@ -264,7 +264,7 @@ mod tests {
     async fn a_listener_at_its_cap_goes_on_once_a_place_is_free() {
         for threads in Threads::of_both_kinds() {
             let limits = Limits { connections: 1, ..Limits::default() };
-            let (at, _stop, _done) = door(limits, threads).await;
+            let (at, _stop, _done) = serving(limits, threads).await;
             let first = served(at).await;
             let mut waiting = TcpStream::connect(at).await.unwrap();
             waiting.write_u8(b'b').await.unwrap();
@@ -277,7 +277,7 @@ mod tests {
     async fn a_connection_that_panics_gives_its_place_back() {
         for threads in Threads::of_both_kinds() {
             let limits = Limits { connections: 1, ..Limits::default() };
-            let (at, stop, done) = door(limits, threads).await;
+            let (at, stop, done) = serving(limits, threads).await;
             for _ in 0..3 {
                 let mut stream = served(at).await;
                 stream.write_u8(b'p').await.unwrap();

@@ -1,8 +1,13 @@
-//! How many connections a door holds open, and how long it waits for them.
+//! How many connections a listener holds open, and how long it waits for them.
 
 use std::time::Duration;
 
-use super::idle::STALLED;
+/// How long a connection may bring nothing.
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
+/// How long the head of a request, or a command, may take to come to its end.
+pub(crate) const HEAD: Duration = Duration::from_secs(30);
+/// How long a client may take nothing of what it is told.
+pub(crate) const STALLED: Duration = Duration::from_secs(30);
 
 /// The bounds of one listener, whatever is spoken behind it.
 #[derive(Clone, Copy, Debug)]

@@ -29,10 +29,10 @@ pub(crate) struct TlsFiles {
     pub(crate) client_ca: Option<PathBuf>,
 }
 
-/// Encrypts connections; it says who the server is, and what is spoken inside if a door tells it.
+/// Encrypts connections; it says who the server is, and what is spoken inside if the listener names it.
 #[derive(Clone)]
 pub(crate) struct Tls {
-    /// What the files said when they were last read well; the same for every door.
+    /// What the files said when they were last read well; the same for every listener.
     said: Arc<RwLock<Arc<ServerConfig>>>,
     files: TlsFiles,
     /// What is spoken inside, the preferred first.
@@ -50,7 +50,7 @@ impl Tls {
         Ok(Self { said, files: files.clone(), speaks: Vec::new() })
     }
 
-    /// Reads the files again: connections that begin from here on, at every door, go by what they say now.
+    /// Reads the files again: connections that begin from here on, at every listener, go by what they say now.
     /// Those that are there stay. It blocks for as long as the files take: not to be called where others wait.
     ///
     /// # Errors

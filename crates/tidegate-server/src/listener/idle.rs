@@ -5,13 +5,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-/// How long a connection may bring nothing.
-pub(crate) const IDLE: Duration = Duration::from_secs(60);
-/// How long the head of a request, or a command, may take to come to its end.
-pub(crate) const HEAD: Duration = Duration::from_secs(30);
-/// How long a client may take nothing of what it is told.
-pub(crate) const STALLED: Duration = Duration::from_secs(30);
-
 /// Looks in the time that a connection may idle.
 const LOOKS: u32 = 4;
 
@@ -52,6 +45,7 @@ pub(crate) fn looks(every: Duration) -> Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listener::IDLE;
 
     /// Seconds until the end of a connection on which something comes at these.
     async fn ends_after(comes: &[u64]) -> u64 {

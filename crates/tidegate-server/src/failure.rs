@@ -1,0 +1,44 @@
+//! Why a command failed, and the exit code that says so.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::printable;
+
+/// A message for standard error, and an exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// It could not be done: exit code 1.
+    pub(crate) fn new(message: impl Display) -> Self {
+        Self { message: format!("tidegate: {message}"), code: 1 }
+    }
+
+    /// A configuration has mistakes: exit code 2, as for wrong usage.
+    pub(crate) fn configuration(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 2 }
+    }
+
+    /// The reader of standard output went away and has seen enough: no message, exit code 0.
+    pub(crate) const fn nobody_reads() -> Self {
+        Self { message: String::new(), code: 0 }
+    }
+
+    /// Reports it on standard error; if even that cannot be written, nobody is left to read it.
+    pub(crate) fn report(&self) -> ExitCode {
+        self.report_to(|message| drop(writeln!(std::io::stderr(), "{message}")))
+    }
+
+    /// Hands the message to `write`, if there is one.
+    pub(crate) fn report_to(&self, write: impl FnOnce(&str)) -> ExitCode {
+        if !self.message.is_empty() {
+            write(&printable::text(&self.message));
+        }
+        ExitCode::from(self.code)
+    }
+}

@@ -1,0 +1,67 @@
+//! The way of a command: which one it is, whether it may be asked, and what answers it.
+
+use super::args::Args;
+use super::reply::Reply;
+use super::session::{Outcome, Session};
+use super::table::{self, Command, Verb};
+use super::usage::{self, wrong_number};
+use super::{check, handshake, inform, throttle};
+
+impl Session {
+    /// Answers one command behind what is written already.
+    pub(super) fn answer(&mut self, args: &Args<'_>, out: &mut Vec<u8>) -> Outcome {
+        let mut reply = Reply::new(out, self.proto);
+        let Some(name) = args.get(0) else { return Outcome::Answered };
+        let Some(command) = table::find(name) else {
+            self.unknown(args, &mut reply);
+            return Outcome::Answered;
+        };
+        if !command.takes_words(args.len()) {
+            wrong_number(command.name, &mut reply);
+            return Outcome::Answered;
+        }
+        if !self.is_known && !command.is_open {
+            reply.error("NOAUTH Authentication required.");
+            return Outcome::Answered;
+        }
+        self.run(command, args, &mut reply)
+    }
+
+    fn run(&mut self, command: &Command, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
+        match command.verb {
+            Verb::Throttle => return throttle::answer(self, args, reply),
+            Verb::Check => return check::answer(self, check::Kind::Check, args, reply),
+            Verb::Peek => return check::answer(self, check::Kind::Peek, args, reply),
+            Verb::Ping => ping(args, reply),
+            Verb::Echo => reply.bulk(args.word(1)),
+            Verb::Hello => return handshake::hello(self, args, reply),
+            Verb::Auth => return handshake::auth(self, args, reply),
+            Verb::Client => handshake::client(self, args, reply),
+            Verb::Select => handshake::select(args, reply),
+            Verb::Reset => handshake::reset(self, reply),
+            Verb::Command => inform::command(&self.shared, args, reply),
+            Verb::Info => inform::info(&self.shared, args, reply),
+            Verb::Quit => {
+                reply.ok();
+                return Outcome::Ends;
+            }
+        }
+        Outcome::Answered
+    }
+
+    /// Strangers are told nothing of what there is.
+    fn unknown(&self, args: &Args<'_>, reply: &mut Reply<'_>) {
+        match self.is_known {
+            true => usage::unknown(args, reply),
+            false => reply.error("NOAUTH Authentication required."),
+        }
+    }
+}
+
+fn ping(args: &Args<'_>, reply: &mut Reply<'_>) {
+    match args.len() {
+        1 => reply.simple("PONG"),
+        2 => reply.bulk(args.word(1)),
+        _ => wrong_number("ping", reply),
+    }
+}

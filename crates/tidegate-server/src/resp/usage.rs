@@ -1,0 +1,39 @@
+//! How a command is used, and the errors of one that is used wrongly, in the words of Redis.
+
+use super::args::Args;
+use super::reply::Reply;
+
+/// The error of a command with too many words behind it, or too few.
+pub(super) fn wrong_number(command: &str, reply: &mut Reply<'_>) {
+    reply.error(&format!("ERR wrong number of arguments for '{command}' command"));
+}
+
+/// The error of a command that is not there, with the first words that came with it.
+pub(super) fn unknown(args: &Args<'_>, reply: &mut Reply<'_>) {
+    /// Most bytes that are told of a name, and of the words behind it.
+    const TOLD: usize = 128;
+    let told = |word: &[u8], most: usize| {
+        String::from_utf8_lossy(word.get(..most).unwrap_or(word)).into_owned()
+    };
+    let mut words = String::new();
+    for word in args.iter().skip(1) {
+        let Some(most) = TOLD.checked_sub(words.len()).filter(|most| *most > 0) else { break };
+        words += &format!("'{}' ", told(word, most));
+    }
+    let name = told(args.word(0), TOLD);
+    reply.error(&format!("ERR unknown command '{name}', with args beginning with: {words}"));
+}
+
+/// The error of a subcommand that is not there.
+pub(super) fn unknown_subcommand(command: &str, word: &[u8], reply: &mut Reply<'_>) {
+    let word = String::from_utf8_lossy(word.get(..128).unwrap_or(word));
+    reply.error(&format!("ERR unknown subcommand '{word}'. Try {command} HELP."));
+}
+
+/// The reply to HELP: the words that a command takes, and what each is for.
+pub(super) fn help(command: &'static str, lines: &[&'static str], reply: &mut Reply<'_>) {
+    reply.array(lines.len() + 2);
+    reply.simple(command);
+    lines.iter().for_each(|line| reply.simple(line));
+    reply.simple("HELP");
+}
