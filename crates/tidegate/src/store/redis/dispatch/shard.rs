@@ -188,8 +188,9 @@ impl Shard {
             Health::New if is_moved => {}
             Health::New | Health::Lost(_) => return request.give_up(StoreError::Away),
         }
-        if state.queue.len() >= self.shared.settings.max_in_flight.saturating_mul(WAITING_PER_CALL)
-        {
+        let is_full = state.queue.len()
+            >= self.shared.settings.max_in_flight.saturating_mul(WAITING_PER_CALL);
+        if is_full || state.window.is_too_slow(state.queue.len(), self.clock.now()) {
             return self.overloaded(&state.queue, &request);
         }
         request.home.set(self.number);

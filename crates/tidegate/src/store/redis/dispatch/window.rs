@@ -15,6 +15,8 @@ const FIRST: f64 = 16.0;
 const LEAST: f64 = 8.0;
 /// What is left of it when answers take too long.
 const SHRINKS_TO: f64 = 0.7;
+/// Deadlines for which every answer has to be late before most requests are not made to wait for one.
+const TOO_SLOW_AFTER: u32 = 20;
 /// The shortest round trip is that of the last one or two of these spans.
 const MEMORY: Duration = Duration::from_secs(5);
 
@@ -32,6 +34,8 @@ pub(super) struct Window {
     /// A moving average of round trips; zero before the first.
     usual: Duration,
     shrunk_at: Option<Instant>,
+    /// Since when every round trip has taken longer than the deadline.
+    late_since: Option<Instant>,
 }
 
 impl Window {
@@ -47,6 +51,7 @@ impl Window {
             span_since: now,
             usual: Duration::ZERO,
             shrunk_at: None,
+            late_since: None,
         }
     }
 
@@ -61,6 +66,7 @@ impl Window {
             (self.shortest, self.span_since) = ([Duration::MAX, self.shortest[0]], now);
         }
         self.shortest[0] = self.shortest[0].min(took);
+        self.late_since = (took > self.timeout).then(|| self.late_since.unwrap_or(now));
         self.usual = match self.usual {
             Duration::ZERO => took,
             usual => (usual * 7 + took) / 8,
@@ -71,6 +77,13 @@ impl Window {
             let step = if self.is_new { 1.0 } else { 1.0 / self.size };
             self.size = (self.size + step * calls as f64).min(self.most);
         }
+    }
+
+    /// Whether a request beside `others` is not worth the wait: no answer has been in time for long, and as many as the
+    /// window never shrinks below find out when one is.
+    pub(super) fn is_too_slow(&self, others: usize, now: Instant) -> bool {
+        let since = self.late_since.filter(|_| others as f64 >= LEAST);
+        since.is_some_and(|since| now.duration_since(since) >= self.timeout * TOO_SLOW_AFTER)
     }
 
     /// Notes that a request was answered too late.
@@ -155,6 +168,23 @@ mod tests {
         assert_eq!(window.size(), 1);
         window.answered(1_000, Duration::from_micros(1), true, now + Duration::from_secs(200));
         assert_eq!(window.size(), 1);
+    }
+
+    #[test]
+    fn a_store_that_is_late_for_long_is_asked_little_until_one_answer_is_in_time() {
+        let began = Instant::now();
+        let mut window = Window::new(4_096, TIMEOUT, began);
+        let after = |ms| began + Duration::from_millis(ms);
+        let late = Duration::from_millis(50);
+        window.answered(1, late, true, after(50));
+        assert!(!window.is_too_slow(100, after(249)));
+        window.answered(1, late, true, after(249));
+        assert!(window.is_too_slow(8, after(250)));
+        assert!(!window.is_too_slow(7, after(250)), "somebody finds out");
+        window.answered(1, Duration::from_millis(10), true, after(251));
+        assert!(!window.is_too_slow(100, after(252)));
+        window.answered(1, late, true, after(300));
+        assert!(!window.is_too_slow(100, after(499)), "it is late since then");
     }
 
     #[test]
