@@ -27,16 +27,13 @@ pub const HORIZON: Micros = Micros::from_micros(1 << 48);
 /// The bits of a packed state's first word; the one above them is the store's.
 pub(crate) const WORD_BITS: u32 = 63;
 
-/// One algorithm with the checked figures of one rule.
+/// The verbs and the values of one algorithm, with the checked figures of one rule.
 ///
-/// `at` is always the instant that [`Room::advance`] answered for the state, never a raw clock
-/// reading. Costs are at least 1; a cost of 0 never reaches a room.
-pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
+/// `at` is always the instant that [`Decide::advance`] answered for the state, never a raw clock
+/// reading. Costs are at least 1; a cost of 0 never reaches an algorithm.
+pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// What the limiter of one key remembers.
     type State: Clone + fmt::Debug + PartialEq + Send + 'static;
-
-    /// The script that decides in this room's place where a store runs scripts.
-    const SCRIPT: Script;
 
     /// The optional words this algorithm understands.
     const WORDS: &'static [Word];
@@ -60,13 +57,13 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// Takes `cost` units at `at`, also beyond the limit (debt); counters stop at their largest value.
     fn take(&self, state: &mut Self::State, at: Timestamp, cost: u64);
 
-    /// Takes `cost` units like [`Room::take`], in the memory that the state has. A state that would have
+    /// Takes `cost` units like [`Decide::take`], in the memory that the state has. A state that would have
     /// to grow keeps its times more coarsely instead, and admits no sooner for it.
     fn take_in_place(&self, state: &mut Self::State, at: Timestamp, cost: u64) {
         self.take(state, at, cost);
     }
 
-    /// Whether the state has the memory for what one [`Room::take`] adds to it.
+    /// Whether the state has the memory for what one [`Decide::take`] adds to it.
     fn has_place(&self, _state: &Self::State) -> bool {
         true
     }
@@ -89,7 +86,7 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// began with units in use.
     fn last(&self, state: &Self::State) -> Timestamp;
 
-    /// Moves the state's times back so that they end at `to`, which is before [`Room::last`].
+    /// Moves the state's times back so that they end at `to`, which is before [`Decide::last`].
     fn rewind(&self, state: &mut Self::State, to: Timestamp);
 
     /// The figure `limit` of a decision.
@@ -112,12 +109,6 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
 
     /// Units in use at `at`, rounded up; what a changed rule carries over.
     fn used(&self, state: &Self::State, at: Timestamp) -> u64;
-
-    /// Whether the states of `old` mean the same under this rule, but for how much is allowed.
-    fn same_shape(&self, old: &Self) -> bool;
-
-    /// Makes a state of `old`, which has the same shape, a state of this rule; what was used stays used.
-    fn refit(&self, _old: &Self, _state: &mut Self::State, _at: Timestamp) {}
 
     /// Whether forgetting the state would change no later decision.
     fn is_as_good_as_new(&self, state: &Self::State, at: Timestamp) -> bool {
@@ -152,6 +143,59 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
         verdict
     }
 
+    /// Time passes: answers the instant that counts for a clock that reads `now`.
+    ///
+    /// The one place that clamps a clock gone backward. A reading before the last unit counts as the
+    /// time of that unit; one earlier by more than the window first moves the state's times so that
+    /// they end at the reading. So nobody waits longer because of a step, and no step grants more
+    /// than one fill.
+    #[inline]
+    fn advance(&self, state: &mut Self::State, now: Timestamp) -> Timestamp {
+        let last = self.last(state);
+        if now >= last {
+            now
+        } else if last.since(now) <= self.window() {
+            last
+        } else {
+            self.rewind(state, now);
+            now
+        }
+    }
+}
+
+/// States that are packed into a word or two, for a store that has many. Without any of its functions states are kept
+/// whole.
+pub trait Pack: Decide {
+    /// Whether states can be packed into one word or two, for a store whose clock never steps back (a
+    /// packed state does not keep the time of its last unit). Asked once, when a store is built.
+    ///
+    /// Every state that the limit can lead to fits. A debt may not: [`Pack::pack`] stops it at the largest
+    /// value there is place for, and what is cut off would come back as a credit. Only taking beyond the
+    /// limit makes such debts, as a settled reservation does, or carrying over a state of another rule. So
+    /// whoever does that guards against it: the store unpacks what was packed, and keeps a state whole
+    /// that is not the same again.
+    fn packing(&self) -> Packing {
+        Packing::Whole
+    }
+
+    /// The state in words; all zero for one that is as good as new. `base` is an instant that lies
+    /// before every state, and not more than [`HORIZON`] before any. A debt beyond what the words have
+    /// place for is cut off: see [`Pack::packing`].
+    fn pack(&self, _base: Timestamp, _state: &Self::State) -> [u64; 2] {
+        [0; 2]
+    }
+
+    /// The state that was packed with the same `base`; all zero is a limiter as good as new.
+    fn unpack(&self, base: Timestamp, _words: [u64; 2]) -> Self::State {
+        self.fresh(base)
+    }
+}
+
+/// What an algorithm and its script say to each other, where a store runs scripts.
+pub trait Scripted: Decide {
+    /// The script that decides in this room's place where a store runs scripts.
+    const SCRIPT: Script;
+
     /// The figures that a script keeps in front of a state, from which it knows whether the rule is
     /// still the same, and how the state was meant: limit, window, and two of the room's own.
     fn figures(&self) -> [u64; 4];
@@ -176,47 +220,21 @@ pub trait Room: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
 
     /// The state that a script tells; `None` for words that are none.
     fn recalled(&self, words: &[u64]) -> Option<Self::State>;
-
-    /// Whether states can be packed into one word or two, for a store whose clock never steps back (a
-    /// packed state does not keep the time of its last unit). Asked once, when a store is built.
-    ///
-    /// Every state that the limit can lead to fits. A debt may not: [`Room::pack`] stops it at the largest
-    /// value there is place for, and what is cut off would come back as a credit. Only taking beyond the
-    /// limit makes such debts, as a settled reservation does, or carrying over a state of another rule. So
-    /// whoever does that guards against it: the store unpacks what was packed, and keeps a state whole
-    /// that is not the same again.
-    fn packing(&self) -> Packing {
-        Packing::Whole
-    }
-
-    /// The state in words; all zero for one that is as good as new. `base` is an instant that lies
-    /// before every state, and not more than [`HORIZON`] before any. A debt beyond what the words have
-    /// place for is cut off: see [`Room::packing`].
-    fn pack(&self, _base: Timestamp, _state: &Self::State) -> [u64; 2] {
-        [0; 2]
-    }
-
-    /// The state that was packed with the same `base`; all zero is a limiter as good as new.
-    fn unpack(&self, base: Timestamp, _words: [u64; 2]) -> Self::State {
-        self.fresh(base)
-    }
-
-    /// Time passes: answers the instant that counts for a clock that reads `now`.
-    ///
-    /// The one place that clamps a clock gone backward. A reading before the last unit counts as the
-    /// time of that unit; one earlier by more than the window first moves the state's times so that
-    /// they end at the reading. So nobody waits longer because of a step, and no step grants more
-    /// than one fill.
-    #[inline]
-    fn advance(&self, state: &mut Self::State, now: Timestamp) -> Timestamp {
-        let last = self.last(state);
-        if now >= last {
-            now
-        } else if last.since(now) <= self.window() {
-            last
-        } else {
-            self.rewind(state, now);
-            now
-        }
-    }
 }
+
+/// A rule that changes: what becomes of its states.
+pub trait Amend: Decide {
+    /// Whether the states of `old` mean the same under this rule, but for how much is allowed. Where they do not, what
+    /// was used is taken anew.
+    fn same_shape(&self, _old: &Self) -> bool {
+        false
+    }
+
+    /// Makes a state of `old`, which has the same shape, a state of this rule; what was used stays used.
+    fn refit(&self, _old: &Self, _state: &mut Self::State, _at: Timestamp) {}
+}
+
+/// One algorithm with the checked figures of one rule: all that a store may ask of it.
+pub trait Room: Decide + Pack + Scripted + Amend {}
+
+impl<A: Decide + Pack + Scripted + Amend> Room for A {}

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use crate::algorithm::Room;
+use crate::algorithm::{Decide, Scripted};
 use crate::error::RuleErrors;
 use crate::rule::Visitor;
 use crate::spec::Spec;

@@ -47,7 +47,7 @@ mod spec;
 mod time;
 mod word;
 
-pub use algorithm::{HORIZON, Packing, Room};
+pub use algorithm::{Amend, Decide, HORIZON, Pack, Packing, Room, Scripted};
 pub use algorithms::{
     Algorithm, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket, guides,

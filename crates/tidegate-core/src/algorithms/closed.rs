@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Packing, Room, WORD_BITS};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::script::Script;
@@ -26,10 +26,8 @@ pub struct State {
 /// The most units that a word tells; debts beyond all telling stop there.
 const LARGEST_WORD: u64 = (1 << WORD_BITS) - 1;
 
-impl Room for Closed {
+impl Decide for Closed {
     type State = State;
-    const SCRIPT: Script =
-        Script { kind: 7, name: "closed", text: include_str!("closed.lua"), numbers: 2 };
     const WORDS: &'static [Word] = &[];
 
     fn build(_spec: &Spec, _limit: u64, _window: Micros) -> Result<Self, RuleErrors> {
@@ -50,19 +48,6 @@ impl Room for Closed {
 
     fn give_back(&self, state: &mut State, _at: Timestamp, units: u64) {
         state.used = state.used.saturating_sub(units);
-    }
-
-    fn figures(&self) -> [u64; 4] {
-        [0; 4]
-    }
-
-    fn told(&self, _cost: u64) -> Vec<i64> {
-        Vec::new()
-    }
-
-    fn recalled(&self, words: &[u64]) -> Option<State> {
-        let [used, last] = *words else { return None };
-        Some(State { used, last: Timestamp::from_micros(last) })
     }
 
     /// None is given, so the longest there may be.
@@ -101,11 +86,15 @@ impl Room for Closed {
     fn used(&self, state: &State, _at: Timestamp) -> u64 {
         state.used
     }
+}
 
+impl Amend for Closed {
     fn same_shape(&self, _old: &Self) -> bool {
         true
     }
+}
 
+impl Pack for Closed {
     fn packing(&self) -> Packing {
         Packing::One
     }
@@ -116,5 +105,23 @@ impl Room for Closed {
 
     fn unpack(&self, _base: Timestamp, words: [u64; 2]) -> State {
         State { used: words[0], last: Timestamp::EPOCH }
+    }
+}
+
+impl Scripted for Closed {
+    const SCRIPT: Script =
+        Script { kind: 7, name: "closed", text: include_str!("closed.lua"), numbers: 2 };
+
+    fn figures(&self) -> [u64; 4] {
+        [0; 4]
+    }
+
+    fn told(&self, _cost: u64) -> Vec<i64> {
+        Vec::new()
+    }
+
+    fn recalled(&self, words: &[u64]) -> Option<State> {
+        let [used, last] = *words else { return None };
+        Some(State { used, last: Timestamp::from_micros(last) })
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tidegate_core::{
-    Algorithm, Held, LeakyQueue, Limit, MAX_WINDOW, Micros, Room, Rule, RuleErrors, Spec,
+    Algorithm, Decide, Held, LeakyQueue, Limit, MAX_WINDOW, Micros, Rule, RuleErrors, Spec,
     Timestamp, Verdict,
 };
 
@@ -13,7 +13,7 @@ pub(super) struct Pace {
     limit: u64,
     window: Micros,
     room: LeakyQueue,
-    state: <LeakyQueue as Room>::State,
+    state: <LeakyQueue as Decide>::State,
     /// When it was last changed; a clock is behind this where no unit was taken since.
     since: Timestamp,
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{HORIZON, Packing, Room, WORD_BITS};
+use crate::algorithm::{Amend, Decide, HORIZON, Pack, Packing, Scripted, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::script::Script;
@@ -56,10 +56,8 @@ impl FixedWindow {
     }
 }
 
-impl Room for FixedWindow {
+impl Decide for FixedWindow {
     type State = State;
-    const SCRIPT: Script =
-        Script { kind: 3, name: "fixed_window", text: include_str!("script.lua"), numbers: 3 };
     const WORDS: &'static [Word] = &[Word::Anchor];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -101,26 +99,6 @@ impl Room for FixedWindow {
         if !self.left(state, at).is_zero() {
             state.count = state.count.saturating_sub(units);
         }
-    }
-
-    fn figures(&self) -> [u64; 4] {
-        let from_first = u64::from(self.anchor == Anchor::FirstRequest);
-        [self.limit, self.window.as_micros(), from_first, 0]
-    }
-
-    fn words_of(_kind: u8, [_, _, from_first, _]: [u64; 4], spec: &mut Spec) {
-        spec.anchor = (from_first > 0).then_some(Anchor::FirstRequest);
-    }
-
-    fn told(&self, _cost: u64) -> Vec<i64> {
-        let from_first = i64::from(self.anchor == Anchor::FirstRequest);
-        [self.limit.cast_signed(), from_first].to_vec()
-    }
-
-    fn recalled(&self, words: &[u64]) -> Option<State> {
-        let [ends, count, last] = *words else { return None };
-        let ends = Timestamp::EPOCH.plus(Micros::from_micros(ends));
-        Some(State { ends, count, last: Timestamp::from_micros(last) })
     }
 
     fn window(&self) -> Micros {
@@ -169,11 +147,15 @@ impl Room for FixedWindow {
     fn used(&self, state: &State, at: Timestamp) -> u64 {
         self.count(state, at)
     }
+}
 
+impl Amend for FixedWindow {
     fn same_shape(&self, old: &Self) -> bool {
         (self.window, self.anchor) == (old.window, old.anchor)
     }
+}
 
+impl Pack for FixedWindow {
     /// At a limit of 0 what is used was taken under another limit, and is kept whatever that was.
     fn packing(&self) -> Packing {
         if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
@@ -212,5 +194,30 @@ impl Room for FixedWindow {
             Anchor::FirstRequest => base.plus(Micros::from_micros(end)),
         };
         State { ends, count, last: Timestamp::EPOCH }
+    }
+}
+
+impl Scripted for FixedWindow {
+    const SCRIPT: Script =
+        Script { kind: 3, name: "fixed_window", text: include_str!("script.lua"), numbers: 3 };
+
+    fn figures(&self) -> [u64; 4] {
+        let from_first = u64::from(self.anchor == Anchor::FirstRequest);
+        [self.limit, self.window.as_micros(), from_first, 0]
+    }
+
+    fn words_of(_kind: u8, [_, _, from_first, _]: [u64; 4], spec: &mut Spec) {
+        spec.anchor = (from_first > 0).then_some(Anchor::FirstRequest);
+    }
+
+    fn told(&self, _cost: u64) -> Vec<i64> {
+        let from_first = i64::from(self.anchor == Anchor::FirstRequest);
+        [self.limit.cast_signed(), from_first].to_vec()
+    }
+
+    fn recalled(&self, words: &[u64]) -> Option<State> {
+        let [ends, count, last] = *words else { return None };
+        let ends = Timestamp::EPOCH.plus(Micros::from_micros(ends));
+        Some(State { ends, count, last: Timestamp::from_micros(last) })
     }
 }

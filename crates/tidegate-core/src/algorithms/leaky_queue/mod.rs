@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Packing, Room};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::level::{Level, Rate};
@@ -29,14 +29,8 @@ impl LeakyQueue {
     }
 }
 
-impl Room for LeakyQueue {
+impl Decide for LeakyQueue {
     type State = Level;
-    const SCRIPT: Script = Script {
-        kind: 2,
-        name: "leaky_queue",
-        text: concat!(include_str!("script.lua"), include_str!("../../level.lua")),
-        numbers: 3,
-    };
     const WORDS: &'static [Word] = &[Word::Capacity];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -70,22 +64,6 @@ impl Room for LeakyQueue {
 
     fn give_back(&self, state: &mut Level, at: Timestamp, units: u64) {
         state.remove(self.rate, at, units);
-    }
-
-    fn figures(&self) -> [u64; 4] {
-        [self.per_window, self.window.as_micros(), self.places, 0]
-    }
-
-    fn words_of(_kind: u8, [limit, _, places, _]: [u64; 4], spec: &mut Spec) {
-        spec.capacity = (limit > 0).then(|| places.saturating_sub(1));
-    }
-
-    fn told(&self, cost: u64) -> Vec<i64> {
-        self.rate.told(cost, self.places.checked_sub(cost), 0)
-    }
-
-    fn recalled(&self, words: &[u64]) -> Option<Level> {
-        Level::recalled(self.rate, words)
     }
 
     fn window(&self) -> Micros {
@@ -140,7 +118,9 @@ impl Room for LeakyQueue {
     fn used(&self, state: &Level, at: Timestamp) -> u64 {
         self.rate.units_ceil(self.wait(state, at))
     }
+}
 
+impl Amend for LeakyQueue {
     fn same_shape(&self, old: &Self) -> bool {
         self.window == old.window
     }
@@ -148,7 +128,9 @@ impl Room for LeakyQueue {
     fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
         state.convert(self.rate, old.rate, at);
     }
+}
 
+impl Pack for LeakyQueue {
     fn packing(&self) -> Packing {
         self.packing
     }
@@ -161,5 +143,30 @@ impl Room for LeakyQueue {
     #[inline]
     fn unpack(&self, base: Timestamp, words: [u64; 2]) -> Level {
         Level::unpack(self.rate, base, words)
+    }
+}
+
+impl Scripted for LeakyQueue {
+    const SCRIPT: Script = Script {
+        kind: 2,
+        name: "leaky_queue",
+        text: concat!(include_str!("script.lua"), include_str!("../../level.lua")),
+        numbers: 3,
+    };
+
+    fn figures(&self) -> [u64; 4] {
+        [self.per_window, self.window.as_micros(), self.places, 0]
+    }
+
+    fn words_of(_kind: u8, [limit, _, places, _]: [u64; 4], spec: &mut Spec) {
+        spec.capacity = (limit > 0).then(|| places.saturating_sub(1));
+    }
+
+    fn told(&self, cost: u64) -> Vec<i64> {
+        self.rate.told(cost, self.places.checked_sub(cost), 0)
+    }
+
+    fn recalled(&self, words: &[u64]) -> Option<Level> {
+        Level::recalled(self.rate, words)
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Packing, Room, WORD_BITS};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted, WORD_BITS};
 use crate::decision::Verdict;
 use crate::error::RuleErrors;
 use crate::script::Script;
@@ -84,10 +84,8 @@ impl SlidingCounter {
     }
 }
 
-impl Room for SlidingCounter {
+impl Decide for SlidingCounter {
     type State = State;
-    const SCRIPT: Script =
-        Script { kind: 4, name: "sliding_counter", text: include_str!("script.lua"), numbers: 4 };
     const WORDS: &'static [Word] = &[];
 
     fn build(_spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -135,19 +133,6 @@ impl Room for SlidingCounter {
             1 => state.current = state.current.saturating_sub(units),
             _ => {}
         }
-    }
-
-    fn figures(&self) -> [u64; 4] {
-        [self.limit, self.window.as_micros(), 0, 0]
-    }
-
-    fn told(&self, _cost: u64) -> Vec<i64> {
-        [self.limit.cast_signed()].to_vec()
-    }
-
-    fn recalled(&self, words: &[u64]) -> Option<State> {
-        let [window, current, previous, last] = *words else { return None };
-        Some(State { window, current, previous, last: Timestamp::from_micros(last) })
     }
 
     fn window(&self) -> Micros {
@@ -206,11 +191,15 @@ impl Room for SlidingCounter {
         let view = self.view(state, at);
         view.current.saturating_add(self.inside(&view))
     }
+}
 
+impl Amend for SlidingCounter {
     fn same_shape(&self, old: &Self) -> bool {
         self.window == old.window
     }
+}
 
+impl Pack for SlidingCounter {
     /// At a limit of 0 what is used was taken under another limit, and is kept whatever that was.
     fn packing(&self) -> Packing {
         if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
@@ -241,5 +230,23 @@ impl Room for SlidingCounter {
         };
         let (current, previous) = (counts >> bits & most, counts & most);
         State { window, current, previous, last: Timestamp::EPOCH }
+    }
+}
+
+impl Scripted for SlidingCounter {
+    const SCRIPT: Script =
+        Script { kind: 4, name: "sliding_counter", text: include_str!("script.lua"), numbers: 4 };
+
+    fn figures(&self) -> [u64; 4] {
+        [self.limit, self.window.as_micros(), 0, 0]
+    }
+
+    fn told(&self, _cost: u64) -> Vec<i64> {
+        [self.limit.cast_signed()].to_vec()
+    }
+
+    fn recalled(&self, words: &[u64]) -> Option<State> {
+        let [window, current, previous, last] = *words else { return None };
+        Some(State { window, current, previous, last: Timestamp::from_micros(last) })
     }
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Ring, SlidingLog, State};
-use crate::algorithm::Room;
+use crate::algorithm::Decide;
 use crate::decision::Verdict;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};

@@ -6,7 +6,7 @@ mod ring;
 
 use alloc::vec::Vec;
 
-use crate::algorithm::Room;
+use crate::algorithm::{Amend, Decide, Pack, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::script::Script;
@@ -149,11 +149,8 @@ impl SlidingLog {
     }
 }
 
-impl Room for SlidingLog {
+impl Decide for SlidingLog {
     type State = State;
-    /// Kind 6 was a log with nothing between the numbers and the ring.
-    const SCRIPT: Script =
-        Script { kind: 9, name: "sliding_log", text: include_str!("script.lua"), numbers: 5 };
     const WORDS: &'static [Word] = &[Word::Resolution, Word::Layout, Word::MaxMemory];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -232,6 +229,67 @@ impl Room for SlidingLog {
         state.ring.free_some();
     }
 
+    fn window(&self) -> Micros {
+        self.window
+    }
+
+    fn last(&self, state: &State) -> Timestamp {
+        state.last
+    }
+
+    fn rewind(&self, state: &mut State, to: Timestamp) {
+        let step = state.last.since(to);
+        state.ring.entries_mut().for_each(|entry| entry.leaves = entry.leaves.minus(step));
+        state.last = to;
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn remaining(&self, state: &State, at: Timestamp) -> u64 {
+        self.limit.saturating_sub(Self::count(state, at))
+    }
+
+    fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
+        let over = self.over(state, cost);
+        Self::wait(state.of_unit(over).map(|(_, entry)| entry), at)
+    }
+
+    fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
+        Self::wait(state.ring.back(), at)
+    }
+
+    fn bound(&self, _largest_cost: u64) -> u64 {
+        self.limit
+    }
+
+    fn used(&self, state: &State, at: Timestamp) -> u64 {
+        Self::count(state, at)
+    }
+
+    fn heap_bytes(&self, state: &State) -> u64 {
+        state.ring.heap_bytes()
+    }
+
+    fn most_heap_bytes(&self) -> u64 {
+        self.most_entries * Ring::BYTES_PER_ENTRY
+    }
+}
+
+impl Amend for SlidingLog {
+    fn same_shape(&self, old: &Self) -> bool {
+        (self.window, self.tick_us, self.layout) == (old.window, old.tick_us, old.layout)
+    }
+}
+
+impl Pack for SlidingLog {}
+
+impl Scripted for SlidingLog {
+    /// Kind 6 was a log with nothing between the numbers and the ring.
+    const SCRIPT: Script =
+        Script { kind: 9, name: "sliding_log", text: include_str!("script.lua"), numbers: 5 };
+
     fn figures(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), self.tick_us, 0]
     }
@@ -273,57 +331,6 @@ impl Room for SlidingLog {
         }
         state.last = Timestamp::from_micros(last);
         Some(state)
-    }
-
-    fn window(&self) -> Micros {
-        self.window
-    }
-
-    fn last(&self, state: &State) -> Timestamp {
-        state.last
-    }
-
-    fn rewind(&self, state: &mut State, to: Timestamp) {
-        let step = state.last.since(to);
-        state.ring.entries_mut().for_each(|entry| entry.leaves = entry.leaves.minus(step));
-        state.last = to;
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    fn remaining(&self, state: &State, at: Timestamp) -> u64 {
-        self.limit.saturating_sub(Self::count(state, at))
-    }
-
-    fn retry_after(&self, state: &State, at: Timestamp, cost: u64) -> Micros {
-        let over = self.over(state, cost);
-        Self::wait(state.of_unit(over).map(|(_, entry)| entry), at)
-    }
-
-    fn reset_after(&self, state: &State, at: Timestamp) -> Micros {
-        Self::wait(state.ring.back(), at)
-    }
-
-    fn bound(&self, _largest_cost: u64) -> u64 {
-        self.limit
-    }
-
-    fn used(&self, state: &State, at: Timestamp) -> u64 {
-        Self::count(state, at)
-    }
-
-    fn same_shape(&self, old: &Self) -> bool {
-        (self.window, self.tick_us, self.layout) == (old.window, old.tick_us, old.layout)
-    }
-
-    fn heap_bytes(&self, state: &State) -> u64 {
-        state.ring.heap_bytes()
-    }
-
-    fn most_heap_bytes(&self) -> u64 {
-        self.most_entries * Ring::BYTES_PER_ENTRY
     }
 }
 

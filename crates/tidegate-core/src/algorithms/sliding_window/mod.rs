@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use crate::algorithm::Room;
+use crate::algorithm::{Amend, Decide, Pack, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleError, RuleErrors};
 use crate::script::Script;
@@ -90,10 +90,8 @@ impl SlidingWindow {
     }
 }
 
-impl Room for SlidingWindow {
+impl Decide for SlidingWindow {
     type State = State;
-    const SCRIPT: Script =
-        Script { kind: 5, name: "sliding_window", text: include_str!("script.lua"), numbers: 3 };
     const WORDS: &'static [Word] = &[Word::Buckets, Word::Strict, Word::MaxMemory];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -147,32 +145,6 @@ impl Room for SlidingWindow {
             state.total -= u64::from(given);
             owed -= u64::from(given);
         }
-    }
-
-    fn figures(&self) -> [u64; 4] {
-        [self.limit, self.window.as_micros(), self.width_us, self.span]
-    }
-
-    fn words_of(_kind: u8, [_, window, width, span]: [u64; 4], spec: &mut Spec) {
-        spec.buckets = window.checked_div(width);
-        spec.strict = spec.buckets.map(|buckets| span > buckets);
-    }
-
-    fn told(&self, _cost: u64) -> Vec<i64> {
-        [self.limit, self.width_us, self.span].map(u64::cast_signed).to_vec()
-    }
-
-    /// A script keeps the counters by age, so that it need not move them when the clock goes back.
-    fn recalled(&self, words: &[u64]) -> Option<State> {
-        let (&[newest, total, last], by_age) = words.split_first_chunk()?;
-        let mut slots = vec![0; self.span as usize].into_boxed_slice();
-        if by_age.len() != slots.len() || by_age.iter().sum::<u64>() != total {
-            return None;
-        }
-        for (age, units) in (0..self.span).zip(by_age) {
-            slots[self.slot(newest, age)] = u32::try_from(*units).ok()?;
-        }
-        Some(State { slots, total, newest, last: Timestamp::from_micros(last) })
     }
 
     fn window(&self) -> Micros {
@@ -233,16 +205,51 @@ impl Room for SlidingWindow {
         self.count(state, at)
     }
 
-    fn same_shape(&self, old: &Self) -> bool {
-        (self.window, self.width_us, self.span) == (old.window, old.width_us, old.span)
-    }
-
     fn heap_bytes(&self, _state: &State) -> u64 {
         self.most_heap_bytes()
     }
 
     fn most_heap_bytes(&self) -> u64 {
         self.span * size_of::<u32>() as u64
+    }
+}
+
+impl Amend for SlidingWindow {
+    fn same_shape(&self, old: &Self) -> bool {
+        (self.window, self.width_us, self.span) == (old.window, old.width_us, old.span)
+    }
+}
+
+impl Pack for SlidingWindow {}
+
+impl Scripted for SlidingWindow {
+    const SCRIPT: Script =
+        Script { kind: 5, name: "sliding_window", text: include_str!("script.lua"), numbers: 3 };
+
+    fn figures(&self) -> [u64; 4] {
+        [self.limit, self.window.as_micros(), self.width_us, self.span]
+    }
+
+    fn words_of(_kind: u8, [_, window, width, span]: [u64; 4], spec: &mut Spec) {
+        spec.buckets = window.checked_div(width);
+        spec.strict = spec.buckets.map(|buckets| span > buckets);
+    }
+
+    fn told(&self, _cost: u64) -> Vec<i64> {
+        [self.limit, self.width_us, self.span].map(u64::cast_signed).to_vec()
+    }
+
+    /// A script keeps the counters by age, so that it need not move them when the clock goes back.
+    fn recalled(&self, words: &[u64]) -> Option<State> {
+        let (&[newest, total, last], by_age) = words.split_first_chunk()?;
+        let mut slots = vec![0; self.span as usize].into_boxed_slice();
+        if by_age.len() != slots.len() || by_age.iter().sum::<u64>() != total {
+            return None;
+        }
+        for (age, units) in (0..self.span).zip(by_age) {
+            slots[self.slot(newest, age)] = u32::try_from(*units).ok()?;
+        }
+        Some(State { slots, total, newest, last: Timestamp::from_micros(last) })
     }
 }
 

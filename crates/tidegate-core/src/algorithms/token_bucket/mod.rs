@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithm::{Packing, Room};
+use crate::algorithm::{Amend, Decide, Pack, Packing, Scripted};
 use crate::decision::Verdict;
 use crate::error::{RuleErrors, out_of_range};
 use crate::level::{Level, Rate};
@@ -32,14 +32,8 @@ impl TokenBucket {
     }
 }
 
-impl Room for TokenBucket {
+impl Decide for TokenBucket {
     type State = Level;
-    const SCRIPT: Script = Script {
-        kind: 1,
-        name: "token_bucket",
-        text: concat!(include_str!("script.lua"), include_str!("../../level.lua")),
-        numbers: 3,
-    };
     const WORDS: &'static [Word] = &[Word::Capacity, Word::Initial];
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
@@ -89,23 +83,6 @@ impl Room for TokenBucket {
         state.remove(self.rate, at, units);
     }
 
-    fn figures(&self) -> [u64; 4] {
-        [self.per_window, self.window.as_micros(), self.capacity, self.missing_at_start]
-    }
-
-    fn words_of(_kind: u8, [limit, _, capacity, missing]: [u64; 4], spec: &mut Spec) {
-        spec.capacity = (capacity != limit).then_some(capacity);
-        spec.initial = (missing > 0).then_some(capacity.saturating_sub(missing));
-    }
-
-    fn told(&self, cost: u64) -> Vec<i64> {
-        self.rate.told(cost, self.capacity.checked_sub(cost), self.missing_at_start)
-    }
-
-    fn recalled(&self, words: &[u64]) -> Option<Level> {
-        Level::recalled(self.rate, words)
-    }
-
     fn window(&self) -> Micros {
         self.window
     }
@@ -150,6 +127,13 @@ impl Room for TokenBucket {
         self.rate.units_ceil(self.missing(state, at))
     }
 
+    /// A bucket that began with fewer tokens must not begin again, so it is never forgotten.
+    fn is_as_good_as_new(&self, state: &Level, at: Timestamp) -> bool {
+        self.missing_at_start == 0 && self.missing(state, at) == 0
+    }
+}
+
+impl Amend for TokenBucket {
     fn same_shape(&self, old: &Self) -> bool {
         self.window == old.window
     }
@@ -157,12 +141,9 @@ impl Room for TokenBucket {
     fn refit(&self, old: &Self, state: &mut Level, at: Timestamp) {
         state.convert(self.rate, old.rate, at);
     }
+}
 
-    /// A bucket that began with fewer tokens must not begin again, so it is never forgotten.
-    fn is_as_good_as_new(&self, state: &Level, at: Timestamp) -> bool {
-        self.missing_at_start == 0 && self.missing(state, at) == 0
-    }
-
+impl Pack for TokenBucket {
     fn packing(&self) -> Packing {
         if self.missing_at_start == 0 { self.packing } else { Packing::Whole }
     }
@@ -175,5 +156,31 @@ impl Room for TokenBucket {
     #[inline]
     fn unpack(&self, base: Timestamp, words: [u64; 2]) -> Level {
         Level::unpack(self.rate, base, words)
+    }
+}
+
+impl Scripted for TokenBucket {
+    const SCRIPT: Script = Script {
+        kind: 1,
+        name: "token_bucket",
+        text: concat!(include_str!("script.lua"), include_str!("../../level.lua")),
+        numbers: 3,
+    };
+
+    fn figures(&self) -> [u64; 4] {
+        [self.per_window, self.window.as_micros(), self.capacity, self.missing_at_start]
+    }
+
+    fn words_of(_kind: u8, [limit, _, capacity, missing]: [u64; 4], spec: &mut Spec) {
+        spec.capacity = (capacity != limit).then_some(capacity);
+        spec.initial = (missing > 0).then_some(capacity.saturating_sub(missing));
+    }
+
+    fn told(&self, cost: u64) -> Vec<i64> {
+        self.rate.told(cost, self.capacity.checked_sub(cost), self.missing_at_start)
+    }
+
+    fn recalled(&self, words: &[u64]) -> Option<Level> {
+        Level::recalled(self.rate, words)
     }
 }

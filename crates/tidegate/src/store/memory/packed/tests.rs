@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Anchor, FixedWindow, Micros, Room, Spec, Timestamp};
+use tidegate_core::{Algorithm, Anchor, Decide, FixedWindow, Micros, Spec, Timestamp};
 
 use super::*;
 
