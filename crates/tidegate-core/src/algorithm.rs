@@ -38,6 +38,13 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// The optional words this algorithm understands.
     const WORDS: &'static [Word];
 
+    /// Whether what it admits has to be held for its [`delay`](Decide::delay), and leaves in order.
+    const IS_QUEUE: bool = false;
+
+    /// Sets other words of a spec so that a limit and a window which the algorithm cannot hold by default can be
+    /// compared with others.
+    fn fit(_spec: &mut Spec, _limit: u64, _window: Micros) {}
+
     /// Checks what only this algorithm can check; `limit` may be 0, every figure is in range.
     ///
     /// What is sound with some limit is sound with a limit of 0: setting it closes the gate and

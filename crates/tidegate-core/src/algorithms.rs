@@ -34,7 +34,7 @@ macro_rules! beside {
 }
 
 macro_rules! algorithms {
-    ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$room:ident, $says:literal;)+) => {
+    ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$room:ident, $says:literal, also $also:expr;)+) => {
         /// The algorithms, by the names the field knows them by.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
@@ -56,6 +56,23 @@ macro_rules! algorithms {
             #[must_use]
             pub const fn says(self) -> &'static str {
                 match self { $(Self::$variant => $says,)+ }
+            }
+
+            /// What else it is called; such names are understood in hints, and not accepted.
+            #[must_use]
+            pub const fn also(self) -> &'static [&'static str] {
+                match self { $(Self::$variant => &$also,)+ }
+            }
+
+            /// Whether what it admits has to be held for its delay, and leaves in order.
+            #[must_use]
+            pub const fn is_queue(self) -> bool {
+                match self { $(Self::$variant => $folder::$room::IS_QUEUE,)+ }
+            }
+
+            /// Sets other words of a spec so that its limit and window can be compared with others.
+            pub(crate) fn fit(self, spec: &mut Spec, limit: u64, window: Micros) {
+                match self { $(Self::$variant => $folder::$room::fit(spec, limit, window),)+ }
             }
 
             /// The algorithm of a name or an alias; `None` for any other text.
@@ -120,25 +137,34 @@ macro_rules! algorithms {
 
 algorithms! {
     FixedWindow = fixed_window in fixed_window::FixedWindow,
-        "Counts units in windows that follow one another.";
+        "Counts units in windows that follow one another.",
+        also ["fixed", "window", "counter", "fixedwindowcounter"];
     SlidingWindow = sliding_window in sliding_window::SlidingWindow,
-        "Counts units in the last buckets of a window cut into equal ones.";
+        "Counts units in the last buckets of a window cut into equal ones.",
+        also ["sliding", "rolling", "rollingwindow", "slidingbuckets"];
     SlidingCounter = sliding_counter in sliding_counter::SlidingCounter,
-        "Counts this window and the share of the previous one that is still inside.";
+        "Counts this window and the share of the previous one that is still inside.",
+        also ["slidingwindowcounter", "approximate", "weighted"];
     SlidingLog = sliding_log in sliding_log::SlidingLog,
-        "Remembers when each unit was admitted: never more than N in any window.";
+        "Remembers when each unit was admitted: never more than N in any window.",
+        also ["log", "exact", "slidingwindowlog", "timestamps"];
     TokenBucket = token_bucket or "gcra" in token_bucket::TokenBucket,
-        "Spends tokens that flow in at N per window, up to a capacity.";
+        "Spends tokens that flow in at N per window, up to a capacity.",
+        also ["token", "tokens", "bucket"];
     LeakyBucket = leaky_bucket in token_bucket::TokenBucket,
-        "Fills a bucket that leaks N per window, up to a capacity.";
+        "Fills a bucket that leaks N per window, up to a capacity.",
+        also ["leaky", "leakybucketmeter"];
     LeakyQueue = leaky_queue in leaky_queue::LeakyQueue,
-        "Admits work into a queue that leaves at an even pace, W/N apart.";
+        "Admits work into a queue that leaves at an even pace, W/N apart.",
+        also ["queue", "shaper", "shaping", "leakybucketqueue", "pacing"];
 }
 
 impl Algorithm {
-    /// A queue without places serves who finds it idle; a bucket without room could hold nothing.
-    pub(crate) fn least_capacity(self) -> u64 {
-        u64::from(self != Self::LeakyQueue)
+    /// The least capacity: a queue without places serves whoever finds it idle; a bucket without room could hold
+    /// nothing.
+    #[must_use]
+    pub const fn least_capacity(self) -> u64 {
+        if self.is_queue() { 0 } else { 1 }
     }
 }
 

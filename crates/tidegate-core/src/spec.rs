@@ -89,6 +89,15 @@ impl Spec {
         Self::bare(algorithm, Limit::Units(limit), Some(window))
     }
 
+    /// `limit` units per `window`, other words set so that any algorithm can be compared with the others: fewer
+    /// buckets where ten do not divide the window, a coarser log where the limit is large.
+    #[must_use]
+    pub fn fitting(algorithm: Algorithm, limit: u64, window: Micros) -> Self {
+        let mut spec = Self::new(algorithm, limit, window);
+        algorithm.fit(&mut spec, limit, window);
+        spec
+    }
+
     /// A rule that admits everything and counts nothing. Its algorithm is what it will go by once it is given
     /// a limit; as a plan, any will do.
     #[must_use]

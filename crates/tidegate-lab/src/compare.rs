@@ -40,7 +40,7 @@ impl Comparison {
         bins: Bins,
     ) -> Result<Self, PolicyErrors> {
         let run = |algorithm: &Algorithm| {
-            let rule = RuleSpec::new(algorithm.name(), fitting(*algorithm, limit, window));
+            let rule = RuleSpec::new(algorithm.name(), Spec::fitting(*algorithm, limit, window));
             let policy = Policy::new(vec![rule.key(key.iter().cloned())])?;
             let report = Report::one_of(Algorithm::ALL.len(), &policy).drawn(bins);
             Ok(Run { replay: Replay::new(policy), report })
@@ -128,21 +128,4 @@ impl Comparison {
     fn rate(&self) -> String {
         format!("{} per {}", grouped(self.limit), self.window)
     }
-}
-
-/// The algorithm's words for a limit, such that a window ten buckets do not divide, or a limit whose
-/// log would grow past its memory, is still compared.
-fn fitting(algorithm: Algorithm, limit: u64, window: Micros) -> Spec {
-    const LARGEST_LOG: u64 = 1_000_000;
-    let mut spec = Spec::new(algorithm, limit, window);
-    match algorithm {
-        Algorithm::SlidingWindow => {
-            spec.buckets = (1..=10).rev().find(|n| window.as_micros().is_multiple_of(*n));
-        }
-        Algorithm::SlidingLog if limit > LARGEST_LOG => {
-            spec.resolution = Some(Micros::from_micros(window.as_micros().div_ceil(LARGEST_LOG)));
-        }
-        _ => {}
-    }
-    spec
 }

@@ -1,6 +1,6 @@
 //! What is counted of a rule with one set of figures: its own, or those that an override gives.
 
-use tidegate::{Algorithm, PolicyRule, Rule, Usage};
+use tidegate::{PolicyRule, Rule, Usage};
 
 use super::fingerprint::Fingerprint;
 use super::name::{printable, shortened};
@@ -77,7 +77,7 @@ impl VariantReport {
     /// Whether it is departures, not admissions, that the bound is about.
     #[must_use]
     pub fn is_queue(&self) -> bool {
-        self.figures.spec().algorithm == Algorithm::LeakyQueue
+        self.figures.spec().algorithm.is_queue()
     }
 
     /// `cost` units of a key are admitted at these times: asked for, and (later for a queue) gone.

@@ -55,23 +55,9 @@ pub(super) const LAYOUTS: &[Known] = &[
 
 /// What `algorithm` may be.
 pub(super) fn algorithms() -> Vec<Known> {
-    let names = Algorithm::ALL.iter().map(|algorithm| (algorithm.name(), also(*algorithm)));
+    let names = Algorithm::ALL.iter().map(|algorithm| (algorithm.name(), algorithm.also()));
     // The one alias that is accepted, not only understood in hints.
     names.chain([("gcra", &["cellrate", "genericcellrate"][..])]).collect()
-}
-
-/// What else an algorithm is called.
-fn also(algorithm: Algorithm) -> &'static [&'static str] {
-    match algorithm {
-        Algorithm::FixedWindow => &["fixed", "window", "counter", "fixedwindowcounter"],
-        Algorithm::SlidingWindow => &["sliding", "rolling", "rollingwindow", "slidingbuckets"],
-        Algorithm::SlidingCounter => &["slidingwindowcounter", "approximate", "weighted"],
-        Algorithm::SlidingLog => &["log", "exact", "slidingwindowlog", "timestamps"],
-        Algorithm::TokenBucket => &["token", "tokens", "bucket"],
-        Algorithm::LeakyBucket => &["leaky", "leakybucketmeter"],
-        Algorithm::LeakyQueue => &["queue", "shaper", "shaping", "leakybucketqueue", "pacing"],
-        _ => &[],
-    }
 }
 
 /// What people call a limit on work in flight, which is none of the algorithms of a rule.

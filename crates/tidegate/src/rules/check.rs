@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::{Algorithm, MAX_WINDOW, Rule, RuleErrors};
+use tidegate_core::{MAX_WINDOW, Rule, RuleErrors};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::rule::{Override, Pattern, PolicyRule, Token};
@@ -87,7 +87,7 @@ fn check_usage(spec: &RuleSpec, mistakes: &mut Mistakes<'_>) {
     if spec.usage != Usage::Reported {
         return;
     }
-    if spec.spec.algorithm == Algorithm::LeakyQueue {
+    if spec.spec.algorithm.is_queue() {
         mistakes.add(Place::Rule, Problem::ReportedQueue);
     }
     if spec.on_excess != OnExcess::Reject {

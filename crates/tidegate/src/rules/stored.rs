@@ -3,7 +3,7 @@
 //! In a cluster, limiters are decided in one step only where their keys share a slot. Rules of which a
 //! descriptor can meet two, apart, must say that they may be taken one after the other.
 
-use tidegate_core::{Algorithm, Micros, Rule, Spec};
+use tidegate_core::{Micros, Rule, Spec};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
 use super::policy::Policy;
@@ -92,7 +92,7 @@ fn across(number: usize, earlier: &PolicyRule, later: &PolicyRule) -> Option<Pro
         return None;
     }
     let name = earlier.name().to_owned();
-    let are_queues = |rule: &PolicyRule| rule.spec().spec.algorithm == Algorithm::LeakyQueue;
+    let are_queues = |rule: &PolicyRule| rule.spec().spec.algorithm.is_queue();
     if are_queues(earlier) && are_queues(later) {
         return Some(Problem::QueuesAcrossSlots { earlier: number, name });
     }
@@ -127,6 +127,8 @@ fn names_agree(one: &PolicyRule, other: &PolicyRule) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_core::Algorithm;
+
     use super::*;
     use crate::{RuleSpec, StoreUrl};
 

@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Decision, Limit, Micros, Rule, Timestamp};
+use tidegate_core::{Decision, Limit, Micros, Rule, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -163,7 +163,7 @@ impl Store {
 
     fn when(&self, met: &[KeyMet], places: &[usize]) -> When {
         let here = || places.iter().filter_map(|place| met.get(*place));
-        let is_queue = |rule: &Rule| rule.spec().algorithm == Algorithm::LeakyQueue;
+        let is_queue = |rule: &Rule| rule.spec().algorithm.is_queue();
         let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(&self.policy)?)));
         let enforced = rules().filter(|(enforced, _)| *enforced);
         let smallest = enforced.map(|(_, rule)| Rate::of(rule)).min();

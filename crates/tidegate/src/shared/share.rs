@@ -76,8 +76,7 @@ impl Share {
 
     /// A queue without places still lets one request after another through; a bucket without room is none.
     fn capacity(self, algorithm: Algorithm, units: u64) -> u64 {
-        let least = u64::from(algorithm != Algorithm::LeakyQueue);
-        self.of_units(units).max(units.min(least))
+        self.of_units(units).max(units.min(algorithm.least_capacity()))
     }
 
     /// This node's share of values that were looked up, that a request brought, or that a rule was changed to.
@@ -139,7 +138,7 @@ fn counts(whole: &Spec) -> impl Iterator<Item = u64> {
         Limit::Units(units) => Some(units),
         Limit::Unlimited => None,
     };
-    let capacity = whole.capacity.filter(|_| whole.algorithm != Algorithm::LeakyQueue);
+    let capacity = whole.capacity.filter(|_| !whole.algorithm.is_queue());
     limit.into_iter().chain(capacity)
 }
 

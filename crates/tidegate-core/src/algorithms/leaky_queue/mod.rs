@@ -32,6 +32,7 @@ impl LeakyQueue {
 impl Decide for LeakyQueue {
     type State = Level;
     const WORDS: &'static [Word] = &[Word::Capacity];
+    const IS_QUEUE: bool = true;
 
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let rate = Rate::new(limit, window);

@@ -153,6 +153,14 @@ impl Decide for SlidingLog {
     type State = State;
     const WORDS: &'static [Word] = &[Word::Resolution, Word::Layout, Word::MaxMemory];
 
+    /// So coarse that a log of a larger limit than a million fits its memory.
+    fn fit(spec: &mut Spec, limit: u64, window: Micros) {
+        const LARGEST: u64 = 1_000_000;
+        if limit > LARGEST {
+            spec.resolution = Some(Micros::from_micros(window.as_micros().div_ceil(LARGEST)));
+        }
+    }
+
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let tick_us = spec.resolution.map_or(1, Micros::as_micros);
         let most_entries = limit.min(window.as_micros().div_ceil(tick_us) + 1);

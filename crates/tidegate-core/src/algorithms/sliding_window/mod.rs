@@ -94,6 +94,11 @@ impl Decide for SlidingWindow {
     type State = State;
     const WORDS: &'static [Word] = &[Word::Buckets, Word::Strict, Word::MaxMemory];
 
+    /// The most buckets up to ten that divide the window.
+    fn fit(spec: &mut Spec, _limit: u64, window: Micros) {
+        spec.buckets = (1..=10).rev().find(|buckets| window.as_micros().is_multiple_of(*buckets));
+    }
+
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let buckets = spec.buckets.unwrap_or(DEFAULT_BUCKETS);
         if !divides(buckets, window) {
