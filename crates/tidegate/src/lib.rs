@@ -56,6 +56,7 @@ mod clock;
 #[cfg(feature = "config")]
 pub mod config;
 mod few;
+mod frontend;
 mod gate;
 #[cfg(feature = "headers")]
 pub mod headers;

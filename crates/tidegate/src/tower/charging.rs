@@ -9,7 +9,8 @@ use super::entries::Question;
 use super::fields::Fields;
 use crate::answer::{Answer, Matched};
 use crate::clock::Clock;
-use crate::gate::{Gate, again, known_by};
+use crate::frontend::{again, known_by};
+use crate::gate::Gate;
 use crate::request::Request;
 use crate::step::Descriptors;
 
