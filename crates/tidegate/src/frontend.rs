@@ -19,7 +19,7 @@ use bans::Bans;
 pub(crate) use bans::deny;
 use plans::{Lookup, Plans};
 pub(crate) use queues::{GateQueue, GateQueues, delay_of, patience, queue_of, stops_of};
-#[cfg(feature = "tower")]
+#[cfg(any(feature = "redis", feature = "tower"))]
 pub(crate) use settle::{again, known_by};
 pub(crate) use settle::{taken, with_actual};
 

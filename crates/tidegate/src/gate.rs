@@ -1,4 +1,4 @@
-//! The one waitable to every decision: which limiters a request meets, one atomic step over them, an answer.
+//! The gate in memory: which limiters a request meets, one atomic step over them, an answer.
 
 mod amend;
 mod bans;

@@ -2,6 +2,7 @@
 
 mod ad_hoc;
 mod amend;
+mod bans;
 mod counted;
 mod counts;
 mod cross_slot;
@@ -9,9 +10,11 @@ mod decide;
 mod denials;
 mod error;
 mod fallback;
+mod hold;
 mod late;
 mod learn;
 mod loaded;
+mod look;
 mod no_room;
 mod nodes;
 mod plans;
@@ -45,6 +48,7 @@ use cross_slot::Part;
 use decide::Verb;
 pub use error::SharedGateError;
 use fallback::Fallback;
+pub use hold::SharedCharge;
 use nodes::Nodes;
 pub use replay::SharedReplay;
 use share::Share;
@@ -175,17 +179,17 @@ impl SharedGate {
     /// way does not wait, and is refused behind those in this process who do
     /// ([`SharedGate::acquire`]).
     pub async fn check(&self, request: &Request<'_>) -> Answer<'_> {
-        let answer = self.at_once(&self.met(request), request.origin()).await;
+        let (met, origin) = (self.met(request), request.origin());
+        let answer = match self.banned(&met, origin).await {
+            Some(answer) => answer,
+            None => self.at_once(&met, origin).await,
+        };
         self.conclude(request, answer)
     }
 
-    /// What [`SharedGate::check`] would answer if nobody waited, taking nothing.
-    pub async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
-        let met = self.met(request);
-        match self.step(&met, Asked::new(Step::Peek, request.origin())).await {
-            Ok(answer) => answer,
-            Err(error) => self.decided_away(&met, Verb::Peek, request.id(), &error),
-        }
+    /// Decides and takes like [`SharedGate::check`], and returns only whether the request goes on.
+    pub async fn admits(&self, request: &Request<'_>) -> bool {
+        self.check(request).await.is_allowed()
     }
 
     /// The queues of those who wait in this process.
@@ -333,6 +337,7 @@ impl SharedGate {
 
     /// Whoever is to know of a decision is told.
     pub(crate) fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
+        self.count_refusals(request, &answer);
         self.front.observers.tell(request, &answer);
         answer
     }

@@ -113,7 +113,7 @@ impl Fallback {
             return None;
         }
         let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
-        if let Some(Known { cost, wait }) = self.denials.of(print, met.asks, now) {
+        if let Some(Known { cost, wait }) = self.denied(met, now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
         let is_scarce = || lack == Lack::Overloaded && self.left.of(print, met.asks, now).is_some();
@@ -177,7 +177,7 @@ fn holds(whole: &Rule, cost: u64) -> bool {
     limit_of(whole).is_some_and(|limit| cost <= limit)
 }
 
-fn limit_of(rule: &Rule) -> Option<u64> {
+pub(super) fn limit_of(rule: &Rule) -> Option<u64> {
     struct LimitOf;
     impl Visitor for LimitOf {
         type Out = u64;

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
-use super::denials::Denials;
+use super::denials::{Denials, Known};
 use super::share::{Share, is_local};
 use super::{KeyMet, SharedGateError};
 use crate::clock::{Clock, Reading, SystemClock};
-use crate::key::Seed;
+use crate::key::{Fingerprint, Seed};
 use crate::once::Answers;
 use crate::rules::{ActivePolicy, AmendError, Policy, PolicyRule, refused};
 use crate::step;
@@ -170,7 +170,7 @@ impl Fallback {
     pub(super) fn learn_denials(&self, met: &[KeyMet], denied: impl Fn(usize) -> Option<Decision>) {
         for (place, met) in warm(&self.policy.loaded, met).filter(|(_, met)| !met.brought) {
             if let Some(Outcome::Deny { retry_after }) = denied(place).map(|told| told.outcome) {
-                let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
+                let (print, now) = (self.print(met), self.clock.now());
                 self.denials.note(print, met.asks, now, now.plus(retry_after));
             }
         }
@@ -182,7 +182,7 @@ impl Fallback {
     pub(super) fn learn_left(&self, met: &[KeyMet], told: impl Fn(usize) -> Option<Decision>) {
         for (place, met) in warm(&self.policy.loaded, met) {
             if let Some(Decision { remaining, limit, .. }) = told(place) {
-                let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
+                let (print, now) = (self.print(met), self.clock.now());
                 if remaining.saturating_mul(2) < limit {
                     self.left.replace(print, 1, now.plus(SCARCE));
                 } else if remaining / PLENTY.1 >= met.asks {
@@ -194,17 +194,35 @@ impl Fallback {
         }
     }
 
+    /// What the store has lately denied of a limiter, if that still holds for this request.
+    pub(super) fn denied(&self, met: &KeyMet, now: Timestamp) -> Option<Known> {
+        self.denials.of(self.print(met), met.asks, now)
+    }
+
+    /// What a limiter is known by in this process.
+    pub(super) fn print(&self, met: &KeyMet) -> Fingerprint {
+        self.seed.of_bytes(&met.print)
+    }
+
     /// Whether the store has just said that plenty is left of a limiter, or how little.
     pub(super) fn has_news(&self, met: &KeyMet) -> bool {
-        self.left.of(self.seed.of_bytes(&met.print), u64::MAX, self.clock.now()).is_some()
+        self.left.of(self.print(met), u64::MAX, self.clock.now()).is_some()
     }
 
     /// Forgets what the store denied, for something was given back.
     pub(super) fn forget_denials(&self, met: &[KeyMet]) {
-        for print in met.iter().map(|met| self.seed.of_bytes(&met.print)) {
+        for print in met.iter().map(|met| self.print(met)) {
             self.denials.forget(print);
             self.left.forget(print);
         }
+    }
+
+    /// Settles with limiters in process what a request took there, each with what it turned out to cost.
+    pub(super) fn settle(&self, all: &[(KeyMet, u64)]) {
+        let here = all.iter().filter(|(met, _)| is_warm(&self.policy.loaded, met));
+        let (local, actual): (Vec<_>, Vec<_>) =
+            here.map(|(met, actual)| (self.part(met), *actual)).unzip();
+        self.memory.settle(&local, &actual, &self.clock);
     }
 
     pub(super) fn forget(&self, met: &[KeyMet]) {
@@ -217,7 +235,7 @@ impl Fallback {
     pub(super) fn met(&self, met: &KeyMet) -> Met {
         let KeyMet { rule, variant, cost, asks, report, .. } = *met;
         let KeyMet { enforced, brought, by_plan, first, by, .. } = *met;
-        let (print, figures) = (self.seed.of_bytes(&met.print), None);
+        let (print, figures) = (self.print(met), None);
         Met {
             rule,
             variant,
@@ -255,7 +273,9 @@ fn values(rule: &PolicyRule) -> Vec<Arc<Rule>> {
 
 /// The limiters of rules that may be decided in process, each with its place in the request.
 fn warm<'a>(policy: &'a Policy, met: &'a [KeyMet]) -> impl Iterator<Item = (usize, &'a KeyMet)> {
-    let is_warm =
-        |met: &KeyMet| policy.rules().get(met.rule).is_some_and(|rule| is_local(rule.spec()));
-    met.iter().enumerate().filter(move |(_, met)| is_warm(met))
+    met.iter().enumerate().filter(move |(_, met)| is_warm(policy, met))
+}
+
+fn is_warm(policy: &Policy, met: &KeyMet) -> bool {
+    policy.rules().get(met.rule).is_some_and(|rule| is_local(rule.spec()))
 }

@@ -60,14 +60,15 @@ impl SharedGate {
         })
     }
 
-    /// The limiters a request meets, and what each is to be settled with; and those that are unlimited by now,
-    /// each with what is to be given back of what a reservation took before.
-    pub(super) fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> ToSettle {
-        ToSettle::of(with_actual(request, actual, |request| self.met_at_all(request)))
+    /// The limiters a request meets, each with what it is to be settled with; what is unlimited by now may have been
+    /// taken from before.
+    pub(super) fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> Vec<(KeyMet, u64)> {
+        with_actual(request, actual, |request| self.met_at_all(request))
     }
 }
 
-/// What a request is settled with.
+/// What a request is settled with: limiters and what each turned out to cost; and those that are unlimited by now,
+/// each with what is to be given back of what a reservation took before.
 #[derive(Default)]
 pub(super) struct ToSettle {
     pub(super) met: Vec<KeyMet>,
@@ -76,7 +77,7 @@ pub(super) struct ToSettle {
 }
 
 impl ToSettle {
-    /// What each of these limiters turned out to cost.
+    /// Of limiters, each with what it turned out to cost.
     pub(super) fn of(limiters: Vec<(KeyMet, u64)>) -> Self {
         let mut all = Self::default();
         for (met, actual) in limiters {

@@ -91,6 +91,9 @@ impl SharedGate {
 
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let (met, origin) = (self.met(request), request.origin());
+        if let Some(answer) = self.banned(&met, origin).await {
+            return answer;
+        }
         let waitable = ToStore::new(self, met, request.longest_wait());
         if waitable.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
             return self.at_once(&waitable.met, origin).await;

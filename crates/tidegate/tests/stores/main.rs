@@ -5,6 +5,7 @@ mod across;
 mod amend;
 mod asked_again;
 mod away;
+mod bans;
 mod bounded;
 #[cfg(target_os = "linux")]
 mod clocks;
@@ -13,6 +14,7 @@ mod failover;
 mod faults;
 mod figures;
 mod frozen;
+mod held;
 mod histories;
 mod ids;
 mod in_turn;
