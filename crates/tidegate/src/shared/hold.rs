@@ -5,8 +5,8 @@
     reason = "a refusal is an answer as any other, and needs no memory"
 )]
 
-use super::SharedGate;
 use super::plans::ToSettle;
+use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::taken;
 use crate::request::Request;
@@ -77,6 +77,23 @@ impl SharedGate {
         self.charge(request, self.acquire(request).await)
     }
 
+    /// Settles with limiters that took their cost, each with what it turned out to cost: in this process where the
+    /// request was admitted without the store.
+    ///
+    /// # Errors
+    /// The store gave no answer.
+    pub(crate) async fn settle_taken(
+        &self,
+        all: Vec<(KeyMet, u64)>,
+        degraded: bool,
+    ) -> Result<(), StoreError> {
+        if degraded {
+            self.fallback.settle(&all);
+            return Ok(());
+        }
+        self.settle_all(ToSettle::of(all), true).await.map(drop)
+    }
+
     fn charge<'a>(
         &'a self,
         request: &Request<'a>,
@@ -115,10 +132,6 @@ impl<'a> SharedCharge<'a> {
             return Ok(());
         }
         let all = taken(self.gate.met_to_settle(&self.request, actual), &self.answer);
-        if self.answer.is_degraded() {
-            self.gate.fallback.settle(&all);
-            return Ok(());
-        }
-        self.gate.settle_all(ToSettle::of(all), true).await.map(drop)
+        self.gate.settle_taken(all, self.answer.is_degraded()).await
     }
 }

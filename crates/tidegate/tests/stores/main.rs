@@ -18,6 +18,8 @@ mod held;
 mod histories;
 mod ids;
 mod in_turn;
+#[cfg(feature = "tower")]
+mod layer;
 mod lost;
 mod nodes_seen;
 mod overloaded;
