@@ -100,7 +100,7 @@ impl<C: Clock> Gate<C> {
 
 impl<C: Timer> Gate<C> {
     /// Decides a request like [`Gate::check`], but lets it wait where the rules that would refuse it
-    /// say so ([`OnExcess`]), and resolves when the work may run.
+    /// say so ([`OnExcess`](crate::OnExcess)), and resolves when the work may run.
     ///
     /// It waits for one limiter at a time, the one with the longest wait, so it holds up nobody who
     /// does not need that one; then it asks all of them again. It goes before all who came later,
