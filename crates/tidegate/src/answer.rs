@@ -241,6 +241,11 @@ impl<'g> Answer<'g> {
         self.matched.iter().filter(|matched| matched.is_enforced())
     }
 
+    /// Returns the least of one figure over the rules that can refuse; the largest number where there is none.
+    pub(crate) fn least(&self, figure: impl Fn(&Decision) -> u64) -> u64 {
+        self.enforced().map(|one| figure(&one.decision)).min().unwrap_or(u64::MAX)
+    }
+
     /// The rule whose figures are told: when denied, the denying one with the longest `retry_after`
     /// (never is longest), else the one with least `remaining`; the earlier on a tie.
     #[must_use]

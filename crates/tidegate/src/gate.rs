@@ -1,9 +1,8 @@
-//! The one waitable to every decision: which limiters a request meets, one atomic step over them, an answer.
+//! The gate in memory: which limiters a request meets, one atomic step over them, an answer.
 
 mod amend;
 mod bans;
 mod hold;
-mod met;
 mod plans;
 mod repeats;
 mod waiting;
@@ -12,42 +11,32 @@ use std::sync::Arc;
 
 use tidegate_core::{Rule, Timestamp};
 
-use crate::answer::{Answer, Matched, Standing};
+use crate::answer::{Answer, Standing};
 use crate::clock::{Clock, SystemClock};
 use crate::few::Few;
+use crate::frontend::{Frontend, GateQueues, with_actual};
 use crate::key::Seed;
-use crate::observe::{Observer, Observers};
+use crate::observe::Observer;
 use crate::once::{Answers, Once};
 use crate::request::{Descriptor, Request};
-use crate::rules::{Amended, Policy, PolicyRule};
+use crate::rules::{ActivePolicy, Policy, PolicyRule};
 use crate::step::{Decided, Done, Figures, Met, Step, limited};
 use crate::store::memory::{Ahead, MemoryStore};
-use bans::Bans;
 pub use hold::Charge;
-pub(crate) use met::{again, known_by, meet, with_actual};
-pub(crate) use plans::Plans;
-pub(crate) use waiting::GateQueues;
-#[cfg(feature = "redis")]
-pub(crate) use waiting::{GateQueue, delay_of, queue_of, stops_of};
 
 /// A policy in force, the limiters of every key, and a clock.
 ///
 /// Share it by reference (or in an `Arc`): every verb takes `&self` and is exact under any concurrency.
 #[derive(Debug)]
 pub struct Gate<C = SystemClock> {
-    policy: Policy,
+    pub(crate) front: Frontend<C>,
     memory: MemoryStore,
-    /// What became of its rules since.
-    amended: Amended,
     seed: Seed,
     clock: C,
     /// Who waits.
     pub(crate) queues: GateQueues,
-    bans: Bans<C>,
-    plans: Plans,
     /// What requests were answered that may be asked again.
     answers: Answers,
-    observers: Observers,
 }
 
 impl Gate {
@@ -64,16 +53,12 @@ impl<C: Clock> Gate<C> {
     pub fn with_clock(policy: Policy, clock: C) -> Self {
         let memory = MemoryStore::new(&policy, &clock);
         Self {
-            policy,
+            front: Frontend::new(ActivePolicy::new(policy)),
             memory,
-            amended: Amended::default(),
             seed: Seed::random(),
             clock,
             queues: GateQueues::new(),
-            bans: Bans::none(),
-            plans: Plans::default(),
             answers: Answers::default(),
-            observers: Observers::default(),
         }
     }
 
@@ -87,7 +72,7 @@ impl<C: Clock> Gate<C> {
     /// [`Gate::check`] costs; one that is not pays nothing.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observers.add(observer);
+        self.front.observers.add(observer);
         self
     }
 
@@ -95,7 +80,7 @@ impl<C: Clock> Gate<C> {
     /// each answer.
     #[must_use]
     pub const fn policy(&self) -> &Policy {
-        &self.policy
+        &self.front.policy.loaded
     }
 
     /// The time the gate's clock reads.
@@ -112,7 +97,9 @@ impl<C: Clock> Gate<C> {
     /// Decides and takes like [`Gate::check`], working out no figures: only whether the request goes on.
     #[must_use]
     pub fn admits(&self, request: &Request<'_>) -> bool {
-        let is_told = !self.observers.is_empty() || !self.bans.is_empty() || request.id().is_some();
+        let is_told = !self.front.observers.is_empty()
+            || !self.front.bans.is_empty()
+            || request.id().is_some();
         let step = if is_told { Step::Ask } else { Step::Decide };
         self.decide(request, &self.clock, step).is_allowed()
     }
@@ -127,22 +114,14 @@ impl<C: Clock> Gate<C> {
     /// limit that the request meets, whatever its id; the largest number there is where it meets none.
     #[must_use]
     pub fn available(&self, request: &Request<'_>) -> u64 {
-        self.peek(&request.without_id())
-            .enforced()
-            .map(|one| one.decision.remaining)
-            .min()
-            .unwrap_or(u64::MAX)
+        self.peek(&request.without_id()).least(|decision| decision.remaining)
     }
 
     /// The least figure `limit` that the request meets: a limit, the capacity of a bucket, the places of
     /// a queue; the largest number there is where it meets none.
     #[must_use]
     pub fn capacity(&self, request: &Request<'_>) -> u64 {
-        self.peek(&request.without_id())
-            .enforced()
-            .map(|one| one.decision.limit)
-            .min()
-            .unwrap_or(u64::MAX)
+        self.peek(&request.without_id()).least(|decision| decision.limit)
     }
 
     /// Gives the request's cost back to every limiter it meets, to no fewer than none used; the
@@ -168,10 +147,7 @@ impl<C: Clock> Gate<C> {
     /// The limiters a request meets, each with what it is to be settled with; what is unlimited by now may
     /// have been taken from before.
     fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> Vec<(Met, u64)> {
-        let costing_actual: Vec<_> =
-            request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
-        let actual = self.met_at_all(&Request::new(request.domain(), &costing_actual));
-        with_actual(self.met_at_all(request), &actual)
+        with_actual(request, actual, |request| self.met_at_all(request))
     }
 
     /// Settles with each of these limiters what it is to be settled with, in one atomic step.
@@ -185,7 +161,7 @@ impl<C: Clock> Gate<C> {
     /// meets. Bans of their keys are lifted before.
     pub fn reset(&self, request: &Request<'_>) -> usize {
         let met = self.met_at_all(request);
-        self.lift_bans(&met);
+        self.front.bans.lift(&met, |met| met.print);
         self.memory.forget(&met, self.clock.now());
         self.wake(&met);
         let is_met = |met: &&Met| self.memory.is_figured(met.rule) || self.is_limited(met);
@@ -240,7 +216,7 @@ impl<C: Clock> Gate<C> {
     pub(crate) fn conclude(&self, request: &Request<'_>, met: &[Met], done: Done) -> Answer<'_> {
         self.count_refusals(met, &done);
         let answer = self.answer(met, done);
-        self.observers.tell(request, &answer);
+        self.front.observers.tell(request, &answer);
         answer
     }
 
@@ -260,27 +236,7 @@ impl<C: Clock> Gate<C> {
 
     /// What came of a step, as an answer.
     pub(crate) fn answer(&self, met: &[Met], done: Done) -> Answer<'_> {
-        let Done { allowed, at, repeated, decisions } = done;
-        let decided = met.iter().zip(decisions).filter(|(_, decided)| !decided.unlimited);
-        let matched = decided.filter_map(|(met, decided)| self.matched(met, decided)).collect();
-        Answer { allowed, at, standing: Standing::Exact, repeated, matched }
-    }
-
-    fn matched(&self, met: &Met, decided: Decided) -> Option<Matched<'_>> {
-        let rule = self.policy.rules().get(met.rule).filter(|_| !met.is_unlimited())?;
-        Some(Matched {
-            rule,
-            number: met.rule,
-            variant: met.variant,
-            figures: decided.figures.or_else(|| met.figures.clone()),
-            cost: met.cost,
-            asks: met.asks,
-            report: met.report,
-            by: met.by,
-            decision: decided.decision,
-            overflow: decided.overflow,
-            elsewhere: decided.elsewhere,
-        })
+        self.front.answer(met, done, Standing::Exact)
     }
 
     /// The limiters a request meets, in the order of the rules, each once.
@@ -293,16 +249,15 @@ impl<C: Clock> Gate<C> {
         let print = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
             self.seed.of_parts(rule.key(descriptor))
         };
-        meet(&self.policy, &self.plans, request, print, |number, variant, own| {
-            self.figures_of(number, variant, own)
-        })
+        let in_force = |number, variant, own: &Rule| self.figures_of(number, variant, own);
+        self.front.resolve(request, print, in_force)
     }
 
     /// The figures under which a limiter of a rule is met that brings none, and has no plan.
     #[inline]
     fn figures_of(&self, number: usize, variant: usize, own: &Rule) -> Option<Figures> {
         if self.memory.is_figured(number) {
-            return Some(self.amended.figures_or_unlimited(number, variant, own));
+            return Some(self.front.figures_sent(number, variant, own));
         }
         let limits = !own.is_unlimited() || self.memory.was_changed(number, variant);
         limits.then_some(None)

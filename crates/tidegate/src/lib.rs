@@ -56,6 +56,7 @@ mod clock;
 #[cfg(feature = "config")]
 pub mod config;
 mod few;
+mod frontend;
 mod gate;
 #[cfg(feature = "headers")]
 pub mod headers;
@@ -99,7 +100,7 @@ pub use settings::{Secret, SettingsError, StoreSettings, StoreUrl, StoreUrlError
 pub use shaper::ShaperStream;
 pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, ShapingQueue};
 #[cfg(feature = "redis")]
-pub use shared::{SharedGate, SharedGateError, SharedReplay};
+pub use shared::{SharedCharge, SharedGate, SharedGateError, SharedReplay};
 pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 #[cfg(feature = "redis")]
 pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};

@@ -1,6 +1,6 @@
 //! Rules: which limiters a request meets.
 
-mod amended;
+mod active;
 mod check;
 mod error;
 mod no_such_rule;
@@ -11,8 +11,8 @@ mod rule;
 mod spec;
 mod stored;
 
-pub use amended::AmendError;
-pub(crate) use amended::{Amended, override_figures, own_figures, refused};
+pub use active::AmendError;
+pub(crate) use active::{ActivePolicy, override_figures, own_figures, refused};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use no_such_rule::NoSuchRule;
 pub use on_full::OnFull;

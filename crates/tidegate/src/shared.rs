@@ -2,6 +2,7 @@
 
 mod ad_hoc;
 mod amend;
+mod bans;
 mod counted;
 mod counts;
 mod cross_slot;
@@ -9,9 +10,11 @@ mod decide;
 mod denials;
 mod error;
 mod fallback;
+mod hold;
 mod late;
 mod learn;
 mod loaded;
+mod look;
 mod no_room;
 mod nodes;
 mod plans;
@@ -28,23 +31,24 @@ mod waiting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tidegate_core::{Decision, Rule, Timestamp};
+use tidegate_core::{Rule, Timestamp};
 use tokio::time::Instant;
 
-use crate::answer::{Answer, Matched, Standing};
-use crate::few::Few;
-use crate::gate::{GateQueues, Plans};
-use crate::observe::{Observer, Observers};
+use crate::answer::{Answer, Standing};
+use crate::clock::SystemClock;
+use crate::frontend::{Frontend, GateQueues};
+use crate::observe::Observer;
 use crate::request::{Origin, Request};
-use crate::rules::Policy;
+use crate::rules::{ActivePolicy, Policy};
 use crate::settings::StoreSettings;
-use crate::step::{Done, Figures, Met};
-use crate::store::redis::script::{self, Seen, Step};
+use crate::step::{Decided, Done, Met};
+use crate::store::redis::script::{self, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent};
 use cross_slot::Part;
 use decide::Verb;
 pub use error::SharedGateError;
 use fallback::Fallback;
+pub use hold::SharedCharge;
 use nodes::Nodes;
 pub use replay::SharedReplay;
 use share::Share;
@@ -85,11 +89,10 @@ pub(crate) type KeyMet = Met<Vec<u8>>;
 /// ```
 #[derive(Debug)]
 pub struct SharedGate {
+    front: Frontend<SystemClock, Arc<ActivePolicy>>,
     store: Store,
     fallback: Arc<Fallback>,
     nodes: Nodes,
-    plans: Plans,
-    observers: Observers,
     degraded: AtomicU64,
 }
 
@@ -109,16 +112,15 @@ impl SharedGate {
         observer: impl Fn(StoreEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Self, SharedGateError> {
         Self::fits(&policy, &settings)?;
-        let policy = Arc::new(policy);
+        let policy = Arc::new(ActivePolicy::new(policy));
         let fallback = Arc::new(Fallback::new(Arc::clone(&policy), Share::of(settings.nodes))?);
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
         Ok(Self {
-            nodes: Nodes::begin(&policy, &client, &fallback),
+            front: Frontend::new(Arc::clone(&policy)),
+            nodes: Nodes::begin(&client, &fallback),
             store: Store::new(policy, client, fallback.clock()),
             fallback,
-            plans: Plans::default(),
-            observers: Observers::default(),
             degraded: AtomicU64::new(0),
         })
     }
@@ -127,7 +129,7 @@ impl SharedGate {
     /// see [`Gate::with_observer`](crate::Gate::with_observer), of which all holds here.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observers.add(observer);
+        self.front.observers.add(observer);
         self
     }
 
@@ -135,7 +137,7 @@ impl SharedGate {
     /// and by each answer.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        &self.store.policy
+        self.front.loaded()
     }
 
     /// How the store is asked.
@@ -177,17 +179,17 @@ impl SharedGate {
     /// way does not wait, and is refused behind those in this process who do
     /// ([`SharedGate::acquire`]).
     pub async fn check(&self, request: &Request<'_>) -> Answer<'_> {
-        let answer = self.at_once(&self.met(request), request.origin()).await;
+        let (met, origin) = (self.met(request), request.origin());
+        let answer = match self.banned(&met, origin).await {
+            Some(answer) => answer,
+            None => self.at_once(&met, origin).await,
+        };
         self.conclude(request, answer)
     }
 
-    /// What [`SharedGate::check`] would answer if nobody waited, taking nothing.
-    pub async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
-        let met = self.met(request);
-        match self.step(&met, Asked::new(Step::Peek, request.origin())).await {
-            Ok(answer) => answer,
-            Err(error) => self.decided_away(&met, Verb::Peek, request.id(), &error),
-        }
+    /// Decides and takes like [`SharedGate::check`], and returns only whether the request goes on.
+    pub async fn admits(&self, request: &Request<'_>) -> bool {
+        self.check(request).await.is_allowed()
     }
 
     /// The queues of those who wait in this process.
@@ -231,10 +233,10 @@ impl SharedGate {
     async fn ask_across(&self, met: &[KeyMet], parts: &[Part], origin: Origin<'_>) -> Answer<'_> {
         match self.store.ask_across(met, parts, origin, None).await {
             Ok(done) => {
-                let own = |place: usize| done.overflow.get(place) == Some(&false);
-                let told = |place: usize| done.decisions.get(place).copied().flatten();
-                self.learn(met, done.allowed, |place| told(place).filter(|_| own(place)));
-                self.told(met, done)
+                let told = |place: usize| done.decisions.get(place)?.as_ref();
+                let own = |place| told(place).filter(|one| !one.overflow).map(|one| one.decision);
+                self.learn(met, done.allowed, own);
+                self.exact(met, done)
             }
             Err(unanswered) => {
                 let answer = self.without_store(met, origin.id, &unanswered.error);
@@ -262,7 +264,7 @@ impl SharedGate {
         let parts = self.store.parts(met);
         if !parts.is_empty() {
             let done = self.store.each_slot(met, &parts, asked, deadline).await?;
-            return Ok(self.told(met, done));
+            return Ok(self.exact(met, done));
         }
         Ok(self.answer(met, self.store.step_by(met, asked, deadline).await?))
     }
@@ -291,21 +293,16 @@ impl SharedGate {
     }
 
     pub(crate) fn answer(&self, met: &[KeyMet], done: script::Decided) -> Answer<'_> {
-        let (allowed, at, repeated) = (done.allowed, done.now, done.repeated);
-        let by = |place| done.seen.get(place).and_then(Seen::decided_by).cloned();
-        let overflow = |place| done.seen.get(place).is_some_and(|seen: &Seen| seen.overflow);
-        let matched = self.matched(met, by, overflow, done.decisions.into_iter().map(Some));
-        Answer { allowed, at, standing: Standing::Exact, repeated, matched }
+        self.exact(met, done_of(done))
     }
 
-    /// The refusal of one who waited, or stood behind those who do.
-    pub(crate) fn refused(&self, met: &[KeyMet], seen: &[Seen], done: Done) -> Answer<'_> {
-        let decisions = done.decisions.into_iter().map(|decided| Some(decided.decision));
-        let by = |place| seen.get(place).and_then(Seen::decided_by).cloned();
-        let overflow = |place: usize| seen.get(place).is_some_and(|seen| seen.overflow);
-        let matched = self.matched(met, by, overflow, decisions);
-        let (at, standing) = (done.at, Standing::Exact);
-        Answer { allowed: false, at, standing, repeated: false, matched }
+    /// What the limiters themselves replied, as an answer.
+    pub(crate) fn exact<D: Into<Option<Decided>>>(
+        &self,
+        met: &[KeyMet],
+        done: Done<D>,
+    ) -> Answer<'_> {
+        self.front.answer(met, done, Standing::Exact)
     }
 
     /// Decides in process what the store did not decide because of `error`.
@@ -328,53 +325,32 @@ impl SharedGate {
         self.degraded.fetch_add(1, Relaxed);
         let settings = self.settings();
         let can_hold = |rule: &Rule| settings.can_hold(rule);
-        let answer = self.told(met, self.fallback.decide(met, verb, id, error, can_hold));
+        let (done, standing) = self.fallback.decide(met, verb, id, error, can_hold);
+        let mut answer = self.front.answer(met, done, standing);
+        if answer.is_unavailable() {
+            // Nothing was taken: it may be reported again.
+            answer.matched.iter_mut().for_each(|one| one.report = false);
+        }
         self.count_overloaded(&answer);
         answer
     }
 
-    /// An answer in which not every limiter tells of itself.
-    fn told(&self, met: &[KeyMet], done: decide::Done) -> Answer<'_> {
-        let by = |place| done.by.get(place).cloned().flatten();
-        let overflow = |place| done.overflow.get(place).copied().unwrap_or_default();
-        let mut matched = self.matched(met, by, overflow, done.decisions.into_iter());
-        if matches!(done.standing, Standing::Unavailable(_)) {
-            // Nothing was taken: it may be reported again.
-            matched.iter_mut().for_each(|one| one.report = false);
-        }
-        let (allowed, at, repeated) = (done.allowed, done.at, done.repeated);
-        Answer { allowed, at, standing: done.standing, repeated, matched }
-    }
-
     /// Whoever is to know of a decision is told.
     pub(crate) fn conclude<'g>(&'g self, request: &Request<'_>, answer: Answer<'g>) -> Answer<'g> {
-        self.observers.tell(request, &answer);
+        self.count_refusals(request, &answer);
+        self.front.observers.tell(request, &answer);
         answer
     }
+}
 
-    fn matched(
-        &self,
-        met: &[KeyMet],
-        by: impl Fn(usize) -> Figures,
-        overflow: impl Fn(usize) -> bool,
-        decisions: impl Iterator<Item = Option<Decision>>,
-    ) -> Few<Matched<'_>> {
-        let told = met.iter().zip(decisions).enumerate().filter_map(|(place, (met, decision))| {
-            let rule = self.policy().rules().get(met.rule).filter(|_| !met.is_unlimited())?;
-            Some(Matched {
-                rule,
-                number: met.rule,
-                variant: met.variant,
-                figures: by(place).or_else(|| met.figures.clone()),
-                cost: met.cost,
-                asks: met.asks,
-                report: met.report,
-                by: met.by,
-                decision: decision?,
-                overflow: overflow(place),
-                elsewhere: false,
-            })
-        });
-        told.collect()
+/// What the store replied, in the words of all stores.
+fn done_of(done: script::Decided) -> Done {
+    let decided =
+        done.decisions.into_iter().zip(&done.seen).map(|(decision, seen)| seen.reply(decision));
+    Done {
+        allowed: done.allowed,
+        at: done.now,
+        repeated: done.repeated,
+        decisions: decided.collect(),
     }
 }

@@ -10,7 +10,8 @@
 //!
 //! A refusal is `429 Too Many Requests` (422 where the cost can never fit) as
 //! `application/problem+json`, or what [`RateLimitLayer::on_refused`] makes of it; a gRPC call is told
-//! `RESOURCE_EXHAUSTED` with `RetryInfo`. All responses carry the header fields of
+//! `RESOURCE_EXHAUSTED` with `RetryInfo`. Where the gate is a `SharedGate` and a rule refuses for
+//! want of the store, it is `503 Service Unavailable`, or `UNAVAILABLE`. All responses carry the header fields of
 //! [`headers`](crate::headers).
 //!
 //! ```
@@ -41,6 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod any_gate;
 mod body;
 mod charging;
 mod client_ip;
@@ -61,7 +63,10 @@ mod planned;
 mod refusal;
 mod retry_after;
 mod service;
+#[cfg(feature = "redis")]
+mod to_store;
 
+pub use any_gate::AnyGate;
 pub use body::ResponseBody;
 pub use client_ip::{ClientIp, NetworkError};
 pub use entries::Entries;

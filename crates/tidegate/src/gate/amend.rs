@@ -102,7 +102,7 @@ impl<C: Clock> Gate<C> {
     /// # Errors
     /// The policy has no such rule.
     pub fn in_force(&self, domain: &str, rule: &str) -> Result<RuleSpec, NoSuchRule> {
-        self.amended.in_force(&self.policy, domain, rule).map(|(_, spec)| spec)
+        self.front.in_force(domain, rule)
     }
 
     fn amend_by(
@@ -115,7 +115,7 @@ impl<C: Clock> Gate<C> {
             let told = self.memory.amend(number, rule, reading);
             told.map_err(|errors| refused(number, rule, &errors))
         };
-        let number = self.amended.change(&self.policy, named, reading.anew(), words, put)?;
+        let number = self.front.policy.change(named, reading.anew(), words, put)?;
         self.queues.wake_those(|queue| queue.is_of(number));
         Ok(())
     }
@@ -125,7 +125,7 @@ impl<C: Clock> Gate<C> {
         if self.memory.is_figured(met.rule) {
             return !met.is_unlimited();
         }
-        let own = || self.policy.rules().get(met.rule).map(|rule| rule.variant(met.variant));
+        let own = || self.policy().rules().get(met.rule).map(|rule| rule.variant(met.variant));
         match self.memory.figures(met) {
             Some(figures) => !figures.is_unlimited(),
             None => own().is_some_and(|figures| !figures.is_unlimited()),
@@ -134,7 +134,7 @@ impl<C: Clock> Gate<C> {
 
     /// Whether a limiter is still under the figures that decided.
     pub(super) fn is_still(&self, met: &Met, decided: &Decided) -> bool {
-        self.memory.is_still(&self.policy, met, decided)
+        self.memory.is_still(self.policy(), met, decided)
     }
 }
 

@@ -5,9 +5,10 @@
     reason = "a refusal is an answer as any other, and needs no memory"
 )]
 
-use super::{Gate, again, known_by};
-use crate::answer::{Answer, Matched};
+use super::Gate;
+use crate::answer::Answer;
 use crate::clock::{Clock, Park, SystemClock, Timer};
+use crate::frontend::taken;
 use crate::request::Request;
 
 /// The cost of a request that was admitted, until it is known whether it counts.
@@ -137,15 +138,8 @@ impl<'a, C: Clock> Charge<'a, C> {
         if self.answer.is_repeated() {
             return;
         }
-        let met = self.gate.met_to_settle(&self.request, actual);
-        let both = again(met, |(met, _)| met, self.answer.matched(), known_by).into_iter();
-        let taken = both.filter(|((met, actual), matched)| can_settle(matched, met.cost, *actual));
-        let (met, actual): (Vec<_>, Vec<_>) = taken.map(|(met, _)| met).unzip();
+        let all = taken(self.gate.met_to_settle(&self.request, actual), &self.answer);
+        let (met, actual): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         self.gate.settle_met(&met, &actual);
     }
-}
-
-/// Whether a limiter took its cost, and where the difference can be settled.
-fn can_settle(matched: &Matched<'_>, cost: u64, actual: u64) -> bool {
-    matched.can_settle() && (!matched.elsewhere || actual > cost)
 }

@@ -1,6 +1,5 @@
 //! Figures in place of a rule's own: a plan that is looked up for each key, or what a request brings along.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::Rule;
@@ -9,47 +8,8 @@ use super::Gate;
 use crate::clock::Clock;
 use crate::few::Few;
 use crate::request::{Descriptor, Request};
-use crate::rules::{NoSuchRule, Policy};
+use crate::rules::NoSuchRule;
 use crate::step::Met;
-
-/// Tells the plan of whom a descriptor is about; `None` for one that has none of its own.
-type Lookup = dyn Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync;
-
-/// The rules whose figures are looked up, by their numbers.
-#[derive(Default)]
-pub(crate) struct Plans(Vec<(usize, Box<Lookup>)>);
-
-impl Plans {
-    /// Looks up the figures of a rule from now on; those of before are forgotten.
-    ///
-    /// # Errors
-    /// The policy has no such rule.
-    pub(crate) fn add(
-        &mut self,
-        policy: &Policy,
-        domain: &str,
-        rule: &str,
-        plan: Box<Lookup>,
-    ) -> Result<usize, NoSuchRule> {
-        let (number, _) = policy.named(domain, rule)?;
-        self.0.retain(|(other, _)| *other != number);
-        self.0.push((number, plan));
-        Ok(number)
-    }
-
-    /// The plan, under a rule, of whom a descriptor is about.
-    pub(super) fn of(&self, rule: usize, descriptor: &Descriptor<'_>) -> Option<Arc<Rule>> {
-        let (_, plan) = self.0.iter().find(|(number, _)| *number == rule)?;
-        plan(descriptor)
-    }
-}
-
-/// The rules only, not what looks up their figures.
-impl fmt::Debug for Plans {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.iter().map(|(rule, _)| rule)).finish()
-    }
-}
 
 impl<C: Clock> Gate<C> {
     /// Looks up the figures of the named rule for each key with `plans`: the plan of the caller whom a
@@ -96,8 +56,8 @@ impl<C: Clock> Gate<C> {
         rule: &str,
         plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
-        let number = self.plans.add(&self.policy, domain, rule, Box::new(plans))?;
-        self.memory.keep_figures(&self.policy, number);
+        let number = self.front.add_plans(domain, rule, Box::new(plans))?;
+        self.memory.keep_figures(&self.front.policy.loaded, number);
         Ok(self)
     }
 
@@ -111,11 +71,11 @@ impl<C: Clock> Gate<C> {
     pub(crate) fn with_plans_of_now(&self, met: &[Met], request: &Request<'_>) -> Few<Met> {
         let mut met: Few<Met> = met.iter().cloned().collect();
         for one in met.iter_mut().filter(|one| !one.brought && self.memory.is_figured(one.rule)) {
-            let rule = self.policy.rules().get(one.rule);
+            let rule = self.policy().rules().get(one.rule);
             let descriptor = request.descriptors().get(one.first);
             if let Some((rule, descriptor)) = rule.zip(descriptor) {
                 let own = || self.figures_of(one.rule, one.variant, rule.variant(one.variant))?;
-                let plan = self.plans.of(one.rule, descriptor);
+                let plan = self.front.plans.of(one.rule, descriptor);
                 one.by_plan = plan.is_some();
                 one.figures = plan.or_else(own);
             }

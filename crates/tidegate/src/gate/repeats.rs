@@ -36,9 +36,9 @@ impl<C: Clock> Gate<C> {
     pub(crate) fn once(&self, request: &Request<'_>, met: &[Met]) -> Option<Once> {
         let id = request.id()?;
         // A rule that was changed to be unlimited has no say in how long it is remembered.
-        let limited = |met: &&Met| !self.amended.any() || self.is_limited(met);
+        let limited = |met: &&Met| !self.front.policy.any() || self.is_limited(met);
         let limited: Few<Met> = met.iter().filter(limited).cloned().collect();
-        once::of(&self.policy, &self.seed, id, met, &limited)
+        once::of(self.policy(), &self.seed, id, met, &limited)
     }
 
     /// What needs no limiter: the answer that the request got before, or a ban.

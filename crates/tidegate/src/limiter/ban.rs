@@ -20,7 +20,8 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// Memory is bounded, as in [`KeyedLimiter`]. A key for which there is no room is neither counted nor
 /// banned: sharing with others, it would be shut out for what they did.
 ///
-/// By itself it only counts and tells. At a gate, [`Gate::with_ban`](crate::Gate::with_ban) has it refuse.
+/// By itself it only counts and tells. At a gate, [`Gate::with_ban`](crate::Gate::with_ban) has it refuse, and so
+/// does `SharedGate::with_ban` over a store.
 ///
 /// ```
 /// use tidegate::{Ban, ManualClock, Micros};

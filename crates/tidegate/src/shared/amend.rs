@@ -54,7 +54,7 @@ impl SharedGate {
     /// # Errors
     /// The policy has no such rule.
     pub fn in_force(&self, domain: &str, rule: &str) -> Result<RuleSpec, NoSuchRule> {
-        self.store.amended.in_force(self.policy(), domain, rule).map(|(_, spec)| spec)
+        self.front.in_force(domain, rule)
     }
 
     fn amend_by(
@@ -63,12 +63,11 @@ impl SharedGate {
         words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
     ) -> Result<(), AmendError> {
         let put = |number: usize, rule: &PolicyRule| {
-            let others = self.store.amended.policy(self.policy());
-            let all = others.with_rules([(number, rule.clone())].into_iter());
+            let all = self.front.policy.current().with_rules([(number, rule.clone())].into_iter());
             all.fits(self.settings()).map_err(AmendError::Rule)?;
             self.fallback.amend(number, rule)
         };
-        let number = self.store.amended.change(self.policy(), named, self.now(), words, put)?;
+        let number = self.front.policy.change(named, self.now(), words, put)?;
         self.queues().wake_those(|queue| queue.is_of(number));
         Ok(())
     }
@@ -77,7 +76,7 @@ impl SharedGate {
     /// the request. One that is unlimited by now keeps its place.
     pub(crate) fn follow_changes(&self, met: &mut [KeyMet]) {
         for met in met.iter_mut().filter(|met| !met.brought && !met.by_plan) {
-            met.figures = self.store.amended.figures(met.rule, met.variant);
+            met.figures = self.front.policy.figures(met.rule, met.variant);
         }
     }
 }

@@ -12,17 +12,16 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Limit, Micros, Rule, Timestamp};
+use tidegate_core::{Limit, Micros, Rule, Timestamp};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::KeyMet;
-use super::decide::Done;
 use super::late::give_back;
 use super::store::Late;
 use super::store::{Asked, Store, is_report};
-use crate::answer::Standing;
 use crate::request::Origin;
+use crate::step::{Decided, Done};
 use crate::store::redis::script::{self, Answer, Call, Reply, Step, Superseded};
 use crate::store::redis::{Client, StoreError, slot_of};
 
@@ -164,7 +163,8 @@ impl Store {
     fn when(&self, met: &[KeyMet], places: &[usize]) -> When {
         let here = || places.iter().filter_map(|place| met.get(*place));
         let is_queue = |rule: &Rule| rule.spec().algorithm.is_queue();
-        let rules = || here().filter_map(|one| Some((one.enforced, one.rule_in(&self.policy)?)));
+        let rules =
+            || here().filter_map(|one| Some((one.enforced, one.rule_in(self.loaded_policy())?)));
         let enforced = rules().filter(|(enforced, _)| *enforced);
         let smallest = enforced.map(|(_, rule)| Rate::of(rule)).min();
         match smallest {
@@ -180,7 +180,7 @@ impl Store {
     /// A rule does not say so, or more than one part could not be given back.
     fn may_be_apart(&self, met: &[KeyMet], parts: &[Part]) -> Result<(), StoreError> {
         let says_so = |one: &KeyMet| {
-            self.policy.rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
+            self.loaded_policy().rules().get(one.rule).is_some_and(|rule| rule.spec().across_slots)
         };
         let queues = parts.iter().filter(|part| part.when == When::Queue).count();
         if met.iter().all(says_so) && queues < 2 { Ok(()) } else { Err(StoreError::CrossSlot) }
@@ -193,7 +193,7 @@ impl Store {
         parts: &[Part],
         origin: Origin<'_>,
         at: Option<Timestamp>,
-    ) -> Result<Done, Unanswered> {
+    ) -> Result<Told, Unanswered> {
         let deadline = self.client.deadline();
         let (mut taken, late) = (Taken::nothing(self.client.clone()), Late::default());
         if is_report(met) {
@@ -235,7 +235,7 @@ impl Store {
         at: Option<Timestamp>,
         deadline: Instant,
         taken: &mut Taken,
-        done: &mut Done,
+        done: &mut Told,
     ) {
         let giving = taken.give_back();
         let peek = Asked { at, ..Asked::new(Step::Peek, Origin::default()) };
@@ -269,7 +269,7 @@ impl Store {
         parts: &[Part],
         asked: Asked<'_>,
         deadline: Instant,
-    ) -> Result<Done, StoreError> {
+    ) -> Result<Told, StoreError> {
         self.may_be_apart(met, parts)?;
         let mut done = nothing_told(met, Timestamp::EPOCH);
         for (number, part) in parts.iter().enumerate() {
@@ -299,24 +299,24 @@ fn of<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
     places.iter().filter_map(|place| all.get(*place).cloned()).collect()
 }
 
+/// What the slots asked so far told of each limiter.
+type Told = Done<Option<Decided>>;
+
 /// An answer in which nothing is told yet.
-fn nothing_told(met: &[KeyMet], at: Timestamp) -> Done {
-    let decisions: Vec<Option<Decision>> = vec![None; met.len()];
-    let (by, overflow) = (vec![None; met.len()], vec![false; met.len()]);
-    Done { allowed: true, at, standing: Standing::Exact, repeated: false, decisions, by, overflow }
+fn nothing_told(met: &[KeyMet], at: Timestamp) -> Told {
+    Done { allowed: true, at, repeated: false, decisions: met.iter().map(|_| None).collect() }
 }
 
-impl Done {
-    /// What one slot told of the limiters at these places.
+impl Told {
+    /// Notes what one slot told of the limiters at these places.
     fn note(&mut self, places: &[usize], told: &script::Decided) {
         self.allowed &= told.allowed;
         self.at = self.at.max(told.now);
         let told = told.decisions.iter().zip(&told.seen);
         for (place, (decision, seen)) in places.iter().zip(told) {
-            let by = seen.decided_by().cloned();
-            self.decisions.get_mut(*place).into_iter().for_each(|known| *known = Some(*decision));
-            self.by.get_mut(*place).into_iter().for_each(|known| known.clone_from(&by));
-            self.overflow.get_mut(*place).into_iter().for_each(|known| *known = seen.overflow);
+            if let Some(known) = self.decisions.get_mut(*place) {
+                *known = Some(seen.reply(*decision));
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use tidegate_core::{Decision, Micros, Outcome, Room, Rule, Timestamp, Visitor};
+use tidegate_core::{Decision, Micros, Outcome, Room, Rule, Visitor};
 
 use super::KeyMet;
 use super::denials::Known;
@@ -12,7 +12,7 @@ use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
 use crate::few::Few;
 use crate::rules::{OnStoreError, Policy};
-use crate::step::{Figures, Met};
+use crate::step::{Decided, Done, Met};
 use crate::store::redis::StoreError;
 use crate::{once, step};
 
@@ -27,19 +27,6 @@ const SHED: (Micros, Micros) = (Micros::from_millis(100), Micros::from_millis(10
 pub(super) enum Verb {
     Ask,
     Peek,
-}
-
-/// What came of it: of each limiter a decision, if there is anything to tell of it.
-pub(super) struct Done {
-    pub(super) allowed: bool,
-    pub(super) at: Timestamp,
-    pub(super) standing: Standing,
-    pub(super) repeated: bool,
-    pub(super) decisions: Vec<Option<Decision>>,
-    /// Of each the values that decided, where they were not this node's own.
-    pub(super) by: Vec<Figures>,
-    /// Of each whether the store had no room for it.
-    pub(super) overflow: Vec<bool>,
 }
 
 /// Why a limiter in process is not asked: it denies for now.
@@ -61,13 +48,13 @@ impl Fallback {
         id: Option<&str>,
         error: &StoreError,
         can_hold: impl Fn(&Rule) -> bool,
-    ) -> Done {
+    ) -> (Done<Option<Decided>>, Standing) {
         let lack = Lack::of(error);
         let is_closed = |met: &KeyMet| {
-            on_store_error(&self.policy, met) == OnStoreError::Closed
+            on_store_error(&self.policy.loaded, met) == OnStoreError::Closed
                 || !met.figures.as_deref().is_none_or(&can_hold)
         };
-        let is_here = |met: &KeyMet| match on_store_error(&self.policy, met) {
+        let is_here = |met: &KeyMet| match on_store_error(&self.policy.loaded, met) {
             OnStoreError::Local => true,
             OnStoreError::Open => lack == Lack::Overloaded,
             OnStoreError::Closed => false,
@@ -87,18 +74,20 @@ impl Fallback {
         };
         let done = self.step(&here, step, id);
         let closed = |met: &KeyMet| is_closed(met).then(|| self.closed(met, lack)).flatten();
-        let mut decisions: Vec<_> = met.iter().map(closed).collect();
+        let closed = |met: &KeyMet| Some(Decided::of(closed(met)?, false, false));
+        let mut decisions: Few<_> = met.iter().map(closed).collect();
         for (((place, met), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
             // What is closed has told already.
             if let Some(decision @ None) = decisions.get_mut(*place) {
                 let bar = bar.filter(|_| !done.repeated);
-                *decision = Some(self.told(met, decided.decision, bar, lack));
+                let told = self.told(met, decided.decision, bar, lack);
+                *decision = Some(Decided::of(told, false, decided.elsewhere));
             }
         }
         let standing = if refused { Standing::Unavailable(lack) } else { Standing::Degraded(lack) };
         let (at, repeated) = (done.at, done.repeated);
         let allowed = done.allowed && !refused && (repeated || !denied);
-        Done { allowed, at, standing, repeated, decisions, by: Vec::new(), overflow: Vec::new() }
+        (Done { allowed, at, repeated, decisions }, standing)
     }
 
     /// A step over the limiters that are decided in process, once for each id.
@@ -109,7 +98,7 @@ impl Fallback {
         // A request is the same under its id whatever this node's share of the limits is.
         let whole = |met: &KeyMet| Met { figures: met.figures.clone(), ..self.met(met) };
         let whole: Vec<_> = here.iter().map(|(_, met)| whole(met)).collect();
-        match once::of(&self.policy, &self.seed, id, &whole, &whole) {
+        match once::of(&self.policy.loaded, &self.seed, id, &whole, &whole) {
             Some(once) => self.answers.step(once, &local, &self.clock, step, |_, _| true, run),
             None => run(),
         }
@@ -119,12 +108,12 @@ impl Fallback {
     /// share of it; or the store decides others meanwhile, and less than half was left when it last said so, or it
     /// has said nothing of limiters that many ask for, which are `new` then.
     fn barred(&self, met: &KeyMet, lack: Lack, is_new: bool) -> Option<Barred> {
-        let whole = met.rule_in(&self.policy)?;
+        let whole = met.rule_in(&self.policy.loaded)?;
         if met.asks == 0 || !holds(whole, met.asks) {
             return None;
         }
         let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
-        if let Some(Known { cost, wait }) = self.denials.of(print, met.asks, now) {
+        if let Some(Known { cost, wait }) = self.denied(met, now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
         let is_scarce = || lack == Lack::Overloaded && self.left.of(print, met.asks, now).is_some();
@@ -143,7 +132,8 @@ impl Fallback {
                 ..decided
             };
         }
-        let is_held = || met.rule_in(&self.policy).is_some_and(|whole| holds(whole, met.asks));
+        let is_held =
+            || met.rule_in(&self.policy.loaded).is_some_and(|whole| holds(whole, met.asks));
         match decided.outcome {
             Outcome::Never if is_held() => {
                 let retry_after = self.come_back(lack);
@@ -156,7 +146,7 @@ impl Fallback {
     /// What a rule that refuses for want of the store says: no, and to come back soon; what it still holds is
     /// not known.
     fn closed(&self, met: &KeyMet, lack: Lack) -> Option<Decision> {
-        let limit = limit_of(met.rule_in(&self.policy)?)?;
+        let limit = limit_of(met.rule_in(&self.policy.loaded)?)?;
         let (outcome, reset_after) = match met.asks {
             0 => (Outcome::Allow { delay: Micros::ZERO }, Micros::ZERO),
             _ => {
@@ -187,7 +177,7 @@ fn holds(whole: &Rule, cost: u64) -> bool {
     limit_of(whole).is_some_and(|limit| cost <= limit)
 }
 
-fn limit_of(rule: &Rule) -> Option<u64> {
+pub(super) fn limit_of(rule: &Rule) -> Option<u64> {
     struct LimitOf;
     impl Visitor for LimitOf {
         type Out = u64;

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
-use super::denials::Denials;
+use super::denials::{Denials, Known};
 use super::share::{Share, is_local};
 use super::{KeyMet, SharedGateError};
 use crate::clock::{Clock, Reading, SystemClock};
-use crate::key::Seed;
+use crate::key::{Fingerprint, Seed};
 use crate::once::Answers;
-use crate::rules::{AmendError, Policy, PolicyRule, refused};
+use crate::rules::{ActivePolicy, AmendError, Policy, PolicyRule, refused};
 use crate::step;
 use crate::step::Met;
 use crate::store::memory::MemoryStore;
@@ -30,8 +30,7 @@ const PLENTY: (Micros, u64) = (Micros::from_millis(10), 10_000);
 /// that changes is followed by each limiter when that is next asked, and holds up nobody.
 #[derive(Debug)]
 pub(super) struct Fallback {
-    /// As it was loaded.
-    pub(super) policy: Arc<Policy>,
+    pub(super) policy: Arc<ActivePolicy>,
     pub(super) memory: MemoryStore,
     parts: RwLock<Parts>,
     /// The rules that were changed since, by their numbers; held by whoever changes rules or the share.
@@ -56,9 +55,9 @@ struct Parts {
 }
 
 impl Fallback {
-    pub(super) fn new(policy: Arc<Policy>, share: Share) -> Result<Self, SharedGateError> {
+    pub(super) fn new(policy: Arc<ActivePolicy>, share: Share) -> Result<Self, SharedGateError> {
         let clock = SystemClock::new();
-        let parts = share.policy(&policy).map_err(SharedGateError::Policy)?;
+        let parts = share.policy(&policy.loaded).map_err(SharedGateError::Policy)?;
         let memory = MemoryStore::with_figures(&parts, &clock, |rule| is_local(rule.spec()));
         let rules = parts.rules().iter().map(values).collect();
         Ok(Self {
@@ -93,8 +92,8 @@ impl Fallback {
     /// can be made keeps the one it has.
     pub(super) fn split(&self, share: Share) {
         let changed = self.changed();
-        let mut rules = Vec::with_capacity(self.policy.rules().len());
-        for (number, loaded) in self.policy.rules().iter().enumerate() {
+        let mut rules = Vec::with_capacity(self.policy.loaded.rules().len());
+        for (number, loaded) in self.policy.loaded.rules().iter().enumerate() {
             let part = share.policy_rule(number, loaded).map(|part| values(&part));
             rules.push(
                 part.unwrap_or_else(|_| {
@@ -127,7 +126,7 @@ impl Fallback {
     /// The numbers of the rules of which some node has no share.
     pub(super) fn too_small(&self) -> Vec<usize> {
         let (share, changed) = (self.share(), self.changed());
-        let rules = self.policy.rules().iter().enumerate();
+        let rules = self.policy.loaded.rules().iter().enumerate();
         let rules = rules.map(|(number, loaded)| (number, changed.get(&number).unwrap_or(loaded)));
         rules.filter(|(_, rule)| share.is_too_small(rule)).map(|(number, _)| number).collect()
     }
@@ -147,7 +146,7 @@ impl Fallback {
     /// Takes here as well what the store admitted, by the places of its limiters, as far as it fits: more
     /// than this node's share leaves no debt.
     pub(super) fn learn(&self, met: &[KeyMet], admits: impl Fn(usize) -> bool) {
-        for (place, met) in warm(&self.policy, met) {
+        for (place, met) in warm(&self.policy.loaded, met) {
             let local = Met { enforced: false, ..self.part(met) };
             if local.report {
                 self.learn_report(local);
@@ -169,9 +168,9 @@ impl Fallback {
     /// Notes which limiters the store denied, and for how long. Not those whose values the request brought,
     /// for the next one may bring others.
     pub(super) fn learn_denials(&self, met: &[KeyMet], denied: impl Fn(usize) -> Option<Decision>) {
-        for (place, met) in warm(&self.policy, met).filter(|(_, met)| !met.brought) {
+        for (place, met) in warm(&self.policy.loaded, met).filter(|(_, met)| !met.brought) {
             if let Some(Outcome::Deny { retry_after }) = denied(place).map(|told| told.outcome) {
-                let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
+                let (print, now) = (self.print(met), self.clock.now());
                 self.denials.note(print, met.asks, now, now.plus(retry_after));
             }
         }
@@ -181,9 +180,9 @@ impl Fallback {
     /// time is denied for now, for others may be taking what is left; where it is plenty, it is admitted by this node's
     /// share even if many ask together.
     pub(super) fn learn_left(&self, met: &[KeyMet], told: impl Fn(usize) -> Option<Decision>) {
-        for (place, met) in warm(&self.policy, met) {
+        for (place, met) in warm(&self.policy.loaded, met) {
             if let Some(Decision { remaining, limit, .. }) = told(place) {
-                let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
+                let (print, now) = (self.print(met), self.clock.now());
                 if remaining.saturating_mul(2) < limit {
                     self.left.replace(print, 1, now.plus(SCARCE));
                 } else if remaining / PLENTY.1 >= met.asks {
@@ -195,22 +194,40 @@ impl Fallback {
         }
     }
 
+    /// What the store has lately denied of a limiter, if that still holds for this request.
+    pub(super) fn denied(&self, met: &KeyMet, now: Timestamp) -> Option<Known> {
+        self.denials.of(self.print(met), met.asks, now)
+    }
+
+    /// What a limiter is known by in this process.
+    pub(super) fn print(&self, met: &KeyMet) -> Fingerprint {
+        self.seed.of_bytes(&met.print)
+    }
+
     /// Whether the store has just said that plenty is left of a limiter, or how little.
     pub(super) fn has_news(&self, met: &KeyMet) -> bool {
-        self.left.of(self.seed.of_bytes(&met.print), u64::MAX, self.clock.now()).is_some()
+        self.left.of(self.print(met), u64::MAX, self.clock.now()).is_some()
     }
 
     /// Forgets what the store denied, for something was given back.
     pub(super) fn forget_denials(&self, met: &[KeyMet]) {
-        for print in met.iter().map(|met| self.seed.of_bytes(&met.print)) {
+        for print in met.iter().map(|met| self.print(met)) {
             self.denials.forget(print);
             self.left.forget(print);
         }
     }
 
+    /// Settles with limiters in process what a request took there, each with what it turned out to cost.
+    pub(super) fn settle(&self, all: &[(KeyMet, u64)]) {
+        let here = all.iter().filter(|(met, _)| is_warm(&self.policy.loaded, met));
+        let (local, actual): (Vec<_>, Vec<_>) =
+            here.map(|(met, actual)| (self.part(met), *actual)).unzip();
+        self.memory.settle(&local, &actual, &self.clock);
+    }
+
     pub(super) fn forget(&self, met: &[KeyMet]) {
         self.forget_denials(met);
-        let local: Vec<_> = warm(&self.policy, met).map(|(_, met)| self.part(met)).collect();
+        let local: Vec<_> = warm(&self.policy.loaded, met).map(|(_, met)| self.part(met)).collect();
         self.memory.forget(&local, self.clock.now());
     }
 
@@ -218,7 +235,7 @@ impl Fallback {
     pub(super) fn met(&self, met: &KeyMet) -> Met {
         let KeyMet { rule, variant, cost, asks, report, .. } = *met;
         let KeyMet { enforced, brought, by_plan, first, by, .. } = *met;
-        let (print, figures) = (self.seed.of_bytes(&met.print), None);
+        let (print, figures) = (self.print(met), None);
         Met {
             rule,
             variant,
@@ -256,7 +273,9 @@ fn values(rule: &PolicyRule) -> Vec<Arc<Rule>> {
 
 /// The limiters of rules that may be decided in process, each with its place in the request.
 fn warm<'a>(policy: &'a Policy, met: &'a [KeyMet]) -> impl Iterator<Item = (usize, &'a KeyMet)> {
-    let is_warm =
-        |met: &KeyMet| policy.rules().get(met.rule).is_some_and(|rule| is_local(rule.spec()));
-    met.iter().enumerate().filter(move |(_, met)| is_warm(met))
+    met.iter().enumerate().filter(move |(_, met)| is_warm(policy, met))
+}
+
+fn is_warm(policy: &Policy, met: &KeyMet) -> bool {
+    policy.rules().get(met.rule).is_some_and(|rule| is_local(rule.spec()))
 }

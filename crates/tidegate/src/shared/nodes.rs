@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::SharedGate;
 use super::fallback::Fallback;
 use super::share::{Share, is_local};
-use crate::rules::{Policy, PolicyRule};
+use crate::rules::PolicyRule;
 use crate::store::redis::{Client, Listed, StoreError, StoreEvent};
 
 /// This node among those that share the store.
@@ -18,13 +18,13 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// Has this node listed where that is needed, and says which rules have no share for each node.
-    pub(super) fn begin(policy: &Arc<Policy>, client: &Client, fallback: &Arc<Fallback>) -> Self {
+    pub(super) fn begin(client: &Client, fallback: &Arc<Fallback>) -> Self {
         let is_listed = client.settings().nodes.is_none()
-            && policy.rules().iter().any(|rule| is_local(rule.spec()));
+            && fallback.policy.loaded.rules().iter().any(|rule| is_local(rule.spec()));
         let warned = Warned::default();
-        warned.warn(policy, client, fallback);
+        warned.warn(client, fallback);
         let listed = is_listed.then(|| {
-            let (policy, fallback) = (Arc::clone(policy), Arc::downgrade(fallback));
+            let fallback = Arc::downgrade(fallback);
             Listed::begin(client, move |client, seen| {
                 let Some(fallback) = fallback.upgrade() else { return };
                 let before = fallback.share().nodes();
@@ -32,7 +32,7 @@ impl Nodes {
                 if seen.nodes != before {
                     client.report(StoreEvent::Nodes(seen.nodes));
                 }
-                warned.warn(&policy, client, &fallback);
+                warned.warn(client, &fallback);
             })
         });
         Self { listed }
@@ -45,10 +45,12 @@ struct Warned(Mutex<BTreeSet<usize>>);
 
 impl Warned {
     /// Says it of those of which it was not said yet.
-    fn warn(&self, policy: &Policy, client: &Client, fallback: &Fallback) {
+    fn warn(&self, client: &Client, fallback: &Fallback) {
         let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = fallback.too_small().into_iter().filter(|number| warned.insert(*number));
-        let names = new.filter_map(|number| policy.rules().get(number)).map(PolicyRule::name);
+        let names = new
+            .filter_map(|number| fallback.policy.loaded.rules().get(number))
+            .map(PolicyRule::name);
         let names: Vec<_> = names.collect();
         if !names.is_empty() {
             let nodes = fallback.share().nodes();

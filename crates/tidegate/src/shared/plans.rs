@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::store::Store;
 use super::{KeyMet, SharedGate};
 use crate::few::Few;
-use crate::gate::{meet, with_actual};
+use crate::frontend::with_actual;
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, PolicyRule};
 use crate::step::limited;
@@ -35,7 +35,7 @@ impl SharedGate {
         rule: &str,
         plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
-        let number = self.plans.add(&self.store.policy, domain, rule, Box::new(plans))?;
+        let number = self.front.add_plans(domain, rule, Box::new(plans))?;
         self.store.look_up(number);
         Ok(self)
     }
@@ -50,24 +50,37 @@ impl SharedGate {
         let prefix = &self.settings().key_prefix;
         let known_by =
             |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
-        meet(self.policy(), &self.plans, request, known_by, |number, variant, own| {
+        self.front.resolve(request, known_by, |number, variant, own| {
             if self.store.is_figured(number) {
-                return Some(self.store.amended.figures_or_unlimited(number, variant, own));
+                return Some(self.front.figures_sent(number, variant, own));
             }
-            let figures = self.store.amended.figures(number, variant);
+            let figures = self.front.policy.figures(number, variant);
             let limits = !figures.as_deref().unwrap_or(own).is_unlimited();
             limits.then_some(figures)
         })
     }
 
-    /// The limiters a request meets, and what each is to be settled with; and those that are unlimited by now,
-    /// each with what is to be given back of what a reservation took before.
-    pub(super) fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> ToSettle {
-        let costing_actual: Vec<_> =
-            request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
-        let actual = self.met_at_all(&Request::new(request.domain(), &costing_actual));
-        let mut all = ToSettle::default();
-        for (met, actual) in with_actual(self.met_at_all(request), &actual) {
+    /// The limiters a request meets, each with what it is to be settled with; what is unlimited by now may have been
+    /// taken from before.
+    pub(super) fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> Vec<(KeyMet, u64)> {
+        with_actual(request, actual, |request| self.met_at_all(request))
+    }
+}
+
+/// What a request is settled with: limiters and what each turned out to cost; and those that are unlimited by now,
+/// each with what is to be given back of what a reservation took before.
+#[derive(Default)]
+pub(super) struct ToSettle {
+    pub(super) met: Vec<KeyMet>,
+    pub(super) actual: Vec<u64>,
+    pub(super) unlimited: Vec<(u64, KeyMet)>,
+}
+
+impl ToSettle {
+    /// Of limiters, each with what it turned out to cost.
+    pub(super) fn of(limiters: Vec<(KeyMet, u64)>) -> Self {
+        let mut all = Self::default();
+        for (met, actual) in limiters {
             if !met.is_unlimited() {
                 all.met.push(met);
                 all.actual.push(actual);
@@ -77,14 +90,6 @@ impl SharedGate {
         }
         all
     }
-}
-
-/// What a request is settled with.
-#[derive(Default)]
-pub(super) struct ToSettle {
-    pub(super) met: Vec<KeyMet>,
-    pub(super) actual: Vec<u64>,
-    pub(super) unlimited: Vec<(u64, KeyMet)>,
 }
 
 impl Store {

@@ -65,7 +65,7 @@ impl SharedReplay {
         let parts = self.gate.store.parts(&met);
         if !parts.is_empty() {
             let done = self.gate.store.ask_across(&met, &parts, request.origin(), Some(at)).await;
-            return Ok(self.gate.told(&met, done.map_err(|unanswered| unanswered.error)?));
+            return Ok(self.gate.exact(&met, done.map_err(|unanswered| unanswered.error)?));
         }
         let asked = Asked { at: Some(at), ..Asked::new(Step::Ask, request.origin()) };
         let done = self.gate.store.step(&met, asked).await?;

@@ -68,8 +68,8 @@ impl Store {
             return Revision::NONE;
         };
         let changed = met.figures.as_ref();
-        let changed = changed.and_then(|rule| self.amended.changed_at(met.rule, met.variant, rule));
+        let changed = changed.and_then(|rule| self.policy.changed_at(met.rule, met.variant, rule));
         let passed = changed.map(|at| at.since(self.loaded.here)).unwrap_or_default();
-        Revision::new(self.policy.revision().map_or(0, u32::from), loaded.plus(passed))
+        Revision::new(self.loaded_policy().revision().map_or(0, u32::from), loaded.plus(passed))
     }
 }

@@ -17,7 +17,7 @@ impl SharedGate {
     /// # Errors
     /// The store gave no answer. Whether anything was given back is known only where nothing was sent.
     pub async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
-        self.settle_all(self.met_to_settle(request, 0), false).await
+        self.settle_all(ToSettle::of(self.met_to_settle(request, 0)), false).await
     }
 
     /// Ends a request that was admitted with its costs reserved: each of its descriptors turned out to
@@ -30,11 +30,15 @@ impl SharedGate {
         request: &Request<'_>,
         actual: u64,
     ) -> Result<Answer<'_>, StoreError> {
-        self.settle_all(self.met_to_settle(request, actual), true).await
+        self.settle_all(ToSettle::of(self.met_to_settle(request, actual)), true).await
     }
 
     /// Settles; what was `reserved` goes back to limiters that are unlimited by now as well.
-    async fn settle_all(&self, all: ToSettle, reserved: bool) -> Result<Answer<'_>, StoreError> {
+    pub(super) async fn settle_all(
+        &self,
+        all: ToSettle,
+        reserved: bool,
+    ) -> Result<Answer<'_>, StoreError> {
         let deadline = self.store.client.deadline();
         let answer = self.step_by(&all.met, Asked::settle(&all.actual), deadline).await?;
         self.fallback.forget_denials(&all.met);
@@ -48,13 +52,14 @@ impl SharedGate {
     }
 
     /// Makes every limiter the request meets as good as new, in one atomic step, or in a cluster one for
-    /// each slot; answers how many it meets. Answers that are remembered stay so: see
-    /// [`Request::with_id`].
+    /// each slot; answers how many it meets. Bans of their keys in this process are lifted before. Answers that are
+    /// remembered stay so: see [`Request::with_id`].
     ///
     /// # Errors
     /// The store gave no answer. Whether they were reset is known only where nothing was sent.
     pub async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
         let met = self.met_at_all(request);
+        self.lift_bans(&met);
         self.fallback.forget(&met);
         let parts = self.store.parts(&met);
         let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();

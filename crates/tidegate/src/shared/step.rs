@@ -185,7 +185,7 @@ impl Store {
     }
 
     fn remembered<'i>(&self, met: &[KeyMet], id: Option<&'i str>) -> Option<Remembered<'i>> {
-        Some(Remembered { id: id?, time: once::time(&self.policy, met)? })
+        Some(Remembered { id: id?, time: once::time(self.loaded_policy(), met)? })
     }
 
     fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[Limiter<'_>]) -> Vec<u8> {
@@ -201,7 +201,7 @@ impl Store {
     ) -> Vec<Limiter<'m>> {
         let prefix = self.client.settings().key_prefix.as_str();
         let limiters = met.iter().enumerate().filter_map(|(place, met)| {
-            let rule = met.rule_in(&self.policy)?;
+            let rule = met.rule_in(self.loaded_policy())?;
             let cost = costs.get(place).copied().unwrap_or(met.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
             let limiter = Limiter::new(&met.print, rule, cost)?.turned_out(actual);

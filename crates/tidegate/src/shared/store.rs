@@ -10,21 +10,18 @@ use super::KeyMet;
 use super::counted::Counted;
 use super::loaded::Loaded;
 use crate::clock::SystemClock;
-use crate::gate::GateQueues;
+use crate::frontend::GateQueues;
 use crate::request::Origin;
-use crate::rules::{Amended, Policy};
+use crate::rules::{ActivePolicy, Policy};
 use crate::store::redis::Client;
 use crate::store::redis::script::{Step, Superseded};
 
 /// The store, and the policy whose limiters live in it.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
-    /// As it was loaded.
-    pub(super) policy: Arc<Policy>,
+    pub(super) policy: Arc<ActivePolicy>,
     pub(super) client: Client,
     pub(super) clock: SystemClock,
-    /// What became of its rules since.
-    pub(super) amended: Arc<Amended>,
     pub(super) loaded: Arc<Loaded>,
     /// By rule, how its keys are counted.
     pub(super) counted: Arc<Vec<Option<Counted>>>,
@@ -88,14 +85,19 @@ impl<'a> Asked<'a> {
 }
 
 impl Store {
-    pub(super) fn new(policy: Arc<Policy>, client: Client, clock: SystemClock) -> Self {
+    pub(super) fn new(policy: Arc<ActivePolicy>, client: Client, clock: SystemClock) -> Self {
         let loaded = Arc::new(Loaded::now(&clock));
-        let (amended, looked_up) = (Arc::default(), Arc::default());
+        let looked_up = Arc::default();
         let queues = Arc::new(GateQueues::new());
         let prefix = &client.settings().key_prefix;
-        let counted = policy.rules().iter().map(|rule| Counted::of(prefix, rule)).collect();
+        let counted = policy.loaded.rules().iter().map(|rule| Counted::of(prefix, rule)).collect();
         let counted = Arc::new(counted);
-        Self { policy, client, clock, amended, loaded, counted, looked_up, queues }
+        Self { policy, client, clock, loaded, counted, looked_up, queues }
+    }
+
+    /// The policy as it was loaded.
+    pub(super) fn loaded_policy(&self) -> &Policy {
+        &self.policy.loaded
     }
 
     /// The figures of a rule are looked up for each key from now on.
@@ -106,7 +108,11 @@ impl Store {
     /// Whether the figures of a rule come with each request.
     pub(super) fn is_figured(&self, rule: usize) -> bool {
         self.looked_up.contains(&rule)
-            || self.policy.rules().get(rule).is_some_and(|rule| rule.spec().limit_from_request)
+            || self
+                .loaded_policy()
+                .rules()
+                .get(rule)
+                .is_some_and(|rule| rule.spec().limit_from_request)
     }
 }
 

@@ -18,7 +18,7 @@ use super::store::Late;
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
 use crate::few::Few;
-use crate::gate::{GateQueue, GateQueues, delay_of, queue_of, stops_of};
+use crate::frontend::{GateQueue, GateQueues, delay_of, queue_of, stops_of};
 use crate::request::{Origin, Request};
 use crate::step::{Decided, Done};
 use crate::store::memory::{Ahead, Foreseen, ahead_of_told};
@@ -91,6 +91,9 @@ impl SharedGate {
 
     async fn in_turn(&self, request: &Request<'_>) -> Answer<'_> {
         let (met, origin) = (self.met(request), request.origin());
+        if let Some(answer) = self.banned(&met, origin).await {
+            return answer;
+        }
         let waitable = ToStore::new(self, met, request.longest_wait());
         if waitable.stops.iter().all(|stop| stop.patience.wait.is_zero()) {
             return self.at_once(&waitable.met, origin).await;
@@ -121,7 +124,7 @@ impl SharedGate {
         if seen.repeated {
             return Some(self.answer(met, seen));
         }
-        waitable.refused_behind(seen).map(|refused| self.refused(met, &waitable.seen, refused))
+        waitable.refused_behind(seen).map(|refused| self.exact(met, refused))
     }
 
     /// Whether somebody waits for a limiter that can refuse this request.
@@ -243,7 +246,10 @@ impl<'a, 'g> InTurn<'a, 'g> {
             None => Next::Ask,
             Some(Progress::Done(done)) => {
                 let waitable = self.turn.waitable();
-                Next::Done(gate.refused(&waitable.met, &waitable.seen, Done { at, ..done }))
+                Next::Done(gate.exact(
+                    &waitable.met,
+                    Done { allowed: false, at, repeated: false, decisions: done.decisions },
+                ))
             }
             Some(Progress::AskAgainAt(_)) if self.stands_anew(stood, looked) => Next::Ask,
             Some(Progress::AskAgainAt(then)) => {
@@ -318,12 +324,14 @@ impl<'g> ToStore<'g> {
     /// What was seen, at the time of this process.
     fn see(&mut self, seen: script::Decided, now: Timestamp) -> Done {
         let waits = seen.decisions.iter().map(|one| one.retry_after().unwrap_or_default());
-        (self.waits, self.seen) = (waits.collect(), seen.seen);
-        let decided = |(decision, met): (_, &KeyMet)| Decided {
+        self.waits = waits.collect();
+        let replies = seen.decisions.into_iter().zip(&seen.seen).zip(&self.met);
+        let decided = |((decision, seen), met): ((_, &Seen), &KeyMet)| Decided {
             unlimited: met.is_unlimited(),
-            ..Decided::of(decision, false, false)
+            ..seen.reply(decision)
         };
-        let decisions = seen.decisions.into_iter().zip(&self.met).map(decided).collect();
+        let decisions = replies.map(decided).collect();
+        self.seen = seen.seen;
         Done { allowed: seen.allowed, at: now, repeated: seen.repeated, decisions }
     }
 

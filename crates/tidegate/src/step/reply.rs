@@ -64,12 +64,12 @@ impl Decided {
 /// What came of a step: one decision for each limiter, in the order they were met (none for
 /// [`Step::Decide`]).
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct Done<D = Decided> {
     pub(crate) allowed: bool,
     pub(crate) at: Timestamp,
     /// Whether it is what the same request was answered before, under its id.
     pub(crate) repeated: bool,
-    pub(crate) decisions: Few<Decided>,
+    pub(crate) decisions: Few<D>,
 }
 
 /// What one limiter answered.

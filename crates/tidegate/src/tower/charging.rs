@@ -9,22 +9,36 @@ use super::entries::Question;
 use super::fields::Fields;
 use crate::answer::{Answer, Matched};
 use crate::clock::Clock;
-use crate::gate::{Gate, again, known_by};
-use crate::request::Request;
-use crate::step::Descriptors;
+use crate::few::Few;
+use crate::frontend::{again, known_by};
+use crate::gate::Gate;
+use crate::request::{Descriptor, Request};
+use crate::step::{Descriptors, Met};
 
 /// Says of a response whether its request counts.
 pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
 
-/// Of each limiter that an admitted request met, whether it took the cost, and can give it back: not
-/// where a rule in shadow mode would have refused, nor where keys without room may share it.
+/// What an admitted request took.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Took(Vec<((usize, Descriptors), bool)>);
+pub(super) struct Took {
+    /// Of each limiter it met, whether that took the cost, and can give it back: not where a rule in shadow mode
+    /// would have refused, nor where keys without room may share it.
+    limiters: Vec<((usize, Descriptors), bool)>,
+    /// It was taken in this process, for the store did not decide.
+    #[cfg(feature = "redis")]
+    pub(super) degraded: bool,
+}
 
 impl Took {
-    /// Whether any of them did.
+    /// Whether any limiter took the cost.
     pub(super) fn anything(&self) -> bool {
-        self.0.iter().any(|(_, took)| *took)
+        self.limiters.iter().any(|(_, took)| *took)
+    }
+
+    /// Keeps those of `met`, which are all that the same request meets, that took the cost.
+    pub(super) fn of<K>(&self, met: Few<Met<K>>) -> Vec<Met<K>> {
+        let all = again(met, |met| met, &self.limiters, |(known_by, _)| *known_by);
+        all.into_iter().filter(|(_, (_, took))| *took).map(|(met, _)| met).collect()
     }
 }
 
@@ -33,18 +47,24 @@ impl From<&Answer<'_>> for Took {
         let matched = answer.matched().iter();
         let took =
             |one: &Matched<'_>| (one.decision().is_allowed() || one.report) && !one.elsewhere;
-        Self(matched.map(|one| (known_by(one), took(one))).collect())
+        Self {
+            limiters: matched.map(|one| (known_by(one), took(one))).collect(),
+            #[cfg(feature = "redis")]
+            degraded: answer.is_degraded(),
+        }
     }
 }
 
 /// Gives back what a request took, in one atomic step; tells how its limits stand then.
 pub(super) fn release<C: Clock>(gate: &Gate<C>, request: &Request<'_>, took: &Took) -> Fields {
-    let all = again(gate.met_at_all(request), |met| met, &took.0, |(known_by, _)| *known_by);
-    let met: Vec<_> = all.into_iter().filter(|(_, (_, took))| *took).map(|(met, _)| met).collect();
+    let met = took.of(gate.met_at_all(request));
     gate.settle_met(&met, &vec![0; met.len()]);
-    // Of no cost, for the request is over: it is not to be told when it might come again.
-    let free: Vec<_> = request.descriptors().iter().map(|one| one.cost(0)).collect();
-    Fields::from(&gate.peek(&Request::new(request.domain(), &free)))
+    Fields::from(&gate.peek(&Request::new(request.domain(), &free(request))))
+}
+
+/// The descriptors of a request that is over, at no cost: it is not to be told when it might come again.
+pub(super) fn free<'a>(request: &Request<'a>) -> Vec<Descriptor<'a>> {
+    request.descriptors().iter().map(|one| one.cost(0)).collect()
 }
 
 /// What a request is charged, until its response is there. Dropped before, the charge stays.
@@ -64,12 +84,12 @@ impl Bill {
         self.took = took;
     }
 
-    /// Gives back the taken cost by `release` if the response does not count; returns how the limits stand then.
-    pub(super) fn close<B>(
+    /// Gives back the taken cost by `release` if the response does not count, and returns what that returns.
+    pub(super) fn close<B, T>(
         self,
         response: Response<B>,
-        release: impl FnOnce(&Question, &Took) -> Fields,
-    ) -> (Response<B>, Option<Fields>) {
+        release: impl FnOnce(&Question, &Took) -> T,
+    ) -> (Response<B>, Option<T>) {
         let (parts, body) = response.into_parts();
         let fields = (!(self.counts)(&parts)).then(|| release(&self.question, &self.took));
         (Response::from_parts(parts, body), fields)

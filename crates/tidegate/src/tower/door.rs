@@ -67,16 +67,33 @@ pub(super) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A ruling to come. Not to be polled again once it was given.
 pub(super) type Asked = Later<Ruling>;
 
-/// A gate, whatever clock it goes by.
+/// Something that is there now, or takes its time.
+pub(super) enum Soon<T> {
+    Now(T),
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a store takes its time"))]
+    Later(Later<T>),
+}
+
+impl<T> Soon<T> {
+    /// Waits for what takes its time.
+    pub(super) async fn wait(self) -> T {
+        match self {
+            Self::Now(there) => there,
+            Self::Later(later) => later.await,
+        }
+    }
+}
+
+/// A gate, whatever clock it goes by, and wherever its limiters are.
 pub(super) trait Door: Send + Sync {
     /// Decides, and takes when all rules admit; ends when the request may run, or is refused.
     fn ask(self: Arc<Self>, question: Question) -> Asked;
 
     /// Gives back what an admitted question took.
-    fn refund(&self, question: &Question);
+    fn refund(&self, question: &Question, took: &Took) -> Soon<()>;
 
-    /// Gives back what a question took where it did; tells how its limits stand then.
-    fn release(&self, question: &Question, took: &Took) -> Fields;
+    /// Gives back what a question took where it did; returns how its limits stand then.
+    fn release(&self, question: &Question, took: &Took) -> Soon<Fields>;
 
     /// The time now.
     fn now(&self) -> Timestamp;
@@ -128,12 +145,13 @@ impl<C: Timer + 'static> Door for ToGate<C> {
         })
     }
 
-    fn refund(&self, question: &Question) {
+    fn refund(&self, question: &Question, _: &Took) -> Soon<()> {
         let _stands = question.ask(|request| self.gate.refund(request).at());
+        Soon::Now(())
     }
 
-    fn release(&self, question: &Question, took: &Took) -> Fields {
-        question.ask(|request| charging::release(&self.gate, request, took))
+    fn release(&self, question: &Question, took: &Took) -> Soon<Fields> {
+        Soon::Now(question.ask(|request| charging::release(&self.gate, request, took)))
     }
 
     fn now(&self) -> Timestamp {

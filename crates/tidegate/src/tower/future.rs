@@ -10,7 +10,8 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::body::ResponseBody;
-use super::door::{Asked, Ruling};
+use super::door::{Asked, Later, Ruling};
+use super::fields::Fields;
 use super::plan::Passage;
 
 pin_project! {
@@ -25,17 +26,19 @@ pin_project! {
         // Taken when the answer is there.
         passage: Option<Passage>,
         #[pin]
-        stage: Stage<S, S::Future, B>,
+        stage: Stage<S, S::Future, S::Response, B>,
     }
 }
 
 pin_project! {
     #[project = StageProjected]
-    enum Stage<S, F, B> {
+    enum Stage<S, F, R, B> {
         // Before the gate. What is needed later is taken when the ruling is there.
         Asking { asked: Asked, behind: Option<(S, Parts, B)> },
         // Behind it.
         Answering { #[pin] answer: F },
+        // Over a store: what the request took is given back before its response is passed on.
+        Releasing { fields: Later<Fields>, response: Option<R> },
     }
 }
 
@@ -79,11 +82,28 @@ where
                 }
             }
         }
-        let StageProjected::Answering { answer } = this.stage.project() else {
-            return Poll::Pending;
-        };
-        let answer = ready!(answer.poll(cx));
-        this.passage.take().map_or(Poll::Pending, |passage| Poll::Ready(passage.answered(answer)))
+        let Some(passage) = this.passage else { return Poll::Pending };
+        let mut response = None;
+        if let StageProjected::Answering { answer } = this.stage.as_mut().project() {
+            match passage.answered(ready!(answer.poll(cx))) {
+                Err(error) => {
+                    *this.passage = None;
+                    return Poll::Ready(Err(error));
+                }
+                Ok((answered, None)) => response = Some(answered),
+                Ok((answered, Some(fields))) => {
+                    this.stage.set(Stage::Releasing { fields, response: Some(answered) });
+                }
+            }
+        }
+        if let StageProjected::Releasing { fields, response: kept } = this.stage.project() {
+            passage.released(ready!(fields.as_mut().poll(cx)));
+            response = kept.take();
+        }
+        let both = this.passage.take().zip(response);
+        both.map_or(Poll::Pending, |(passage, response)| {
+            Poll::Ready(Ok(passage.passed_on(response)))
+        })
     }
 }
 

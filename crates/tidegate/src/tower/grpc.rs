@@ -1,5 +1,5 @@
-//! A refusal as gRPC tells it: a response of trailers only, `RESOURCE_EXHAUSTED` with `RetryInfo`. What is
-//! written here is read here too, of the answers to a client's calls.
+//! A refusal as gRPC tells it: a response of trailers only, `RESOURCE_EXHAUSTED` with `RetryInfo`, or `UNAVAILABLE`
+//! where the shared store did not decide. What is written here is read here too, of the answers to a client's calls.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -12,7 +12,7 @@ use prost::Message;
 use prost_types::{Any, Duration};
 use tidegate_core::Micros;
 
-use super::refusal::Refusal;
+use super::refusal::{Reason, Refusal};
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -20,6 +20,7 @@ const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 const RESOURCE_EXHAUSTED: i32 = 8;
+const UNAVAILABLE: i32 = 14;
 
 /// Of binary fields: some pad what they write, others do not.
 const BINARY: GeneralPurpose =
@@ -74,11 +75,15 @@ pub(super) fn response(refusal: &Refusal, content_type: HeaderValue) -> Response
     let message = refusal.detail();
     let wait = refusal.retry_after();
     let details: Vec<Any> = wait.map(RetryInfo::packed).into_iter().collect();
-    let status = Status { code: RESOURCE_EXHAUSTED, message, details };
+    let code = match refusal.reason() {
+        Reason::Unavailable => UNAVAILABLE,
+        _ => RESOURCE_EXHAUSTED,
+    };
+    let status = Status { code, message, details };
     let mut response = Response::new(Vec::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, content_type);
-    headers.insert(STATUS, RESOURCE_EXHAUSTED.into());
+    headers.insert(STATUS, code.into());
     insert_text(headers, MESSAGE, utf8_percent_encode(&status.message, ESCAPED).to_string());
     insert_text(headers, DETAILS, STANDARD_NO_PAD.encode(status.encode_to_vec()));
     insert_text(headers, PUSHBACK, pushback_ms(wait));

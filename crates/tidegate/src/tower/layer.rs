@@ -7,7 +7,8 @@ use http::Response;
 use http::request::Parts;
 use tower_layer::Layer;
 
-use super::door::{Door, ToGate};
+use super::any_gate::AnyGate;
+use super::door::Door;
 use super::entries::Entries;
 use super::held::Recorder;
 use super::in_flight::InFlight;
@@ -15,11 +16,10 @@ use super::pacing::Pacing;
 use super::plan::Plan;
 use super::refusal::Refusal;
 use super::service::RateLimit;
-use crate::clock::{Clock, Timer};
-use crate::gate::Gate;
+use crate::clock::Clock;
 use crate::stats::Statistics;
 
-/// A layer that asks a [`Gate`] about every request before the service sees it.
+/// A layer that asks a [`Gate`](crate::Gate) about every request before the service sees it.
 ///
 /// All clones of it, and of the services it makes, ask the same gate: a limit is one limit however
 /// many connections there are. Errors and responses of the service are passed on as they are, the
@@ -35,6 +35,26 @@ use crate::stats::Statistics;
 /// let layer = RateLimitLayer::new(Arc::new(gate));
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
+///
+/// With feature `redis` the gate may be a `SharedGate`: the layers of all nodes then enforce one
+/// limit. While the store is unavailable each rule decides by its own [`OnStoreError`](crate::OnStoreError), and what a
+/// closed rule refuses is answered by 503 and `Retry-After`. It needs a tokio runtime.
+///
+#[cfg_attr(feature = "redis", doc = "```no_run")]
+#[cfg_attr(not(feature = "redis"), doc = "```ignore")]
+/// use std::sync::Arc;
+/// use tidegate::tower::RateLimitLayer;
+/// use tidegate::{Policy, SharedGate, StoreSettings};
+///
+/// # fn layer(policy: Policy) -> Result<RateLimitLayer, Box<dyn std::error::Error>> {
+/// let settings = StoreSettings::new("redis://127.0.0.1:6379".parse()?);
+/// let gate = Arc::new(SharedGate::new(policy, settings, |event| eprintln!("{event:?}"))?);
+/// // Only failed logins count, on whatever node.
+/// let layer = RateLimitLayer::new(gate)
+///     .charge_when(|response| response.status == http::StatusCode::UNAUTHORIZED);
+/// # Ok(layer)
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct RateLimitLayer {
     plan: Arc<Plan>,
@@ -47,29 +67,31 @@ impl RateLimitLayer {
     /// so that requests reach it W/N apart. One whose client goes away while it is held keeps its slot:
     /// a delay once told to those behind stays.
     ///
-    /// The clock must be a [`Timer`], as for all layers; the system's is one inside a tokio runtime.
+    /// The clock of a gate in memory must be a [`Timer`](crate::Timer), as for all layers; the system's is one inside a
+    /// tokio runtime.
     /// Where nothing is shaped and nothing waits, no timer is ever set, and any runtime will do.
     #[must_use]
-    pub fn new<C: Timer + 'static>(gate: Arc<Gate<C>>) -> Self {
-        Self::with(Arc::new(ToGate::prompt(gate)), Entries::of_a_server())
+    pub fn new(gate: impl AnyGate) -> Self {
+        Self::with(gate.way(false).0, Entries::of_a_server())
     }
 
     /// Lets requests wait as the rules say, in the order in which they came, and holds what a shaping
     /// rule admits as [`RateLimitLayer::new`] does. One whose client goes away while it waits leaves the
     /// line, and takes nothing.
     #[must_use]
-    pub fn waiting<C: Timer + 'static>(gate: Arc<Gate<C>>) -> Self {
-        Self::with(Arc::new(ToGate::patient(gate)), Entries::of_a_server())
+    pub fn waiting(gate: impl AnyGate) -> Self {
+        Self::with(gate.way(true).0, Entries::of_a_server())
     }
 
     /// For a client: keeps its requests to someone else's limits, waiting as the rules say, and leaves
     /// a host alone for as long as its 429 or 503 asks for by `Retry-After` (see [`Pacing`]).
     ///
-    /// A request that may not be sent is answered by a 429 of its own, with the [`Refusal`] among its
+    /// A request that may not be sent is answered by a 429 of its own (over a store that is unavailable by a 503),
+    /// with the [`Refusal`] among its
     /// extensions: nothing was sent then. No request is sent twice. Responses are left as they are.
     #[must_use]
-    pub fn outgoing<C: Timer + 'static>(gate: Arc<Gate<C>>, pacing: Pacing) -> Self {
-        let mut layer = Self::with(Arc::new(ToGate::patient(gate)), Entries::of_a_client());
+    pub fn outgoing(gate: impl AnyGate, pacing: Pacing) -> Self {
+        let mut layer = Self::with(gate.way(true).0, Entries::of_a_client());
         let plan = layer.plan_mut();
         plan.pacing = Some(pacing);
         plan.tells = false;
@@ -149,7 +171,7 @@ impl RateLimitLayer {
     /// The cost is taken before the service is called, so that no more can be under way at once than
     /// the limit still admits. It stays taken where there is no response: the service failed, or the
     /// caller went away. What is asked about is the head of the response: a gRPC status in the trailers
-    /// is not there yet.
+    /// is not there yet. Over a store it stays taken where that does not give it back in time.
     ///
     /// It holds for all rules that this layer asks. Where some are to count in any case, put them in a
     /// layer of their own.

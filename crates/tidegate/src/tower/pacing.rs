@@ -112,12 +112,13 @@ impl Hold {
                     return Ruling::refused(refusal);
                 }
                 let ruling = door.clone().ask(question.clone()).await;
-                if !matches!(ruling, Ruling::Admitted(_)) || !self.holds(&*door) {
+                let Ruling::Admitted(admission) = &ruling else { return ruling };
+                if !self.holds(&*door) {
                     return ruling;
                 }
                 // Others were told in the meantime. What was taken for now is not for then: all who
                 // wait would be sent at once when the hold ends.
-                door.refund(&question);
+                door.refund(&question, &admission.took).wait().await;
             }
         })
     }

@@ -9,7 +9,7 @@ use tidegate_core::Micros;
 
 use super::body::ResponseBody;
 use super::charging::{Bill, Counts};
-use super::door::{Admission, Asked, Door, Later, Ruling};
+use super::door::{Admission, Asked, Door, Later, Ruling, Soon};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::grpc;
@@ -137,12 +137,14 @@ impl Passage {
         self.held = Held::new(self.plan.recorder.clone(), admission.permit);
     }
 
-    /// The service has answered.
+    /// The service has answered. What does not count is given back before the response is passed on
+    /// ([`Passage::passed_on`]): how the limits stand then may take its time.
     pub(super) fn answered<B, E>(
-        mut self,
+        &mut self,
         answer: Result<Response<B>, E>,
-    ) -> Result<Response<ResponseBody<B>>, E> {
+    ) -> Result<(Response<B>, Option<Later<Fields>>), E> {
         let mut response = answer.inspect_err(|_| self.held.fail())?;
+        let mut later = None;
         self.held.answered(&response);
         if let Some(hold) = &self.hold {
             hold.note(&response, &*self.plan.door);
@@ -151,12 +153,26 @@ impl Passage {
             let release = |question: &_, took: &_| self.plan.door.release(question, took);
             let (same, fields) = bill.close(response, release);
             response = same;
-            self.fields = fields.unwrap_or(self.fields);
+            match fields {
+                Some(Soon::Now(fields)) => self.fields = fields,
+                Some(Soon::Later(fields)) => later = Some(fields),
+                None => {}
+            }
         }
+        Ok((response, later))
+    }
+
+    /// What was to be given back was: this is how the limits stand.
+    pub(super) fn released(&mut self, fields: Fields) {
+        self.fields = fields;
+    }
+
+    /// The response as the caller gets it.
+    pub(super) fn passed_on<B>(self, mut response: Response<B>) -> Response<ResponseBody<B>> {
         if self.plan.tells {
             self.fields.put(response.headers_mut());
         }
-        Ok(response.map(|body| ResponseBody::inner(body, self.held)))
+        response.map(|body| ResponseBody::inner(body, self.held))
     }
 
     /// The request does not go on: the response in its place.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Micros, Rule, Timestamp};
 
 use super::charging::Took;
-use super::door::{Asked, Door, Later, Ruling};
+use super::door::{Asked, Door, Later, Ruling, Soon};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::layer::RateLimitLayer;
@@ -170,17 +170,18 @@ impl<C: Timer + 'static> Door for Planned<C> {
         })
     }
 
-    fn refund(&self, question: &Question) {
+    fn refund(&self, question: &Question, _: &Took) -> Soon<()> {
         question.ask(|request| self.step(request, Step::Refund, |_| ()));
+        Soon::Now(())
     }
 
-    fn release(&self, question: &Question, took: &Took) -> Fields {
-        question.ask(|request| {
+    fn release(&self, question: &Question, took: &Took) -> Soon<Fields> {
+        Soon::Now(question.ask(|request| {
             if took.anything() {
                 self.step(request, Step::Settle { actual: 0 }, |_| ());
             }
             self.step(request, Step::Peek, |answer| Fields::from(answer))
-        })
+        }))
     }
 
     fn now(&self) -> Timestamp {

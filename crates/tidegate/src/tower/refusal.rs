@@ -20,6 +20,8 @@ pub enum Reason {
     Held,
     /// As many requests as may be in flight are in flight.
     InFlight,
+    /// The shared store did not decide, and a rule is closed then: the caller did nothing wrong.
+    Unavailable,
 }
 
 impl Reason {
@@ -40,6 +42,9 @@ impl Reason {
             ),
             Self::InFlight => {
                 ("urn:problem-type:tidegate:too-many-in-flight", "Too many requests at once")
+            }
+            Self::Unavailable => {
+                ("urn:problem-type:tidegate:unavailable", "No decision can be taken")
             }
         }
     }
@@ -63,7 +68,11 @@ impl Refusal {
             denying.map(|matched| matched.rule().name().to_owned()).collect();
         rules.dedup();
         Self {
-            reason: if answer.is_never() { Reason::Never } else { Reason::Limit },
+            reason: match (answer.is_unavailable(), answer.is_never()) {
+                (true, _) => Reason::Unavailable,
+                (false, true) => Reason::Never,
+                (false, false) => Reason::Limit,
+            },
             status: StatusCode::from_u16(headers::status(answer))
                 .unwrap_or(StatusCode::TOO_MANY_REQUESTS),
             retry_after: answer.retry_after(),
@@ -89,7 +98,8 @@ impl Refusal {
         self.reason
     }
 
-    /// The status of the response: 429, or 422 when the cost can not ever fit.
+    /// The status of the response: 429, 422 when the cost can not ever fit, or 503 when the shared store did not
+    /// decide.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.status
@@ -188,7 +198,8 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_type_of_its_own() {
-        let all = [Reason::Limit, Reason::Never, Reason::Held, Reason::InFlight];
+        let all =
+            [Reason::Limit, Reason::Never, Reason::Held, Reason::InFlight, Reason::Unavailable];
         let mut names = all.map(|reason| reason.problem().0);
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");

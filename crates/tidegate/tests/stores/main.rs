@@ -5,6 +5,7 @@ mod across;
 mod amend;
 mod asked_again;
 mod away;
+mod bans;
 mod bounded;
 #[cfg(target_os = "linux")]
 mod clocks;
@@ -13,9 +14,12 @@ mod failover;
 mod faults;
 mod figures;
 mod frozen;
+mod held;
 mod histories;
 mod ids;
 mod in_turn;
+#[cfg(feature = "tower")]
+mod layer;
 mod lost;
 mod nodes_seen;
 mod overloaded;

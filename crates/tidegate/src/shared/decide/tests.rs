@@ -6,7 +6,7 @@ use tidegate_core::{Algorithm, Spec};
 
 use super::super::share::Share;
 use super::*;
-use crate::rules::RuleSpec;
+use crate::rules::{ActivePolicy, RuleSpec};
 use crate::step::Descriptors;
 
 fn rule(algorithm: Algorithm, limit: u64) -> RuleSpec {
@@ -14,7 +14,7 @@ fn rule(algorithm: Algorithm, limit: u64) -> RuleSpec {
 }
 
 fn fallback(rule: RuleSpec, share: Share) -> Fallback {
-    Fallback::new(Arc::new(Policy::new(vec![rule]).unwrap()), share).unwrap()
+    Fallback::new(Arc::new(ActivePolicy::new(Policy::new(vec![rule]).unwrap())), share).unwrap()
 }
 
 fn ada(cost: u64) -> [KeyMet; 1] {
@@ -36,9 +36,11 @@ fn ada(cost: u64) -> [KeyMet; 1] {
     }]
 }
 
-fn ask(fallback: &Fallback, cost: u64, id: Option<&str>) -> Done {
+fn ask(fallback: &Fallback, cost: u64, id: Option<&str>) -> Done<Option<Decided>> {
     let error = StoreError::Overloaded { together: false };
-    fallback.decide(&ada(cost), Verb::Ask, id, &error, |_| true)
+    let (done, standing) = fallback.decide(&ada(cost), Verb::Ask, id, &error, |_| true);
+    assert_eq!(standing, Standing::Degraded(Lack::Overloaded));
+    done
 }
 
 #[test]
@@ -82,12 +84,15 @@ fn an_id_is_answered_the_same_whatever_the_share_is_by_then() {
 fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
     let fallback = fallback(rule(Algorithm::TokenBucket, 2), Share::of_rank(3, 2));
     let done = ask(&fallback, 1, None);
-    assert!(!done.allowed && done.standing == Standing::Degraded(Lack::Overloaded));
-    let told = done.decisions[0].unwrap();
+    assert!(!done.allowed);
+    let told = done.decisions[0].as_ref().unwrap().decision;
     let soon = Micros::from_millis(100)..Micros::from_millis(200);
     assert!(told.retry_after().is_some_and(|wait| soon.contains(&wait)), "{told:?}");
     assert_eq!(told.remaining, 0);
-    assert_eq!(ask(&fallback, 3, None).decisions[0].unwrap().outcome, Outcome::Never);
+    assert_eq!(
+        ask(&fallback, 3, None).decisions[0].as_ref().unwrap().decision.outcome,
+        Outcome::Never
+    );
     assert!(ask(&fallback, 0, None).allowed);
 }
 
@@ -96,14 +101,16 @@ fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
     let together = StoreError::Overloaded { together: true };
     let alone = StoreError::Overloaded { together: false };
     let admits = |fallback: &Fallback, error: &StoreError| {
-        let done = fallback.decide(&ada(1), Verb::Ask, None, error, |_| true);
-        let decision = done.decisions[0].unwrap();
+        let (done, _) = fallback.decide(&ada(1), Verb::Ask, None, error, |_| true);
+        let decision = done.decisions[0].as_ref().unwrap().decision;
         assert_ne!(decision.outcome, Outcome::Never, "for now");
         done.allowed
     };
     let left = |fallback: &Fallback, remaining| {
-        let decision =
-            fallback.decide(&ada(1), Verb::Peek, None, &alone, |_| true).decisions[0].unwrap();
+        let decision = fallback.decide(&ada(1), Verb::Peek, None, &alone, |_| true).0.decisions[0]
+            .as_ref()
+            .unwrap()
+            .decision;
         fallback.learn_left(&ada(1), |_| Some(Decision { remaining, ..decision }));
     };
     let fallback = fallback(rule(Algorithm::FixedWindow, 20_000), Share::of(None));
@@ -123,8 +130,8 @@ fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
 fn half_of_a_small_limit_is_not_plenty() {
     let together = StoreError::Overloaded { together: true };
     let fallback = fallback(rule(Algorithm::SlidingLog, 100), Share::of(None));
-    let decision = ask(&fallback, 1, None).decisions[0].unwrap();
+    let decision = ask(&fallback, 1, None).decisions[0].as_ref().unwrap().decision;
     fallback.learn_left(&ada(1), |_| Some(decision));
-    assert!(!fallback.decide(&ada(1), Verb::Ask, None, &together, |_| true).allowed);
+    assert!(!fallback.decide(&ada(1), Verb::Ask, None, &together, |_| true).0.allowed);
     assert!(ask(&fallback, 1, None).allowed, "few ask");
 }

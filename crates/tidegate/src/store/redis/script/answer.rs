@@ -67,6 +67,12 @@ impl Seen {
     pub(crate) fn decided_by(&self) -> Option<&Arc<Rule>> {
         self.by.as_ref().map(|by| &by.rule)
     }
+
+    /// The reply of this limiter, which decided `decision`. One without room has no limiter of its own.
+    pub(crate) fn reply(&self, decision: Decision) -> crate::step::Decided {
+        let (figures, overflow) = (self.decided_by().cloned(), self.overflow);
+        crate::step::Decided { figures, ..crate::step::Decided::of(decision, overflow, overflow) }
+    }
 }
 
 /// What was told of one limiter.

@@ -1,4 +1,4 @@
-//! The rules of a policy whose figures were changed while it is in force.
+//! A policy in force, whose rules may be given other figures.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,13 +14,15 @@ use super::policy::Policy;
 use super::rule::PolicyRule;
 use super::spec::{OverrideSpec, RuleSpec};
 
-/// The rules that were changed, by their numbers.
-#[derive(Debug, Default)]
-pub(crate) struct Amended {
+/// A policy as it was loaded, and the rules that were changed since.
+#[derive(Debug)]
+pub(crate) struct ActivePolicy {
+    pub(crate) loaded: Policy,
     /// Held by who changes a rule.
     changing: Mutex<()>,
-    /// Whether there is any.
+    /// Whether any rule was changed.
     any: AtomicBool,
+    /// The rules that were changed, by their numbers.
     rules: RwLock<HashMap<usize, Changed>>,
 }
 
@@ -32,25 +34,29 @@ struct Changed {
     at: Timestamp,
 }
 
-impl Amended {
-    /// Changes the words of the named rule of `policy` as `words` says when the clock reads `at`, and has them
+impl ActivePolicy {
+    pub(crate) fn new(loaded: Policy) -> Self {
+        let (changing, any, rules) = (Mutex::default(), AtomicBool::default(), RwLock::default());
+        Self { loaded, changing, any, rules }
+    }
+
+    /// Changes the words of the named rule as `words` says when the clock reads `at`, and has them
     /// put in force by `put`, which is told the number of the rule; one change at a time.
     ///
     /// # Errors
     /// There is no such rule or override, the words are wrong, or `put` refuses them: the old ones stay.
     pub(crate) fn change(
         &self,
-        policy: &Policy,
         (domain, name): (&str, &str),
         at: Timestamp,
         words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
         put: impl FnOnce(usize, &PolicyRule) -> Result<(), AmendError>,
     ) -> Result<usize, AmendError> {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (number, mut spec) = self.in_force(policy, domain, name)?;
+        let (number, mut spec) = self.in_force(domain, name)?;
         words(&mut spec)?;
         let mut rule = PolicyRule::checked(number, spec)?;
-        rule.token.clone_from(&policy.named(domain, name)?.1.token);
+        rule.token.clone_from(&self.loaded.named(domain, name)?.1.token);
         put(number, &rule)?;
         let figures = (0..rule.variants()).map(|number| Arc::new(rule.variant(number).clone()));
         let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
@@ -66,11 +72,10 @@ impl Amended {
     /// The number of the named rule, and its words as they are in force.
     pub(crate) fn in_force(
         &self,
-        policy: &Policy,
         domain: &str,
         name: &str,
     ) -> Result<(usize, RuleSpec), NoSuchRule> {
-        let (number, rule) = policy.named(domain, name)?;
+        let (number, rule) = self.loaded.named(domain, name)?;
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         let rule = rules.get(&number).map_or(rule, |changed| &changed.rule);
         Ok((number, rule.spec().clone()))
@@ -116,10 +121,10 @@ impl Amended {
 
     /// The policy as it is in force.
     #[cfg(feature = "redis")]
-    pub(crate) fn policy(&self, policy: &Policy) -> Policy {
+    pub(crate) fn current(&self) -> Policy {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         let changed = rules.iter().map(|(number, changed)| (*number, changed.rule.clone()));
-        policy.with_rules(changed)
+        self.loaded.with_rules(changed)
     }
 }
 

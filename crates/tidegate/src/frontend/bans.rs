@@ -1,0 +1,80 @@
+//! Bans of a gate: a key that a rule has refused too often is denied before any limiter is asked.
+
+use tidegate_core::{Decision, Micros, Outcome, Timestamp};
+
+use crate::clock::Clock;
+use crate::key::Fingerprint;
+use crate::limiter::Ban;
+use crate::step::Met;
+
+/// The bans of a gate, each with the number of its rule.
+#[derive(Debug)]
+pub(crate) struct Bans<C>(Vec<(usize, Ban<C>)>);
+
+impl<C> Bans<C> {
+    pub(super) const fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Puts a ban in place of the one that the rule has.
+    pub(super) fn add(&mut self, rule: usize, ban: Ban<C>) {
+        self.0.retain(|(other, _)| *other != rule);
+        self.0.push((rule, ban));
+    }
+
+    fn of_rule(&self, rule: usize) -> Option<&Ban<C>> {
+        self.0.iter().find(|(other, _)| *other == rule).map(|(_, ban)| ban)
+    }
+
+    /// The ban that may refuse at this limiter.
+    fn of<K>(&self, met: &Met<K>) -> Option<&Ban<C>> {
+        if met.can_refuse() { self.of_rule(met.rule) } else { None }
+    }
+}
+
+impl<C: Clock> Bans<C> {
+    /// Returns how long the key of each limiter is banned still; `None` where none is. `print` returns what a
+    /// limiter is known by in this process.
+    pub(crate) fn left<K>(
+        &self,
+        met: &[Met<K>],
+        print: impl Fn(&Met<K>) -> Fingerprint,
+        now: Timestamp,
+    ) -> Option<Vec<Option<Micros>>> {
+        let left = |met: &Met<K>| self.of(met)?.left(print(met), now);
+        let left: Vec<_> = met.iter().map(left).collect();
+        left.iter().any(Option::is_some).then_some(left)
+    }
+
+    /// Counts the refusal of a limiter's key, where its rule bans.
+    pub(crate) fn count<K>(
+        &self,
+        met: &Met<K>,
+        print: impl Fn(&Met<K>) -> Fingerprint,
+        now: Timestamp,
+    ) {
+        if let Some(ban) = self.of(met) {
+            ban.count(print(met), now);
+        }
+    }
+
+    /// Lifts the bans of these limiters' keys.
+    pub(crate) fn lift<K>(&self, met: &[Met<K>], print: impl Fn(&Met<K>) -> Fingerprint) {
+        for met in met {
+            self.of_rule(met.rule).into_iter().for_each(|ban| ban.forget(print(met)));
+        }
+    }
+}
+
+/// Denies a decision on a key that is banned for `left` still; what can never fit is told so.
+pub(crate) fn deny(decision: &mut Decision, left: Micros) {
+    if let Some(own) = decision.retry_after() {
+        decision.outcome = Outcome::Deny { retry_after: left.max(own) };
+        decision.remaining = 0;
+    }
+}

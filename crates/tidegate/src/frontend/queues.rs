@@ -1,0 +1,72 @@
+//! The queues of requests that wait at a gate, and which of them a request may stand in.
+
+use tidegate_core::Micros;
+
+use crate::key::Fingerprint;
+use crate::rules::{OnExcess, Policy};
+use crate::step::{Done, Met};
+use crate::wait::{Patience, QueueKey, Queues, Stop};
+
+/// Which limiter a queue of a gate stands before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GateQueue {
+    rule: usize,
+    variant: usize,
+    print: Fingerprint,
+}
+
+impl GateQueue {
+    /// Whether it stands before a limiter of the rule with this number.
+    pub(crate) const fn is_of(&self, rule: usize) -> bool {
+        self.rule == rule
+    }
+}
+
+impl QueueKey for GateQueue {
+    const COUNTS: usize = 256;
+
+    fn spread(&self) -> usize {
+        self.print.spread().wrapping_add(self.rule)
+    }
+}
+
+/// All queues of a gate.
+pub(crate) type GateQueues = Queues<GateQueue>;
+
+/// The limiters that can refuse a request, which wants to wait for so long at most; `queue_of` is which
+/// queue stands before each.
+pub(crate) fn stops_of<K>(
+    policy: &Policy,
+    met: &[Met<K>],
+    max_wait: Micros,
+    queue_of: impl Fn(&Met<K>) -> GateQueue,
+) -> Vec<Stop<GateQueue>> {
+    let all = met.iter().enumerate().filter(|(_, met)| met.can_refuse());
+    let stop = |(place, met): (usize, &Met<K>)| Stop {
+        queue: queue_of(met),
+        cost: met.asks,
+        patience: patience(policy, met.rule, max_wait),
+        place,
+    };
+    all.map(stop).collect()
+}
+
+/// How long a rule lets a request wait that is too much for it, and wants to wait for so long at most.
+pub(crate) fn patience(policy: &Policy, rule: usize, max_wait: Micros) -> Patience {
+    match policy.rules().get(rule).map(|rule| rule.spec().on_excess) {
+        Some(OnExcess::Wait { wait, max_waiters }) => {
+            Patience { wait: wait.min(max_wait), max_waiters }
+        }
+        Some(OnExcess::Reject) | None => Patience { wait: Micros::ZERO, max_waiters: 0 },
+    }
+}
+
+/// How long a request that meets these limiters must be held: a rule in shadow mode holds nobody.
+pub(crate) fn delay_of<K>(met: &[Met<K>], done: &Done) -> Micros {
+    let decisions = met.iter().zip(&done.decisions).filter(|(met, _)| met.enforced);
+    decisions.map(|(_, decided)| decided.decision.delay()).max().unwrap_or_default()
+}
+
+pub(crate) const fn queue_of(met: &Met) -> GateQueue {
+    GateQueue { rule: met.rule, variant: met.variant, print: met.print }
+}

@@ -1,0 +1,126 @@
+//! The limiters that a request meets, and the figures of each.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use tidegate_core::Rule;
+
+use super::Frontend;
+use crate::few::Few;
+use crate::request::{Descriptor, Request};
+use crate::rules::{ActivePolicy, Mode, PolicyRule, Usage};
+use crate::step::{Descriptors, Figures, Met};
+
+impl<C, P: Borrow<ActivePolicy>> Frontend<C, P> {
+    /// Returns the limiters a request meets, in the order of the rules, each once, by what `known_by` tells of each:
+    /// the same limiter met twice sums its costs. `in_force` is told the number of a rule, that of a variant,
+    /// and its figures, and answers those to be used in their place where none are brought along or looked up;
+    /// or that it does not limit. Where figures are looked up, or brought along, unlimited ones are among them.
+    pub(crate) fn resolve<K: PartialEq>(
+        &self,
+        request: &Request<'_>,
+        known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
+        in_force: impl Fn(usize, usize, &Rule) -> Option<Figures>,
+    ) -> Few<Met<K>> {
+        let policy = self.loaded();
+        let mut all: Few<Met<K>> = Few::new();
+        let mut usage = Reported::default();
+        for (place, descriptor) in request.descriptors().iter().enumerate() {
+            for (number, rule) in policy.in_domain(request.domain()) {
+                if !counts(rule) || !rule.matches(descriptor) {
+                    continue;
+                }
+                usage.note(rule, descriptor.units());
+                let variant = rule.variant_for(descriptor);
+                let brought = rule.own_limit_of(descriptor);
+                let in_force = match brought {
+                    Some(_) => None,
+                    None => match in_force(number, variant, rule.variant(variant)) {
+                        Some(figures) => figures,
+                        None => continue,
+                    },
+                };
+                let print = known_by(rule, descriptor);
+                match all.iter_mut().find(|met| met.rule == number && met.print == print) {
+                    Some(met) => {
+                        met.cost = met.cost.saturating_add(descriptor.units());
+                        met.by.add(place);
+                        if let Some(figures) = brought.filter(|_| !met.brought) {
+                            (met.brought, met.by_plan) = (true, false);
+                            met.figures = Some(Arc::clone(figures));
+                        }
+                    }
+                    None => {
+                        let plan = || self.plans.of(number, descriptor);
+                        let plan = if brought.is_none() { plan() } else { None };
+                        all.push(Met {
+                            rule: number,
+                            variant,
+                            print,
+                            cost: descriptor.units(),
+                            asks: 0,
+                            report: false,
+                            enforced: rule.mode() == Mode::Enforce,
+                            brought: brought.is_some(),
+                            by_plan: plan.is_some(),
+                            figures: brought.cloned().or(plan).or(in_force),
+                            first: place,
+                            by: Descriptors::one(place),
+                        });
+                    }
+                }
+            }
+        }
+        let is_reported =
+            |met: &Met<K>| usage.any && policy.rules().get(met.rule).is_some_and(is_reported);
+        for met in &mut all {
+            (met.report, met.asks) = (usage.is_report(), usage.asks(met.cost, is_reported(met)));
+        }
+        all.sort_by_key(|met| met.rule);
+        all
+    }
+}
+
+/// What a request says to rules whose usage is reported.
+#[derive(Clone, Copy, Default)]
+struct Reported {
+    /// It meets such a rule.
+    any: bool,
+    /// It tells an enforced one of usage, or one in shadow mode.
+    enforced: bool,
+    shadow: bool,
+    /// Another rule may refuse it.
+    refusable: bool,
+}
+
+impl Reported {
+    fn note(&mut self, rule: &PolicyRule, units: u64) {
+        let (enforced, reported) = (rule.mode() == Mode::Enforce, is_reported(rule));
+        self.any |= reported;
+        self.enforced |= reported && enforced && units > 0;
+        self.shadow |= reported && !enforced && units > 0;
+        self.refusable |= !reported && enforced && units > 0;
+    }
+
+    /// Whether it is a report. A rule in shadow mode makes it one only where no other could refuse it.
+    const fn is_report(self) -> bool {
+        self.enforced || self.shadow && !self.refusable
+    }
+
+    /// What a limiter decides about that takes `cost`.
+    const fn asks(self, cost: u64, reported: bool) -> u64 {
+        match (self.is_report(), cost) {
+            (true, 1..) => 1,
+            (_, 0) if reported => 1,
+            _ => cost,
+        }
+    }
+}
+
+fn is_reported(rule: &PolicyRule) -> bool {
+    rule.spec().usage == Usage::Reported
+}
+
+fn counts(rule: &PolicyRule) -> bool {
+    rule.mode() != Mode::Off
+}

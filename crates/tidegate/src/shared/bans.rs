@@ -1,0 +1,94 @@
+//! Bans over a store: a key that a rule has refused too often is denied before the store is asked.
+
+use tidegate_core::{Decision, Micros, Outcome, Timestamp};
+
+use super::decide::limit_of;
+use super::{KeyMet, SharedGate};
+use crate::answer::Answer;
+use crate::frontend::{again, known_by};
+use crate::limiter::Ban;
+use crate::request::{Origin, Request};
+use crate::rules::NoSuchRule;
+use crate::step::{Decided, Done};
+
+impl SharedGate {
+    /// Bans each key that the named rule refuses too often: what [`Gate::with_ban`](crate::Gate::with_ban) does,
+    /// before the store is asked.
+    ///
+    /// Refusals are counted, and bans kept, in this process: each node bans for the refusals that it gave itself,
+    /// and [`SharedGate::reset`] lifts the bans of this node. A refusal that was given without the store
+    /// ([`Answer::is_degraded`]) is not counted, for the store might have admitted the request; a ban that has begun
+    /// holds while the store is unavailable.
+    ///
+    /// The answer to a banned request has the banned limiters alone: how the others stand, only the store knows.
+    /// `retry_after` is what is left of the ban, or what the store last said of the limiter where that is longer.
+    /// A request under an id ([`Request::with_id`]) whose answer may be remembered is looked up in the store, and
+    /// answered as it was before.
+    ///
+    /// ```no_run
+    /// use tidegate::{Ban, Micros, Policy, SharedGate, StoreSettings};
+    ///
+    /// # fn example(policy: Policy, settings: StoreSettings) -> Result<(), Box<dyn std::error::Error>> {
+    /// // Ten refusals within a minute: out for an hour.
+    /// let ban = Ban::new(10, Micros::from_secs(60), Micros::from_secs(3_600))?;
+    /// let gate = SharedGate::new(policy, settings, |_| {})?.with_ban("default", "per-user", ban)?;
+    /// # let _ = gate;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The policy has no such rule.
+    pub fn with_ban(mut self, domain: &str, rule: &str, ban: Ban) -> Result<Self, NoSuchRule> {
+        self.front.add_ban(domain, rule, ban)?;
+        Ok(self)
+    }
+
+    /// Returns the denial of a request that meets a banned key, or the answer that the request got before.
+    pub(super) async fn banned(&self, met: &[KeyMet], origin: Origin<'_>) -> Option<Answer<'_>> {
+        if self.front.bans.is_empty() {
+            return None;
+        }
+        let now = self.now();
+        let left = self.front.bans.left(met, |met| self.fallback.print(met), now)?;
+        if self.store.answer_key(met, origin.id).is_some() {
+            let seen = Box::pin(self.look_at(met, origin)).await;
+            if seen.is_repeated() {
+                return Some(seen);
+            }
+        }
+        let denied = |(met, left): (&KeyMet, Option<Micros>)| self.denied(met, left?, now);
+        let decisions = met.iter().zip(left).map(denied).collect();
+        let done = Done { allowed: false, at: now, repeated: false, decisions };
+        Some(self.exact::<Option<Decided>>(met, done))
+    }
+
+    /// The reply of a limiter whose key is banned for `left` still.
+    fn denied(&self, met: &KeyMet, left: Micros, now: Timestamp) -> Option<Decided> {
+        let limit = limit_of(met.rule_in(self.policy())?)?;
+        let known = self.fallback.denied(met, now).map(|known| known.wait);
+        let retry_after = known.map_or(left, |known| known.max(left));
+        let fits = met.asks <= limit;
+        let outcome = if fits { Outcome::Deny { retry_after } } else { Outcome::Never };
+        let decision = Decision { outcome, limit, remaining: 0, reset_after: retry_after };
+        Some(Decided::of(decision, false, false))
+    }
+
+    /// Counts the refusals of rules that ban.
+    pub(super) fn count_refusals(&self, request: &Request<'_>, answer: &Answer<'_>) {
+        if self.front.bans.is_empty() || answer.is_allowed() || answer.is_degraded() {
+            return;
+        }
+        for (met, matched) in again(self.met(request), |met| met, answer.matched(), known_by) {
+            // One without a limiter of its own was refused for what others took.
+            if !matched.decision.is_allowed() && !matched.elsewhere {
+                self.front.bans.count(&met, |met| self.fallback.print(met), self.now());
+            }
+        }
+    }
+
+    /// Lifts the bans of these limiters' keys in this process.
+    pub(super) fn lift_bans(&self, met: &[KeyMet]) {
+        self.front.bans.lift(met, |met| self.fallback.print(met));
+    }
+}

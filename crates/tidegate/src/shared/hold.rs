@@ -1,0 +1,137 @@
+//! Charging by outcome over a store: a cost that is taken first, and given back if the work turns out to be free.
+
+#![expect(
+    clippy::result_large_err,
+    reason = "a refusal is an answer as any other, and needs no memory"
+)]
+
+use super::plans::ToSettle;
+use super::{KeyMet, SharedGate};
+use crate::answer::Answer;
+use crate::frontend::taken;
+use crate::request::Request;
+use crate::store::redis::StoreError;
+
+/// The cost of a request that a [`SharedGate`] admitted, until it is known whether it counts: what a
+/// [`Charge`](crate::Charge) is over a store.
+///
+/// [`SharedCharge::keep`] keeps it, [`SharedCharge::settle`] changes it to what the work did cost, and
+/// [`SharedCharge::release`] gives it back. One that is dropped without a word is kept, and so is one of a process
+/// that ends.
+///
+/// Given back is what this request took, and nothing else, where it was taken: what was admitted without the store
+/// ([`Answer::is_degraded`]) goes back to this node's share of the limit, and the store is not asked.
+#[derive(Debug)]
+#[must_use = "dropped, the cost stays taken"]
+pub struct SharedCharge<'a> {
+    gate: &'a SharedGate,
+    request: Request<'a>,
+    answer: Answer<'a>,
+}
+
+impl SharedGate {
+    /// Decides a request like [`SharedGate::check`], and takes its cost until it is known whether it counts: what
+    /// [`Gate::hold`](crate::Gate::hold) does. While the store is unavailable each rule decides by its own
+    /// [`OnStoreError`](crate::OnStoreError).
+    ///
+    /// ```no_run
+    /// use tidegate::{Request, SharedGate, StoreError};
+    ///
+    /// async fn log_in(gate: &SharedGate, request: &Request<'_>) -> Result<&'static str, StoreError> {
+    ///     let Ok(charge) = gate.hold(request).await else { return Ok("too many failed logins") };
+    ///     # let is_right = true;
+    ///     if is_right {
+    ///         charge.release().await?;
+    ///         return Ok("welcome");
+    ///     }
+    ///     charge.keep();
+    ///     Ok("wrong password")
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The answer that refuses; nothing is taken.
+    pub async fn hold<'a>(&'a self, request: &Request<'a>) -> Result<SharedCharge<'a>, Answer<'a>> {
+        self.charge(request, self.check(request).await)
+    }
+
+    /// Decides a request like [`SharedGate::acquire`], which waits where the rules say so, and takes its cost until
+    /// it is known whether it counts: what [`Gate::hold_in_turn`](crate::Gate::hold_in_turn) does.
+    ///
+    /// ```no_run
+    /// use tidegate::{Request, SharedGate, StoreError};
+    ///
+    /// async fn render(gate: &SharedGate, request: &Request<'_>) -> Result<bool, StoreError> {
+    ///     let Ok(charge) = gate.hold_in_turn(request).await else { return Ok(false) };
+    ///     charge.settle(7).await?; // what it did cost
+    ///     Ok(true)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The answer that refuses; nothing is taken.
+    pub async fn hold_in_turn<'a>(
+        &'a self,
+        request: &Request<'a>,
+    ) -> Result<SharedCharge<'a>, Answer<'a>> {
+        self.charge(request, self.acquire(request).await)
+    }
+
+    /// Settles with limiters that took their cost, each with what it turned out to cost: in this process where the
+    /// request was admitted without the store.
+    ///
+    /// # Errors
+    /// The store gave no answer.
+    pub(crate) async fn settle_taken(
+        &self,
+        all: Vec<(KeyMet, u64)>,
+        degraded: bool,
+    ) -> Result<(), StoreError> {
+        if degraded {
+            self.fallback.settle(&all);
+            return Ok(());
+        }
+        self.settle_all(ToSettle::of(all), true).await.map(drop)
+    }
+
+    fn charge<'a>(
+        &'a self,
+        request: &Request<'a>,
+        answer: Answer<'a>,
+    ) -> Result<SharedCharge<'a>, Answer<'a>> {
+        match answer.is_allowed() {
+            true => Ok(SharedCharge { gate: self, request: *request, answer }),
+            false => Err(answer),
+        }
+    }
+}
+
+impl<'a> SharedCharge<'a> {
+    /// The answer that admitted the request; it may tell of a delay for which the work must be held.
+    pub const fn answer(&self) -> &Answer<'a> {
+        &self.answer
+    }
+
+    /// Keeps the cost taken, as dropping it does. Nothing is asked of the store.
+    pub fn keep(self) {}
+
+    /// Gives the whole cost back, to no fewer than none used, in one atomic step, or in a cluster one for each slot.
+    ///
+    /// # Errors
+    /// The store gave no answer. Whether anything was given back is known only where nothing was sent.
+    pub async fn release(self) -> Result<(), StoreError> {
+        self.settle(0).await
+    }
+
+    /// Ends it with what the work did cost, for each descriptor: see [`SharedGate::settle`].
+    ///
+    /// # Errors
+    /// The store gave no answer. Whether anything was settled is known only where nothing was sent.
+    pub async fn settle(self, actual: u64) -> Result<(), StoreError> {
+        if self.answer.is_repeated() {
+            return Ok(());
+        }
+        let all = taken(self.gate.met_to_settle(&self.request, actual), &self.answer);
+        self.gate.settle_taken(all, self.answer.is_degraded()).await
+    }
+}

@@ -1,0 +1,51 @@
+//! Looks at limiters in a store, which take nothing.
+
+use super::decide::Verb;
+use super::store::Asked;
+use super::{KeyMet, SharedGate};
+use crate::answer::Answer;
+use crate::request::{Origin, Request};
+use crate::store::redis::script::Step;
+
+impl SharedGate {
+    /// What [`SharedGate::check`] would answer if nobody waited, taking nothing.
+    pub async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
+        let (met, origin) = (self.met(request), request.origin());
+        match self.banned(&met, origin).await {
+            Some(answer) => answer,
+            None => self.look_at(&met, origin).await,
+        }
+    }
+
+    /// A look at limiters, whose keys may be banned.
+    pub(super) async fn look_at(&self, met: &[KeyMet], origin: Origin<'_>) -> Answer<'_> {
+        match self.step(met, Asked::new(Step::Peek, origin)).await {
+            Ok(answer) => answer,
+            Err(error) => self.decided_away(met, Verb::Peek, origin.id, &error),
+        }
+    }
+
+    /// Returns how many requests of one unit would be admitted now, one after another: what is left of the tightest
+    /// limit that the request meets, whatever its id; the largest number there is where it meets none. While the
+    /// store is unavailable it is what [`SharedGate::peek`] says then: a rule that is open limits nothing.
+    ///
+    /// ```no_run
+    /// use tidegate::{Descriptor, Request, SharedGate};
+    ///
+    /// async fn left(gate: &SharedGate, user: &str) -> u64 {
+    ///     let entries = [("user", user)];
+    ///     gate.available(&Request::new("default", &[Descriptor::new(&entries)])).await
+    /// }
+    /// ```
+    pub async fn available(&self, request: &Request<'_>) -> u64 {
+        self.peek(&request.without_id()).await.least(|decision| decision.remaining)
+    }
+
+    /// Returns the least figure `limit` that the request meets: a limit, the capacity of a bucket, the places of a
+    /// queue; the largest number there is where it meets none. While the store is unavailable a rule that is
+    /// decided in process says this node's share, and one that is open nothing.
+    pub async fn capacity(&self, request: &Request<'_>) -> u64 {
+        let (met, origin) = (self.met(request), request.without_id().origin());
+        self.look_at(&met, origin).await.least(|decision| decision.limit)
+    }
+}

@@ -1,0 +1,55 @@
+//! The gates that a layer can ask.
+
+use std::sync::Arc;
+
+use super::door::{Door, ToGate};
+#[cfg(feature = "redis")]
+use super::to_store::ToStore;
+use crate::clock::Timer;
+use crate::gate::Gate;
+#[cfg(feature = "redis")]
+use crate::shared::SharedGate;
+
+/// A gate that a layer can ask: an `Arc` of a [`Gate`], or, with feature `redis`, of a
+/// `SharedGate`.
+///
+/// Sealed: there are no others.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidegate::tower::{AnyGate, RateLimitLayer};
+/// use tidegate::{Gate, Policy};
+///
+/// fn layer(gate: impl AnyGate) -> RateLimitLayer {
+///     RateLimitLayer::waiting(gate).domain("api")
+/// }
+/// let in_memory = layer(Arc::new(Gate::new(Policy::new(vec![])?)));
+/// # Ok::<(), tidegate::PolicyErrors>(())
+/// ```
+pub trait AnyGate: sealed::Sealed {}
+
+impl<T: sealed::Sealed> AnyGate for T {}
+
+/// How a layer asks a gate.
+pub struct Way(pub(super) Arc<dyn Door>);
+
+mod sealed {
+    /// What a layer asks a gate by.
+    pub trait Sealed {
+        /// The way to the gate of a request that may wait in queue, where its rules say so, or never `waits`.
+        fn way(self, waits: bool) -> super::Way;
+    }
+}
+
+impl<C: Timer + 'static> sealed::Sealed for Arc<Gate<C>> {
+    fn way(self, waits: bool) -> Way {
+        Way(Arc::new(if waits { ToGate::patient(self) } else { ToGate::prompt(self) }))
+    }
+}
+
+#[cfg(feature = "redis")]
+impl sealed::Sealed for Arc<SharedGate> {
+    fn way(self, waits: bool) -> Way {
+        Way(Arc::new(ToStore::new(self, waits)))
+    }
+}

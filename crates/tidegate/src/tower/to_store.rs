@@ -1,0 +1,90 @@
+//! The way to a gate whose limiters live in a shared store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{Micros, Timestamp};
+use tokio::time::sleep;
+
+use super::charging::{Took, free};
+use super::door::{Asked, Door, Later, Ruling, Soon};
+use super::entries::Question;
+use super::fields::Fields;
+use crate::request::Request;
+use crate::shared::SharedGate;
+
+/// The way to a gate over a store.
+pub(super) struct ToStore {
+    gate: Arc<SharedGate>,
+    /// Whether a request may wait in queue, where its rules say so.
+    waits: bool,
+}
+
+impl ToStore {
+    pub(super) const fn new(gate: Arc<SharedGate>, waits: bool) -> Self {
+        Self { gate, waits }
+    }
+
+    async fn check(&self, request: &Request<'_>) -> Ruling {
+        let (ruling, delay) = {
+            let answer = self.gate.check(request).await;
+            (Ruling::from(&answer), answer.delay())
+        };
+        pause(delay).await;
+        ruling
+    }
+}
+
+impl Door for ToStore {
+    fn ask(self: Arc<Self>, question: Question) -> Asked {
+        Box::pin(async move {
+            let pairs = question.pairs();
+            let descriptors = question.descriptors(&pairs);
+            let request = Request::new(question.domain(), &descriptors);
+            match self.waits {
+                true => Ruling::from(&self.gate.acquire(&request).await),
+                false => self.check(&request).await,
+            }
+        })
+    }
+
+    fn refund(&self, question: &Question, took: &Took) -> Soon<()> {
+        let (gate, question, took) = (Arc::clone(&self.gate), question.clone(), took.clone());
+        Soon::Later(Box::pin(async move {
+            let pairs = question.pairs();
+            let descriptors = question.descriptors(&pairs);
+            give_back(&gate, &Request::new(question.domain(), &descriptors), &took).await;
+        }))
+    }
+
+    fn release(&self, question: &Question, took: &Took) -> Soon<Fields> {
+        let (gate, question, took) = (Arc::clone(&self.gate), question.clone(), took.clone());
+        Soon::Later(Box::pin(async move {
+            let pairs = question.pairs();
+            let descriptors = question.descriptors(&pairs);
+            let request = Request::new(question.domain(), &descriptors);
+            give_back(&gate, &request, &took).await;
+            Fields::from(&gate.peek(&Request::new(request.domain(), &free(&request))).await)
+        }))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.gate.now()
+    }
+
+    fn pause(self: Arc<Self>, wait: Micros) -> Later<()> {
+        Box::pin(pause(wait))
+    }
+}
+
+/// Gives back what a request took. What the store does not give back stays taken: no caller can do anything about it.
+async fn give_back(gate: &SharedGate, request: &Request<'_>, took: &Took) {
+    let all = took.of(gate.met_at_all(request)).into_iter().map(|met| (met, 0));
+    let _ = gate.settle_taken(all.collect(), took.degraded).await;
+}
+
+async fn pause(wait: Micros) {
+    if !wait.is_zero() {
+        sleep(Duration::from_micros(wait.as_micros())).await;
+    }
+}

@@ -1,0 +1,166 @@
+//! Bans over a store: counted in each process, and denied before the store is asked.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::server::{Server, check, gate_over, rule, until_lost};
+use tidegate::{
+    Algorithm, Answer, Ban, Descriptor, Micros, Mode, OnExcess, OnFull, OnStoreError, Request,
+    RuleSpec, SharedGate, Spec,
+};
+
+const DAY: Micros = Micros::from_secs(86_400);
+/// Longer than any limiter here says to wait.
+const WEEK: Micros = Micros::from_secs(7 * 86_400);
+
+fn ban(refusals: u64) -> Ban {
+    Ban::new(refusals, DAY, WEEK).unwrap()
+}
+
+fn log(limit: u64) -> RuleSpec {
+    rule(Algorithm::SlidingLog, limit)
+}
+
+async fn banning(server: &Server, refusals: u64, rules: Vec<RuleSpec>) -> SharedGate {
+    let (gate, _) = gate_over(&server.url(), rules).await;
+    gate.with_ban("default", "sliding_log", ban(refusals)).unwrap()
+}
+
+fn is_banned(answer: &Answer<'_>) -> bool {
+    !answer.is_allowed() && answer.retry_after().is_some_and(|wait| wait > DAY)
+}
+
+#[tokio::test]
+async fn a_banned_key_is_denied_and_the_store_is_not_asked() {
+    let server = Server::start(&[]);
+    let all = RuleSpec::new("all", Spec::new(Algorithm::SlidingLog, 100, DAY));
+    let gate = banning(&server, 2, vec![log(1), all]).await;
+    assert!(check(&gate, "ada", 1).await.is_allowed());
+    for _ in 0..2 {
+        let refused = check(&gate, "ada", 1).await;
+        assert!(!refused.is_allowed() && !is_banned(&refused));
+    }
+    server.run::<()>(&["CONFIG", "RESETSTAT"]);
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let request = Request::new("default", &descriptors);
+    let denied = gate.check(&request).await;
+    assert!(is_banned(&denied) && !denied.is_degraded());
+    let told: Vec<_> = denied.matched().iter().map(|one| one.rule().name()).collect();
+    assert_eq!(told, ["sliding_log"], "how the others stand, only the store knows");
+    assert!(is_banned(&gate.peek(&request).await) && !gate.admits(&request).await);
+    assert!(is_banned(&gate.acquire(&request).await) && gate.hold(&request).await.is_err());
+    assert_eq!(gate.available(&request).await, 0);
+    assert!(check(&gate, "ada", 5).await.is_never(), "what can never fit is told so");
+    let asked: String = server.run(&["INFO", "commandstats"]);
+    assert!(!asked.contains("evalsha"), "{asked}");
+
+    assert!(check(&gate, "ada", 0).await.is_allowed(), "what costs nothing");
+    assert_eq!(gate.capacity(&request).await, 1, "of all rules, banned or not");
+    let other = check(&gate, "bob", 1).await;
+    let left: Vec<_> = other.matched().iter().map(|one| one.decision().remaining).collect();
+    assert_eq!(left, [0, 98], "nothing was charged but what was admitted");
+
+    assert_eq!(gate.reset(&request).await.unwrap(), 2);
+    assert!(gate.check(&request).await.is_allowed(), "a reset lifts the ban");
+    assert!(!is_banned(&gate.check(&request).await));
+}
+
+#[tokio::test]
+async fn each_process_bans_for_the_refusals_that_it_gave() {
+    let server = Server::start(&[]);
+    let one = banning(&server, 2, vec![log(1)]).await;
+    let two = banning(&server, 2, vec![log(1)]).await;
+    for _ in 0..3 {
+        _ = check(&one, "ada", 1).await;
+    }
+    assert!(is_banned(&check(&one, "ada", 1).await));
+    assert!(!is_banned(&check(&two, "ada", 1).await));
+    assert!(!is_banned(&check(&one, "bob", 1).await));
+}
+
+#[tokio::test]
+async fn a_rule_in_shadow_mode_and_keys_without_room_ban_nobody() {
+    let server = Server::start(&[]);
+    let tried = banning(&server, 1, vec![log(1).mode(Mode::Shadow)]).await;
+    for _ in 0..4 {
+        assert!(check(&tried, "ada", 1).await.is_allowed());
+    }
+    for on_full in [OnFull::Share, OnFull::Refuse] {
+        server.run::<()>(&["FLUSHALL"]);
+        let gate = banning(&server, 1, vec![log(1).max_keys(1, on_full)]).await;
+        for user in ["first", "second", "third", "third"] {
+            _ = check(&gate, user, 1).await;
+        }
+        let refused = check(&gate, "third", 1).await;
+        assert!(!refused.is_allowed() && refused.is_overflow() && !is_banned(&refused));
+        _ = check(&gate, "first", 1).await;
+        assert!(is_banned(&check(&gate, "first", 1).await), "{on_full:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_who_waited_in_vain_is_counted_and_a_banned_one_does_not_wait() {
+    let server = Server::start(&[]);
+    let wait = OnExcess::Wait { wait: Micros::from_millis(1), max_waiters: 9 };
+    let gate = banning(&server, 1, vec![log(1).on_excess(wait)]).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let request = Request::new("default", &descriptors);
+    assert!(gate.acquire(&request).await.is_allowed());
+    assert!(!is_banned(&gate.acquire(&request).await));
+    assert!(is_banned(&gate.acquire(&request).await));
+    assert!(is_banned(&gate.check_in_turn(&request).await));
+}
+
+#[tokio::test]
+async fn what_was_admitted_under_an_id_is_answered_so_to_who_was_banned_since() {
+    let server = Server::start(&[]);
+    let gate = banning(&server, 1, vec![log(1).dedupe(DAY)]).await;
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
+    let under = |id| Request::new("default", &descriptors).with_id(id).unwrap();
+    assert!(gate.check(&under("a")).await.is_allowed());
+    assert!(!is_banned(&gate.check(&under("b")).await));
+    assert!(is_banned(&gate.check(&under("b")).await));
+    let again = gate.check(&under("a")).await;
+    assert!(again.is_allowed() && again.is_repeated());
+}
+
+#[tokio::test]
+async fn a_ban_holds_while_the_store_is_away_and_none_begins() {
+    for on_store_error in [OnStoreError::Closed, OnStoreError::Local, OnStoreError::Open] {
+        let mut server = Server::start(&[]);
+        let (gate, events) =
+            gate_over(&server.url(), vec![log(1).on_store_error(on_store_error)]).await;
+        let gate = gate.with_ban("default", "sliding_log", ban(2)).unwrap();
+        for _ in 0..3 {
+            _ = check(&gate, "ada", 1).await;
+        }
+        server.kill();
+        until_lost(&gate, &events).await;
+        let banned = check(&gate, "ada", 1).await;
+        assert!(is_banned(&banned) && !banned.is_unavailable(), "{on_store_error:?}");
+        for _ in 0..9 {
+            assert!(check(&gate, "bob", 1).await.is_degraded());
+        }
+        let other = check(&gate, "bob", 1).await;
+        assert!(other.is_degraded() && !is_banned(&other), "{on_store_error:?}");
+        assert_eq!(other.is_allowed(), on_store_error == OnStoreError::Open);
+    }
+}
+
+#[tokio::test]
+async fn a_ban_needs_a_rule_and_observers_are_told_of_the_denied() {
+    let server = Server::start(&[]);
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&told);
+    let gate = banning(&server, 1, vec![log(1)]).await.with_observer(Arc::new(
+        move |_: &Request<'_>, answer: &Answer<'_>| {
+            count.fetch_add(usize::from(is_banned(answer)), Relaxed);
+        },
+    ));
+    for _ in 0..4 {
+        _ = check(&gate, "ada", 1).await;
+    }
+    assert_eq!(told.load(Relaxed), 2);
+    assert!(gate.with_ban("default", "none", ban(1)).is_err());
+}
