@@ -16,7 +16,7 @@ mod server {
         mod args;
         mod call;
         mod inline;
-        pub(crate) mod judged;
+        pub(crate) mod invariants;
         mod limits;
         mod parse;
         mod question;
@@ -26,4 +26,4 @@ mod server {
 /// The server's files name each other from the root of its crate.
 use server::listener;
 
-libfuzzer_sys::fuzz_target!(|sent: &[u8]| server::resp::judged::judge(sent));
+libfuzzer_sys::fuzz_target!(|sent: &[u8]| server::resp::invariants::judge(sent));

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::limiters::Limiters;
-use crate::sample::Sample;
+use crate::sample_request::SampleRequest;
 
 /// What a look found; nothing while it is under way.
 type Found = Option<bool>;
@@ -16,14 +16,14 @@ type Found = Option<bool>;
 /// Looks at a limiter now and then, one look at a time, for all who ask meanwhile: looks that hang do not
 /// pile up, and nobody stands in a line behind those who ask often.
 pub(crate) struct Probe {
-    sample: Sample,
+    sample: SampleRequest,
     /// The last look, which may be under way.
     look: Mutex<watch::Receiver<Found>>,
 }
 
 impl Probe {
     /// Looks at what `sample` meets.
-    pub(crate) fn new(sample: Sample) -> Self {
+    pub(crate) fn new(sample: SampleRequest) -> Self {
         Self { sample, look: Mutex::new(watch::channel(Some(false)).1) }
     }
 
@@ -58,14 +58,14 @@ impl Probe {
 }
 
 /// Begins a look.
-fn begin(limiters: Arc<Limiters>, sample: Sample) -> watch::Receiver<Found> {
+fn begin(limiters: Arc<Limiters>, sample: SampleRequest) -> watch::Receiver<Found> {
     let (tell, found) = watch::channel(None);
     let runtime = Handle::current();
     spawn_blocking(move || tell.send_replace(Some(runtime.block_on(look(&limiters, &sample)))));
     found
 }
 
-async fn look(limiters: &Limiters, sample: &Sample) -> bool {
+async fn look(limiters: &Limiters, sample: &SampleRequest) -> bool {
     let entries = sample.entries.iter();
     let entries: Vec<_> = entries.map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let descriptors = [Descriptor::new(&entries).cost(0)];

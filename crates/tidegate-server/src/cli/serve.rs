@@ -14,8 +14,8 @@ use super::listeners::{self, Listener, bind};
 use super::{bounds, guard};
 use crate::banner::Banner;
 use crate::failure::Failure;
+use crate::fd_limit::{self, Shares};
 use crate::grpc::{Choices, Family, Unavailable};
-use crate::handles::{self, Shares};
 use crate::http::{self, Limits};
 use crate::limiters::Limiters;
 use crate::listener::{self, Options, Threads};
@@ -130,7 +130,7 @@ fn run_logged(args: &Args, log: &Log) -> Result<ExitCode, Failure> {
         None => policy,
     };
     // Each runtime takes some.
-    handles::raise();
+    fd_limit::raise();
     let runtime = runtime("--threads", args.bounds.threads())?;
     let for_grpc = runtimes_of_grpc(args, &policy)?;
     let served = runtime.block_on(serve(args, policy, Threads::of(&for_grpc), log));
@@ -148,8 +148,10 @@ fn runtimes_of_grpc(args: &Args, policy: &Policy) -> Result<Vec<Runtime>, Failur
             let threads = 0..args.bounds.grpc_threads();
             return threads.map(|_| runtime("--grpc-threads", 1)).collect();
         }
-        Where::At(_) => "with a store the threads of the other doors answer over gRPC (--threads)",
-        Where::Off => "that door is off",
+        Where::At(_) => {
+            "with a store the threads of the other listeners answer over gRPC (--threads)"
+        }
+        Where::Off => "that listener is off",
     };
     if args.bounds.tells_grpc_threads() {
         tracing::warn!("--grpc-threads has no effect: {why_none}");

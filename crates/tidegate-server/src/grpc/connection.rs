@@ -14,7 +14,7 @@ use super::inline::Inline;
 use super::limits::OF_A_CALL;
 use super::routes::Routes;
 use super::{Limits, reply};
-use crate::listener::{Budget, Handler, Idle, Stream, Uses, looks};
+use crate::listener::{Activity, Budget, Handler, Idle, Stream, looks};
 use crate::stop::Stop;
 
 /// Serves every connection by the same routes.
@@ -50,16 +50,16 @@ impl Connections {
 
 impl Handler for Connections {
     async fn serve(self, stream: Stream, mut stop: Stop) {
-        let (uses, account) = (Arc::new(Uses::default()), self.budget.open());
+        let (activity, account) = (Arc::new(Activity::default()), self.budget.open());
         let service = service_fn(|request: Request<Incoming>| {
-            let (routes, uses) = (Arc::clone(&self.routes), Arc::clone(&uses));
+            let (routes, activity) = (Arc::clone(&self.routes), Arc::clone(&activity));
             let kept = account.take(OF_A_CALL);
             async move {
                 let Some(kept) = kept else { return Ok(reply::too_much()) };
                 let mut under_way = None;
                 let let_in = || {
-                    uses.note();
-                    under_way = Some(uses.begin());
+                    activity.note();
+                    under_way = Some(activity.begin());
                 };
                 let answer = routes.answer(request, kept, let_in).await;
                 Ok::<_, Infallible>(answer.map(|reply| reply.under_way(under_way)))
@@ -80,7 +80,7 @@ impl Handler for Connections {
                     return;
                 },
                 () = idle.look() => {
-                    let came = uses.any_since_last_look();
+                    let came = activity.any_since_last_look();
                     if warned && !came {
                         return;
                     }

@@ -14,7 +14,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::limiters::Limiters;
 use crate::probe::Probe;
-use crate::sample::Sample;
+use crate::sample_request::SampleRequest;
 
 /// The service whose health is asked after.
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
@@ -34,7 +34,7 @@ struct Asks {
 
 /// The service over these limiters; a decision must come `within` this time.
 pub(super) fn server(limiters: Arc<Limiters>, within: Duration) -> HealthServer<impl Health> {
-    let probe = Arc::new(Probe::new(Sample::of(limiters.policy())));
+    let probe = Arc::new(Probe::new(SampleRequest::of(limiters.policy())));
     HealthServer::new(Asks { limiters, probe, within })
 }
 
@@ -117,7 +117,7 @@ mod tests {
 
     fn asks(within: Duration) -> Asks {
         let limiters = Arc::new(Limiters::of(Policy::default()).unwrap());
-        let probe = Arc::new(Probe::new(Sample::of(limiters.policy())));
+        let probe = Arc::new(Probe::new(SampleRequest::of(limiters.policy())));
         Asks { limiters, probe, within }
     }
 

@@ -16,7 +16,7 @@ mod fields;
 mod health;
 mod inline;
 #[cfg(test)]
-mod judged;
+mod invariants;
 mod limits;
 mod multiplier;
 mod own_limits;
@@ -25,10 +25,10 @@ mod reflection;
 mod reply;
 mod response;
 mod routes;
-mod seldom;
 mod status;
 #[cfg(test)]
 mod testing;
+mod tonic_service;
 mod unit;
 
 use std::sync::Arc;

@@ -17,20 +17,20 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::time::sleep;
 
+use super::fast_path::FastPath;
 use super::held::Shared;
-use super::quick::Quick;
+use super::hyper_io::HyperIo;
 use super::unread::Unread;
-use super::withhold::Withholding;
-use super::{Limits, Request, Response, head, refused};
+use super::{Limits, Request, Response, bad_request, head};
 use crate::listener::{
-    Account, Budget, Handler, Idle, Stream, Uses, WatchedTasks, answer_begins, looks,
+    Account, Activity, Budget, Handler, Idle, Stream, WatchedTasks, answer_begins, looks,
 };
 use crate::stop::Stop;
 
 /// What answers the requests of a connection; a copy of it for each of them.
 pub(super) trait Site: Clone + Send + Sync + 'static {
     /// What may answer before hyper does, if anything.
-    fn quick(&self) -> Option<Quick> {
+    fn fast_path(&self) -> Option<FastPath> {
         None
     }
 
@@ -74,8 +74,8 @@ async fn serve(
     account: Arc<Account>,
     mut stop: Stop,
 ) {
-    let read = match site.quick() {
-        Some(quick) => quick.serve(&mut stream, &account, &mut stop).await,
+    let read = match site.fast_path() {
+        Some(fast) => fast.serve(&mut stream, &account, &mut stop).await,
         None => Ok(Some(Bytes::new())),
     };
     let read = match read {
@@ -96,9 +96,9 @@ async fn by_hyper(
     account: Arc<Account>,
     stop: Stop,
 ) {
-    let shared = Shared::new(Arc::new(Uses::default()), account);
-    let uses = Arc::clone(&shared.uses);
-    let (stream, mut handed_over) = Withholding::new(stream, read, uses, limits, stop.clone());
+    let shared = Shared::new(Arc::new(Activity::default()), account);
+    let activity = Arc::clone(&shared.activity);
+    let (stream, mut handed_over) = HyperIo::new(stream, read, activity, limits, stop.clone());
     let ended = run(stream, shared, site, limits, stop).await;
     if let Err(error) = &ended {
         // It concerns nobody but its client.
@@ -106,12 +106,12 @@ async fn by_hyper(
     }
     if let Ok(refused) = handed_over.try_recv() {
         let reason = ended.err().map_or_else(|| "can not be read".to_owned(), |e| e.to_string());
-        refused::answer(refused, &reason, BUFFER_BYTES, limits).await;
+        bad_request::answer(refused, &reason, BUFFER_BYTES, limits).await;
     }
 }
 
 async fn run(
-    stream: Withholding,
+    stream: HyperIo,
     shared: Shared,
     site: impl Site,
     limits: Limits,
@@ -131,7 +131,7 @@ async fn run(
             ended = connection.as_mut() => return ended,
             // Over HTTP/1.1 the stream ends behind what has arrived.
             () = stop.draining(), if !draining => draining = true,
-            () = sleep(BREATH), if draining && !told => if shared.uses.speaks_http_2() {
+            () = sleep(BREATH), if draining && !told => if shared.activity.speaks_http_2() {
                 told = true;
                 connection.as_mut().graceful_shutdown();
             },
@@ -139,7 +139,7 @@ async fn run(
                 return Ok(());
             },
             _ = heads.tick() => {
-                let now = shared.uses.in_head();
+                let now = shared.activity.in_head();
                 let same = now.is_some() && now == head.0;
                 head = (now, if same { head.1 + 1 } else { 0 });
                 if head.1 == 2 {
@@ -147,7 +147,7 @@ async fn run(
                 }
             }
             () = idle.look() => {
-                let came = shared.uses.any_since_last_look();
+                let came = shared.activity.any_since_last_look();
                 if warned && !came {
                     return Ok(());
                 }
@@ -190,7 +190,7 @@ fn noting(
 > {
     service_fn(move |mut request: Request| {
         let (held, site) = (shared.begin(), site.clone());
-        let uses = Arc::clone(&shared.uses);
+        let activity = Arc::clone(&shared.activity);
         async move {
             let held = match held {
                 Ok(held) => held,
@@ -203,11 +203,11 @@ fn noting(
                 request.extensions_mut().insert(held.clone());
             }
             let mut answer = site.answer(request).await;
-            if uses.is_last() && !uses.speaks_http_2() {
+            if activity.is_last() && !activity.speaks_http_2() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             if answer.status() != StatusCode::UNAUTHORIZED {
-                uses.note();
+                activity.note();
             }
             answer_begins();
             Ok(Unread::of(answer, held))

@@ -2,33 +2,33 @@
 //!
 //! A request goes [`listener`](crate::listener) -> [`connection`] -> [`routes`] -> [`check`] or [`admin`] ->
 //! [`body`] and [`question`] (read it) -> the gate -> [`answer`]. What can not be answered is a [`problem`];
-//! what is not even HTTP is [`withhold`] -> [`refused`].
+//! what is not even HTTP is [`hyper_io`] -> [`bad_request`].
 
 mod admin;
 mod answer;
 mod authorize;
+mod bad_request;
 mod body;
 mod browser;
 mod check;
 mod connection;
+mod fast_path;
 mod head;
 mod health;
 mod held;
+mod hyper_io;
 #[cfg(test)]
-mod judged;
+mod invariants;
 mod limits;
 mod media_type;
 mod paths;
 mod problem;
 mod question;
-mod quick;
-mod refused;
 mod routes;
 mod rules;
 #[cfg(test)]
 mod testing;
 mod unread;
-mod withhold;
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ use tokio::net::TcpListener;
 use crate::limiters::Limiters;
 use crate::listener::{self, Options};
 use crate::probe::Probe;
-use crate::sample::Sample;
+use crate::sample_request::SampleRequest;
 use crate::stop::Stop;
 use connection::{Http, Site};
 pub(crate) use limits::Limits;
@@ -60,7 +60,7 @@ pub(crate) struct Service(Arc<App>);
 impl Service {
     /// Serves `limiters`, whoever else holds them.
     pub(crate) fn new(limiters: Arc<Limiters>, limits: Limits) -> Self {
-        let probe = Probe::new(Sample::of(limiters.policy()));
+        let probe = Probe::new(SampleRequest::of(limiters.policy()));
         Self(Arc::new(App { limiters, probe, limits }))
     }
 

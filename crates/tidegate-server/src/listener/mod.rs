@@ -5,6 +5,7 @@
 //! it until it ends. [`serve`] does the rest. The token is a matter of the protocol, for each has its own
 //! way to carry it: it asks a [`Secret`].
 
+mod activity;
 mod budget;
 mod idle;
 mod limits;
@@ -16,9 +17,9 @@ pub(crate) mod source;
 mod stream;
 mod threads;
 mod tls;
-mod uses;
 mod watched;
 
+pub(crate) use activity::{Activity, UnderWay};
 pub(crate) use budget::{Account, Budget, Kept};
 pub(crate) use idle::{Idle, looks};
 pub(crate) use limits::{HEAD, IDLE, Limits, STALLED};
@@ -28,7 +29,6 @@ pub(crate) use secret::{Secret, bearer};
 pub(crate) use stream::{Arrives, Stream};
 pub(crate) use threads::Threads;
 pub(crate) use tls::{Tls, TlsFiles};
-pub(crate) use uses::{UnderWay, Uses};
 pub(crate) use watched::{Watched, WatchedTasks, answer_begins};
 
 use crate::stop::Stop;

@@ -5,7 +5,7 @@ use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::table::{self, Command, Verb};
 use super::usage::{self, wrong_number};
-use super::{check, handshake, inform, throttle};
+use super::{check, handshake, introspection, throttle};
 
 impl Session {
     /// Answers one command behind what is written already.
@@ -39,8 +39,8 @@ impl Session {
             Verb::Client => handshake::client(self, args, reply),
             Verb::Select => handshake::select(args, reply),
             Verb::Reset => handshake::reset(self, reply),
-            Verb::Command => inform::command(&self.shared, args, reply),
-            Verb::Info => inform::info(&self.shared, args, reply),
+            Verb::Command => introspection::command(&self.shared, args, reply),
+            Verb::Info => introspection::info(&self.shared, args, reply),
             Verb::Quit => {
                 reply.ok();
                 return Outcome::Ends;

@@ -15,11 +15,11 @@ mod connection;
 mod conversations;
 mod dispatch;
 mod handshake;
-mod inform;
 mod inline;
 mod input;
+mod introspection;
 #[cfg(test)]
-mod judged;
+mod invariants;
 mod later;
 mod limits;
 mod output;

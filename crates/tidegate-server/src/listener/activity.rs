@@ -6,7 +6,7 @@ use std::task::Waker;
 
 /// The requests of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Uses {
+pub(crate) struct Activity {
     /// A request was let in since the last look.
     came: AtomicBool,
     /// Requests whose answers are not there yet: a rule may let them wait.
@@ -23,7 +23,7 @@ pub(crate) struct Uses {
     waiting: Mutex<Option<Waker>>,
 }
 
-impl Uses {
+impl Activity {
     /// Whether a request was let in since this was asked before, or is under way still.
     pub(crate) fn any_since_last_look(&self) -> bool {
         self.came.swap(false, Ordering::Relaxed) || self.any_under_way()
@@ -85,7 +85,7 @@ impl Uses {
 
 /// A request that is under way until this is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay(Arc<Uses>);
+pub(crate) struct UnderWay(Arc<Activity>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {

@@ -8,7 +8,7 @@
 //! hyper answers a head that its HTTP/1 parser refuses by itself, with an empty body, as the last
 //! thing on the connection. Nothing of the parser's reason is known when that answer is written; it
 //! is once hyper is done. So the answer is kept back here, and instead of being shut down the stream
-//! is handed over, for [`refused`](super::refused) to write a better one.
+//! is handed over, for [`bad_request`](super::bad_request) to write a better one.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::{Sleep, sleep};
 
 use super::Limits;
-use crate::listener::{Arrives, Stream, Uses};
+use crate::listener::{Activity, Arrives, Stream};
 use crate::stop::Stop;
 
 /// The bare answer is shorter; a longer write is not looked at.
@@ -75,14 +75,14 @@ fn value<'h>(fields: &[httparse::Header<'h>], name: &str) -> Option<&'h str> {
 pub(super) type Refused = (Stream, Bare);
 
 /// A stream that passes everything on but hyper's bare answer.
-pub(super) struct Withholding {
+pub(super) struct HyperIo {
     /// What was read of it already.
     read: Bytes,
     /// Not there any more once it is handed over.
     stream: Option<Stream>,
     kept_back: Option<Bare>,
     hand_over: Option<Sender<Refused>>,
-    uses: Arc<Uses>,
+    activity: Arc<Activity>,
     stop: Stop,
     /// Once the process drains, over HTTP/1.1: how much of what had arrived then is left.
     left: Option<u64>,
@@ -93,12 +93,12 @@ pub(super) struct Withholding {
     grace: Option<Pin<Box<Sleep>>>,
 }
 
-impl Withholding {
+impl HyperIo {
     /// The stream for hyper; and where it comes back when hyper refused and shut it down.
     pub(super) fn new(
         stream: Stream,
         read: Bytes,
-        uses: Arc<Uses>,
+        activity: Arc<Activity>,
         limits: Limits,
         stop: Stop,
     ) -> (Self, Receiver<Refused>) {
@@ -108,7 +108,7 @@ impl Withholding {
             stream: Some(stream),
             kept_back: None,
             hand_over: Some(hand_over),
-            uses,
+            activity,
             stop,
             left: None,
             has_begun: false,
@@ -121,8 +121,8 @@ impl Withholding {
     /// Whether the end of what the client sends may be told: not while a request is under way, for a
     /// while.
     fn may_end(&mut self, cx: &mut Context<'_>) -> bool {
-        self.uses.wake_when_none(cx.waker());
-        if !self.uses.any_under_way() {
+        self.activity.wake_when_none(cx.waker());
+        if !self.activity.any_under_way() {
             return true;
         }
         let half_closed = self.half_closed;
@@ -137,15 +137,15 @@ impl Withholding {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.stop.is_draining() || self.uses.speaks_http_2() {
+        if !self.stop.is_draining() || self.activity.speaks_http_2() {
             return self.inner()?.poll_read(cx, into);
         }
         let arrived = self.stream.as_ref().map_or(0, Arrives::arrived);
         let left = *self.left.get_or_insert(arrived);
-        if self.uses.any_under_way() {
+        if self.activity.any_under_way() {
             // hyper looks here behind a request that has come whole only where nothing is behind it.
             if left == 0 || arrived == 0 {
-                self.uses.note_last();
+                self.activity.note_last();
             }
             return self.inner()?.poll_read(cx, into);
         }
@@ -165,11 +165,11 @@ impl Withholding {
             return;
         }
         if !self.has_begun && read.starts_with(b"PRI") {
-            self.uses.note_http_2();
+            self.activity.note_http_2();
         }
         self.has_begun = true;
-        if !self.uses.speaks_http_2() && !self.uses.any_under_way() {
-            self.uses.note_head();
+        if !self.activity.speaks_http_2() && !self.activity.any_under_way() {
+            self.activity.note_head();
         }
     }
 
@@ -194,7 +194,7 @@ impl Withholding {
     }
 }
 
-impl AsyncRead for Withholding {
+impl AsyncRead for HyperIo {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -216,7 +216,7 @@ impl AsyncRead for Withholding {
     }
 }
 
-impl AsyncWrite for Withholding {
+impl AsyncWrite for HyperIo {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -9,7 +9,7 @@
 mod date;
 mod head;
 #[cfg(test)]
-mod judged;
+mod invariants;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -39,7 +39,7 @@ const ROOM: usize = 4 << 10;
 const TURN_BYTES: usize = 64 << 10;
 
 /// Answers checks of one connection.
-pub(super) struct Quick {
+pub(super) struct FastPath {
     app: Arc<App>,
     secret: Option<Secret>,
     input: Vec<u8>,
@@ -74,7 +74,7 @@ enum Next {
     HandOver,
 }
 
-impl Quick {
+impl FastPath {
     /// Where decisions wait for nothing, and nobody wants a line of each in the log.
     pub(super) fn of(app: &Arc<App>, secret: Option<&Secret>) -> Option<Self> {
         let here = app.limiters.shared().is_none();
