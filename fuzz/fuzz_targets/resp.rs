@@ -6,12 +6,6 @@
 /// The files of the server that read commands, and what they stand on.
 #[path = "../../crates/tidegate-server/src"]
 mod server {
-    pub(crate) mod listener {
-        mod limits;
-
-        pub(crate) use limits::{IDLE, STALLED};
-    }
-
     pub(crate) mod resp {
         mod args;
         mod call;
@@ -22,8 +16,5 @@ mod server {
         mod question;
     }
 }
-
-/// The server's files name each other from the root of its crate.
-use server::listener;
 
 libfuzzer_sys::fuzz_target!(|sent: &[u8]| server::resp::invariants::judge(sent));

@@ -16,13 +16,12 @@ use crate::banner::Banner;
 use crate::failure::Failure;
 use crate::fd_limit::{self, Shares};
 use crate::grpc::{Choices, Family, Unavailable};
-use crate::http::{self, Limits};
 use crate::limiters::Limiters;
 use crate::listener::{self, Options, Threads};
 use crate::logging::{Format, Level, Log};
 use crate::reports::Reports;
 use crate::stop::Stop;
-use crate::{grpc, policy, resp, stdout};
+use crate::{grpc, http, policy, resp, stdout};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,8 +105,7 @@ impl Args {
         limiters: Arc<Limiters>,
         options: &Options,
     ) -> Result<resp::Service, Failure> {
-        let limits = resp::Limits::default();
-        let service = resp::Service::new(limiters, options, !self.no_cl_throttle, limits);
+        let service = resp::Service::new(limiters, options, !self.no_cl_throttle);
         service.map_err(|mistakes| Failure::new(mistakes.to_string()))
     }
 }
@@ -274,7 +272,7 @@ async fn answer(
     stop: Stop,
     for_grpc: Threads,
 ) -> Result<usize, Failure> {
-    let service = http::Service::new(Arc::clone(&limiters), Limits::default());
+    let service = http::Service::new(Arc::clone(&limiters), options.public.limits);
     let resp_service = args.resp_service(Arc::clone(&limiters), &options.public)?;
     let public = &options.public;
     let http = open.http.map(|on| service.serve_public(on.tcp, public.clone(), stop.clone()));

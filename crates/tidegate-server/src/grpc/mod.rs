@@ -17,7 +17,6 @@ mod health;
 mod inline;
 #[cfg(test)]
 mod invariants;
-mod limits;
 mod multiplier;
 mod own_limits;
 mod question;
@@ -36,11 +35,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::limiters::Limiters;
-use crate::listener::{self, Options};
+use crate::listener::{self, Limits, Options};
 use crate::stop::Stop;
 use connection::Connections;
 pub(crate) use fields::{Family, Fields};
-use limits::Limits;
 use routes::Routes;
 
 /// What an answer of the service is to hold besides the decision.
@@ -72,9 +70,7 @@ pub(crate) async fn serve(
     choices: Choices,
     stop: Stop,
 ) -> usize {
-    let limits = Limits::default();
-    let routes = Routes::new(limiters, choices, options.secret.clone(), limits);
+    let routes = Routes::new(limiters, choices, options.secret.clone(), options.limits);
     let options = options.speaking(&[b"h2"]);
-    let connections = Connections::new(Arc::new(routes), limits, Arc::default());
-    listener::serve(listener, options, connections, stop).await
+    listener::serve(listener, options, Connections(Arc::new(routes)), stop).await
 }

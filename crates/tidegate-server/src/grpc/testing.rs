@@ -107,8 +107,9 @@ pub(super) async fn served_within(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopping) = Stop::by_hand();
-    let connections = Connections::new(Arc::new(routes), limits, budget);
-    tokio::spawn(listener::serve(listener, Options::default(), connections, stopping));
+    let options = Options { limits, ..Options::default() };
+    let connections = Connections(Arc::new(routes));
+    tokio::spawn(listener::serve_within(listener, options, connections, budget, stopping));
     (at, stop)
 }
 

@@ -15,6 +15,7 @@ use super::held::Held;
 use super::media_type::is_json;
 use super::problem::{Kind, Problem};
 use super::{Limits, Request};
+use crate::listener::Pieces;
 
 /// A body over the limit is still read up to so many limits, so that its sender, who often reads only
 /// after writing, gets to see the answer.
@@ -127,31 +128,6 @@ async fn collect(
         return Err(too_large(limits));
     }
     Ok(pieces.whole())
-}
-
-/// What has come of a body; most come in one piece, which is not copied.
-#[derive(Default)]
-struct Pieces {
-    first: Bytes,
-    /// All, the first included, once there are several.
-    all: Vec<u8>,
-}
-
-impl Pieces {
-    fn add(&mut self, next: Bytes) {
-        if self.first.is_empty() {
-            self.first = next;
-            return;
-        }
-        if self.all.is_empty() {
-            self.all.extend_from_slice(&self.first);
-        }
-        self.all.extend_from_slice(&next);
-    }
-
-    fn whole(self) -> Bytes {
-        if self.all.is_empty() { self.first } else { self.all.into() }
-    }
 }
 
 /// What the head says of the length of the body.

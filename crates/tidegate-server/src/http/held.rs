@@ -6,7 +6,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::{Kind, Problem};
 use super::{Request, Response};
-use crate::listener::{Account, Activity, Kept, UnderWay};
+use crate::listener::{Account, Activity, Kept, TOO_MUCH, UnderWay};
 
 /// Most large requests of one connection that are answered at a time.
 pub(super) const LARGE_AT_ONCE: usize = 4;
@@ -131,7 +131,5 @@ fn body_bytes(answer: &Response) -> usize {
 }
 
 fn too_much() -> Problem {
-    let detail = "what this connection has asked and not read, or all of them together, fills the memory that \
-                  clients may take: read the answers, or ask less at a time, then ask again";
-    Problem::new(Kind::TooMuchUnread, detail)
+    Problem::new(Kind::TooMuchUnread, TOO_MUCH)
 }

@@ -3,7 +3,7 @@
 //!
 //! hyper takes the end of what a client sends for the end of the client, and drops its requests. Many
 //! clients close their side as soon as they have asked. So the end is kept back while a request is under
-//! way, for no longer than [`Limits::half_closed`]: who waits for a limiter and is gone has to leave.
+//! way, for no longer than [`Limits::half_closed`](crate::listener::Limits): who waits for a limiter and is gone has to leave.
 //!
 //! hyper answers a head that its HTTP/1 parser refuses by itself, with an empty body, as the last
 //! thing on the connection. Nothing of the parser's reason is known when that answer is written; it
@@ -22,8 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::{Sleep, sleep};
 
-use super::Limits;
-use crate::listener::{Activity, Arrives, Stream};
+use crate::listener::{Activity, Arrives, Remainder, Shell, Stream};
 use crate::stop::Stop;
 
 /// The bare answer is shorter; a longer write is not looked at.
@@ -84,10 +83,8 @@ pub(super) struct HyperIo {
     hand_over: Option<Sender<Refused>>,
     activity: Arc<Activity>,
     stop: Stop,
-    /// Once the process drains, over HTTP/1.1: how much of what had arrived then is left.
-    left: Option<u64>,
-    /// Whether anything was read, so that the version is known.
-    has_begun: bool,
+    /// Once the process drains, over HTTP/1.1.
+    remainder: Option<Remainder>,
     half_closed: Duration,
     /// Runs once the client's side is closed.
     grace: Option<Pin<Box<Sleep>>>,
@@ -99,8 +96,7 @@ impl HyperIo {
         stream: Stream,
         read: Bytes,
         activity: Arc<Activity>,
-        limits: Limits,
-        stop: Stop,
+        shell: &Shell,
     ) -> (Self, Receiver<Refused>) {
         let (hand_over, handed_over) = oneshot::channel();
         let this = Self {
@@ -109,10 +105,9 @@ impl HyperIo {
             kept_back: None,
             hand_over: Some(hand_over),
             activity,
-            stop,
-            left: None,
-            has_begun: false,
-            half_closed: limits.half_closed,
+            stop: shell.stop.clone(),
+            remainder: None,
+            half_closed: shell.limits.half_closed,
             grace: None,
         };
         (this, handed_over)
@@ -137,45 +132,24 @@ impl HyperIo {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.stop.is_draining() || self.activity.speaks_http_2() {
-            return self.inner()?.poll_read(cx, into);
+        let Self { stream, activity, stop, remainder, .. } = self;
+        let stream = inner(stream)?;
+        if !stop.is_draining() || activity.speaks_http_2() {
+            return stream.poll_read(cx, into);
         }
-        let arrived = self.stream.as_ref().map_or(0, Arrives::arrived);
-        let left = *self.left.get_or_insert(arrived);
-        if self.activity.any_under_way() {
-            // hyper looks here behind a request that has come whole only where nothing is behind it.
-            if left == 0 || arrived == 0 {
-                self.activity.note_last();
-            }
-            return self.inner()?.poll_read(cx, into);
+        let remainder = remainder.get_or_insert_with(|| Remainder::of(&*stream));
+        if !activity.any_under_way() {
+            return remainder.poll_read(stream, cx, into);
         }
-        if left == 0 {
-            return Poll::Ready(Ok(()));
+        // hyper looks here behind a request that has come whole only where nothing is behind it.
+        if remainder.is_empty() || stream.arrived() == 0 {
+            activity.note_last();
         }
-        let before = into.filled().len();
-        let read = self.inner()?.poll_read_arrived(cx, into);
-        let bytes = into.filled().len() - before;
-        self.left = Some(left.saturating_sub(bytes as u64));
-        read
-    }
-
-    /// Notes the version by the first bytes, and that a head has begun.
-    fn note_read(&mut self, read: &[u8]) {
-        if read.is_empty() {
-            return;
-        }
-        if !self.has_begun && read.starts_with(b"PRI") {
-            self.activity.note_http_2();
-        }
-        self.has_begun = true;
-        if !self.activity.speaks_http_2() && !self.activity.any_under_way() {
-            self.activity.note_head();
-        }
+        stream.poll_read(cx, into)
     }
 
     fn inner(&mut self) -> io::Result<Pin<&mut Stream>> {
-        let gone = || io::Error::from(io::ErrorKind::NotConnected);
-        self.stream.as_mut().map(Pin::new).ok_or_else(gone)
+        inner(&mut self.stream)
     }
 
     /// Whether `written` is what is kept back.
@@ -194,6 +168,12 @@ impl HyperIo {
     }
 }
 
+/// The stream, as long as it is not handed over.
+fn inner(stream: &mut Option<Stream>) -> io::Result<Pin<&mut Stream>> {
+    let gone = || io::Error::from(io::ErrorKind::NotConnected);
+    stream.as_mut().map(Pin::new).ok_or_else(gone)
+}
+
 impl AsyncRead for HyperIo {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -203,13 +183,11 @@ impl AsyncRead for HyperIo {
         let this = self.get_mut();
         if !this.read.is_empty() {
             let taken = this.read.split_to(this.read.len().min(into.remaining()));
-            this.note_read(&taken);
             into.put_slice(&taken);
             return Poll::Ready(Ok(()));
         }
         let (before, room) = (into.filled().len(), into.remaining());
         let read = this.poll_read_on(cx, into);
-        this.note_read(into.filled().get(before..).unwrap_or_default());
         let ended =
             matches!(read, Poll::Ready(Ok(()))) && room > 0 && into.filled().len() == before;
         if ended && !this.may_end(cx) { Poll::Pending } else { read }

@@ -19,7 +19,6 @@ mod held;
 mod hyper_io;
 #[cfg(test)]
 mod invariants;
-mod limits;
 mod media_type;
 mod paths;
 mod problem;
@@ -37,12 +36,11 @@ use hyper::body::Bytes;
 use tokio::net::TcpListener;
 
 use crate::limiters::Limiters;
-use crate::listener::{self, Options};
+use crate::listener::{self, Limits, Options};
 use crate::probe::Probe;
 use crate::sample_request::SampleRequest;
 use crate::stop::Stop;
 use connection::{Http, Site};
-pub(crate) use limits::Limits;
 
 type Request = hyper::Request<hyper::body::Incoming>;
 type Response = hyper::Response<Full<Bytes>>;
@@ -94,7 +92,6 @@ impl Service {
         stop: Stop,
     ) -> usize {
         let options = options.speaking(&[b"h2", b"http/1.1"]);
-        let http = Http { site, limits: self.0.limits, budget: Arc::default() };
-        listener::serve(listener, options, http, stop).await
+        listener::serve(listener, options, Http(site), stop).await
     }
 }

@@ -57,8 +57,8 @@ pub(super) async fn serve_within(site: impl Site, limits: Limits, budget: Arc<Bu
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (stop, stopping) = Stop::by_hand();
-    let http = Http { site, limits, budget: Arc::clone(&budget) };
-    let served = listener::serve(listener, Options::default(), http, stopping);
+    let options = Options { limits, ..Options::default() };
+    let served = listener::serve_within(listener, options, Http(site), budget, stopping);
     Server { at, stop, done: tokio::spawn(served) }
 }
 

@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::socket::Socket;
 use super::source;
-use super::{Handler, Limits, Options, Stream, Tls};
+use super::stream::Transport;
+use super::{Budget, Handler, Limits, Options, Shell, Stream, Tls};
 use crate::stop::Stop;
 
 /// What is left to the system to recover when it can not accept, for example for want of file handles.
@@ -47,6 +48,19 @@ pub(crate) async fn serve(
     listener: TcpListener,
     options: Options,
     handler: impl Handler,
+    stop: Stop,
+) -> usize {
+    let Limits { kept_bytes, kept_bytes_of_all, .. } = options.limits;
+    let budget = Arc::new(Budget::of(kept_bytes, kept_bytes_of_all));
+    serve_within(listener, options, handler, budget, stop).await
+}
+
+/// Serves as [`serve`] does; the connections keep no more than the budget allows.
+pub(crate) async fn serve_within(
+    listener: TcpListener,
+    options: Options,
+    handler: impl Handler,
+    budget: Arc<Budget>,
     mut stop: Stop,
 ) -> usize {
     let places = Arc::new(Semaphore::new(options.limits.connections as usize));
@@ -57,10 +71,10 @@ pub(crate) async fn serve(
             () = stop.draining() => break,
             next = next(&listener, &places, &mut outages) => next,
         };
-        begin(stream, place, &options, &handler, &stop);
+        begin(stream, place, &options, &handler, &budget, &stop);
     }
     for (stream, place) in waiting(listener, &places) {
-        begin(stream, place, &options, &handler, &stop);
+        begin(stream, place, &options, &handler, &budget, &stop);
     }
     drained(&places, options.limits, stop).await
 }
@@ -71,13 +85,15 @@ fn begin(
     place: OwnedSemaphorePermit,
     options: &Options,
     handler: &impl Handler,
+    budget: &Arc<Budget>,
     stop: &Stop,
 ) {
-    let (its_options, handler, stop) = (options.clone(), handler.clone(), stop.clone());
+    let (limits, tls, handler) = (options.limits, options.tls.clone(), handler.clone());
+    let shell = Shell { limits, account: budget.open(), stop: stop.clone() };
     options.threads.serve(stream, |stream| async move {
         // Given back also when the connection ends by a panic.
         let _place = place;
-        source::number(one(stream, its_options, handler, stop)).await;
+        source::number(one(stream, tls, handler, shell)).await;
     });
 }
 
@@ -149,16 +165,16 @@ fn only_theirs(error: &io::Error) -> bool {
 }
 
 /// One connection, from its first byte to its last.
-async fn one(stream: TcpStream, options: Options, handler: impl Handler, stop: Stop) {
+async fn one(stream: TcpStream, tls: Option<Tls>, handler: impl Handler, shell: Shell) {
     // Without this a small answer may wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    let stream = Socket::new(stream, options.limits.stalled);
-    let stream = match options.tls {
-        None => Some(Stream::Plain(stream)),
-        Some(tls) => encrypted(stream, &tls, options.limits, stop.clone()).await,
+    let stream = Socket::new(stream, shell.limits.stalled);
+    let stream = match tls {
+        None => Some(Stream::from(Transport::Plain(stream))),
+        Some(tls) => encrypted(stream, &tls, shell.limits, shell.stop.clone()).await,
     };
     if let Some(stream) = stream {
-        handler.serve(stream, stop).await;
+        handler.serve(stream, shell).await;
     }
 }
 
@@ -200,7 +216,7 @@ mod tests {
     struct Echo;
 
     impl Handler for Echo {
-        async fn serve(self, mut stream: Stream, _: Stop) {
+        async fn serve(self, mut stream: Stream, _: Shell) {
             while let Ok(byte) = stream.read_u8().await {
                 assert_ne!(byte, b'p', "asked to");
                 stream.write_u8(byte).await.unwrap();
@@ -242,7 +258,7 @@ mod tests {
     struct Talks;
 
     impl Handler for Talks {
-        async fn serve(self, mut stream: Stream, _: Stop) {
+        async fn serve(self, mut stream: Stream, _: Shell) {
             while stream.write_all(&[0; 64 << 10]).await.is_ok() {}
         }
     }

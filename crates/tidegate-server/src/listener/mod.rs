@@ -1,17 +1,22 @@
-//! Listeners, whatever protocol they serve: so many connections at once, TLS, a token, and an end that waits for
-//! what is under way.
+//! Listeners, whatever protocol they serve: so many connections at once, TLS, a token, bounds for each connection and
+//! for all, and an end that waits for what is under way.
 //!
-//! A protocol is a [`Handler`]: it is handed one connection as a [`Stream`], already decrypted, and serves
-//! it until it ends. [`serve`] does the rest. The token is a matter of the protocol, for each has its own
-//! way to carry it: it asks a [`Secret`].
+//! A protocol is a [`Handler`]: it is handed one connection as a [`Stream`], already decrypted, and a [`Shell`] to serve
+//! it within until it ends. All bounds are [`Limits`], what clients make the server keep is counted in a [`Budget`], and
+//! [`Patience`] says when a client is waited for no longer. [`serve`] does the rest. The token is a matter of the protocol,
+//! for each has its own way to carry it: it asks a [`Secret`].
 
 mod activity;
 mod budget;
-mod idle;
+mod heads;
 mod limits;
 mod listen;
+mod patience;
+mod pieces;
 mod reload;
+mod remainder;
 mod secret;
+mod shell;
 mod socket;
 pub(crate) mod source;
 mod stream;
@@ -20,18 +25,22 @@ mod tls;
 mod watched;
 
 pub(crate) use activity::{Activity, UnderWay};
-pub(crate) use budget::{Account, Budget, Kept};
-pub(crate) use idle::{Idle, looks};
-pub(crate) use limits::{HEAD, IDLE, Limits, STALLED};
+pub(crate) use budget::{Account, Budget, Kept, TOO_MUCH};
+pub(crate) use heads::Heads;
+pub(crate) use limits::{FREE, Limits, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
 pub(crate) use listen::serve;
+#[cfg(test)]
+pub(crate) use listen::serve_within;
+pub(crate) use patience::{Patience, Seen};
+pub(crate) use pieces::Pieces;
 pub(crate) use reload::on_hangup;
+pub(crate) use remainder::{Arrives, Remainder};
 pub(crate) use secret::{Secret, bearer};
-pub(crate) use stream::{Arrives, Stream};
+pub(crate) use shell::Shell;
+pub(crate) use stream::Stream;
 pub(crate) use threads::Threads;
 pub(crate) use tls::{Tls, TlsFiles};
 pub(crate) use watched::{Watched, WatchedTasks, answer_begins};
-
-use crate::stop::Stop;
 
 /// How one listener takes connections.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +67,7 @@ impl Options {
 
 /// The protocol of a listener; a copy of it for each connection.
 pub(crate) trait Handler: Clone + Send + 'static {
-    /// Serves one connection until its client leaves, until it is of no use, or, once `stop` drains, until
+    /// Serves one connection until its client leaves, until it is of no use, or, once the process drains, until
     /// what is under way is answered. A panic ends this connection and no other.
-    fn serve(self, stream: Stream, stop: Stop) -> impl Future<Output = ()> + Send;
+    fn serve(self, stream: Stream, shell: Shell) -> impl Future<Output = ()> + Send;
 }

@@ -24,7 +24,6 @@ mod later;
 mod limits;
 mod output;
 mod parse;
-mod patience;
 mod plans;
 mod question;
 mod reply;
@@ -45,9 +44,8 @@ use tidegate::RuleErrors;
 use tokio::net::TcpListener;
 
 use crate::limiters::Limiters;
-use crate::listener::{self, Options};
+use crate::listener::{self, Options, Shell, Stream};
 use crate::stop::Stop;
-pub(crate) use limits::Limits;
 use shared::Shared;
 
 /// Limiters, served to Redis clients.
@@ -65,9 +63,8 @@ impl Service {
         limiters: Arc<Limiters>,
         options: &Options,
         throttles: bool,
-        limits: Limits,
     ) -> Result<Self, RuleErrors> {
-        let shared = Shared::new(limiters, options.secret.clone(), throttles, limits)?;
+        let shared = Shared::new(limiters, options.secret.clone(), throttles)?;
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -78,7 +75,7 @@ impl Service {
 }
 
 impl listener::Handler for Service {
-    async fn serve(self, stream: listener::Stream, stop: Stop) {
-        connection::serve(stream, self.shared, stop).await;
+    async fn serve(self, stream: Stream, shell: Shell) {
+        connection::serve(stream, self.shared, shell).await;
     }
 }

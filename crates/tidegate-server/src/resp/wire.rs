@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,8 +11,7 @@ use tokio::time::timeout;
 
 use super::input::Input;
 use super::output::Output;
-use super::shared::Shared;
-use crate::listener::Arrives;
+use crate::listener::{Arrives, Kept, Remainder};
 
 /// A stream, with what has come from it and what has to go to it.
 pub(super) struct Wire<S> {
@@ -28,8 +26,9 @@ pub(super) struct Wire<S> {
 }
 
 impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, shared: Arc<Shared>) -> Self {
-        let (input, output) = (Input::new(), Output::new(shared));
+    /// The wire of a connection whose replies are counted in `kept`.
+    pub(super) fn new(stream: S, kept: Kept) -> Self {
+        let (input, output) = (Input::new(), Output::new(kept));
         Self { stream, input, output, has_ended: false, is_kept_back: false, written: 0 }
     }
 
@@ -53,22 +52,16 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Reads of what has arrived; how many bytes that were.
-    pub(super) async fn read_arrived(&mut self) -> io::Result<u64> {
-        poll_fn(|cx| {
-            let room = self.input.room();
-            let mut room = ReadBuf::new(room);
-            ready!(Pin::new(&mut self.stream).poll_read_arrived(cx, &mut room))?;
-            let bytes = room.filled().len();
-            self.input.filled(bytes);
-            Poll::Ready(Ok(bytes as u64))
-        })
-        .await
+    /// What had arrived of a process that drains from now on.
+    pub(super) fn remainder(&self) -> Remainder {
+        Remainder::of(&self.stream)
     }
 
-    /// Bytes that have arrived and are not read.
-    pub(super) fn arrived(&self) -> u64 {
-        self.stream.arrived()
+    /// Reads of what had arrived; how many bytes that were.
+    pub(super) async fn read_remainder(&mut self, remainder: &mut Remainder) -> io::Result<usize> {
+        let bytes = remainder.read(&mut self.stream, self.input.room()).await?;
+        self.input.filled(bytes);
+        Ok(bytes)
     }
 
     /// Writes what can be written at once.

@@ -1,0 +1,181 @@
+//! Which version of HTTP a client speaks, and where the heads of its requests begin and end, as the bytes say that it sends:
+//! hyper does not tell.
+
+use std::sync::Arc;
+
+use super::Activity;
+
+/// What a client of HTTP/2 sends first (RFC 9113, 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Bytes before the payload of a frame (RFC 9113, 4.1).
+const FRAME_BYTES: usize = 9;
+/// Kinds of frames that a head is made of, and the flag of the last one.
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+/// Notes heads as they come.
+#[derive(Debug)]
+pub(crate) struct Heads {
+    activity: Arc<Activity>,
+    came: Came,
+}
+
+/// What has come of a connection.
+#[derive(Debug)]
+enum Came {
+    /// So many bytes of the preface of HTTP/2, and nothing else.
+    Preface(usize),
+    Http1,
+    Http2(Frames),
+}
+
+impl Heads {
+    pub(crate) const fn new(activity: Arc<Activity>) -> Self {
+        Self { activity, came: Came::Preface(0) }
+    }
+
+    /// Notes the next bytes.
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let frames = match self.came {
+            Came::Preface(before) => self.begin(before, bytes),
+            Came::Http1 | Came::Http2(_) => bytes,
+        };
+        match &mut self.came {
+            Came::Http2(state) => {
+                state.read(frames);
+                self.activity.note_head_of_http_2(state.in_head());
+            }
+            Came::Preface(_) | Came::Http1 => self.activity.note_head(),
+        }
+    }
+
+    /// Compares with the preface; what lies behind it.
+    fn begin<'b>(&mut self, before: usize, bytes: &'b [u8]) -> &'b [u8] {
+        let expected = PREFACE.get(before..).unwrap_or_default();
+        let (begins, behind) = bytes.split_at(expected.len().min(bytes.len()));
+        self.came = if !expected.starts_with(begins) {
+            Came::Http1
+        } else if begins.len() < expected.len() {
+            Came::Preface(before + begins.len())
+        } else {
+            Came::Http2(Frames::default())
+        };
+        behind
+    }
+}
+
+/// The frames of a connection.
+#[derive(Debug, Default)]
+struct Frames {
+    /// The frame under way, as far as it has come before its payload.
+    frame: [u8; FRAME_BYTES],
+    came: usize,
+    /// Bytes of its payload that are still to come.
+    left: usize,
+    /// Frames and heads that have begun.
+    frames: u64,
+    heads: u64,
+    /// Whether the last head has not ended.
+    is_in_head: bool,
+}
+
+impl Frames {
+    fn read(&mut self, mut bytes: &[u8]) {
+        while let Some((first, behind)) = bytes.split_first() {
+            if self.left > 0 {
+                let part = self.left.min(bytes.len());
+                self.left -= part;
+                bytes = bytes.get(part..).unwrap_or_default();
+            } else {
+                bytes = behind;
+                self.begin(*first);
+            }
+            let [_, _, _, kind, flags, ..] = self.frame;
+            let ends_head = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS > 0;
+            if self.left == 0 && self.came == 0 && ends_head {
+                self.is_in_head = false;
+            }
+        }
+    }
+
+    /// Takes a byte of what stands before a payload.
+    fn begin(&mut self, byte: u8) {
+        if let Some(place) = self.frame.get_mut(self.came) {
+            *place = byte;
+        }
+        self.came += 1;
+        if self.came < FRAME_BYTES {
+            return;
+        }
+        let [high, middle, low, kind, ..] = self.frame;
+        (self.came, self.left) = (0, u32::from_be_bytes([0, high, middle, low]) as usize);
+        self.frames += 1;
+        if kind == HEADERS {
+            self.heads += 1;
+            self.is_in_head = true;
+        }
+    }
+
+    /// A number of the head that has come in part, or of the frame that may become one; nothing between them.
+    const fn in_head(&self) -> Option<u64> {
+        match (self.is_in_head, self.came) {
+            (true, _) => Some(2 * self.heads),
+            (false, 1..) => Some(2 * self.frames + 1),
+            (false, 0) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
+        let [_, length @ ..] = u32::try_from(payload).unwrap().to_be_bytes();
+        [&length[..], &[kind, flags, 0, 0, 0, 1], &vec![b'x'; payload]].concat()
+    }
+
+    /// The heads in which bytes end that come in pieces of so many.
+    fn in_head(bytes: &[u8], at_once: usize) -> Option<u64> {
+        let activity = Arc::new(Activity::default());
+        let mut heads = Heads::new(Arc::clone(&activity));
+        bytes.chunks(at_once).for_each(|piece| heads.read(piece));
+        assert_eq!(activity.speaks_http_2(), bytes.starts_with(PREFACE));
+        activity.in_head()
+    }
+
+    #[test]
+    fn a_head_over_http_2_ends_with_the_frame_that_says_so() {
+        let whole = frame(HEADERS, END_HEADERS, 300);
+        let begun = [frame(HEADERS, 0, 20), frame(CONTINUATION, 0, 70_000)].concat();
+        let ended = [&begun[..], &frame(CONTINUATION, END_HEADERS, 0)].concat();
+        let (settings, data) = (frame(4, 0, 12), frame(0, END_HEADERS, 40));
+        for (frames, expected) in [
+            (vec![], None),
+            (vec![&settings[..], &whole, &data], None),
+            (vec![&settings, &whole[..whole.len() - 1]], Some(2)),
+            (vec![&whole, &whole, &begun], Some(6)),
+            (vec![&whole, &ended], None),
+            (vec![&whole, &data[..20]], None),
+            (vec![&whole, &data[..5]], Some(3)),
+        ] {
+            let bytes = [PREFACE, &frames.concat()].concat();
+            for at_once in [1, 7, 30, bytes.len()] {
+                assert_eq!(in_head(&bytes, at_once), expected, "{at_once} of {bytes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_that_is_no_preface_is_a_head_over_http_1() {
+        for begins in
+            ["P", "PRI * HTTP/2", "POST / HTTP/1.1\r\n", "PRI * HTTP/2.1\r\n\r\nSM\r\n\r\n"]
+        {
+            assert_eq!(in_head(begins.as_bytes(), 2), Some(1), "{begins}");
+        }
+    }
+}
