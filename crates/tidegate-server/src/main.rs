@@ -4,6 +4,7 @@ mod banner;
 mod cli;
 mod failure;
 mod fd_limit;
+mod flags;
 mod grpc;
 mod http;
 mod labels;

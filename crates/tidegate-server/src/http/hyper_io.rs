@@ -3,7 +3,8 @@
 //!
 //! hyper takes the end of what a client sends for the end of the client, and drops its requests. Many
 //! clients close their side as soon as they have asked. So the end is kept back while a request is under
-//! way, for no longer than [`Limits::half_closed`](crate::listener::Limits): who waits for a limiter and is gone has to leave.
+//! way, for no longer than [`Limits::half_closed`](crate::listener::Limits): a client that waits for a limiter and is
+//! gone has to leave.
 //!
 //! hyper answers a head that its HTTP/1 parser refuses by itself, with an empty body, as the last
 //! thing on the connection. Nothing of the parser's reason is known when that answer is written; it
@@ -168,7 +169,7 @@ impl HyperIo {
     }
 }
 
-/// The stream, as long as it is not handed over.
+/// The stream, unless it was handed over.
 fn inner(stream: &mut Option<Stream>) -> io::Result<Pin<&mut Stream>> {
     let gone = || io::Error::from(io::ErrorKind::NotConnected);
     stream.as_mut().map(Pin::new).ok_or_else(gone)

@@ -1,4 +1,4 @@
-//! What a connection is used for, as those see it who decide whether it may end.
+//! The requests of a connection: whether one is under way, has come, or has begun to come.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,13 +21,13 @@ pub(crate) struct Activity {
     speaks_http_2: AtomicBool,
     /// The request under way over HTTP/1.1 is the last: nothing has come behind it, and nothing more is read.
     is_last: AtomicBool,
-    /// Who waits until none is under way.
+    /// Woken when no request is under way any more.
     waiting: Mutex<Option<Waker>>,
 }
 
 impl Activity {
-    /// What is seen of the connection: whether a request was let in since this was asked before, or is under way still,
-    /// and whether a head is.
+    /// The connection at one look: whether a request was let in since the last one or is under way, and which head has
+    /// come in part.
     pub(super) fn seen(&self) -> Seen {
         let is_used = self.came.swap(false, Ordering::Relaxed) || self.any_under_way();
         Seen { is_used, unended: self.in_head(), unread: None }
@@ -43,7 +43,7 @@ impl Activity {
         self.came.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that something came over HTTP/1.1: a part of a head, where no request is under way.
+    /// Notes bytes over HTTP/1.1: they are a part of a head, unless a request is under way.
     pub(super) fn note_head(&self) {
         if !self.any_under_way() {
             self.head.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -12,14 +12,14 @@ use hyper::body::Bytes;
 use super::Limits;
 use super::limits::FREE;
 
-/// What a client is told whose request, or the answer to it, does not fit.
-pub(crate) const TOO_MUCH: &str = "what this connection has asked and not read, or all of them together, fills the memory \
-    that clients may take: read the answers, or ask less at a time, then ask again";
+/// The text for a client whose request, or the answer to it, does not fit.
+pub(crate) const TOO_MUCH: &str = "what this connection has asked and not read, or all of them together, fills the \
+    memory that clients may take: read the answers, or ask less at a time, then ask again";
 
 /// Looks after which an answer that is still unread has stalled.
 const LOOKS: usize = 3;
 
-/// Those of a listener.
+/// The bytes that all connections of a listener keep, and may keep.
 #[derive(Debug)]
 pub(crate) struct Budget {
     each: usize,
@@ -46,7 +46,7 @@ impl Budget {
     }
 }
 
-/// That of a connection.
+/// The bytes that one connection keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     budget: Arc<Budget>,
@@ -64,7 +64,7 @@ impl Account {
         kept.resize(bytes).then_some(kept)
     }
 
-    /// Nothing yet, where what is there already is to be [`set`](Kept::set).
+    /// A part of the account that holds nothing yet.
     pub(crate) fn none(self: &Arc<Self>) -> Kept {
         Kept { account: Arc::clone(self), bytes: 0 }
     }
@@ -121,7 +121,7 @@ impl Kept {
         true
     }
 
-    /// Takes so many in place of those before, whether they fit or not: of answers that are there already.
+    /// Counts `bytes` in place of those before, whether they fit or not: the answers exist already.
     pub(crate) fn set(&mut self, bytes: usize) {
         if bytes < self.bytes {
             self.account.shrink(self.bytes - bytes);
@@ -131,8 +131,8 @@ impl Kept {
         self.bytes = bytes;
     }
 
-    /// Most bytes that this may be where it is all that its connection has: those that are free where the others
-    /// fill what all may keep.
+    /// The most bytes that this may count where it is all that its connection keeps: the free ones while the other
+    /// connections fill the budget.
     pub(crate) fn most(&self) -> usize {
         let Budget { each, all, ref taken } = *self.account.budget;
         let others = taken.load(Relaxed).saturating_sub(beyond(self.bytes));

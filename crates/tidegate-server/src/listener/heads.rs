@@ -1,5 +1,5 @@
-//! Which version of HTTP a client speaks, and where the heads of its requests begin and end, as the bytes say that it sends:
-//! hyper does not tell.
+//! The version of HTTP that a client speaks, and where the heads of its requests begin and end: read off the bytes that
+//! it sends, for hyper reports neither.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ pub(crate) struct Heads {
     came: Came,
 }
 
-/// What has come of a connection.
+/// The bytes of a connection so far.
 #[derive(Debug)]
 enum Came {
-    /// So many bytes of the preface of HTTP/2, and nothing else.
+    /// This many bytes of the preface of HTTP/2, and nothing else.
     Preface(usize),
     Http1,
     Http2(Frames),

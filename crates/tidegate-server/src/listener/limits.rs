@@ -9,8 +9,8 @@ pub(crate) const FREE: usize = 64 << 10;
 pub(crate) const WINDOW_BYTES: u32 = 64 << 10;
 pub(crate) const WINDOW_OF_ALL_BYTES: u32 = 256 << 10;
 
-/// The bounds of one listener. Idle, slow and silent clients are looked at now and then, so that a request sets no timer:
-/// such a bound may be exceeded by the time between two looks.
+/// The bounds of one listener. Idle and slow clients are looked at now and then, so that a request sets no timer: a
+/// bound on them may be exceeded by the time between two looks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Connections open at once; more wait in the queue of the system.

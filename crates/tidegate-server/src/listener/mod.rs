@@ -1,10 +1,10 @@
 //! Listeners, whatever protocol they serve: so many connections at once, TLS, a token, bounds for each connection and
 //! for all, and an end that waits for what is under way.
 //!
-//! A protocol is a [`Handler`]: it is handed one connection as a [`Stream`], already decrypted, and a [`Shell`] to serve
-//! it within until it ends. All bounds are [`Limits`], what clients make the server keep is counted in a [`Budget`], and
-//! [`Patience`] says when a client is waited for no longer. [`serve`] does the rest. The token is a matter of the protocol,
-//! for each has its own way to carry it: it asks a [`Secret`].
+//! A protocol is a [`Handler`]: it serves one connection, a [`Stream`] that is already decrypted, within a [`Shell`]
+//! until it ends. All bounds are in [`Limits`], a [`Budget`] counts the bytes that clients make the server keep, and
+//! [`Patience`] says when a client is waited for no longer. [`serve`] does the rest. Each protocol has its own way to
+//! carry a token, so it asks a [`Secret`] itself.
 
 mod activity;
 mod budget;

@@ -26,7 +26,7 @@ pub(crate) enum Over {
     HeldUp,
 }
 
-/// What was seen of one connection, which is looked at now and then, so that a request sets no timer.
+/// The looks at one connection. It is looked at now and then, so that a request sets no timer.
 #[derive(Debug)]
 pub(crate) struct Patience {
     limits: Limits,
@@ -39,7 +39,7 @@ pub(crate) struct Patience {
     unread: Unchanged,
 }
 
-/// Something that was there at the last look, and for how many looks it has not changed.
+/// A number that was there at the last look, and the looks since it changed.
 #[derive(Debug, Default)]
 struct Unchanged {
     last: Option<u64>,
@@ -66,7 +66,7 @@ impl Patience {
         self.looks.tick().await;
     }
 
-    /// Why the connection is to end after a look that saw this, if it is.
+    /// Takes a look; returns why the connection is to end, if it is.
     pub(crate) fn ends(&mut self, seen: Seen) -> Option<Over> {
         let time = |looks: u32| self.every.saturating_mul(looks);
         self.idle = if seen.is_used { 0 } else { self.idle + 1 };

@@ -1,4 +1,4 @@
-//! What has come of a body.
+//! The pieces of a body, put together.
 
 use hyper::body::Bytes;
 

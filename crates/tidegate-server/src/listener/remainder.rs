@@ -13,12 +13,12 @@ pub(crate) trait Arrives: AsyncRead {
     fn arrived(&self) -> u64;
 }
 
-/// How much of what had arrived when the process began to drain is not read.
+/// The number of bytes that had arrived when the process began to drain and are not read yet.
 #[derive(Debug)]
 pub(crate) struct Remainder(u64);
 
 impl Remainder {
-    /// That of a process that drains from now on.
+    /// The bytes that have arrived now: the drain begins.
     pub(crate) fn of(stream: &impl Arrives) -> Self {
         Self(stream.arrived())
     }
@@ -27,7 +27,7 @@ impl Remainder {
         self.0 == 0
     }
 
-    /// Reads of it, and perhaps of what came since; the end where nothing is left.
+    /// Reads some of them, and perhaps of later ones; reports the end of the stream when none is left.
     pub(crate) fn poll_read(
         &mut self,
         mut stream: Pin<&mut impl Arrives>,
@@ -47,7 +47,7 @@ impl Remainder {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads of it into this room; how many bytes that were.
+    /// Reads some of them into `room`; returns their number.
     ///
     /// # Errors
     /// Those of the stream.

@@ -1,4 +1,4 @@
-//! The shell around every connection, whatever is spoken on it: its bounds, what it keeps, and its end.
+//! The shell around every connection, whatever protocol it speaks: its bounds, the bytes that it keeps, and its end.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::patience::{Over, Patience, looks};
 use super::{Account, Activity, Limits};
 use crate::stop::Stop;
 
-/// How soon a connection is asked to leave once the process drains and it can be.
+/// The time between the start of a drain and the request to leave, so that bytes that have arrived are read before.
 const BREATH: Duration = Duration::from_millis(10);
 
-/// What a protocol serves one connection within.
+/// The bounds, the account and the stop signal of one connection, for the protocol that serves it.
 #[derive(Clone, Debug)]
 pub(crate) struct Shell {
     pub(crate) limits: Limits,
@@ -22,8 +22,8 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Runs a connection of hyper until it ends, its client holds it up, or it is idle: then, and when the process drains
-    /// and it `may_leave`, it is asked to `leave`.
+    /// Runs a connection of hyper to its end. An idle connection is asked to `leave`, and so is one that `may_leave`
+    /// when the process drains; a connection that its client holds up is cut.
     ///
     /// # Errors
     /// Those of the connection.
@@ -43,7 +43,7 @@ impl Shell {
         let (mut draining, mut told, mut warned) = (false, false, false);
         loop {
             tokio::select! {
-                // What has come is read before the connection is asked to leave.
+                // Bytes that have come are read before the connection is asked to leave.
                 biased;
                 ended = connection.as_mut() => return ended,
                 () = self.stop.draining(), if !draining => draining = true,

@@ -10,7 +10,7 @@ use tokio_rustls::server::TlsStream;
 use super::socket::Socket;
 use super::{Arrives, Heads};
 
-/// A connection; who wants to know of the heads that come over it is told.
+/// A connection, which may note the heads that it brings.
 #[derive(Debug)]
 pub(crate) struct Stream {
     transport: Transport,
@@ -31,7 +31,7 @@ impl From<Transport> for Stream {
 }
 
 impl Stream {
-    /// The same, noting heads: in what was `read` before, and in what is read from now on.
+    /// Notes heads from now on, beginning with the bytes that were `read` before.
     pub(crate) fn noting(self, mut heads: Heads, read: &[u8]) -> Self {
         heads.read(read);
         Self { heads: Some(heads), ..self }

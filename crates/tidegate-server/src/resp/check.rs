@@ -1,6 +1,7 @@
 //! `TG.CHECK` and `TG.PEEK`: the configured rules decide.
 
-use tidegate::{Answer, Micros};
+use tidegate::Answer;
+use tidegate::json::DecisionLine;
 
 use super::args::Args;
 use super::question::{Mistake, Question};
@@ -8,6 +9,7 @@ use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::shared::Shared;
 use super::usage::wrong_number;
+use crate::flags;
 
 /// Whether the cost is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,29 +77,23 @@ impl Mistake {
     }
 }
 
-/// The figures of an answer under the names they have over HTTP.
+/// Writes the values of an answer under the names they have over HTTP.
 fn tell(answer: &Answer<'_>, reply: &mut Reply<'_>) {
-    let reported = answer.reported();
-    let figure = |pick: fn(&tidegate::Decision) -> u64| reported.map(|rule| pick(rule.decision()));
-    reply.map(11);
+    let (decision, flags) = (DecisionLine::from(answer), flags::of(answer));
+    reply.map(7 + flags.len());
     reply.text("allowed");
-    reply.boolean(answer.is_allowed());
+    reply.boolean(decision.allowed);
     reply.text("rule");
-    match reported {
-        Some(matched) => reply.text(matched.rule().name()),
+    match decision.rule {
+        Some(name) => reply.text(name),
         None => reply.null(),
     }
-    reply.field("limit", figure(|decision| decision.limit));
-    reply.field("remaining", figure(|decision| decision.remaining));
-    reply.field("retry_after_us", answer.retry_after().map(Micros::as_micros));
-    reply.field("reset_after_us", Some(answer.reset_after().as_micros()));
-    reply.field("delay_us", Some(answer.delay().as_micros()));
-    for (name, is) in [
-        ("unlimited", answer.is_unlimited()),
-        ("degraded", answer.is_degraded()),
-        ("overflow", answer.is_overflow()),
-        ("overloaded", answer.is_overloaded()),
-    ] {
+    reply.field("limit", decision.limit);
+    reply.field("remaining", decision.remaining);
+    reply.field("retry_after_us", decision.retry_after_us);
+    reply.field("reset_after_us", Some(decision.reset_after_us));
+    reply.field("delay_us", Some(decision.delay_us));
+    for (name, is) in flags {
         reply.text(name);
         reply.boolean(is);
     }

@@ -196,7 +196,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// What is seen of the connection. Gives memory back where nothing happens.
+    /// The connection at one look. Gives memory back where nothing happens.
     fn look(&mut self) -> Seen {
         self.wire.input.rest();
         self.wire.output.rest();

@@ -9,12 +9,12 @@ pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     written: usize,
     pub(super) bounds: &'static Bounds,
-    /// What is not written, as it is counted.
+    /// The bytes that are not written, as they are counted.
     kept: Kept,
 }
 
 impl Output {
-    /// None yet, which will be counted in `kept`.
+    /// No replies yet; they will be counted in `kept`.
     pub(super) const fn new(kept: Kept) -> Self {
         Self { bytes: Vec::new(), written: 0, bounds: &KNOWN, kept }
     }

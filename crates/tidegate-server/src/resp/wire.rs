@@ -26,7 +26,7 @@ pub(super) struct Wire<S> {
 }
 
 impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
-    /// The wire of a connection whose replies are counted in `kept`.
+    /// The wire of a new connection; replies that are not written are counted in `kept`.
     pub(super) fn new(stream: S, kept: Kept) -> Self {
         let (input, output) = (Input::new(), Output::new(kept));
         Self { stream, input, output, has_ended: false, is_kept_back: false, written: 0 }
@@ -52,12 +52,12 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// What had arrived of a process that drains from now on.
+    /// The bytes that have arrived when the drain begins.
     pub(super) fn remainder(&self) -> Remainder {
         Remainder::of(&self.stream)
     }
 
-    /// Reads of what had arrived; how many bytes that were.
+    /// Reads some of those bytes; returns their number.
     pub(super) async fn read_remainder(&mut self, remainder: &mut Remainder) -> io::Result<usize> {
         let bytes = remainder.read(&mut self.stream, self.input.room()).await?;
         self.input.filled(bytes);
