@@ -4,15 +4,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use http_body_util::BodyExt;
-use hyper::body::{Body, Buf, Bytes, Incoming};
+use hyper::body::{Buf, Bytes, Incoming};
 use hyper::http::header::CONTENT_TYPE;
 use hyper::http::{HeaderMap, Method, Request, Response};
 use tonic::Status;
 
 use super::Limits;
 use super::reply::{self, Reply};
-use crate::listener::{Kept, Pieces, answer_begins};
+use crate::listener::{BadBody, Kept, answer_begins, read_body};
 
 /// A flag, and the length of what follows.
 pub(super) const PREFIX_BYTES: usize = 5;
@@ -54,24 +53,15 @@ async fn message(body: Incoming, limits: Limits, kept: &mut Kept) -> Result<Byte
     unwrapped(read.await.map_err(late)??)
 }
 
-/// All of a body: without a copy where it came in one piece.
-async fn whole(mut body: Incoming, most: usize, kept: &mut Kept) -> Result<Bytes, Status> {
-    let mut pieces = Pieces::default();
-    while !body.is_end_stream() {
-        let Some(frame) = body.frame().await else { break };
-        let frame = frame.map_err(|error| Status::cancelled(format!("broke off: {error}")))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if pieces.len() + data.len() > most + PREFIX_BYTES {
-            return Err(Status::resource_exhausted(format!(
-                "expected at most {most} bytes of message"
-            )));
+async fn whole(body: Incoming, most: usize, kept: &mut Kept) -> Result<Bytes, Status> {
+    let bytes = most + PREFIX_BYTES;
+    read_body(body, bytes, bytes, |bytes| kept.add(bytes)).await.map_err(|bad| match bad {
+        BadBody::Broken(error) => Status::cancelled(format!("broke off: {error}")),
+        BadBody::TooLarge => {
+            Status::resource_exhausted(format!("expected at most {most} bytes of message"))
         }
-        if !kept.add(data.len()) {
-            return Err(reply::too_much_kept());
-        }
-        pieces.add(data);
-    }
-    Ok(pieces.whole())
+        BadBody::TooMuch => reply::too_much_kept(),
+    })
 }
 
 /// A message without its prefix.

@@ -38,6 +38,8 @@ fn builder(limits: Limits) -> Builder<Inline> {
 }
 
 impl Handler for Connections {
+    const PROTOCOLS: &'static [&'static [u8]] = &[b"h2"];
+
     async fn serve(self, stream: Stream, shell: Shell) {
         let (activity, account) = (Arc::new(Activity::default()), Arc::clone(&shell.account));
         let stream = stream.noting(Heads::new(Arc::clone(&activity)), &[]);
@@ -75,7 +77,6 @@ mod tests {
     use std::time::Duration;
     use tidegate::config;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
     use tokio::time::timeout;
 
     /// What a client begins with: the preface, and settings that set nothing.
@@ -132,8 +133,8 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_ends_no_head_does_not_keep_its_connection() {
         let limits = Limits { head: Duration::from_millis(50), ..Limits::default() };
-        let (at, _stop) = served(routes(limits, None), limits).await;
-        let mut client = TcpStream::connect(at).await.unwrap();
+        let server = served(routes(limits, None), limits, Arc::default()).await;
+        let mut client = server.connect().await;
         client.write_all(&[PREFACE, b"\0\0\x01\x01\0\0\0\0\x01\x02"].concat()).await.unwrap();
         let ended = timeout(Duration::from_secs(10), client.read_to_end(&mut Vec::new())).await;
         assert!(ended.is_ok(), "still connected");
@@ -144,8 +145,8 @@ mod tests {
     async fn a_client_that_answers_no_ping_does_not_keep_its_connection() {
         let (short, long) = (Duration::from_millis(50), Duration::from_secs(3600));
         let limits = Limits { idle: long, ping: short, pong: short, ..Limits::default() };
-        let (at, _stop) = served(routes(limits, None), limits).await;
-        let mut client = TcpStream::connect(at).await.unwrap();
+        let server = served(routes(limits, None), limits, Arc::default()).await;
+        let mut client = server.connect().await;
         client.write_all(PREFACE).await.unwrap();
         let mut came = Vec::new();
         let ended = timeout(Duration::from_secs(10), client.read_to_end(&mut came)).await;

@@ -32,11 +32,8 @@ mod unit;
 
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
-
 use crate::limiters::Limiters;
-use crate::listener::{self, Limits, Options};
-use crate::stop::Stop;
+use crate::listener::{Handler, Limits, Secret};
 use connection::Connections;
 pub(crate) use fields::{Family, Fields};
 use routes::Routes;
@@ -62,15 +59,12 @@ pub(crate) enum Unavailable {
     Error,
 }
 
-/// Serves `limiters` until `stop`; answers how many connections had to be cut in the end.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    options: Options,
+/// Answers by `limiters` whoever knows the secret.
+pub(crate) fn service(
     limiters: Arc<Limiters>,
     choices: Choices,
-    stop: Stop,
-) -> usize {
-    let routes = Routes::new(limiters, choices, options.secret.clone(), options.limits);
-    let options = options.speaking(&[b"h2"]);
-    listener::serve(listener, options, Connections(Arc::new(routes)), stop).await
+    secret: Option<Secret>,
+    limits: Limits,
+) -> impl Handler {
+    Connections(Arc::new(Routes::new(limiters, choices, secret, limits)))
 }

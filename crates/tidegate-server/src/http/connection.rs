@@ -46,6 +46,8 @@ const BUFFER_BYTES: usize = head::MOST_BYTES;
 pub(super) struct Http<S>(pub(super) S);
 
 impl<S: Site> Handler for Http<S> {
+    const PROTOCOLS: &'static [&'static [u8]] = &[b"h2", b"http/1.1"];
+
     async fn serve(self, mut stream: Stream, mut shell: Shell) {
         let read = match self.0.fast_path() {
             Some(fast) => fast.serve(&mut stream, &mut shell).await,

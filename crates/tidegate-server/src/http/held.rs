@@ -130,6 +130,6 @@ fn body_bytes(answer: &Response) -> usize {
     exact.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
 }
 
-fn too_much() -> Problem {
+pub(super) fn too_much() -> Problem {
     Problem::new(Kind::TooMuchUnread, TOO_MUCH)
 }

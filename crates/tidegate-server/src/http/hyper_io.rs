@@ -149,10 +149,6 @@ impl HyperIo {
         stream.poll_read(cx, into)
     }
 
-    fn inner(&mut self) -> io::Result<Pin<&mut Stream>> {
-        inner(&mut self.stream)
-    }
-
     /// Whether `written` is what is kept back.
     fn keeps_back(&mut self, written: &[u8]) -> bool {
         self.kept_back = self.kept_back.take().or_else(|| Bare::parse(written));
@@ -205,7 +201,7 @@ impl AsyncWrite for HyperIo {
         if this.keeps_back(bytes) {
             return Poll::Ready(Ok(bytes.len()));
         }
-        this.inner()?.poll_write(cx, bytes)
+        inner(&mut this.stream)?.poll_write(cx, bytes)
     }
 
     /// hyper flushes an answer before it reads the next request, so the bare one is never behind
@@ -221,7 +217,7 @@ impl AsyncWrite for HyperIo {
         {
             return Poll::Ready(Ok(only.len()));
         }
-        this.inner()?.poll_write_vectored(cx, parts)
+        inner(&mut this.stream)?.poll_write_vectored(cx, parts)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -229,7 +225,7 @@ impl AsyncWrite for HyperIo {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().inner()?.poll_flush(cx)
+        inner(&mut self.get_mut().stream)?.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -237,7 +233,7 @@ impl AsyncWrite for HyperIo {
         if this.hands_over() {
             return Poll::Ready(Ok(()));
         }
-        this.inner()?.poll_shutdown(cx)
+        inner(&mut this.stream)?.poll_shutdown(cx)
     }
 }
 

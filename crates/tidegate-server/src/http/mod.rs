@@ -33,14 +33,11 @@ use std::sync::Arc;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use tokio::net::TcpListener;
 
 use crate::limiters::Limiters;
-use crate::listener::{self, Limits, Options};
+use crate::listener::{Handler, Limits, Secret};
 use crate::probe::Probe;
-use crate::sample_request::SampleRequest;
-use crate::stop::Stop;
-use connection::{Http, Site};
+use connection::Http;
 
 type Request = hyper::Request<hyper::body::Incoming>;
 type Response = hyper::Response<Full<Bytes>>;
@@ -58,40 +55,17 @@ pub(crate) struct Service(Arc<App>);
 impl Service {
     /// Serves `limiters`, whoever else holds them.
     pub(crate) fn new(limiters: Arc<Limiters>, limits: Limits) -> Self {
-        let probe = Probe::new(SampleRequest::of(limiters.policy()));
+        let probe = Probe::new(Arc::clone(&limiters), limits.probe);
         Self(Arc::new(App { limiters, probe, limits }))
     }
 
-    /// Answers checks until `stop`; answers how many connections had to be cut in the end.
-    pub(crate) async fn serve_public(
-        &self,
-        listener: TcpListener,
-        options: Options,
-        stop: Stop,
-    ) -> usize {
-        let site = routes::Public(Arc::clone(&self.0), options.secret.clone());
-        self.serve(listener, options, site, stop).await
+    /// Answers those who ask for decisions.
+    pub(crate) fn public(&self, secret: Option<Secret>) -> impl Handler {
+        Http(routes::Public(Arc::clone(&self.0), secret))
     }
 
-    /// Answers operators until `stop`; answers how many connections had to be cut in the end.
-    pub(crate) async fn serve_admin(
-        &self,
-        listener: TcpListener,
-        options: Options,
-        stop: Stop,
-    ) -> usize {
-        let site = routes::Admin(Arc::clone(&self.0), options.secret.clone());
-        self.serve(listener, options, site, stop).await
-    }
-
-    async fn serve(
-        &self,
-        listener: TcpListener,
-        options: Options,
-        site: impl Site,
-        stop: Stop,
-    ) -> usize {
-        let options = options.speaking(&[b"h2", b"http/1.1"]);
-        listener::serve(listener, options, Http(site), stop).await
+    /// Answers operators.
+    pub(crate) fn admin(&self, secret: Option<Secret>) -> impl Handler {
+        Http(routes::Admin(Arc::clone(&self.0), secret))
     }
 }

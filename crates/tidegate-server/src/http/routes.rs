@@ -8,12 +8,12 @@ use http_body_util::Full;
 use hyper::Method;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 
-use super::check::Verb;
 use super::connection::Site;
 use super::fast_path::FastPath;
 use super::paths::{CHECK, HEALTH, PEEK, REFUND, RESET, RULES};
 use super::problem::{Kind, Problem};
 use super::{App, Request, Response, admin, authorize, body, browser, check, head, health, rules};
+use crate::limiters::Verb;
 use crate::listener::Secret;
 
 /// For everyone: decisions.

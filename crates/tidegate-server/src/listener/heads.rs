@@ -24,15 +24,15 @@ pub(crate) struct Heads {
 /// The bytes of a connection so far.
 #[derive(Debug)]
 enum Came {
-    /// This many bytes of the preface of HTTP/2, and nothing else.
-    Preface(usize),
+    /// A part of the preface of HTTP/2, of which this is missing.
+    Preface(&'static [u8]),
     Http1,
     Http2(Frames),
 }
 
 impl Heads {
     pub(crate) const fn new(activity: Arc<Activity>) -> Self {
-        Self { activity, came: Came::Preface(0) }
+        Self { activity, came: Came::Preface(PREFACE) }
     }
 
     /// Notes the next bytes.
@@ -41,7 +41,7 @@ impl Heads {
             return;
         }
         let frames = match self.came {
-            Came::Preface(before) => self.begin(before, bytes),
+            Came::Preface(missing) => self.begin(missing, bytes),
             Came::Http1 | Came::Http2(_) => bytes,
         };
         match &mut self.came {
@@ -54,15 +54,12 @@ impl Heads {
     }
 
     /// Compares with the preface; what lies behind it.
-    fn begin<'b>(&mut self, before: usize, bytes: &'b [u8]) -> &'b [u8] {
-        let expected = PREFACE.get(before..).unwrap_or_default();
-        let (begins, behind) = bytes.split_at(expected.len().min(bytes.len()));
-        self.came = if !expected.starts_with(begins) {
-            Came::Http1
-        } else if begins.len() < expected.len() {
-            Came::Preface(before + begins.len())
-        } else {
-            Came::Http2(Frames::default())
+    fn begin<'b>(&mut self, missing: &'static [u8], bytes: &'b [u8]) -> &'b [u8] {
+        let (begins, behind) = bytes.split_at(missing.len().min(bytes.len()));
+        self.came = match missing.strip_prefix(begins) {
+            None => Came::Http1,
+            Some([]) => Came::Http2(Frames::default()),
+            Some(missing) => Came::Preface(missing),
         };
         behind
     }
@@ -76,10 +73,9 @@ struct Frames {
     came: usize,
     /// Bytes of its payload that are still to come.
     left: usize,
-    /// Frames and heads that have begun.
-    frames: u64,
-    heads: u64,
-    /// Whether the last head has not ended.
+    /// Heads that have ended.
+    ended: u64,
+    /// Whether one has begun since.
     is_in_head: bool,
 }
 
@@ -97,6 +93,7 @@ impl Frames {
             let [_, _, _, kind, flags, ..] = self.frame;
             let ends_head = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS > 0;
             if self.left == 0 && self.came == 0 && ends_head {
+                self.ended += 1;
                 self.is_in_head = false;
             }
         }
@@ -113,20 +110,12 @@ impl Frames {
         }
         let [high, middle, low, kind, ..] = self.frame;
         (self.came, self.left) = (0, u32::from_be_bytes([0, high, middle, low]) as usize);
-        self.frames += 1;
-        if kind == HEADERS {
-            self.heads += 1;
-            self.is_in_head = true;
-        }
+        self.is_in_head |= kind == HEADERS;
     }
 
-    /// A number of the head that has come in part, or of the frame that may become one; nothing between them.
-    const fn in_head(&self) -> Option<u64> {
-        match (self.is_in_head, self.came) {
-            (true, _) => Some(2 * self.heads),
-            (false, 1..) => Some(2 * self.frames + 1),
-            (false, 0) => None,
-        }
+    /// The number of the head that has come in part, or of which a frame may be the first; nothing between frames.
+    fn in_head(&self) -> Option<u64> {
+        (self.is_in_head || self.came > 0).then_some(self.ended + 1)
     }
 }
 
@@ -157,11 +146,11 @@ mod tests {
         for (frames, expected) in [
             (vec![], None),
             (vec![&settings[..], &whole, &data], None),
-            (vec![&settings, &whole[..whole.len() - 1]], Some(2)),
-            (vec![&whole, &whole, &begun], Some(6)),
+            (vec![&settings, &whole[..whole.len() - 1]], Some(1)),
+            (vec![&whole, &whole, &begun], Some(3)),
             (vec![&whole, &ended], None),
             (vec![&whole, &data[..20]], None),
-            (vec![&whole, &data[..5]], Some(3)),
+            (vec![&whole, &data[..5]], Some(2)),
         ] {
             let bytes = [PREFACE, &frames.concat()].concat();
             for at_once in [1, 7, 30, bytes.len()] {

@@ -56,13 +56,14 @@ pub(crate) async fn serve(
 }
 
 /// Serves as [`serve`] does; the connections keep no more than the budget allows.
-pub(crate) async fn serve_within(
+pub(crate) async fn serve_within<H: Handler>(
     listener: TcpListener,
-    options: Options,
-    handler: impl Handler,
+    mut options: Options,
+    handler: H,
     budget: Arc<Budget>,
     mut stop: Stop,
 ) -> usize {
+    options.tls = options.tls.map(|tls| tls.speaking(H::PROTOCOLS));
     let places = Arc::new(Semaphore::new(options.limits.connections as usize));
     let mut outages = Outages::default();
     loop {
@@ -206,10 +207,8 @@ async fn drained(places: &Semaphore, limits: Limits, mut stop: Stop) -> usize {
 mod tests {
     use super::*;
     use crate::listener::Threads;
-    use crate::stop::Trigger;
-    use std::net::SocketAddr;
+    use crate::listener::testing::Server;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::task::JoinHandle;
 
     /// Sends back each byte; at `p` it panics, at the end of what comes it ends.
     #[derive(Clone)]
@@ -226,17 +225,13 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(30);
 
-    async fn serving(limits: Limits, threads: Threads) -> (SocketAddr, Trigger, JoinHandle<usize>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = listener.local_addr().unwrap();
-        let (stop, stopping) = Stop::by_hand();
-        let options = Options { limits, threads, ..Options::default() };
-        (at, stop, tokio::spawn(serve(listener, options, Echo, stopping)))
+    async fn serving(limits: Limits, threads: Threads) -> Server {
+        Server::of(Echo, Options { limits, threads, ..Options::default() }, Arc::default()).await
     }
 
     /// A connection that is served: it has been echoed to.
-    async fn served(at: SocketAddr) -> TcpStream {
-        let mut stream = TcpStream::connect(at).await.unwrap();
+    async fn served(server: &Server) -> TcpStream {
+        let mut stream = server.connect().await;
         stream.write_u8(b'a').await.unwrap();
         assert_eq!(stream.read_u8().await.unwrap(), b'a');
         stream
@@ -246,10 +241,10 @@ mod tests {
     async fn what_does_not_end_in_time_is_cut_and_counted() {
         for threads in Threads::of_both_kinds() {
             let limits = Limits { drain: SHORT, ..Limits::default() };
-            let (at, stop, done) = serving(limits, threads).await;
-            let _stay = (served(at).await, served(at).await);
-            stop.drain();
-            assert_eq!(done.await.unwrap(), 2);
+            let server = serving(limits, threads).await;
+            let _stay = (served(&server).await, served(&server).await);
+            server.stop.drain();
+            assert_eq!(server.done.await.unwrap(), 2);
         }
     }
 
@@ -265,14 +260,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_never_reads_does_not_keep_its_place() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = listener.local_addr().unwrap();
-        let (_stop, stopping) = Stop::by_hand();
         let limits = Limits { connections: 1, stalled: SHORT, ..Limits::default() };
         let options = Options { limits, ..Options::default() };
-        tokio::spawn(serve(listener, options, Talks, stopping));
-        let _reads_nothing = TcpStream::connect(at).await.unwrap();
-        let mut next = TcpStream::connect(at).await.unwrap();
+        let server = Server::of(Talks, options, Arc::default()).await;
+        let _reads_nothing = server.connect().await;
+        let mut next = server.connect().await;
         assert_eq!(next.read_u8().await.unwrap(), 0, "it has the place now");
     }
 
@@ -280,9 +272,9 @@ mod tests {
     async fn a_listener_at_its_cap_goes_on_once_a_place_is_free() {
         for threads in Threads::of_both_kinds() {
             let limits = Limits { connections: 1, ..Limits::default() };
-            let (at, _stop, _done) = serving(limits, threads).await;
-            let first = served(at).await;
-            let mut waiting = TcpStream::connect(at).await.unwrap();
+            let server = serving(limits, threads).await;
+            let first = served(&server).await;
+            let mut waiting = server.connect().await;
             waiting.write_u8(b'b').await.unwrap();
             drop(first);
             assert_eq!(waiting.read_u8().await.unwrap(), b'b');
@@ -293,14 +285,14 @@ mod tests {
     async fn a_connection_that_panics_gives_its_place_back() {
         for threads in Threads::of_both_kinds() {
             let limits = Limits { connections: 1, ..Limits::default() };
-            let (at, stop, done) = serving(limits, threads).await;
+            let server = serving(limits, threads).await;
             for _ in 0..3 {
-                let mut stream = served(at).await;
+                let mut stream = served(&server).await;
                 stream.write_u8(b'p').await.unwrap();
                 assert!(stream.read_u8().await.is_err());
             }
-            stop.drain();
-            assert_eq!(done.await.unwrap(), 0);
+            server.stop.drain();
+            assert_eq!(server.done.await.unwrap(), 0);
         }
     }
 

@@ -7,12 +7,12 @@
 //! carry a token, so it asks a [`Secret`] itself.
 
 mod activity;
+mod body;
 mod budget;
 mod heads;
 mod limits;
 mod listen;
 mod patience;
-mod pieces;
 mod reload;
 mod remainder;
 mod secret;
@@ -20,19 +20,19 @@ mod shell;
 mod socket;
 pub(crate) mod source;
 mod stream;
+#[cfg(test)]
+pub(crate) mod testing;
 mod threads;
 mod tls;
 mod watched;
 
 pub(crate) use activity::{Activity, UnderWay};
+pub(crate) use body::{BadBody, read_body};
 pub(crate) use budget::{Account, Budget, Kept, TOO_MUCH};
 pub(crate) use heads::Heads;
 pub(crate) use limits::{FREE, Limits, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
 pub(crate) use listen::serve;
-#[cfg(test)]
-pub(crate) use listen::serve_within;
 pub(crate) use patience::{Patience, Seen};
-pub(crate) use pieces::Pieces;
 pub(crate) use reload::on_hangup;
 pub(crate) use remainder::{Arrives, Remainder};
 pub(crate) use secret::{Secret, bearer};
@@ -54,11 +54,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The same, where TLS agrees on one of these protocols (ALPN), the preferred first.
-    pub(crate) fn speaking(self, protocols: &[&[u8]]) -> Self {
-        Self { tls: self.tls.map(|tls| tls.speaking(protocols)), ..self }
-    }
-
     /// Whether a client has to show a certificate or a token.
     pub(crate) fn knows_its_clients(&self) -> bool {
         self.secret.is_some() || self.tls.as_ref().is_some_and(Tls::asks_for_certificates)
@@ -67,6 +62,9 @@ impl Options {
 
 /// The protocol of a listener; a copy of it for each connection.
 pub(crate) trait Handler: Clone + Send + 'static {
+    /// The names by which TLS agrees on the protocol (ALPN), the preferred first; none where clients name none.
+    const PROTOCOLS: &'static [&'static [u8]] = &[];
+
     /// Serves one connection until its client leaves, until it is of no use, or, once the process drains, until
     /// what is under way is answered. A panic ends this connection and no other.
     fn serve(self, stream: Stream, shell: Shell) -> impl Future<Output = ()> + Send;

@@ -10,68 +10,45 @@ use super::session::{Outcome, Session};
 use super::shared::Shared;
 use super::usage::wrong_number;
 use crate::flags;
-
-/// Whether the cost is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Check,
-    Peek,
-}
-
-impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Check => "tg.check",
-            Self::Peek => "tg.peek",
-        }
-    }
-}
+use crate::limiters::Verb;
 
 /// Answers at once, unless that has to wait.
 pub(super) fn answer(
     session: &Session,
-    kind: Kind,
+    verb: Verb,
     args: &Args<'_>,
     reply: &mut Reply<'_>,
 ) -> Outcome {
     let question = match Question::read(args) {
         Ok(question) => question,
         Err(mistake) => {
-            mistake.tell(kind, reply);
+            mistake.tell(verb, reply);
             return Outcome::Answered;
         }
     };
     let limiters = &session.shared.limiters;
-    let told = question.ask(|request| {
-        let answer = match kind {
-            Kind::Check => limiters.check_at_once(request),
-            Kind::Peek => limiters.peek_at_once(request),
-        };
-        answer.map(|answer| tell(&answer, reply))
-    });
+    let told = question
+        .ask(|request| limiters.answer_at_once(verb, request).map(|answer| tell(&answer, reply)));
     if told.is_some() { Outcome::Answered } else { Outcome::Later }
 }
 
 /// Answers when the limiters do.
-pub(super) async fn later(shared: &Shared, kind: Kind, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) async fn later(shared: &Shared, verb: Verb, args: &Args<'_>, reply: &mut Reply<'_>) {
     let question = match Question::read(args) {
         Ok(question) => question,
-        Err(mistake) => return mistake.tell(kind, reply),
+        Err(mistake) => return mistake.tell(verb, reply),
     };
     let descriptors = [question.descriptor()];
     let request = question.request(&descriptors);
-    let answer = match kind {
-        Kind::Check => shared.limiters.check(&request).await,
-        Kind::Peek => shared.limiters.peek(&request).await,
-    };
-    tell(&answer, reply);
+    tell(&shared.limiters.answer(verb, &request).await, reply);
 }
 
 impl Mistake {
     #[cold]
-    fn tell(&self, kind: Kind, reply: &mut Reply<'_>) {
+    fn tell(&self, verb: Verb, reply: &mut Reply<'_>) {
         match self {
-            Self::Arity => wrong_number(kind.name(), reply),
+            Self::Arity if verb == Verb::Peek => wrong_number("tg.peek", reply),
+            Self::Arity => wrong_number("tg.check", reply),
             Self::Told(told) => reply.error(&format!("ERR {told}")),
         }
     }

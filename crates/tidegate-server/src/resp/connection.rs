@@ -18,7 +18,7 @@ use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::shared::Shared;
 use super::wire::Wire;
-use crate::listener::{Arrives, Limits, Patience, Seen, Shell};
+use crate::listener::{Arrives, Limits, Patience, Remainder, Seen, Shell};
 use crate::stop::Stop;
 
 /// Serves a connection to its end.
@@ -91,7 +91,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             tokio::select! {
                 biased;
                 moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
-                () = draining.as_mut(), if remainder.is_none() => remainder = Some(self.wire.remainder()),
+                () = draining.as_mut(), if remainder.is_none() => remainder = Some(Remainder::of(&self.wire.stream)),
                 () = patience.look() => if patience.ends(self.look()).is_some() {
                     return Ok(());
                 },

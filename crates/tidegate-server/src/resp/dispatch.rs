@@ -6,6 +6,7 @@ use super::session::{Outcome, Session};
 use super::table::{self, Command, Verb};
 use super::usage::{self, wrong_number};
 use super::{check, handshake, introspection, throttle};
+use crate::limiters;
 
 impl Session {
     /// Answers one command behind what is written already.
@@ -30,8 +31,8 @@ impl Session {
     fn run(&mut self, command: &Command, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
         match command.verb {
             Verb::Throttle => return throttle::answer(self, args, reply),
-            Verb::Check => return check::answer(self, check::Kind::Check, args, reply),
-            Verb::Peek => return check::answer(self, check::Kind::Peek, args, reply),
+            Verb::Check => return check::answer(self, limiters::Verb::Check, args, reply),
+            Verb::Peek => return check::answer(self, limiters::Verb::Peek, args, reply),
             Verb::Ping => ping(args, reply),
             Verb::Echo => reply.bulk(args.word(1)),
             Verb::Hello => return handshake::hello(self, args, reply),

@@ -41,11 +41,9 @@ mod wire;
 use std::sync::Arc;
 
 use tidegate::RuleErrors;
-use tokio::net::TcpListener;
 
 use crate::limiters::Limiters;
-use crate::listener::{self, Options, Shell, Stream};
-use crate::stop::Stop;
+use crate::listener::{Handler, Secret, Shell, Stream};
 use shared::Shared;
 
 /// Limiters, served to Redis clients.
@@ -61,20 +59,15 @@ impl Service {
     /// None: see [`plans::Throttle::beside`].
     pub(crate) fn new(
         limiters: Arc<Limiters>,
-        options: &Options,
+        secret: Option<Secret>,
         throttles: bool,
     ) -> Result<Self, RuleErrors> {
-        let shared = Shared::new(limiters, options.secret.clone(), throttles)?;
+        let shared = Shared::new(limiters, secret, throttles)?;
         Ok(Self { shared: Arc::new(shared) })
-    }
-
-    /// Answers until `stop`; answers how many connections had to be cut in the end.
-    pub(crate) async fn serve(self, listener: TcpListener, options: Options, stop: Stop) -> usize {
-        listener::serve(listener, options, self, stop).await
     }
 }
 
-impl listener::Handler for Service {
+impl Handler for Service {
     async fn serve(self, stream: Stream, shell: Shell) {
         connection::serve(stream, self.shared, shell).await;
     }

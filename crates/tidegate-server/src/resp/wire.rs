@@ -15,7 +15,7 @@ use crate::listener::{Arrives, Kept, Remainder};
 
 /// A stream, with what has come from it and what has to go to it.
 pub(super) struct Wire<S> {
-    stream: S,
+    pub(super) stream: S,
     pub(super) input: Input,
     pub(super) output: Output,
     has_ended: bool,
@@ -52,12 +52,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// The bytes that have arrived when the drain begins.
-    pub(super) fn remainder(&self) -> Remainder {
-        Remainder::of(&self.stream)
-    }
-
-    /// Reads some of those bytes; returns their number.
+    /// Reads some of the bytes that had arrived; returns their number.
     pub(super) async fn read_remainder(&mut self, remainder: &mut Remainder) -> io::Result<usize> {
         let bytes = remainder.read(&mut self.stream, self.input.room()).await?;
         self.input.filled(bytes);
