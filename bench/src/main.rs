@@ -48,7 +48,7 @@ enum Command {
     Flood(flood::Flood),
     /// CPU of a Redis, decisions per second and latency, of decisions in the shared store.
     Redis(redis_store::Redis),
-    /// Decisions per second, CPU, memory and latency of the server's doors.
+    /// Decisions per second, CPU, memory and latency of the server's listeners.
     Server(server::Server),
     /// More load than a shared store decides in time: what is admitted over the limits, and what callers see who ask
     /// little.

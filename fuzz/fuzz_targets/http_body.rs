@@ -8,10 +8,10 @@ mod server {
     pub(crate) mod http {
         pub(crate) type Response = hyper::Response<http_body_util::Full<hyper::body::Bytes>>;
 
-        pub(crate) mod judged;
+        pub(crate) mod invariants;
         mod problem;
         mod question;
     }
 }
 
-libfuzzer_sys::fuzz_target!(|body: &[u8]| server::http::judged::judge(body));
+libfuzzer_sys::fuzz_target!(|body: &[u8]| server::http::invariants::judge(body));

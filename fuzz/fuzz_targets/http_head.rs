@@ -9,9 +9,9 @@ mod server {
         mod media_type;
         mod paths;
 
-        pub(crate) mod quick {
+        pub(crate) mod fast_path {
             mod head;
-            pub(crate) mod judged;
+            pub(crate) mod invariants;
         }
     }
 
@@ -26,5 +26,5 @@ mod server {
 use server::{http, listener};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    server::http::quick::judged::judge(bytes);
+    server::http::fast_path::invariants::judge(bytes);
 });

@@ -6,24 +6,15 @@
 /// The files of the server that read commands, and what they stand on.
 #[path = "../../crates/tidegate-server/src"]
 mod server {
-    pub(crate) mod listener {
-        mod limits;
-
-        pub(crate) use limits::{IDLE, STALLED};
-    }
-
     pub(crate) mod resp {
         mod args;
         mod call;
         mod inline;
-        pub(crate) mod judged;
+        pub(crate) mod invariants;
         mod limits;
         mod parse;
         mod question;
     }
 }
 
-/// The server's files name each other from the root of its crate.
-use server::listener;
-
-libfuzzer_sys::fuzz_target!(|sent: &[u8]| server::resp::judged::judge(sent));
+libfuzzer_sys::fuzz_target!(|sent: &[u8]| server::resp::invariants::judge(sent));

@@ -7,7 +7,7 @@
 #[path = "../../crates/tidegate-server/src"]
 mod server {
     pub(crate) mod grpc {
-        pub(crate) mod judged;
+        pub(crate) mod invariants;
         mod multiplier;
         mod own_limits;
         mod question;
@@ -15,4 +15,4 @@ mod server {
     }
 }
 
-libfuzzer_sys::fuzz_target!(|sent: &[u8]| server::grpc::judged::judge(sent));
+libfuzzer_sys::fuzz_target!(|sent: &[u8]| server::grpc::invariants::judge(sent));

@@ -1,4 +1,4 @@
-//! How requests are written and answers read, at each door, by a generator of our own: as little work as it
+//! How requests are written and answers read, at each listener, by a generator of our own: as little work as it
 //! can be, for it shares the cores with who is asked.
 
 pub mod http_2;
@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 /// How many keys are asked for.
 const KEYS: usize = 100_000;
 
-/// What is asked, at which door.
+/// What is asked, at which listener.
 #[derive(Clone, Copy, Debug)]
 pub enum Asking {
     /// A command of RESP, in which `__rand_int__` is a number.
@@ -38,7 +38,7 @@ impl Asking {
     /// A connection, and what tells its answers.
     ///
     /// # Errors
-    /// When nobody answers, or not as the door does.
+    /// When nobody answers, or not as the listener does.
     pub fn open(self, at: SocketAddr) -> Result<(TcpStream, Answers), String> {
         let failed = |error: std::io::Error| format!("can not connect to {at}: {error}");
         let mut stream = TcpStream::connect(at).map_err(failed)?;

@@ -1,10 +1,10 @@
-//! What is asked of the doors, by whom, and who else is asked the same.
+//! What is asked of the listeners, by whom, and who else is asked the same.
 
 use super::generators::Pipeline;
 
 /// How requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum Listener {
     /// Commands of RESP.
     Resp(Pipeline),
     /// `POST /v1/check` over HTTP/1.1.
@@ -48,13 +48,13 @@ pub enum Pace {
     HalfInTicks,
 }
 
-/// One door, one way of asking.
+/// One listener, one way of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// Its name.
     pub name: &'static str,
     /// How requests come.
-    pub door: Door,
+    pub listener: Listener,
     /// How fast they come.
     pub pace: Pace,
     /// Who answers; the last one is who the others are compared with.
@@ -69,68 +69,73 @@ use Subject::{
 pub const ALL: &[Case] = &[
     Case {
         name: "resp p1",
-        door: Door::Resp(Pipeline { depth: 1, generators: 2 }),
+        listener: Listener::Resp(Pipeline { depth: 1, generators: 2 }),
         pace: Pace::Highest,
         subjects: &[Tidegate, TidegateChecks, Floor, RedisIncr, RedisSet],
     },
     Case {
         name: "resp p1 one generator",
-        door: Door::Resp(Pipeline { depth: 1, generators: 1 }),
+        listener: Listener::Resp(Pipeline { depth: 1, generators: 1 }),
         pace: Pace::Highest,
         subjects: &[Tidegate, Floor, RedisSet],
     },
     Case {
         name: "resp p16",
-        door: Door::Resp(Pipeline { depth: 16, generators: 1 }),
+        listener: Listener::Resp(Pipeline { depth: 16, generators: 1 }),
         pace: Pace::Highest,
         subjects: &[Tidegate, TidegateChecks, RedisSet, RedisIncr],
     },
     Case {
         name: "http",
-        door: Door::Http,
+        listener: Listener::Http,
         pace: Pace::Highest,
         subjects: &[Tidegate, Floor, Nginx],
     },
     Case {
         name: "grpc 1",
-        door: Door::Grpc { streams: 1 },
+        listener: Listener::Grpc { streams: 1 },
         pace: Pace::Highest,
         subjects: &[Tidegate, Tonic],
     },
     Case {
         name: "grpc 10",
-        door: Door::Grpc { streams: 10 },
+        listener: Listener::Grpc { streams: 10 },
         pace: Pace::Highest,
         subjects: &[Tidegate, Tonic],
     },
     Case {
         name: "grpc redis",
-        door: Door::Grpc { streams: 10 },
+        listener: Listener::Grpc { streams: 10 },
         pace: Pace::Highest,
         subjects: &[TidegateOnRedis, Tidegate],
     },
     Case {
         name: "resp half",
-        door: Door::Resp(Pipeline { depth: 1, generators: 1 }),
+        listener: Listener::Resp(Pipeline { depth: 1, generators: 1 }),
         pace: Pace::Half,
         subjects: &[Tidegate, RedisIncr],
     },
-    Case { name: "http half", door: Door::Http, pace: Pace::Half, subjects: &[Tidegate, Nginx] },
+    Case {
+        name: "http half",
+        listener: Listener::Http,
+        pace: Pace::Half,
+        subjects: &[Tidegate, Nginx],
+    },
     Case {
         name: "http half h2load",
-        door: Door::Http,
+        listener: Listener::Http,
         pace: Pace::HalfInTicks,
         subjects: &[Tidegate, Nginx],
     },
     Case {
         name: "grpc half",
-        door: Door::Grpc { streams: 1 },
+        listener: Listener::Grpc { streams: 1 },
         pace: Pace::Half,
         subjects: &[Tidegate, Tonic],
     },
     Case {
         name: "grpc half h2load",
-        door: Door::Grpc { streams: 1 },
+        listener: Listener::Grpc { streams: 1 },
         pace: Pace::HalfInTicks,
         subjects: &[Tidegate, Tonic],
     },

@@ -1,4 +1,4 @@
-//! The command `server`: what the doors of the server answer in a second, and what that costs, beside
+//! The command `server`: what the listeners of the server answer in a second, and what that costs, beside
 //! programs that answer as fast as any.
 
 pub mod asking;
@@ -14,7 +14,7 @@ use crate::process;
 use crate::resp::Connection;
 use crate::rounds::{self, By, Form, Sample};
 use asking::Asking;
-use cases::{Case, Door, Pace, Subject};
+use cases::{Case, Listener, Pace, Subject};
 use clap::Args;
 use floor::Imitated;
 use generators::{Load, Request, Version};
@@ -105,7 +105,7 @@ impl Server {
         }
         let told = ready.iter().zip(samples).map(|(one, samples)| {
             // Who refuses in the end has done less than it was asked, and generators do not see it.
-            let decides = check(&one.running, case.door, one.subject);
+            let decides = check(&one.running, case.listener, one.subject);
             decides.map_err(|problem| case.told(one.subject, &problem))?;
             let name = case.subject_name(one.subject);
             let bytes = process::peak_bytes(one.running.pid)?;
@@ -118,13 +118,13 @@ impl Server {
 
     /// Started, asked once to see that it decides, then asked for a second to warm up.
     fn ready(&self, case: &Case, subject: Subject, tidegate: &Path) -> Result<Ready, String> {
-        let running = Running::start(subject, case.door, tidegate)?;
-        check(&running, case.door, subject)?;
+        let running = Running::start(subject, case.listener, tidegate)?;
+        check(&running, case.listener, subject)?;
         let second = Duration::from_secs(1);
         let mut ready = Ready { subject, running, highest: FIRST_REQUESTS as f64 };
-        ready.highest = ready.as_fast_as_it_goes(case.door, second)?.per_s;
+        ready.highest = ready.as_fast_as_it_goes(case.listener, second)?.per_s;
         if case.pace != Pace::Highest {
-            ready.highest = ready.as_fast_as_it_goes(case.door, self.length())?.per_s;
+            ready.highest = ready.as_fast_as_it_goes(case.listener, self.length())?.per_s;
         }
         Ok(ready)
     }
@@ -136,9 +136,9 @@ impl Server {
     fn sample(&self, case: &Case, ready: &Ready) -> Result<Sample, String> {
         let (before, stolen_before) = (process::cpu(ready.running.pid)?, Stolen::now()?);
         let load = match case.pace {
-            Pace::Highest => ready.as_fast_as_it_goes(case.door, self.length())?,
-            Pace::Half => ready.at_half(case.door, self.length())?,
-            Pace::HalfInTicks => ready.at_half_in_ticks(case.door, self.length())?,
+            Pace::Highest => ready.as_fast_as_it_goes(case.listener, self.length())?,
+            Pace::Half => ready.at_half(case.listener, self.length())?,
+            Pace::HalfInTicks => ready.at_half_in_ticks(case.listener, self.length())?,
         };
         let cpu = process::cpu(ready.running.pid)?.saturating_sub(before);
         let stolen = stolen_before.share_since()?;
@@ -149,35 +149,35 @@ impl Server {
 }
 
 impl Ready {
-    fn as_fast_as_it_goes(&self, door: Door, length: Duration) -> Result<Load, String> {
+    fn as_fast_as_it_goes(&self, listener: Listener, length: Duration) -> Result<Load, String> {
         let at = self.running.at;
-        match door {
-            Door::Resp(pipeline) => {
+        match listener {
+            Listener::Resp(pipeline) => {
                 let requests = (self.highest * length.as_secs_f64()) as u64;
                 generators::redis_benchmarks(at, pipeline, requests, self.subject.command())
             }
-            Door::Http => generators::wrk(at, length),
-            Door::Grpc { streams } => {
+            Listener::Http => generators::wrk(at, length),
+            Listener::Grpc { streams } => {
                 generators::h2load(at, &call(&no_op::body()), streams, length)
             }
         }
     }
 
-    fn at_half(&self, door: Door, length: Duration) -> Result<Load, String> {
-        let asking = match door {
-            Door::Resp(_) => Asking::Resp(self.subject.command()),
-            Door::Http => Asking::Http,
-            Door::Grpc { .. } => Asking::Grpc,
+    fn at_half(&self, listener: Listener, length: Duration) -> Result<Load, String> {
+        let asking = match listener {
+            Listener::Resp(_) => Asking::Resp(self.subject.command()),
+            Listener::Http => Asking::Http,
+            Listener::Grpc { .. } => Asking::Grpc,
         };
         open_loop::run(self.running.at, asking, self.highest / 2.0, length)
     }
 
-    fn at_half_in_ticks(&self, door: Door, length: Duration) -> Result<Load, String> {
+    fn at_half_in_ticks(&self, listener: Listener, length: Duration) -> Result<Load, String> {
         let body = no_op::body();
-        let request = match door {
-            Door::Http => CHECK,
-            Door::Grpc { .. } => call(&body),
-            Door::Resp(_) => return Err("h2load does not speak RESP".to_owned()),
+        let request = match listener {
+            Listener::Http => CHECK,
+            Listener::Grpc { .. } => call(&body),
+            Listener::Resp(_) => return Err("h2load does not speak RESP".to_owned()),
         };
         generators::h2load_at(self.running.at, &request, self.highest / 2.0, length)
     }
@@ -220,12 +220,12 @@ fn refuses(subject: Subject, answer: &[Reply]) -> bool {
 }
 
 /// Sees that the answer is a decision: programs that generate load hardly look.
-fn check(running: &Running, door: Door, subject: Subject) -> Result<(), String> {
-    match door {
-        Door::Http if subject == Subject::Tidegate => Imitated::Check.agrees_with(running.at),
-        Door::Http => Ok(()),
-        Door::Grpc { .. } => no_op::check(running.at),
-        Door::Resp(_) => {
+fn check(running: &Running, listener: Listener, subject: Subject) -> Result<(), String> {
+    match listener {
+        Listener::Http if subject == Subject::Tidegate => Imitated::Check.agrees_with(running.at),
+        Listener::Http => Ok(()),
+        Listener::Grpc { .. } => no_op::check(running.at),
+        Listener::Resp(_) => {
             if subject == Subject::Tidegate {
                 Imitated::Throttle.agrees_with(running.at)?;
             }

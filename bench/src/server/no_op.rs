@@ -1,4 +1,4 @@
-//! Envoy's rate limit service as tonic serves it, deciding nothing: the ceiling of that door. And what is
+//! Envoy's rate limit service as tonic serves it, deciding nothing: the ceiling of that listener. And what is
 //! asked of it and of the server alike.
 
 use clap::Args;

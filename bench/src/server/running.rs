@@ -1,6 +1,6 @@
 //! Whoever answers, started and ready.
 
-use super::cases::{Door, Subject};
+use super::cases::{Listener, Subject};
 use crate::programs::{self, Program};
 use crate::redis_server::RedisServer;
 use std::fs;
@@ -43,29 +43,35 @@ pub fn tidegate(said: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 impl Running {
-    /// Starts `subject` to be asked at `door`. Once more where it does not start: an address that was free may
+    /// Starts `subject` to be asked at `listener`. Once more where it does not start: an address that was free may
     /// have been taken by a connection meanwhile.
     ///
     /// # Errors
     /// When a program is missing or does not start.
-    pub fn start(subject: Subject, door: Door, tidegate: &Path) -> Result<Self, String> {
-        let once = || Self::once(subject, door, tidegate);
+    pub fn start(subject: Subject, listener: Listener, tidegate: &Path) -> Result<Self, String> {
+        let once = || Self::once(subject, listener, tidegate);
         once().or_else(|_| once())
     }
 
-    fn once(subject: Subject, door: Door, tidegate: &Path) -> Result<Self, String> {
+    fn once(subject: Subject, listener: Listener, tidegate: &Path) -> Result<Self, String> {
         match subject {
-            Subject::Tidegate | Subject::TidegateChecks => Self::tidegate(door, tidegate, None),
-            Subject::TidegateOnRedis => Self::tidegate(door, tidegate, Some(RedisServer::start()?)),
+            Subject::Tidegate | Subject::TidegateChecks => Self::tidegate(listener, tidegate, None),
+            Subject::TidegateOnRedis => {
+                Self::tidegate(listener, tidegate, Some(RedisServer::start()?))
+            }
             Subject::RedisSet | Subject::RedisIncr => Self::redis(),
             Subject::Nginx => Self::nginx(),
-            Subject::Floor if door == Door::Http => Self::this(&["floor", "check"]),
+            Subject::Floor if listener == Listener::Http => Self::this(&["floor", "check"]),
             Subject::Floor => Self::this(&["floor", "throttle"]),
             Subject::Tonic => Self::this(&["no-op-rls"]),
         }
     }
 
-    fn tidegate(door: Door, program: &Path, redis: Option<RedisServer>) -> Result<Self, String> {
+    fn tidegate(
+        listener: Listener,
+        program: &Path,
+        redis: Option<RedisServer>,
+    ) -> Result<Self, String> {
         let folder = folder_with("rules.toml", RULES)?;
         let rules = folder.path().join("rules.toml");
         let mut arguments = vec!["serve".into(), "--config".into(), rules.into_os_string()];
@@ -73,9 +79,9 @@ impl Running {
         for option in ["--http", "--admin", "--grpc", "--resp"] {
             let address = programs::free_address()?;
             arguments.extend([option.into(), address.to_string().into()]);
-            at = if option == door.option() { Some(address) } else { at };
+            at = if option == listener.option() { Some(address) } else { at };
         }
-        let at = at.ok_or("the server has no such door")?;
+        let at = at.ok_or("the server has no such listener")?;
         if let Some(redis) = &redis {
             arguments.extend(["--store".into(), format!("redis://{}", redis.at()).into()]);
         }
@@ -113,7 +119,7 @@ impl Running {
     }
 }
 
-impl Door {
+impl Listener {
     /// The option of the server that opens it.
     const fn option(self) -> &'static str {
         match self {

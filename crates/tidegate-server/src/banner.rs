@@ -10,7 +10,7 @@ use tidegate::Policy;
 
 use crate::listener::Options;
 use crate::policy;
-use crate::sample::Sample;
+use crate::sample_request::SampleRequest;
 
 /// All that the text tells.
 pub(crate) struct Banner<'a> {
@@ -61,7 +61,9 @@ impl fmt::Display for Banner<'_> {
         }
         writeln!(f, "\n{}\n", table::of(self.policy))?;
         match self.public {
-            Some(at) => writeln!(f, "Try it:\n  {}", self.curl(at, &Sample::of(self.policy))),
+            Some(at) => {
+                writeln!(f, "Try it:\n  {}", self.curl(at, &SampleRequest::of(self.policy)))
+            }
             None => Ok(()),
         }
     }
@@ -74,7 +76,7 @@ impl Banner<'_> {
 
     /// A line for a shell that asks the server for a decision; the token is left to the shell.
     /// The server's own certificate is trusted, for its authority need not be known here.
-    fn curl(&self, at: SocketAddr, sample: &Sample) -> String {
+    fn curl(&self, at: SocketAddr, sample: &SampleRequest) -> String {
         let (scheme, at, body) = (self.scheme(), reachable(at), quoted(&sample.body()));
         let (trust, token) = (self.trust(), self.token());
         format!(

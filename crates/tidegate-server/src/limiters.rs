@@ -24,6 +24,16 @@ pub(crate) struct Limiters {
     stop: Option<Stop>,
 }
 
+/// What is asked of the limiters about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// Decide, and take when all rules admit. Where the rules that refuse let a request wait, the answer waits; a
+    /// client that goes away meanwhile leaves no trace.
+    Check,
+    /// What a check would answer if nothing could wait, taking nothing.
+    Peek,
+}
+
 #[derive(Debug)]
 enum Place {
     Here(Box<Gate>),
@@ -145,11 +155,20 @@ impl Limiters {
         }
     }
 
-    /// A look, where that takes no waiting.
-    pub(crate) fn peek_at_once(&self, request: &Request<'_>) -> Option<Answer<'_>> {
-        match &self.place {
-            Place::Here(gate) => Some(gate.peek(request)),
-            Place::Shared(_) => None,
+    /// Checks or peeks, where that takes no waiting.
+    pub(crate) fn answer_at_once(&self, verb: Verb, request: &Request<'_>) -> Option<Answer<'_>> {
+        match (verb, &self.place) {
+            (Verb::Check, _) => self.check_at_once(request),
+            (Verb::Peek, Place::Here(gate)) => Some(gate.peek(request)),
+            (Verb::Peek, Place::Shared(_)) => None,
+        }
+    }
+
+    /// Checks or peeks.
+    pub(crate) async fn answer(&self, verb: Verb, request: &Request<'_>) -> Answer<'_> {
+        match verb {
+            Verb::Check => self.check(request).await,
+            Verb::Peek => self.peek(request).await,
         }
     }
 

@@ -3,24 +3,25 @@
 mod banner;
 mod cli;
 mod failure;
+mod fd_limit;
+mod flags;
 mod grpc;
-mod handles;
 mod http;
+mod labels;
 mod limiters;
 mod listener;
 mod logging;
-mod pairs;
+mod ordered_map;
 mod policy;
 mod printable;
 mod probe;
 mod reports;
 mod resp;
-mod sample;
+mod sample_request;
 #[cfg(test)]
 mod seeds;
 mod stdout;
 mod stop;
-mod words;
 
 use std::process::ExitCode;
 

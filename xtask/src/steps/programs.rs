@@ -16,7 +16,7 @@ struct Program {
 }
 
 /// The store that the tests of shared limits start, each on a port of its own; what makes the certificates
-/// it is reached with; and the clients that are driven against the RESP door, one of them in Python.
+/// it is reached with; and the clients that are driven against the RESP listener, one of them in Python.
 const NEEDED: &[Program] = &[
     Program { name: "redis-server", answers_to: "--version", package: "redis-server" },
     Program { name: "openssl", answers_to: "version", package: "openssl" },

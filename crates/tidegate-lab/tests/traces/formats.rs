@@ -1,4 +1,4 @@
-//! Traces through the public door: formats, compression, bad lines, order, spilling, progress.
+//! Traces through the public interface: formats, compression, bad lines, order, spilling, progress.
 
 #![allow(clippy::unwrap_used)] // helpers of tests stop the test
 

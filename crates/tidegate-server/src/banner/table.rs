@@ -3,7 +3,7 @@
 use comfy_table::{Table, presets::NOTHING};
 use tidegate::{Limit, OnExcess, OnFull, Policy, PolicyRule, RuleSpec, Spec, Usage};
 
-use crate::words;
+use crate::labels;
 
 const HEADINGS: [&str; 8] =
     ["DOMAIN", "RULE", "ALGORITHM", "LIMIT", "WHEN", "KEY", "MODE", "OPTIONS"];
@@ -28,7 +28,7 @@ fn row(rule: &PolicyRule, is_shared: bool) -> [String; 8] {
         limit(&spec.spec),
         list(spec.when.iter().map(|(name, value)| format!("{name}={value}"))),
         list(spec.key.iter().cloned()),
-        words::mode(rule.mode()).to_owned(),
+        labels::mode(rule.mode()).to_owned(),
         list(options(spec, is_shared).into_iter()),
     ]
 }
@@ -46,8 +46,8 @@ fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
             Some(format!("wait {wait}, max_waiters {max_waiters}"))
         }
     };
-    let away =
-        is_shared.then(|| format!("on_store_error {}", words::on_store_error(rule.on_store_error)));
+    let away = is_shared
+        .then(|| format!("on_store_error {}", labels::on_store_error(rule.on_store_error)));
     let reported = (rule.usage == Usage::Reported).then(|| "usage reported".to_owned());
     let dedupe = rule.dedupe.map(|time| format!("dedupe {time}"));
     let tag = rule.hash_tag.as_ref().map(|entry| format!("hash_tag {entry}"));

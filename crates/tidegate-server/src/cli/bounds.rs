@@ -30,7 +30,7 @@ pub(super) struct Args {
     threads: Option<u16>,
 
     /// Threads that answer over gRPC, 1 to 1024; as many as there are cores unless told, for each call takes several
-    /// times as long as one over the others. With a store there are none: the other doors' threads answer over gRPC
+    /// times as long as one over the others. With a store there are none: the threads of the other listeners answer over gRPC
     /// as well
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     grpc_threads: Option<u16>,

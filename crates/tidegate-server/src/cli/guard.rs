@@ -23,7 +23,7 @@ const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
 #[command(next_help_heading = "Who may ask")]
 #[group(skip)]
 pub(super) struct Args {
-    /// Encrypt every door: the server's certificate and those behind it, PEM
+    /// Encrypt every listener: the server's certificate and those behind it, PEM
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", value_parser = file("TIDEGATE_TLS_CERT"), requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE", value_parser = file("TIDEGATE_TOKEN_FILE"))]
     token_file: Option<PathBuf>,
 
-    /// The same for the admin door, else the tokens of the others open it; or TIDEGATE_ADMIN_TOKEN
+    /// The same for the admin listener, else it takes the tokens of the others; or TIDEGATE_ADMIN_TOKEN
     #[arg(long, value_name = "FILE", env = "TIDEGATE_ADMIN_TOKEN_FILE", value_parser = file("TIDEGATE_ADMIN_TOKEN_FILE"))]
     admin_token_file: Option<PathBuf>,
 }

@@ -47,7 +47,7 @@ fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
     match kind {
         ErrorKind::AddrInUse => format!(
             "; stop what uses it, choose another address with {option}, such as {option} {} for any \
-             free port, or do without this door: {option} off",
+             free port, or do without this listener: {option} off",
             SocketAddr::new(ip, 0)
         ),
         ErrorKind::AddrNotAvailable => format!(

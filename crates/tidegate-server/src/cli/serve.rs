@@ -10,19 +10,19 @@ use tidegate::{Policy, StoreUrl};
 use tokio::runtime::{Builder, Runtime};
 
 use super::address::{self, Where};
+use super::bounds;
+use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
-use super::{bounds, guard};
 use crate::banner::Banner;
 use crate::failure::Failure;
+use crate::fd_limit::{self, Shares};
 use crate::grpc::{Choices, Family, Unavailable};
-use crate::handles::{self, Shares};
-use crate::http::{self, Limits};
 use crate::limiters::Limiters;
 use crate::listener::{self, Options, Threads};
 use crate::logging::{Format, Level, Log};
 use crate::reports::Reports;
 use crate::stop::Stop;
-use crate::{grpc, policy, resp, stdout};
+use crate::{grpc, http, policy, resp, stdout};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,18 +100,6 @@ pub(crate) struct Args {
     guard: guard::Args,
 }
 
-impl Args {
-    fn resp_service(
-        &self,
-        limiters: Arc<Limiters>,
-        options: &Options,
-    ) -> Result<resp::Service, Failure> {
-        let limits = resp::Limits::default();
-        let service = resp::Service::new(limiters, options, !self.no_cl_throttle, limits);
-        service.map_err(|mistakes| Failure::new(mistakes.to_string()))
-    }
-}
-
 /// Serves until a signal comes and what was under way is done.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
@@ -130,7 +118,7 @@ fn run_logged(args: &Args, log: &Log) -> Result<ExitCode, Failure> {
         None => policy,
     };
     // Each runtime takes some.
-    handles::raise();
+    fd_limit::raise();
     let runtime = runtime("--threads", args.bounds.threads())?;
     let for_grpc = runtimes_of_grpc(args, &policy)?;
     let served = runtime.block_on(serve(args, policy, Threads::of(&for_grpc), log));
@@ -148,8 +136,10 @@ fn runtimes_of_grpc(args: &Args, policy: &Policy) -> Result<Vec<Runtime>, Failur
             let threads = 0..args.bounds.grpc_threads();
             return threads.map(|_| runtime("--grpc-threads", 1)).collect();
         }
-        Where::At(_) => "with a store the threads of the other doors answer over gRPC (--threads)",
-        Where::Off => "that door is off",
+        Where::At(_) => {
+            "with a store the threads of the other listeners answer over gRPC (--threads)"
+        }
+        Where::Off => "that listener is off",
     };
     if args.bounds.tells_grpc_threads() {
         tracing::warn!("--grpc-threads has no effect: {why_none}");
@@ -182,7 +172,7 @@ impl Open {
     }
 
     /// Gives each listener its share of the file handles.
-    fn share_handles(&self, options: &mut guard::ListenerOptions, runtimes: usize) {
+    fn share_handles(&self, options: &mut ListenerOptions, runtimes: usize) {
         let clients = [&self.http, &self.grpc, &self.resp].into_iter().flatten().count();
         let most = options.public.limits.connections;
         let shares = Shares::of(most, clients, self.admin.is_some(), runtimes);
@@ -191,7 +181,7 @@ impl Open {
     }
 
     /// Says where whoever reaches a listener is answered.
-    fn warn(&self, options: &guard::ListenerOptions) {
+    fn warn(&self, options: &ListenerOptions) {
         let clients = [("--http", &self.http), ("--grpc", &self.grpc), ("--resp", &self.resp)];
         for (option, listener) in clients {
             if let Some(listener) = listener {
@@ -232,7 +222,7 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
 fn announce(
     args: &Args,
     open: &Open,
-    options: &guard::ListenerOptions,
+    options: &ListenerOptions,
     policy: &Policy,
     for_grpc: &Threads,
 ) -> Result<(), Failure> {
@@ -267,22 +257,31 @@ fn announce(
 async fn answer(
     args: &Args,
     open: Open,
-    options: guard::ListenerOptions,
+    options: ListenerOptions,
     limiters: Arc<Limiters>,
     stop: Stop,
     for_grpc: Threads,
 ) -> Result<usize, Failure> {
-    let service = http::Service::new(Arc::clone(&limiters), Limits::default());
-    let resp_service = args.resp_service(Arc::clone(&limiters), &options.public)?;
-    let public = &options.public;
-    let http = open.http.map(|on| service.serve_public(on.tcp, public.clone(), stop.clone()));
+    let ListenerOptions { public, admin: operators } = options;
+    let (limits, secret) = (public.limits, public.secret.clone());
+    let service = http::Service::new(Arc::clone(&limiters), limits);
+    let throttles = !args.no_cl_throttle;
+    let resp_service = resp::Service::new(Arc::clone(&limiters), secret.clone(), throttles)
+        .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
+    let http = open.http.map(|on| {
+        listener::serve(on.tcp, public.clone(), service.public(secret.clone()), stop.clone())
+    });
     let grpc = open.grpc.map(|on| {
         let options = Options { threads: for_grpc, ..public.clone() };
-        grpc::serve(on.tcp, options, Arc::clone(&limiters), args.choices(), stop.clone())
+        let service = grpc::service(limiters, args.choices(), secret, limits);
+        listener::serve(on.tcp, options, service, stop.clone())
     });
-    let resp = open.resp.map(|on| resp_service.serve(on.tcp, public.clone(), stop.clone()));
-    let admin =
-        open.admin.map(|on| service.serve_admin(on.tcp, options.admin.clone(), stop.clone()));
+    let resp =
+        open.resp.map(|on| listener::serve(on.tcp, public.clone(), resp_service, stop.clone()));
+    let admin = open.admin.map(|on| {
+        let service = service.admin(operators.secret.clone());
+        listener::serve(on.tcp, operators, service, stop.clone())
+    });
     let (http, grpc, resp, admin) = tokio::join!(
         OptionFuture::from(http),
         OptionFuture::from(grpc),

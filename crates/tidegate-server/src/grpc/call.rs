@@ -4,15 +4,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use http_body_util::BodyExt;
-use hyper::body::{Body, Buf, Bytes, Incoming};
+use hyper::body::{Buf, Bytes, Incoming};
 use hyper::http::header::CONTENT_TYPE;
 use hyper::http::{HeaderMap, Method, Request, Response};
 use tonic::Status;
 
 use super::Limits;
 use super::reply::{self, Reply};
-use crate::listener::{Kept, answer_begins};
+use crate::listener::{BadBody, Kept, answer_begins, read_body};
 
 /// A flag, and the length of what follows.
 pub(super) const PREFIX_BYTES: usize = 5;
@@ -47,38 +46,22 @@ pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
 /// The bytes of the one message of a call.
 async fn message(body: Incoming, limits: Limits, kept: &mut Kept) -> Result<Bytes, Status> {
     let late = |_| {
-        let within = limits.message;
+        let within = limits.body;
         Status::deadline_exceeded(format!("the message did not come within {within:?}"))
     };
-    let read = tokio::time::timeout(limits.message, whole(body, limits.message_bytes, kept));
+    let read = tokio::time::timeout(limits.body, whole(body, limits.body_bytes, kept));
     unwrapped(read.await.map_err(late)??)
 }
 
-/// All of a body: without a copy where it came in one piece.
-async fn whole(mut body: Incoming, most: usize, kept: &mut Kept) -> Result<Bytes, Status> {
-    let (mut first, mut all) = (Bytes::new(), Vec::new());
-    while !body.is_end_stream() {
-        let Some(frame) = body.frame().await else { break };
-        let frame = frame.map_err(|error| Status::cancelled(format!("broke off: {error}")))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if first.len().max(all.len()) + data.len() > most + PREFIX_BYTES {
-            return Err(Status::resource_exhausted(format!(
-                "expected at most {most} bytes of message"
-            )));
+async fn whole(body: Incoming, most: usize, kept: &mut Kept) -> Result<Bytes, Status> {
+    let bytes = most + PREFIX_BYTES;
+    read_body(body, bytes, bytes, |bytes| kept.add(bytes)).await.map_err(|bad| match bad {
+        BadBody::Broken(error) => Status::cancelled(format!("broke off: {error}")),
+        BadBody::TooLarge => {
+            Status::resource_exhausted(format!("expected at most {most} bytes of message"))
         }
-        if !kept.add(data.len()) {
-            return Err(reply::too_much_kept());
-        }
-        if first.is_empty() {
-            first = data;
-            continue;
-        }
-        if all.is_empty() {
-            all.extend_from_slice(&first);
-        }
-        all.extend_from_slice(&data);
-    }
-    Ok(if all.is_empty() { first } else { all.into() })
+        BadBody::TooMuch => reply::too_much_kept(),
+    })
 }
 
 /// A message without its prefix.
@@ -145,7 +128,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_that_does_not_end_in_time_is_that_calls_error() {
-        let limits = Limits { message: Duration::from_millis(200), ..Limits::default() };
+        let limits = Limits { body: Duration::from_millis(200), ..Limits::default() };
         let mut called = connected(routes(limits, None), limits, WINDOW).await;
         let begins = ada("edge").slice(..PREFIX_BYTES + 1);
         let told = called.status(endless(DECIDES, begins));

@@ -1,7 +1,6 @@
 //! One connection: HTTP/2, kept for as long as its client is there.
 
 use std::convert::Infallible;
-use std::pin::pin;
 use std::sync::Arc;
 
 use hyper::Request;
@@ -10,87 +9,56 @@ use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 
+use super::Limits;
 use super::inline::Inline;
-use super::limits::OF_A_CALL;
+use super::reply::{self, OF_A_CALL};
 use super::routes::Routes;
-use super::{Limits, reply};
-use crate::listener::{Budget, Handler, Idle, Stream, Uses, looks};
-use crate::stop::Stop;
+use crate::listener::{Activity, Handler, Heads, Shell, Stream, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
+
+/// Most calls that one connection may have under way.
+const STREAMS: u32 = 1024;
+/// Most bytes of the head of a call.
+const HEAD_BYTES: u32 = 16 << 10;
 
 /// Serves every connection by the same routes.
 #[derive(Clone)]
-pub(super) struct Connections {
-    routes: Arc<Routes>,
-    limits: Limits,
-    budget: Arc<Budget>,
-}
+pub(super) struct Connections(pub(super) Arc<Routes>);
 
-/// Most bytes of messages that a client may send before any of them is read: of one call, and of all.
-const WINDOW_BYTES: u32 = 64 << 10;
-const WINDOW_OF_ALL_BYTES: u32 = 256 << 10;
-
-impl Connections {
-    pub(super) const fn new(routes: Arc<Routes>, limits: Limits, budget: Arc<Budget>) -> Self {
-        Self { routes, limits, budget }
-    }
-
-    fn builder(&self) -> Builder<Inline> {
-        let mut builder = Builder::new(Inline(self.limits.stalled));
-        builder
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(self.limits.streams)
-            .initial_stream_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(WINDOW_OF_ALL_BYTES)
-            .max_header_list_size(self.limits.head_bytes)
-            .keep_alive_interval(self.limits.ping)
-            .keep_alive_timeout(self.limits.pong);
-        builder
-    }
+fn builder(limits: Limits) -> Builder<Inline> {
+    let mut builder = Builder::new(Inline(limits.stalled));
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_OF_ALL_BYTES)
+        .max_header_list_size(HEAD_BYTES)
+        .keep_alive_interval(limits.ping)
+        .keep_alive_timeout(limits.pong);
+    builder
 }
 
 impl Handler for Connections {
-    async fn serve(self, stream: Stream, mut stop: Stop) {
-        let (uses, account) = (Arc::new(Uses::default()), self.budget.open());
+    const PROTOCOLS: &'static [&'static [u8]] = &[b"h2"];
+
+    async fn serve(self, stream: Stream, shell: Shell) {
+        let (activity, account) = (Arc::new(Activity::default()), Arc::clone(&shell.account));
+        let stream = stream.noting(Heads::new(Arc::clone(&activity)), &[]);
         let service = service_fn(|request: Request<Incoming>| {
-            let (routes, uses) = (Arc::clone(&self.routes), Arc::clone(&uses));
+            let (routes, activity) = (Arc::clone(&self.0), Arc::clone(&activity));
             let kept = account.take(OF_A_CALL);
             async move {
                 let Some(kept) = kept else { return Ok(reply::too_much()) };
                 let mut under_way = None;
                 let let_in = || {
-                    uses.note();
-                    under_way = Some(uses.begin());
+                    activity.note();
+                    under_way = Some(activity.begin());
                 };
                 let answer = routes.answer(request, kept, let_in).await;
                 Ok::<_, Infallible>(answer.map(|reply| reply.under_way(under_way)))
             }
         });
-        let mut connection = pin!(self.builder().serve_connection(TokioIo::new(stream), service));
-        let mut idle = Idle::after(self.limits.idle);
-        let mut reads = looks(self.limits.stalled / 2);
-        let (mut draining, mut warned) = (false, false);
-        let ended = loop {
-            tokio::select! {
-                ended = connection.as_mut() => break ended,
-                () = stop.draining(), if !draining => {
-                    draining = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                _ = reads.tick() => if account.has_stalled() {
-                    return;
-                },
-                () = idle.look() => {
-                    let came = uses.any_since_last_look();
-                    if warned && !came {
-                        return;
-                    }
-                    if idle.is_over(came) {
-                        warned = true;
-                        connection.as_mut().graceful_shutdown();
-                    }
-                }
-            }
-        };
+        let connection = builder(shell.limits).serve_connection(TokioIo::new(stream), service);
+        let ended = shell.run(connection, &activity, || true, |it| it.graceful_shutdown()).await;
         if let Err(error) = ended {
             // It concerns nobody but its client.
             tracing::debug!(%error, "a gRPC connection broke off");
@@ -109,7 +77,6 @@ mod tests {
     use std::time::Duration;
     use tidegate::config;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
     use tokio::time::timeout;
 
     /// What a client begins with: the preface, and settings that set nothing.
@@ -162,13 +129,24 @@ mod tests {
         }
     }
 
+    /// Nothing else ends it within the test: pings are answered by nobody, but a minute is not over.
+    #[tokio::test]
+    async fn a_client_that_ends_no_head_does_not_keep_its_connection() {
+        let limits = Limits { head: Duration::from_millis(50), ..Limits::default() };
+        let server = served(routes(limits, None), limits, Arc::default()).await;
+        let mut client = server.connect().await;
+        client.write_all(&[PREFACE, b"\0\0\x01\x01\0\0\0\0\x01\x02"].concat()).await.unwrap();
+        let ended = timeout(Duration::from_secs(10), client.read_to_end(&mut Vec::new())).await;
+        assert!(ended.is_ok(), "still connected");
+    }
+
     /// Nothing else ends it within the test: it may idle for an hour.
     #[tokio::test]
     async fn a_client_that_answers_no_ping_does_not_keep_its_connection() {
         let (short, long) = (Duration::from_millis(50), Duration::from_secs(3600));
         let limits = Limits { idle: long, ping: short, pong: short, ..Limits::default() };
-        let (at, _stop) = served(routes(limits, None), limits).await;
-        let mut client = TcpStream::connect(at).await.unwrap();
+        let server = served(routes(limits, None), limits, Arc::default()).await;
+        let mut client = server.connect().await;
         client.write_all(PREFACE).await.unwrap();
         let mut came = Vec::new();
         let ended = timeout(Duration::from_secs(10), client.read_to_end(&mut came)).await;

@@ -6,7 +6,7 @@ use tidegate::{Answer, headers};
 /// A family of header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Family {
-    /// X-RateLimit-Limit, -Remaining and -Reset, as the HTTP door tells them
+    /// X-RateLimit-Limit, -Remaining and -Reset, as the HTTP listener tells them
     XRatelimit,
     /// RateLimit-Policy and RateLimit of the IETF draft
     Ratelimit,

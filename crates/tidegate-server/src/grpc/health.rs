@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -14,7 +14,6 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::limiters::Limiters;
 use crate::probe::Probe;
-use crate::sample::Sample;
 
 /// The service whose health is asked after.
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
@@ -26,24 +25,18 @@ type Told = Result<HealthCheckResponse, Status>;
 
 /// Asks the limiters.
 #[derive(Clone)]
-struct Asks {
-    limiters: Arc<Limiters>,
-    probe: Arc<Probe>,
-    within: Duration,
-}
+struct Asks(Arc<Probe>);
 
 /// The service over these limiters; a decision must come `within` this time.
 pub(super) fn server(limiters: Arc<Limiters>, within: Duration) -> HealthServer<impl Health> {
-    let probe = Arc::new(Probe::new(Sample::of(limiters.policy())));
-    HealthServer::new(Asks { limiters, probe, within })
+    HealthServer::new(Asks(Arc::new(Probe::new(limiters, within))))
 }
 
 impl Asks {
     async fn status(&self) -> ServingStatus {
-        let answered = self.probe.is_answered(Arc::clone(&self.limiters));
-        match timeout(self.within, answered).await {
-            Ok(true) => ServingStatus::Serving,
-            Ok(false) | Err(_) => {
+        match self.0.is_answered().await {
+            Some(true) => ServingStatus::Serving,
+            Some(false) | None => {
                 tracing::error!("not healthy: a decision did not come, or not in time");
                 ServingStatus::NotServing
             }
@@ -117,8 +110,7 @@ mod tests {
 
     fn asks(within: Duration) -> Asks {
         let limiters = Arc::new(Limiters::of(Policy::default()).unwrap());
-        let probe = Arc::new(Probe::new(Sample::of(limiters.policy())));
-        Asks { limiters, probe, within }
+        Asks(Arc::new(Probe::new(limiters, within)))
     }
 
     fn about(service: &str) -> Request<HealthCheckRequest> {
@@ -128,7 +120,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_whose_decisions_hang_does_not_say_serving() {
         let asks = asks(Duration::from_millis(30));
-        let _hanging = asks.probe.hang();
+        let _hanging = asks.0.hang();
         let answer = asks.check(about(SERVICE)).await.unwrap().into_inner();
         assert_eq!(answer.status(), ServingStatus::NotServing);
         let mut watched = asks.watch(about("")).await.unwrap().into_inner();

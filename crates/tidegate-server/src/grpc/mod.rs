@@ -16,8 +16,7 @@ mod fields;
 mod health;
 mod inline;
 #[cfg(test)]
-mod judged;
-mod limits;
+mod invariants;
 mod multiplier;
 mod own_limits;
 mod question;
@@ -25,22 +24,18 @@ mod reflection;
 mod reply;
 mod response;
 mod routes;
-mod seldom;
 mod status;
 #[cfg(test)]
 mod testing;
+mod tonic_service;
 mod unit;
 
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
-
 use crate::limiters::Limiters;
-use crate::listener::{self, Options};
-use crate::stop::Stop;
+use crate::listener::{Handler, Limits, Secret};
 use connection::Connections;
 pub(crate) use fields::{Family, Fields};
-use limits::Limits;
 use routes::Routes;
 
 /// What an answer of the service is to hold besides the decision.
@@ -64,17 +59,12 @@ pub(crate) enum Unavailable {
     Error,
 }
 
-/// Serves `limiters` until `stop`; answers how many connections had to be cut in the end.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    options: Options,
+/// Answers by `limiters` whoever knows the secret.
+pub(crate) fn service(
     limiters: Arc<Limiters>,
     choices: Choices,
-    stop: Stop,
-) -> usize {
-    let limits = Limits::default();
-    let routes = Routes::new(limiters, choices, options.secret.clone(), limits);
-    let options = options.speaking(&[b"h2"]);
-    let connections = Connections::new(Arc::new(routes), limits, Arc::default());
-    listener::serve(listener, options, connections, stop).await
+    secret: Option<Secret>,
+    limits: Limits,
+) -> impl Handler {
+    Connections(Arc::new(Routes::new(limiters, choices, secret, limits)))
 }

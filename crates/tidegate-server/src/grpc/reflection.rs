@@ -2,15 +2,15 @@
 
 use tonic_reflection::server::Builder;
 
-use super::seldom::Seldom;
+use super::tonic_service::TonicService;
 
 /// The rate limit service and all that its messages are made of, as the crate of the messages has them.
 const DESCRIPTORS: &[u8] = include_bytes!("rls.bin");
 
 /// The service, as it is and as it was first.
-pub(super) fn servers() -> Vec<Seldom> {
+pub(super) fn servers() -> Vec<TonicService> {
     match (known().build_v1(), known().build_v1alpha()) {
-        (Ok(v1), Ok(v1_alpha)) => vec![Seldom::new(v1), Seldom::new(v1_alpha)],
+        (Ok(v1), Ok(v1_alpha)) => vec![TonicService::new(v1), TonicService::new(v1_alpha)],
         (Err(error), _) | (_, Err(error)) => {
             tracing::error!(%error, "no reflection");
             Vec::new()

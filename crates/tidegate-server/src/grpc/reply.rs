@@ -9,8 +9,10 @@ use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tonic::Status;
 use tonic::metadata::GRPC_CONTENT_TYPE;
 
-use super::limits::OF_A_CALL;
-use crate::listener::{Kept, UnderWay};
+use crate::listener::{Kept, TOO_MUCH, UnderWay};
+
+/// Bytes that any call takes besides its message and its answer.
+pub(super) const OF_A_CALL: usize = 6 << 10;
 
 /// What is sent, a frame at a time.
 pub(super) enum Reply {
@@ -50,10 +52,7 @@ pub(super) fn too_much() -> Response<Reply> {
 }
 
 pub(super) fn too_much_kept() -> Status {
-    Status::resource_exhausted(
-        "what this connection has asked and not read, or all of them together, fills the memory that clients may \
-         take: read the answers, or ask less at a time, then ask again",
-    )
+    Status::resource_exhausted(TOO_MUCH)
 }
 
 /// A status other than OK, in the head.

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::decide::Decider;
 use super::reply::{self, Reply};
-use super::seldom::Seldom;
+use super::tonic_service::TonicService;
 use super::{Choices, Limits, call, health, reflection};
 use crate::limiters::Limiters;
 use crate::listener::{Kept, Secret, bearer};
@@ -19,8 +19,8 @@ const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 /// All that is answered.
 pub(super) struct Routes {
     decider: Decider,
-    health: Seldom,
-    others: Vec<Seldom>,
+    health: TonicService,
+    others: Vec<TonicService>,
     secret: Option<Secret>,
     limits: Limits,
 }
@@ -32,7 +32,7 @@ impl Routes {
         secret: Option<Secret>,
         limits: Limits,
     ) -> Self {
-        let health = Seldom::new(health::server(Arc::clone(&limiters), limits.probe));
+        let health = TonicService::new(health::server(Arc::clone(&limiters), limits.probe));
         let decider = Decider { limiters, choices };
         Self { decider, health, others: reflection::servers(), secret, limits }
     }
@@ -116,7 +116,7 @@ mod tests {
     async fn a_panic_in_health_leaves_the_connection_to_other_calls() {
         let limits = Limits::default();
         let routes =
-            Routes { health: Seldom::new(HealthServer::new(Panics)), ..routes(limits, None) };
+            Routes { health: TonicService::new(HealthServer::new(Panics)), ..routes(limits, None) };
         let mut called = connected(routes, limits, WINDOW).await;
         let nothing = Bytes::from_static(b"\0\0\0\0\0");
         for uri in ["http://a/grpc.health.v1.Health/Check", "http://a/grpc.health.v1.Health/Watch"]

@@ -1,7 +1,6 @@
 //! A client of the service in the test's own process, over a real socket.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::{
@@ -16,7 +15,6 @@ use hyper::client::conn::http2::{Builder as Client, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tidegate::Policy;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 
@@ -24,8 +22,8 @@ use super::connection::Connections;
 use super::routes::Routes;
 use super::{Choices, Limits};
 use crate::limiters::Limiters;
-use crate::listener::{self, Budget, Options, Secret};
-use crate::stop::{Stop, Trigger};
+use crate::listener::testing::Server;
+use crate::listener::{Budget, Options, Secret};
 
 /// Where decisions are asked for.
 pub(super) const DECIDES: &str =
@@ -41,7 +39,7 @@ pub(super) struct Called {
     pub(super) send: SendRequest<Sent>,
     /// The client's side of it.
     pub(super) connection: JoinHandle<hyper::Result<()>>,
-    _stop: Trigger,
+    _server: Server,
 }
 
 impl Called {
@@ -93,23 +91,10 @@ pub(super) fn routes_to(limiters: Limiters, limits: Limits, secret: Option<Secre
     Routes::new(Arc::new(limiters), Choices::default(), secret, limits)
 }
 
-/// Serves until the trigger is gone.
-pub(super) async fn served(routes: Routes, limits: Limits) -> (SocketAddr, Trigger) {
-    served_within(routes, limits, Arc::default()).await
-}
-
-/// The same, keeping no more than this budget allows.
-pub(super) async fn served_within(
-    routes: Routes,
-    limits: Limits,
-    budget: Arc<Budget>,
-) -> (SocketAddr, Trigger) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let at = listener.local_addr().unwrap();
-    let (stop, stopping) = Stop::by_hand();
-    let connections = Connections::new(Arc::new(routes), limits, budget);
-    tokio::spawn(listener::serve(listener, Options::default(), connections, stopping));
-    (at, stop)
+/// Serves these routes, keeping no more than this budget allows.
+pub(super) async fn served(routes: Routes, limits: Limits, budget: Arc<Budget>) -> Server {
+    let options = Options { limits, ..Options::default() };
+    Server::of(Connections(Arc::new(routes)), options, budget).await
 }
 
 /// A connection of a client whose window has room for so many bytes of each reply.
@@ -124,10 +109,10 @@ pub(super) async fn connected_within(
     budget: Arc<Budget>,
     window: u32,
 ) -> Called {
-    let (at, stop) = served_within(routes, limits, budget).await;
-    let stream = TokioIo::new(TcpStream::connect(at).await.unwrap());
+    let server = served(routes, limits, budget).await;
+    let stream = TokioIo::new(server.connect().await);
     let mut client = Client::new(TokioExecutor::new());
     client.initial_stream_window_size(window);
     let (send, connection) = client.handshake(stream).await.unwrap();
-    Called { send, connection: tokio::spawn(connection), _stop: stop }
+    Called { send, connection: tokio::spawn(connection), _server: server }
 }

@@ -9,6 +9,7 @@ use tidegate::{Answer, Matched, Micros, headers};
 
 use super::Response;
 use super::problem::{Kind, Problem};
+use crate::flags;
 
 /// What a rule decided that refuses nothing.
 #[derive(Serialize)]
@@ -56,14 +57,7 @@ pub(super) fn status(answer: &Answer<'_>) -> Result<StatusCode, Problem> {
 pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Problem> {
     let written = DecisionLine::from(answer).write(body);
     let mut fields = written.map_err(|error| unwritable(&error))?;
-    // No rule with a limit was enforced.
-    fields.flag("unlimited", answer.is_unlimited());
-    // The store did not decide.
-    fields.flag("degraded", answer.is_degraded());
-    // A rule had no room for the key: it shared a limiter with others, or was refused for that.
-    fields.flag("overflow", answer.is_overflow());
-    // There was more load than the store decides in time.
-    fields.flag("overloaded", answer.is_overloaded());
+    flags::of(answer).into_iter().for_each(|(name, is)| fields.flag(name, is));
     let mut shadow = answer.matched().iter().filter(|matched| !matched.is_enforced()).peekable();
     if shadow.peek().is_some() {
         let shadow: Vec<_> = shadow.map(Shadow::from).collect();

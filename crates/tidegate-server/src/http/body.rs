@@ -11,10 +11,11 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::{HeaderMap, Method, Version};
 use tokio::time::timeout;
 
-use super::held::Held;
+use super::held::{Held, too_much};
 use super::media_type::is_json;
 use super::problem::{Kind, Problem};
 use super::{Limits, Request};
+use crate::listener::{BadBody, read_body};
 
 /// A body over the limit is still read up to so many limits, so that its sender, who often reads only
 /// after writing, gets to see the answer.
@@ -104,54 +105,14 @@ pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Op
     .await
 }
 
-async fn collect(
-    mut body: Incoming,
-    limits: Limits,
-    held: Option<&Held>,
-) -> Result<Bytes, Problem> {
-    let mut pieces = Pieces::default();
-    let mut came = 0_usize;
-    while !body.is_end_stream()
-        && let Some(frame) = body.frame().await
-    {
-        let Ok(data) = frame.map_err(|error| broken_off(&error))?.into_data() else { continue };
-        came = came.saturating_add(data.len());
-        if came <= limits.body_bytes {
-            held.map_or(Ok(()), |held| held.keep(data.len()))?;
-            pieces.add(data);
-        } else if came > READ_PAST * limits.body_bytes {
-            break;
-        }
-    }
-    if came > limits.body_bytes {
-        return Err(too_large(limits));
-    }
-    Ok(pieces.whole())
-}
-
-/// What has come of a body; most come in one piece, which is not copied.
-#[derive(Default)]
-struct Pieces {
-    first: Bytes,
-    /// All, the first included, once there are several.
-    all: Vec<u8>,
-}
-
-impl Pieces {
-    fn add(&mut self, next: Bytes) {
-        if self.first.is_empty() {
-            self.first = next;
-            return;
-        }
-        if self.all.is_empty() {
-            self.all.extend_from_slice(&self.first);
-        }
-        self.all.extend_from_slice(&next);
-    }
-
-    fn whole(self) -> Bytes {
-        if self.all.is_empty() { self.first } else { self.all.into() }
-    }
+async fn collect(body: Incoming, limits: Limits, held: Option<&Held>) -> Result<Bytes, Problem> {
+    let keep = |bytes| held.is_none_or(|held| held.keep(bytes).is_ok());
+    let read = read_body(body, limits.body_bytes, READ_PAST * limits.body_bytes, keep).await;
+    read.map_err(|bad| match bad {
+        BadBody::Broken(error) => broken_off(&error),
+        BadBody::TooLarge => too_large(limits),
+        BadBody::TooMuch => too_much(),
+    })
 }
 
 /// What the head says of the length of the body.

@@ -8,29 +8,10 @@ use super::body;
 use super::problem::Problem;
 use super::question::{Asked, Question};
 use super::{App, Request, Response};
-use crate::limiters::Limiters;
+use crate::limiters::Verb;
 
 /// Most questions of one batch that are put at once.
 const AT_ONCE: usize = 64;
-
-/// What is asked of the limiters.
-#[derive(Clone, Copy)]
-pub(super) enum Verb {
-    /// Decide, and take when all rules admit. Where the rules that refuse let a request wait, the answer
-    /// waits; a client that goes away meanwhile leaves no trace.
-    Check,
-    /// What a check would answer if nothing could wait, with the same status, taking nothing.
-    Peek,
-}
-
-impl Verb {
-    async fn of<'l>(self, limiters: &'l Limiters, request: &tidegate::Request<'_>) -> Answer<'l> {
-        match self {
-            Self::Check => limiters.check(request).await,
-            Self::Peek => limiters.peek(request).await,
-        }
-    }
-}
 
 /// Answers one question by a decision, or a batch by as many, in the same order.
 pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Response, Problem> {
@@ -53,5 +34,5 @@ async fn each(app: &App, verb: Verb, questions: &[Question<'_>]) -> Result<Respo
 }
 
 async fn put<'l>(app: &'l App, verb: Verb, question: &Question<'_>) -> Answer<'l> {
-    question.ask(async |request| verb.of(&app.limiters, request).await).await
+    question.ask(async |request| app.limiters.answer(verb, request).await).await
 }

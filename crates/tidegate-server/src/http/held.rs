@@ -6,7 +6,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::{Kind, Problem};
 use super::{Request, Response};
-use crate::listener::{Account, Kept, UnderWay, Uses};
+use crate::listener::{Account, Activity, Kept, TOO_MUCH, UnderWay};
 
 /// Most large requests of one connection that are answered at a time.
 pub(super) const LARGE_AT_ONCE: usize = 4;
@@ -20,14 +20,14 @@ const OF_A_QUESTION: usize = 1 << 10;
 /// All that the requests of one connection share.
 #[derive(Clone)]
 pub(super) struct Shared {
-    pub(super) uses: Arc<Uses>,
+    pub(super) activity: Arc<Activity>,
     pub(super) account: Arc<Account>,
     places: Arc<Semaphore>,
 }
 
 impl Shared {
-    pub(super) fn new(uses: Arc<Uses>, account: Arc<Account>) -> Self {
-        Self { uses, account, places: Arc::new(Semaphore::new(LARGE_AT_ONCE)) }
+    pub(super) fn new(activity: Arc<Activity>, account: Arc<Account>) -> Self {
+        Self { activity, account, places: Arc::new(Semaphore::new(LARGE_AT_ONCE)) }
     }
 
     /// What a request holds that begins.
@@ -36,17 +36,21 @@ impl Shared {
     /// The connection, or all together, keep too much already.
     pub(super) fn begin(&self) -> Result<Held, Problem> {
         let kept = self.account.take(OF_A_REQUEST).ok_or_else(too_much)?;
-        let under_way = Some(self.uses.begin());
+        let under_way = Some(self.activity.begin());
         let holdings = Holdings { under_way, place: None, kept: Some(kept) };
         let places = Arc::clone(&self.places);
-        Ok(Held { uses: Arc::clone(&self.uses), places, holdings: Arc::new(Mutex::new(holdings)) })
+        Ok(Held {
+            activity: Arc::clone(&self.activity),
+            places,
+            holdings: Arc::new(Mutex::new(holdings)),
+        })
     }
 }
 
 /// What one request holds.
 #[derive(Clone)]
 pub(super) struct Held {
-    uses: Arc<Uses>,
+    activity: Arc<Activity>,
     places: Arc<Semaphore>,
     holdings: Arc<Mutex<Holdings>>,
 }
@@ -90,7 +94,7 @@ impl Held {
         self.rest();
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
         let mut holdings = self.holdings();
-        holdings.under_way = Some(self.uses.begin());
+        holdings.under_way = Some(self.activity.begin());
         holdings.place = place;
     }
 
@@ -126,8 +130,6 @@ fn body_bytes(answer: &Response) -> usize {
     exact.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
 }
 
-fn too_much() -> Problem {
-    let detail = "what this connection has asked and not read, or all of them together, fills the memory that \
-                  clients may take: read the answers, or ask less at a time, then ask again";
-    Problem::new(Kind::TooMuchUnread, detail)
+pub(super) fn too_much() -> Problem {
+    Problem::new(Kind::TooMuchUnread, TOO_MUCH)
 }

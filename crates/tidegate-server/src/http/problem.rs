@@ -27,83 +27,46 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const fn facts(self) -> (StatusCode, &'static str, &'static str) {
+    const fn status(self) -> StatusCode {
         match self {
-            Self::InvalidRequest => (
-                StatusCode::BAD_REQUEST,
-                "urn:problem-type:tidegate:invalid-request",
-                "What came is not an HTTP request",
-            ),
-            Self::UriTooLong => (
-                StatusCode::URI_TOO_LONG,
-                "urn:problem-type:tidegate:uri-too-long",
-                "The path is too long",
-            ),
-            Self::HeadTooLarge => (
-                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                "urn:problem-type:tidegate:head-too-large",
-                "The head of the request is too large",
-            ),
-            Self::InvalidBody => (
-                StatusCode::BAD_REQUEST,
-                "urn:problem-type:tidegate:invalid-body",
-                "The body is not what is expected",
-            ),
-            Self::UnsupportedMediaType => (
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "urn:problem-type:tidegate:unsupported-media-type",
-                "The body is not declared as JSON",
-            ),
-            Self::BodyTooLarge => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "urn:problem-type:tidegate:body-too-large",
-                "The body is too large",
-            ),
-            Self::BodyTimeout => (
-                StatusCode::REQUEST_TIMEOUT,
-                "urn:problem-type:tidegate:body-timeout",
-                "The body did not come in time",
-            ),
-            Self::Unauthorized => (
-                StatusCode::UNAUTHORIZED,
-                "urn:problem-type:tidegate:unauthorized",
-                "The request does not show that it may ask",
-            ),
-            Self::Forbidden => (
-                StatusCode::FORBIDDEN,
-                "urn:problem-type:tidegate:forbidden",
-                "A web page may not ask this",
-            ),
-            Self::NotFound => (
-                StatusCode::NOT_FOUND,
-                "urn:problem-type:tidegate:not-found",
-                "There is nothing at this path",
-            ),
-            Self::MethodNotAllowed => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "urn:problem-type:tidegate:method-not-allowed",
-                "The path does not take this method",
-            ),
-            Self::UnknownCoding => (
-                StatusCode::NOT_IMPLEMENTED,
-                "urn:problem-type:tidegate:unknown-coding",
-                "The body is in a coding that is not known",
-            ),
-            Self::TooMuchUnread => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "urn:problem-type:tidegate:too-much-unread",
-                "Too much is asked or answered and not read",
-            ),
-            Self::Internal => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "urn:problem-type:tidegate:internal",
-                "The server failed",
-            ),
-            Self::Unavailable => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "urn:problem-type:tidegate:unavailable",
-                "No decision can be taken",
-            ),
+            Self::InvalidRequest | Self::InvalidBody => StatusCode::BAD_REQUEST,
+            Self::UriTooLong => StatusCode::URI_TOO_LONG,
+            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
+            Self::TooMuchUnread | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The end of the type, and the title.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::InvalidRequest => ("invalid-request", "What came is not an HTTP request"),
+            Self::UriTooLong => ("uri-too-long", "The path is too long"),
+            Self::HeadTooLarge => ("head-too-large", "The head of the request is too large"),
+            Self::InvalidBody => ("invalid-body", "The body is not what is expected"),
+            Self::UnsupportedMediaType => {
+                ("unsupported-media-type", "The body is not declared as JSON")
+            }
+            Self::BodyTooLarge => ("body-too-large", "The body is too large"),
+            Self::BodyTimeout => ("body-timeout", "The body did not come in time"),
+            Self::Unauthorized => ("unauthorized", "The request does not show that it may ask"),
+            Self::Forbidden => ("forbidden", "A web page may not ask this"),
+            Self::NotFound => ("not-found", "There is nothing at this path"),
+            Self::MethodNotAllowed => ("method-not-allowed", "The path does not take this method"),
+            Self::UnknownCoding => ("unknown-coding", "The body is in a coding that is not known"),
+            Self::TooMuchUnread => {
+                ("too-much-unread", "Too much is asked or answered and not read")
+            }
+            Self::Internal => ("internal", "The server failed"),
+            Self::Unavailable => ("unavailable", "No decision can be taken"),
         }
     }
 }
@@ -136,7 +99,7 @@ impl Problem {
 
     /// The status of the answer.
     pub(super) const fn status(&self) -> StatusCode {
-        self.kind.facts().0
+        self.kind.status()
     }
 
     /// The same with a header field that this kind of problem has.
@@ -159,7 +122,7 @@ impl Problem {
     /// The answer that tells it.
     pub(super) fn into_response(self) -> Response {
         let mut response = Response::new(self.document().into());
-        *response.status_mut() = self.kind.facts().0;
+        *response.status_mut() = self.status();
         let told = Self::FIELDS.map(|(name, value)| (name, HeaderValue::from_static(value)));
         response.headers_mut().extend(told.into_iter().chain(self.field.map(|field| *field)));
         response
@@ -167,21 +130,17 @@ impl Problem {
 
     /// The body that tells it.
     pub(super) fn document(&self) -> Vec<u8> {
-        let (status, name, title) = self.kind.facts();
-        let document = Document {
-            r#type: name,
-            title,
-            status: status.as_u16(),
-            detail: &self.detail,
-            place: self.place,
-        };
+        let (name, title) = self.kind.names();
+        let (r#type, status) =
+            (format!("urn:problem-type:tidegate:{name}"), self.status().as_u16());
+        let document = Document { r#type, title, status, detail: &self.detail, place: self.place };
         serde_json::to_vec(&document).unwrap_or_default()
     }
 }
 
 #[derive(Serialize)]
 struct Document<'a> {
-    r#type: &'a str,
+    r#type: String,
     title: &'a str,
     status: u16,
     detail: &'a str,

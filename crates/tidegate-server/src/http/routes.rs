@@ -8,12 +8,12 @@ use http_body_util::Full;
 use hyper::Method;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue};
 
-use super::check::Verb;
 use super::connection::Site;
+use super::fast_path::FastPath;
 use super::paths::{CHECK, HEALTH, PEEK, REFUND, RESET, RULES};
 use super::problem::{Kind, Problem};
-use super::quick::Quick;
 use super::{App, Request, Response, admin, authorize, body, browser, check, head, health, rules};
+use crate::limiters::Verb;
 use crate::listener::Secret;
 
 /// For everyone: decisions.
@@ -34,8 +34,8 @@ enum Way {
 }
 
 impl Site for Public {
-    fn quick(&self) -> Option<Quick> {
-        Quick::of(&self.0, self.1.as_ref())
+    fn fast_path(&self) -> Option<FastPath> {
+        FastPath::of(&self.0, self.1.as_ref())
     }
 
     async fn answer(self, request: Request) -> Response {

@@ -7,8 +7,8 @@ use tidegate::{Limit, Micros, OnExcess, OverrideSpec, PolicyRule, Spec};
 
 use super::problem::Problem;
 use super::{App, Response, answer};
-use crate::pairs::Pairs;
-use crate::words;
+use crate::labels;
+use crate::ordered_map::OrderedMap;
 
 #[derive(Serialize)]
 struct Rules<'a> {
@@ -31,7 +31,7 @@ struct Rule<'a> {
     name: &'a str,
     mode: &'static str,
     r#match: &'static str,
-    when: Pairs<'a>,
+    when: OrderedMap<'a>,
     key: &'a [String],
     algorithm: &'static str,
     #[serde(flatten)]
@@ -74,7 +74,7 @@ impl From<OnExcess> for Excess {
 
 #[derive(Serialize)]
 struct Override<'a> {
-    r#match: Pairs<'a>,
+    r#match: OrderedMap<'a>,
     #[serde(flatten)]
     figures: Figures,
 }
@@ -110,17 +110,17 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
         Self {
             domain: &spec.domain,
             name: &spec.name,
-            mode: words::mode(spec.mode),
+            mode: labels::mode(spec.mode),
             r#match: if spec.exact { "exact" } else { "subset" },
-            when: Pairs(&spec.when),
+            when: OrderedMap(&spec.when),
             key: &spec.key,
             algorithm: spec.spec.algorithm.name(),
             figures: Figures::from(&spec.spec),
             max_keys: spec.max_keys,
-            on_full: words::on_full(spec.on_full),
+            on_full: labels::on_full(spec.on_full),
             on_excess: spec.on_excess.into(),
-            usage: words::usage(spec.usage),
-            on_store_error: words::on_store_error(spec.on_store_error),
+            usage: labels::usage(spec.usage),
+            on_store_error: labels::on_store_error(spec.on_store_error),
             dedupe_us: spec.dedupe.map(Micros::as_micros),
             hash_tag: spec.hash_tag.as_deref(),
             across_slots: spec.across_slots,
@@ -138,7 +138,7 @@ impl<'a> From<&'a OverrideSpec> for Override<'a> {
             capacity: other.capacity,
             ..Figures::default()
         };
-        Self { r#match: Pairs(&other.entries), figures }
+        Self { r#match: OrderedMap(&other.entries), figures }
     }
 }
 
@@ -149,11 +149,11 @@ impl From<&Spec> for Figures {
             window_us: spec.window.map(Micros::as_micros),
             buckets: spec.buckets,
             strict: spec.strict,
-            anchor: spec.anchor.map(words::anchor),
+            anchor: spec.anchor.map(labels::anchor),
             capacity: spec.capacity,
             initial: spec.initial,
             resolution_us: spec.resolution.map(Micros::as_micros),
-            layout: spec.layout.map(words::layout),
+            layout: spec.layout.map(labels::layout),
             max_memory: spec.max_memory,
         }
     }

@@ -1,23 +1,14 @@
 //! A listener in the test's own process, with bounds as short as the test wants them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
 
 use super::connection::{Http, Site};
 use super::{Limits, Request, Response};
-use crate::listener::{self, Budget, Options};
-use crate::stop::{Stop, Trigger};
-
-/// A server that runs until it is drained.
-pub(super) struct Server {
-    pub(super) at: SocketAddr,
-    pub(super) stop: Trigger,
-    pub(super) done: JoinHandle<usize>,
-}
+pub(super) use crate::listener::testing::Server;
+use crate::listener::{Budget, Options};
 
 /// A site that is a function.
 #[derive(Clone)]
@@ -54,19 +45,11 @@ pub(super) async fn serve(site: impl Site, limits: Limits) -> Server {
 
 /// The same, keeping no more than this budget allows.
 pub(super) async fn serve_within(site: impl Site, limits: Limits, budget: Arc<Budget>) -> Server {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let at = listener.local_addr().unwrap();
-    let (stop, stopping) = Stop::by_hand();
-    let http = Http { site, limits, budget: Arc::clone(&budget) };
-    let served = listener::serve(listener, Options::default(), http, stopping);
-    Server { at, stop, done: tokio::spawn(served) }
+    let options = Options { limits, ..Options::default() };
+    Server::of(Http(site), options, budget).await
 }
 
 impl Server {
-    pub(super) async fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.at).await.unwrap()
-    }
-
     /// All that comes back, until the server closes, for these bytes.
     pub(super) async fn exchange(&self, sent: &str) -> String {
         let mut stream = self.connect().await;

@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use hyper::body::Bytes;
 
-/// Bytes that every connection may make the server keep, whatever the others do.
-const FREE: usize = 64 << 10;
-/// Most bytes of one connection.
-const EACH: usize = 8 << 20;
-/// Most bytes of all connections of a listener together, beyond those that are free.
-const ALL: usize = 128 << 20;
+use super::Limits;
+use super::limits::FREE;
+
+/// The text for a client whose request, or the answer to it, does not fit.
+pub(crate) const TOO_MUCH: &str = "what this connection has asked and not read, or all of them together, fills the \
+    memory that clients may take: read the answers, or ask less at a time, then ask again";
 
 /// Looks after which an answer that is still unread has stalled.
 const LOOKS: usize = 3;
 
-/// Those of a listener.
+/// The bytes that all connections of a listener keep, and may keep.
 #[derive(Debug)]
 pub(crate) struct Budget {
     each: usize,
@@ -30,7 +30,8 @@ pub(crate) struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self::of(EACH, ALL)
+        let Limits { kept_bytes, kept_bytes_of_all, .. } = Limits::default();
+        Self::of(kept_bytes, kept_bytes_of_all)
     }
 }
 
@@ -45,7 +46,7 @@ impl Budget {
     }
 }
 
-/// That of a connection.
+/// The bytes that one connection keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     budget: Arc<Budget>,
@@ -59,8 +60,13 @@ pub(crate) struct Account {
 impl Account {
     /// Room for so many bytes; nothing where the connection, or all of them, keep too many already.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Kept> {
-        let mut kept = Kept { account: Arc::clone(self), bytes: 0 };
+        let mut kept = self.none();
         kept.resize(bytes).then_some(kept)
+    }
+
+    /// A part of the account that holds nothing yet.
+    pub(crate) fn none(self: &Arc<Self>) -> Kept {
+        Kept { account: Arc::clone(self), bytes: 0 }
     }
 
     /// Looks whether a piece of an answer has been on its way for [`LOOKS`] looks or longer.
@@ -113,6 +119,24 @@ impl Kept {
         }
         self.bytes = bytes;
         true
+    }
+
+    /// Counts `bytes` in place of those before, whether they fit or not: the answers exist already.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        if bytes < self.bytes {
+            self.account.shrink(self.bytes - bytes);
+        } else if bytes > self.bytes {
+            self.account.grow(bytes - self.bytes);
+        }
+        self.bytes = bytes;
+    }
+
+    /// The most bytes that this may count where it is all that its connection keeps: the free ones while the other
+    /// connections fill the budget.
+    pub(crate) fn most(&self) -> usize {
+        let Budget { each, all, ref taken } = *self.account.budget;
+        let others = taken.load(Relaxed).saturating_sub(beyond(self.bytes));
+        if others >= all { FREE.min(each) } else { each }
     }
 
     /// Takes so many more; false, and nothing changed, where that is too much.

@@ -1,23 +1,46 @@
-//! How many connections a listener holds open, and how long it waits for them.
+//! The bounds of a listener, of its connections and of what they bring, whatever is spoken on them.
 
 use std::time::Duration;
 
-/// How long a connection may bring nothing.
-pub(crate) const IDLE: Duration = Duration::from_secs(60);
-/// How long the head of a request, or a command, may take to come to its end.
-pub(crate) const HEAD: Duration = Duration::from_secs(30);
-/// How long a client may take nothing of what it is told.
-pub(crate) const STALLED: Duration = Duration::from_secs(30);
+/// Bytes that every connection may make the server keep, whatever the others do.
+pub(crate) const FREE: usize = 64 << 10;
 
-/// The bounds of one listener, whatever is spoken behind it.
+/// Bytes of bodies that a client may send over HTTP/2 before any of them is read: of one stream, and of all.
+pub(crate) const WINDOW_BYTES: u32 = 64 << 10;
+pub(crate) const WINDOW_OF_ALL_BYTES: u32 = 256 << 10;
+
+/// The bounds of one listener. Idle and slow clients are looked at now and then, so that a request sets no timer: a
+/// bound on them may be exceeded by the time between two looks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Connections open at once; more wait in the queue of the system.
     pub(crate) connections: u32,
     /// How long a client may take to agree on encryption.
     pub(crate) handshake: Duration,
-    /// How long a client may leave what it is told where it is, and read none of it.
+    /// How long the head of a request, or a command, may take to come to its end, and a client over RESP to say who it
+    /// is where it must; or half as long again.
+    pub(crate) head: Duration,
+    /// A connection that brought no request that was let in for so long, or a quarter longer, ends. Over HTTP it is
+    /// asked to leave, and cut after a quarter of it.
+    pub(crate) idle: Duration,
+    /// How long a client may leave what it is answered where it is, and read none of it.
     pub(crate) stalled: Duration,
+    /// How long a client that says no more, and may be gone, is waited with for its answers.
+    pub(crate) half_closed: Duration,
+    /// How long the body of a request, or the message of a call, may take to come.
+    pub(crate) body: Duration,
+    /// Bytes of a body or of a message.
+    pub(crate) body_bytes: usize,
+    /// Bytes that one connection may make the server keep.
+    pub(crate) kept_bytes: usize,
+    /// Bytes that all connections together may make the server keep, beyond the [`FREE`] ones of each.
+    pub(crate) kept_bytes_of_all: usize,
+    /// How often a silent client of gRPC is asked whether it is there.
+    pub(crate) ping: Duration,
+    /// How long it may take to say so.
+    pub(crate) pong: Duration,
+    /// How long a health probe waits for a decision.
+    pub(crate) probe: Duration,
     /// How long requests under way have once the process is asked to stop.
     pub(crate) drain: Duration,
 }
@@ -35,7 +58,17 @@ impl Default for Limits {
         Self {
             connections: 10_000,
             handshake: Duration::from_secs(10),
-            stalled: STALLED,
+            head: Duration::from_secs(30),
+            idle: Duration::from_secs(60),
+            stalled: Duration::from_secs(30),
+            half_closed: Duration::from_secs(1),
+            body: Duration::from_secs(5),
+            body_bytes: 64 << 10,
+            kept_bytes: 8 << 20,
+            kept_bytes_of_all: 128 << 20,
+            ping: Duration::from_secs(30),
+            pong: Duration::from_secs(10),
+            probe: Duration::from_secs(1),
             drain: Duration::from_secs(8),
         }
     }

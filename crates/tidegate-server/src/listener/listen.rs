@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::socket::Socket;
 use super::source;
-use super::{Handler, Limits, Options, Stream, Tls};
+use super::stream::Transport;
+use super::{Budget, Handler, Limits, Options, Shell, Stream, Tls};
 use crate::stop::Stop;
 
 /// What is left to the system to recover when it can not accept, for example for want of file handles.
@@ -47,8 +48,22 @@ pub(crate) async fn serve(
     listener: TcpListener,
     options: Options,
     handler: impl Handler,
+    stop: Stop,
+) -> usize {
+    let Limits { kept_bytes, kept_bytes_of_all, .. } = options.limits;
+    let budget = Arc::new(Budget::of(kept_bytes, kept_bytes_of_all));
+    serve_within(listener, options, handler, budget, stop).await
+}
+
+/// Serves as [`serve`] does; the connections keep no more than the budget allows.
+pub(crate) async fn serve_within<H: Handler>(
+    listener: TcpListener,
+    mut options: Options,
+    handler: H,
+    budget: Arc<Budget>,
     mut stop: Stop,
 ) -> usize {
+    options.tls = options.tls.map(|tls| tls.speaking(H::PROTOCOLS));
     let places = Arc::new(Semaphore::new(options.limits.connections as usize));
     let mut outages = Outages::default();
     loop {
@@ -57,10 +72,10 @@ pub(crate) async fn serve(
             () = stop.draining() => break,
             next = next(&listener, &places, &mut outages) => next,
         };
-        begin(stream, place, &options, &handler, &stop);
+        begin(stream, place, &options, &handler, &budget, &stop);
     }
     for (stream, place) in waiting(listener, &places) {
-        begin(stream, place, &options, &handler, &stop);
+        begin(stream, place, &options, &handler, &budget, &stop);
     }
     drained(&places, options.limits, stop).await
 }
@@ -71,13 +86,15 @@ fn begin(
     place: OwnedSemaphorePermit,
     options: &Options,
     handler: &impl Handler,
+    budget: &Arc<Budget>,
     stop: &Stop,
 ) {
-    let (its_options, handler, stop) = (options.clone(), handler.clone(), stop.clone());
+    let (limits, tls, handler) = (options.limits, options.tls.clone(), handler.clone());
+    let shell = Shell { limits, account: budget.open(), stop: stop.clone() };
     options.threads.serve(stream, |stream| async move {
         // Given back also when the connection ends by a panic.
         let _place = place;
-        source::number(one(stream, its_options, handler, stop)).await;
+        source::number(one(stream, tls, handler, shell)).await;
     });
 }
 
@@ -149,16 +166,16 @@ fn only_theirs(error: &io::Error) -> bool {
 }
 
 /// One connection, from its first byte to its last.
-async fn one(stream: TcpStream, options: Options, handler: impl Handler, stop: Stop) {
+async fn one(stream: TcpStream, tls: Option<Tls>, handler: impl Handler, shell: Shell) {
     // Without this a small answer may wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    let stream = Socket::new(stream, options.limits.stalled);
-    let stream = match options.tls {
-        None => Some(Stream::Plain(stream)),
-        Some(tls) => encrypted(stream, &tls, options.limits, stop.clone()).await,
+    let stream = Socket::new(stream, shell.limits.stalled);
+    let stream = match tls {
+        None => Some(Stream::from(Transport::Plain(stream))),
+        Some(tls) => encrypted(stream, &tls, shell.limits, shell.stop.clone()).await,
     };
     if let Some(stream) = stream {
-        handler.serve(stream, stop).await;
+        handler.serve(stream, shell).await;
     }
 }
 
@@ -190,17 +207,15 @@ async fn drained(places: &Semaphore, limits: Limits, mut stop: Stop) -> usize {
 mod tests {
     use super::*;
     use crate::listener::Threads;
-    use crate::stop::Trigger;
-    use std::net::SocketAddr;
+    use crate::listener::testing::Server;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::task::JoinHandle;
 
     /// Sends back each byte; at `p` it panics, at the end of what comes it ends.
     #[derive(Clone)]
     struct Echo;
 
     impl Handler for Echo {
-        async fn serve(self, mut stream: Stream, _: Stop) {
+        async fn serve(self, mut stream: Stream, _: Shell) {
             while let Ok(byte) = stream.read_u8().await {
                 assert_ne!(byte, b'p', "asked to");
                 stream.write_u8(byte).await.unwrap();
@@ -210,17 +225,13 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(30);
 
-    async fn serving(limits: Limits, threads: Threads) -> (SocketAddr, Trigger, JoinHandle<usize>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = listener.local_addr().unwrap();
-        let (stop, stopping) = Stop::by_hand();
-        let options = Options { limits, threads, ..Options::default() };
-        (at, stop, tokio::spawn(serve(listener, options, Echo, stopping)))
+    async fn serving(limits: Limits, threads: Threads) -> Server {
+        Server::of(Echo, Options { limits, threads, ..Options::default() }, Arc::default()).await
     }
 
     /// A connection that is served: it has been echoed to.
-    async fn served(at: SocketAddr) -> TcpStream {
-        let mut stream = TcpStream::connect(at).await.unwrap();
+    async fn served(server: &Server) -> TcpStream {
+        let mut stream = server.connect().await;
         stream.write_u8(b'a').await.unwrap();
         assert_eq!(stream.read_u8().await.unwrap(), b'a');
         stream
@@ -230,10 +241,10 @@ mod tests {
     async fn what_does_not_end_in_time_is_cut_and_counted() {
         for threads in Threads::of_both_kinds() {
             let limits = Limits { drain: SHORT, ..Limits::default() };
-            let (at, stop, done) = serving(limits, threads).await;
-            let _stay = (served(at).await, served(at).await);
-            stop.drain();
-            assert_eq!(done.await.unwrap(), 2);
+            let server = serving(limits, threads).await;
+            let _stay = (served(&server).await, served(&server).await);
+            server.stop.drain();
+            assert_eq!(server.done.await.unwrap(), 2);
         }
     }
 
@@ -242,21 +253,18 @@ mod tests {
     struct Talks;
 
     impl Handler for Talks {
-        async fn serve(self, mut stream: Stream, _: Stop) {
+        async fn serve(self, mut stream: Stream, _: Shell) {
             while stream.write_all(&[0; 64 << 10]).await.is_ok() {}
         }
     }
 
     #[tokio::test]
     async fn a_client_that_never_reads_does_not_keep_its_place() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = listener.local_addr().unwrap();
-        let (_stop, stopping) = Stop::by_hand();
         let limits = Limits { connections: 1, stalled: SHORT, ..Limits::default() };
         let options = Options { limits, ..Options::default() };
-        tokio::spawn(serve(listener, options, Talks, stopping));
-        let _reads_nothing = TcpStream::connect(at).await.unwrap();
-        let mut next = TcpStream::connect(at).await.unwrap();
+        let server = Server::of(Talks, options, Arc::default()).await;
+        let _reads_nothing = server.connect().await;
+        let mut next = server.connect().await;
         assert_eq!(next.read_u8().await.unwrap(), 0, "it has the place now");
     }
 
@@ -264,9 +272,9 @@ mod tests {
     async fn a_listener_at_its_cap_goes_on_once_a_place_is_free() {
         for threads in Threads::of_both_kinds() {
             let limits = Limits { connections: 1, ..Limits::default() };
-            let (at, _stop, _done) = serving(limits, threads).await;
-            let first = served(at).await;
-            let mut waiting = TcpStream::connect(at).await.unwrap();
+            let server = serving(limits, threads).await;
+            let first = served(&server).await;
+            let mut waiting = server.connect().await;
             waiting.write_u8(b'b').await.unwrap();
             drop(first);
             assert_eq!(waiting.read_u8().await.unwrap(), b'b');
@@ -277,14 +285,14 @@ mod tests {
     async fn a_connection_that_panics_gives_its_place_back() {
         for threads in Threads::of_both_kinds() {
             let limits = Limits { connections: 1, ..Limits::default() };
-            let (at, stop, done) = serving(limits, threads).await;
+            let server = serving(limits, threads).await;
             for _ in 0..3 {
-                let mut stream = served(at).await;
+                let mut stream = served(&server).await;
                 stream.write_u8(b'p').await.unwrap();
                 assert!(stream.read_u8().await.is_err());
             }
-            stop.drain();
-            assert_eq!(done.await.unwrap(), 0);
+            server.stop.drain();
+            assert_eq!(server.done.await.unwrap(), 0);
         }
     }
 

@@ -1,37 +1,46 @@
-//! Listeners, whatever protocol they serve: so many connections at once, TLS, a token, and an end that waits for
-//! what is under way.
+//! Listeners, whatever protocol they serve: so many connections at once, TLS, a token, bounds for each connection and
+//! for all, and an end that waits for what is under way.
 //!
-//! A protocol is a [`Handler`]: it is handed one connection as a [`Stream`], already decrypted, and serves
-//! it until it ends. [`serve`] does the rest. The token is a matter of the protocol, for each has its own
-//! way to carry it: it asks a [`Secret`].
+//! A protocol is a [`Handler`]: it serves one connection, a [`Stream`] that is already decrypted, within a [`Shell`]
+//! until it ends. All bounds are in [`Limits`], a [`Budget`] counts the bytes that clients make the server keep, and
+//! [`Patience`] says when a client is waited for no longer. [`serve`] does the rest. Each protocol has its own way to
+//! carry a token, so it asks a [`Secret`] itself.
 
+mod activity;
+mod body;
 mod budget;
-mod idle;
+mod heads;
 mod limits;
 mod listen;
+mod patience;
 mod reload;
+mod remainder;
 mod secret;
+mod shell;
 mod socket;
 pub(crate) mod source;
 mod stream;
+#[cfg(test)]
+pub(crate) mod testing;
 mod threads;
 mod tls;
-mod uses;
 mod watched;
 
-pub(crate) use budget::{Account, Budget, Kept};
-pub(crate) use idle::{Idle, looks};
-pub(crate) use limits::{HEAD, IDLE, Limits, STALLED};
+pub(crate) use activity::{Activity, UnderWay};
+pub(crate) use body::{BadBody, read_body};
+pub(crate) use budget::{Account, Budget, Kept, TOO_MUCH};
+pub(crate) use heads::Heads;
+pub(crate) use limits::{FREE, Limits, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
 pub(crate) use listen::serve;
+pub(crate) use patience::{Patience, Seen};
 pub(crate) use reload::on_hangup;
+pub(crate) use remainder::{Arrives, Remainder};
 pub(crate) use secret::{Secret, bearer};
-pub(crate) use stream::{Arrives, Stream};
+pub(crate) use shell::Shell;
+pub(crate) use stream::Stream;
 pub(crate) use threads::Threads;
 pub(crate) use tls::{Tls, TlsFiles};
-pub(crate) use uses::{UnderWay, Uses};
 pub(crate) use watched::{Watched, WatchedTasks, answer_begins};
-
-use crate::stop::Stop;
 
 /// How one listener takes connections.
 #[derive(Clone, Debug, Default)]
@@ -45,11 +54,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The same, where TLS agrees on one of these protocols (ALPN), the preferred first.
-    pub(crate) fn speaking(self, protocols: &[&[u8]]) -> Self {
-        Self { tls: self.tls.map(|tls| tls.speaking(protocols)), ..self }
-    }
-
     /// Whether a client has to show a certificate or a token.
     pub(crate) fn knows_its_clients(&self) -> bool {
         self.secret.is_some() || self.tls.as_ref().is_some_and(Tls::asks_for_certificates)
@@ -58,7 +62,10 @@ impl Options {
 
 /// The protocol of a listener; a copy of it for each connection.
 pub(crate) trait Handler: Clone + Send + 'static {
-    /// Serves one connection until its client leaves, until it is of no use, or, once `stop` drains, until
+    /// The names by which TLS agrees on the protocol (ALPN), the preferred first; none where clients name none.
+    const PROTOCOLS: &'static [&'static [u8]] = &[];
+
+    /// Serves one connection until its client leaves, until it is of no use, or, once the process drains, until
     /// what is under way is answered. A panic ends this connection and no other.
-    fn serve(self, stream: Stream, stop: Stop) -> impl Future<Output = ()> + Send;
+    fn serve(self, stream: Stream, shell: Shell) -> impl Future<Output = ()> + Send;
 }

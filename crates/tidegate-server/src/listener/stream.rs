@@ -8,53 +8,42 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
 use super::socket::Socket;
+use super::{Arrives, Heads};
+
+/// A connection, which may note the heads that it brings.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    transport: Transport,
+    heads: Option<Heads>,
+}
 
 /// Clear text, or TLS of which nothing more is seen.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub(super) enum Transport {
     Plain(Socket),
     Tls(Box<TlsStream<Socket>>),
 }
 
-/// A stream that knows what of it has arrived already.
-pub(crate) trait Arrives: AsyncRead {
-    /// Bytes that have arrived here, as they are on their way, and are not read.
-    fn arrived(&self) -> u64;
+impl From<Transport> for Stream {
+    fn from(transport: Transport) -> Self {
+        Self { transport, heads: None }
+    }
+}
 
-    /// Reads what has arrived; the end where nothing has.
-    fn poll_read_arrived(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.as_mut().poll_read(cx, into) {
-            // What has arrived and is not seen yet will wake whoever waits.
-            Poll::Pending if self.arrived() == 0 => Poll::Ready(Ok(())),
-            read => read,
-        }
+impl Stream {
+    /// Notes heads from now on, beginning with the bytes that were `read` before.
+    pub(crate) fn noting(self, mut heads: Heads, read: &[u8]) -> Self {
+        heads.read(read);
+        Self { heads: Some(heads), ..self }
     }
 }
 
 impl Arrives for Stream {
     fn arrived(&self) -> u64 {
-        match self {
-            Self::Plain(socket) => socket.arrived(),
-            Self::Tls(tls) => tls.get_ref().0.arrived(),
+        match &self.transport {
+            Transport::Plain(socket) => socket.arrived(),
+            Transport::Tls(tls) => tls.get_ref().0.arrived(),
         }
-    }
-}
-
-#[cfg(test)]
-impl Arrives for tokio::io::DuplexStream {
-    fn arrived(&self) -> u64 {
-        0
-    }
-}
-
-#[cfg(test)]
-impl<R: AsyncRead, W> Arrives for tokio::io::Join<R, W> {
-    fn arrived(&self) -> u64 {
-        0
     }
 }
 
@@ -62,8 +51,8 @@ impl<R: AsyncRead, W> Arrives for tokio::io::Join<R, W> {
 macro_rules! either {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream {
-            Stream::Plain($inner) => $call,
-            Stream::Tls($inner) => $call,
+            Transport::Plain($inner) => $call,
+            Transport::Tls($inner) => $call,
         }
     };
 }
@@ -74,7 +63,12 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        either!(self.get_mut(), stream => Pin::new(stream).poll_read(cx, into))
+        let (this, before) = (self.get_mut(), into.filled().len());
+        let read = either!(&mut this.transport, stream => Pin::new(stream).poll_read(cx, into));
+        if let Some(heads) = &mut this.heads {
+            heads.read(into.filled().get(before..).unwrap_or_default());
+        }
+        read
     }
 }
 
@@ -84,7 +78,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        either!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
+        either!(&mut self.get_mut().transport, stream => Pin::new(stream).poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -92,18 +86,18 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        either!(self.get_mut(), stream => Pin::new(stream).poll_write_vectored(cx, parts))
+        either!(&mut self.get_mut().transport, stream => Pin::new(stream).poll_write_vectored(cx, parts))
     }
 
     fn is_write_vectored(&self) -> bool {
-        either!(self, stream => stream.is_write_vectored())
+        either!(&self.transport, stream => stream.is_write_vectored())
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
+        either!(&mut self.get_mut().transport, stream => Pin::new(stream).poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
+        either!(&mut self.get_mut().transport, stream => Pin::new(stream).poll_shutdown(cx))
     }
 }

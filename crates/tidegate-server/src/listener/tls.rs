@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Stream;
 use super::socket::Socket;
+use super::stream::Transport;
 
 /// Where certificates and keys are read from, all of them PEM.
 #[derive(Clone, Debug)]
@@ -80,7 +81,7 @@ impl Tls {
 
     /// Agrees with a client. It takes as long as the client does: bound it.
     pub(crate) async fn accept(&self, stream: Socket) -> io::Result<Stream> {
-        Ok(Stream::Tls(Box::new(self.acceptor().accept(stream).await?)))
+        Ok(Transport::Tls(Box::new(self.acceptor().accept(stream).await?)).into())
     }
 
     /// By what the files said last. Its parts are shared, so that this is little beside an agreement.

@@ -3,10 +3,10 @@
 use allocation_counter::measure;
 
 use super::parse::Parser;
+use super::reply::Proto;
 use super::session::{Outcome, Session};
-use super::testing::shared_with;
+use super::testing::open;
 use super::tests::command;
-use super::{Limits, reply::Proto};
 
 const COMMANDS: usize = 100;
 
@@ -14,7 +14,7 @@ const COMMANDS: usize = 100;
 fn allocations(proto: Proto, words: &[&str]) -> u64 {
     let sent = command(words).repeat(COMMANDS).into_bytes();
     let mut parser = Parser::new();
-    let mut session = Session::begin(shared_with(Limits::default()));
+    let mut session = Session::begin(open());
     session.proto = proto;
     let mut out = Vec::new();
     let mut answer_all = || {

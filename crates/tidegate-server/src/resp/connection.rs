@@ -12,23 +12,22 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::later::{self, Later};
-use super::limits::{AT_ONCE, Limits, TURN_BYTES, TURN_COMMANDS};
+use super::limits::{AT_ONCE, TURN_BYTES, TURN_COMMANDS};
 use super::parse::Parser;
-use super::patience::{Patience, Seen};
 use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::shared::Shared;
 use super::wire::Wire;
-use crate::listener::{Arrives, looks};
+use crate::listener::{Arrives, Limits, Patience, Remainder, Seen, Shell};
 use crate::stop::Stop;
 
 /// Serves a connection to its end.
-pub(super) async fn serve<S>(stream: S, shared: Arc<Shared>, stop: Stop)
+pub(super) async fn serve<S>(stream: S, shared: Arc<Shared>, shell: Shell)
 where
     S: Arrives + AsyncWrite + Unpin,
 {
-    let mut connection = Connection::new(stream, shared);
-    if let Err(error) = connection.run(stop).await {
+    let mut connection = Connection::new(stream, shared, &shell);
+    if let Err(error) = connection.run(shell.stop).await {
         // It concerns nobody but its client.
         tracing::debug!(%error, "a connection broke off");
     }
@@ -49,23 +48,25 @@ struct Connection<S> {
     wire: Wire<S>,
     parser: Parser,
     session: Session,
-    /// Commands so far.
+    limits: Limits,
+    /// Commands so far, and those until the last look.
     commands: u64,
+    seen_commands: u64,
 }
 
 impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
-    fn new(stream: S, shared: Arc<Shared>) -> Self {
-        let wire = Wire::new(stream, Arc::clone(&shared));
-        Self { wire, parser: Parser::new(), session: Session::begin(shared), commands: 0 }
+    fn new(stream: S, shared: Arc<Shared>, shell: &Shell) -> Self {
+        let (wire, session) = (Wire::new(stream, shell.account.none()), Session::begin(shared));
+        let (parser, limits) = (Parser::new(), shell.limits);
+        Self { wire, parser, session, limits, commands: 0, seen_commands: 0 }
     }
 
     async fn run(&mut self, mut stop: Stop) -> io::Result<()> {
-        let stalled = self.session.shared.limits.stalled;
-        let mut patience = Patience::of(self.session.shared.limits);
-        let mut look = looks(patience.look);
+        let stalled = self.limits.stalled;
+        let mut patience = Patience::of(self.limits);
         let mut draining = pin!(stop.draining());
-        // Once the process drains: how much of what had arrived then is left.
-        let mut left = None;
+        // Once the process drains.
+        let mut remainder = None;
         loop {
             match self.answer_all() {
                 Next::Wait(later) => {
@@ -79,12 +80,10 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                 }
                 Next::End => return self.end().await,
                 Next::Read if self.wire.has_ended() => return self.wire.flush(stalled).await,
-                Next::Read if left.is_some() => {
-                    let read = if left == Some(0) { 0 } else { self.wire.read_arrived().await? };
-                    if read == 0 {
+                Next::Read if let Some(remainder) = &mut remainder => {
+                    if self.wire.read_remainder(remainder).await? == 0 {
                         return self.wire.flush(stalled).await;
                     }
-                    left = left.map(|left: u64| left.saturating_sub(read));
                     continue;
                 }
                 Next::Read | Next::Write => {}
@@ -92,8 +91,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
             tokio::select! {
                 biased;
                 moved = poll_fn(|cx| self.wire.poll(cx)) => moved?,
-                () = draining.as_mut(), if left.is_none() => left = Some(self.wire.arrived()),
-                _ = look.tick() => if self.is_out_of(&mut patience) {
+                () = draining.as_mut(), if remainder.is_none() => remainder = Some(Remainder::of(&self.wire.stream)),
+                () = patience.look() => if patience.ends(self.look()).is_some() {
                     return Ok(());
                 },
             }
@@ -137,7 +136,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers one command; `None` where there is no whole one.
     fn answer_one(&mut self, later: &mut Vec<Later>) -> Option<Outcome> {
-        let Self { wire, parser, session, commands } = self;
+        let Self { wire, parser, session, commands, .. } = self;
         let bounds = session.bounds();
         (parser.bounds, wire.input.bounds, wire.output.bounds) = (bounds, bounds, bounds);
         let out = &mut wire.output.bytes;
@@ -169,7 +168,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
     /// Waits for replies, writing those before them; a client that is gone is not waited for. Whether one that has
     /// sent all that is read meanwhile is still there can not be seen: it is waited for as long as one that idles.
     async fn wait(&mut self, later: Vec<Later>) -> io::Result<()> {
-        let Limits { half_closed, idle, .. } = self.session.shared.limits;
+        let Limits { half_closed, idle, .. } = self.limits;
         let mut unseen = pin!(sleep(idle));
         let mut replies = pin!(join_all(later.into_iter().map(Later::reply)));
         let mut grace = pin!(sleep(half_closed));
@@ -197,23 +196,24 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Whether nobody waits for the client any longer. Gives memory back where nothing happens.
-    fn is_out_of(&mut self, patience: &mut Patience) -> bool {
+    /// The connection at one look. Gives memory back where nothing happens.
+    fn look(&mut self) -> Seen {
         self.wire.input.rest();
         self.wire.output.rest();
-        let seen = Seen {
-            commands: self.commands,
-            written: self.wire.written,
-            is_amid: !self.wire.input.unread().is_empty(),
-            has_unread: !self.wire.output.is_empty(),
-            is_stranger: !self.session.is_known,
+        let unread = (!self.wire.output.is_empty()).then_some(self.wire.written);
+        let is_amid = unread.is_none() && !self.wire.input.unread().is_empty();
+        let unended = match self.session.is_known {
+            true => is_amid.then_some(self.commands),
+            // To say who one is takes no more time than a command.
+            false => Some(u64::MAX),
         };
-        patience.ends(seen)
+        let is_used = std::mem::replace(&mut self.seen_commands, self.commands) != self.commands;
+        Seen { is_used, unended, unread }
     }
 
     /// Ends by the server's will: what is still on its way here must not destroy the last reply.
     async fn end(&mut self) -> io::Result<()> {
-        let limits = self.session.shared.limits;
+        let limits = self.limits;
         self.wire.flush(limits.stalled).await?;
         let _ = timeout(limits.half_closed, self.wire.discard()).await;
         Ok(())
@@ -228,7 +228,8 @@ mod tests {
     /// Commands and bytes of replies in each turn, until all of the input is answered.
     fn turns(sent: &[u8]) -> Vec<(u64, usize)> {
         let (_client, server) = tokio::io::duplex(1);
-        let mut connection = Connection::new(server, testing::shared_with(Limits::default()));
+        let mut connection =
+            Connection::new(server, testing::open(), &testing::shell(Limits::default()).0);
         let mut turns = Vec::new();
         let mut rest = sent;
         loop {

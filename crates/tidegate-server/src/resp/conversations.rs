@@ -10,11 +10,10 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, join};
 use tokio::time::{Instant, pause, sleep};
 
-use super::limits::FREE;
-use super::testing::{exchange, serve, shared_with, told};
+use super::testing::{exchange, open, serve, serve_within, shell, told};
 use super::tests::command;
-use super::{Limits, args::Args, connection};
-use crate::stop::Stop;
+use super::{args::Args, connection};
+use crate::listener::{FREE, Limits};
 
 /// PITFALLS: one unauthenticated command killed the task that decides. Here it is that command's error.
 #[tokio::test]
@@ -61,9 +60,9 @@ impl AsyncWrite for Writes {
 #[tokio::test]
 async fn replies_to_all_that_was_read_at_once_are_one_write() {
     let (sent, mut writes) = ("PING\r\n".repeat(100), Writes::default());
-    let (_stop, stopping) = Stop::by_hand();
+    let (shell, _stop) = shell(Limits::default());
     let stream = join(sent.as_bytes(), &mut writes);
-    connection::serve(stream, shared_with(Limits::default()), stopping).await;
+    connection::serve(stream, open(), shell).await;
     assert_eq!(writes.0, ["+PONG\r\n".repeat(100).into_bytes()]);
 }
 
@@ -78,8 +77,8 @@ async fn what_waits_is_answered_in_order_and_what_is_behind_it_after_it() {
 #[tokio::test]
 async fn one_that_waits_holds_up_nobody_and_is_dropped_with_its_client() {
     let limits = Limits { half_closed: Duration::from_millis(1), ..Limits::default() };
-    let shared = shared_with(limits);
-    let mut stands = serve(shared.clone(), 1 << 16);
+    let shared = open();
+    let mut stands = serve_within(limits, shared.clone(), 1 << 16);
     let asks = command(&["TG.CHECK", "stands"]);
     stands.client.write_all((asks.clone() + &asks).as_bytes()).await.unwrap();
     // The reply to the first one is not kept back by the second, which waits for a year.
@@ -95,7 +94,7 @@ async fn one_that_waits_holds_up_nobody_and_is_dropped_with_its_client() {
 #[tokio::test]
 async fn one_that_waits_with_a_full_input_is_not_waited_for_without_end() {
     let limits = Limits { idle: Duration::from_millis(20), ..Limits::default() };
-    let mut stands = serve(shared_with(limits), 1 << 10);
+    let mut stands = serve_within(limits, open(), 1 << 10);
     let asks = command(&["TG.CHECK", "stands"]).repeat(2) + &"PING\r\n".repeat(100_000);
     assert!(stands.client.write_all(asks.as_bytes()).await.is_err(), "the pipe breaks before");
     stands.done.await.unwrap();
@@ -106,7 +105,7 @@ async fn one_that_waits_with_a_full_input_is_not_waited_for_without_end() {
 async fn a_full_input_is_waited_for_since_it_is_full() {
     pause();
     let idle = Duration::from_secs(20);
-    let mut stands = serve(shared_with(Limits { idle, ..Limits::default() }), 1 << 10);
+    let mut stands = serve_within(Limits { idle, ..Limits::default() }, open(), 1 << 10);
     let asks = command(&["TG.CHECK", "stands"]).repeat(2);
     stands.client.write_all(asks.as_bytes()).await.unwrap();
     stands.client.read_exact(&mut [0; 64]).await.unwrap();
@@ -128,8 +127,7 @@ async fn mistakes_in_the_protocol_are_told_and_end_the_connection() {
         (b"POST / HTTP/1.1\r\nHost: a\r\n\r\n", "-ERR Protocol error: this is HTTP, and RESP is"),
     ] {
         let sent = [b"PING\r\n", sent, b"PING\r\n"].concat();
-        let came =
-            String::from_utf8(exchange(shared_with(Limits::default()), &sent).await).unwrap();
+        let came = String::from_utf8(exchange(open(), &sent).await).unwrap();
         let rest = came.strip_prefix("+PONG\r\n").unwrap();
         assert!(rest.starts_with(told_of_it) && !rest.contains("PONG"), "{came}");
     }
@@ -138,7 +136,7 @@ async fn mistakes_in_the_protocol_are_told_and_end_the_connection() {
 #[tokio::test]
 async fn a_client_that_writes_all_before_it_reads_is_not_stopped_by_itself() {
     const DEEP: usize = 20_000;
-    let mut served = serve(shared_with(Limits::default()), 4 << 10);
+    let mut served = serve(open(), 4 << 10);
     let sent = command(&["ECHO", "0123456789"]).repeat(DEEP);
     served.client.write_all(sent.as_bytes()).await.unwrap();
     let mut came = vec![0; DEEP * "$10\r\n0123456789\r\n".len()];
@@ -149,8 +147,8 @@ async fn a_client_that_writes_all_before_it_reads_is_not_stopped_by_itself() {
 #[tokio::test]
 async fn one_that_never_reads_is_bounded_and_cut() {
     let stalled = Duration::from_millis(20);
-    let limits = Limits { stalled, unread: FREE, ..Limits::default() };
-    let mut served = serve(shared_with(limits), 1 << 10);
+    let limits = Limits { stalled, kept_bytes: FREE, ..Limits::default() };
+    let mut served = serve_within(limits, open(), 1 << 10);
     let sent = command(&["ECHO", "0123456789"]).repeat(20_000);
     // Not all of it is taken: the pipe breaks before.
     assert!(served.client.write_all(sent.as_bytes()).await.is_err());
@@ -162,7 +160,7 @@ async fn a_client_that_stalls_amid_a_command_or_says_nothing_is_cut() {
     let short = Duration::from_millis(10);
     let limits = Limits { stalled: short, idle: short, ..Limits::default() };
     for sent in ["", "*2\r\n$4\r\nEC", "PING"] {
-        let mut served = serve(shared_with(limits), 1 << 10);
+        let mut served = serve_within(limits, open(), 1 << 10);
         served.client.write_all(sent.as_bytes()).await.unwrap();
         served.done.await.unwrap();
     }
@@ -170,7 +168,7 @@ async fn a_client_that_stalls_amid_a_command_or_says_nothing_is_cut() {
 
 #[tokio::test]
 async fn what_has_come_is_answered_when_the_process_drains() {
-    let mut served = serve(shared_with(Limits::default()), 1 << 16);
+    let mut served = serve(open(), 1 << 16);
     served.client.write_all(b"PING\r\nPING\r\nPI").await.unwrap();
     let mut first = [0; 7];
     served.client.read_exact(&mut first).await.unwrap();
@@ -213,10 +211,10 @@ fn timeless(came: &[u8]) -> String {
 #[tokio::test]
 async fn replies_are_the_same_wherever_commands_are_cut() {
     let sent = conversation();
-    let whole = timeless(&exchange(shared_with(Limits::default()), &sent).await);
+    let whole = timeless(&exchange(open(), &sent).await);
     assert!(whole.ends_with("got '!'"), "{whole}");
     for cut in 1..sent.len() {
-        let mut served = serve(shared_with(Limits::default()), 1 << 16);
+        let mut served = serve(open(), 1 << 16);
         let (head, tail) = sent.split_at(cut);
         served.client.write_all(head).await.unwrap();
         tokio::task::yield_now().await;

@@ -5,7 +5,8 @@ use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::table::{self, Command, Verb};
 use super::usage::{self, wrong_number};
-use super::{check, handshake, inform, throttle};
+use super::{check, handshake, introspection, throttle};
+use crate::limiters;
 
 impl Session {
     /// Answers one command behind what is written already.
@@ -30,8 +31,8 @@ impl Session {
     fn run(&mut self, command: &Command, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
         match command.verb {
             Verb::Throttle => return throttle::answer(self, args, reply),
-            Verb::Check => return check::answer(self, check::Kind::Check, args, reply),
-            Verb::Peek => return check::answer(self, check::Kind::Peek, args, reply),
+            Verb::Check => return check::answer(self, limiters::Verb::Check, args, reply),
+            Verb::Peek => return check::answer(self, limiters::Verb::Peek, args, reply),
             Verb::Ping => ping(args, reply),
             Verb::Echo => reply.bulk(args.word(1)),
             Verb::Hello => return handshake::hello(self, args, reply),
@@ -39,8 +40,8 @@ impl Session {
             Verb::Client => handshake::client(self, args, reply),
             Verb::Select => handshake::select(args, reply),
             Verb::Reset => handshake::reset(self, reply),
-            Verb::Command => inform::command(&self.shared, args, reply),
-            Verb::Info => inform::info(&self.shared, args, reply),
+            Verb::Command => introspection::command(&self.shared, args, reply),
+            Verb::Info => introspection::info(&self.shared, args, reply),
             Verb::Quit => {
                 reply.ok();
                 return Outcome::Ends;

@@ -11,6 +11,7 @@ use super::session::Session;
 use super::shared::Shared;
 use super::table::{self, Verb};
 use super::{check, throttle};
+use crate::limiters;
 
 /// A reply that comes later.
 #[derive(Debug)]
@@ -47,8 +48,8 @@ async fn decided(shared: &Shared, proto: Proto, args: &Args<'_>) -> Vec<u8> {
     let mut reply = Reply::new(&mut out, proto);
     match table::find(args.word(0)).map(|command| command.verb) {
         Some(Verb::Throttle) => throttle::later(shared, args, &mut reply).await,
-        Some(Verb::Peek) => check::later(shared, check::Kind::Peek, args, &mut reply).await,
-        _ => check::later(shared, check::Kind::Check, args, &mut reply).await,
+        Some(Verb::Peek) => check::later(shared, limiters::Verb::Peek, args, &mut reply).await,
+        _ => check::later(shared, limiters::Verb::Check, args, &mut reply).await,
     }
     out
 }

@@ -1,8 +1,4 @@
-//! How much a client may send, leave unread, and let the server wait.
-
-use std::time::Duration;
-
-use crate::listener::{IDLE, STALLED};
+//! How much a client may send at once, and how many of its commands are answered in one turn.
 
 /// Most bytes of one word of a command.
 pub(super) const WORD_BYTES: usize = 64 << 10;
@@ -66,34 +62,3 @@ pub(super) static STRANGER: Bounds = Bounds {
 };
 
 const STRANGER_BYTES: usize = 16 << 10;
-
-/// The bounds of one connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// A connection that brought nothing for so long, or up to a quarter longer, is closed.
-    pub(crate) idle: Duration,
-    /// So is one whose command does not come to its end, whose replies are not read, or whose client does
-    /// not say who it is where it must.
-    pub(crate) stalled: Duration,
-    /// How long a client that says no more, and may be gone, is waited with for its replies.
-    pub(crate) half_closed: Duration,
-    /// Bytes of replies that a connection may leave unread before no more is read from it.
-    pub(crate) unread: usize,
-    /// The same for all connections together; beyond it each may leave no more than [`FREE`].
-    pub(crate) unread_of_all: usize,
-}
-
-/// Bytes of replies that every connection may leave unread, whatever the others do.
-pub(super) const FREE: usize = 64 << 10;
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            idle: IDLE,
-            stalled: STALLED,
-            half_closed: Duration::from_secs(1),
-            unread: 8 << 20,
-            unread_of_all: 128 << 20,
-        }
-    }
-}

@@ -15,16 +15,15 @@ mod connection;
 mod conversations;
 mod dispatch;
 mod handshake;
-mod inform;
 mod inline;
 mod input;
+mod introspection;
 #[cfg(test)]
-mod judged;
+mod invariants;
 mod later;
 mod limits;
 mod output;
 mod parse;
-mod patience;
 mod plans;
 mod question;
 mod reply;
@@ -42,12 +41,9 @@ mod wire;
 use std::sync::Arc;
 
 use tidegate::RuleErrors;
-use tokio::net::TcpListener;
 
 use crate::limiters::Limiters;
-use crate::listener::{self, Options};
-use crate::stop::Stop;
-pub(crate) use limits::Limits;
+use crate::listener::{Handler, Secret, Shell, Stream};
 use shared::Shared;
 
 /// Limiters, served to Redis clients.
@@ -63,22 +59,16 @@ impl Service {
     /// None: see [`plans::Throttle::beside`].
     pub(crate) fn new(
         limiters: Arc<Limiters>,
-        options: &Options,
+        secret: Option<Secret>,
         throttles: bool,
-        limits: Limits,
     ) -> Result<Self, RuleErrors> {
-        let shared = Shared::new(limiters, options.secret.clone(), throttles, limits)?;
+        let shared = Shared::new(limiters, secret, throttles)?;
         Ok(Self { shared: Arc::new(shared) })
-    }
-
-    /// Answers until `stop`; answers how many connections had to be cut in the end.
-    pub(crate) async fn serve(self, listener: TcpListener, options: Options, stop: Stop) -> usize {
-        listener::serve(listener, options, self, stop).await
     }
 }
 
-impl listener::Handler for Service {
-    async fn serve(self, stream: listener::Stream, stop: Stop) {
-        connection::serve(stream, self.shared, stop).await;
+impl Handler for Service {
+    async fn serve(self, stream: Stream, shell: Shell) {
+        connection::serve(stream, self.shared, shell).await;
     }
 }

@@ -1,25 +1,22 @@
 //! Replies that are not written yet: gathered, and bounded for each connection and for all together.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-
-use super::limits::{Bounds, FREE, KNOWN};
-use super::shared::Shared;
+use super::limits::{Bounds, KNOWN};
+use crate::listener::{FREE, Kept};
 
 /// Replies of one connection.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     written: usize,
-    shared: Arc<Shared>,
     pub(super) bounds: &'static Bounds,
-    /// Bytes beyond the free ones, as they are counted among those of all connections.
-    counted: usize,
+    /// The bytes that are not written, as they are counted.
+    kept: Kept,
 }
 
 impl Output {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { bytes: Vec::new(), written: 0, shared, bounds: &KNOWN, counted: 0 }
+    /// No replies yet; they will be counted in `kept`.
+    pub(super) const fn new(kept: Kept) -> Self {
+        Self { bytes: Vec::new(), written: 0, bounds: &KNOWN, kept }
     }
 
     pub(super) fn unwritten(&self) -> &[u8] {
@@ -32,11 +29,7 @@ impl Output {
 
     /// Bytes that may wait before no more commands are answered.
     pub(super) fn most(&self) -> usize {
-        let limits = self.shared.limits;
-        let others = self.shared.unread.load(Relaxed).saturating_sub(self.counted);
-        let most =
-            if others >= limits.unread_of_all { FREE.min(limits.unread) } else { limits.unread };
-        most.min(self.bounds.unread_bytes)
+        self.kept.most().min(self.bounds.unread_bytes)
     }
 
     /// Whether so many wait.
@@ -74,12 +67,7 @@ impl Output {
 
     /// Tells the others how much waits here.
     pub(super) fn count(&mut self) {
-        let beyond = self.unwritten().len().saturating_sub(FREE);
-        if beyond != self.counted {
-            // Both wrap alike, so the sum of all connections is right.
-            self.shared.unread.fetch_add(beyond.wrapping_sub(self.counted), Relaxed);
-            self.counted = beyond;
-        }
+        self.kept.set(self.bytes.len() - self.written);
     }
 
     /// Gives memory back that a connection at rest does not need.
@@ -90,22 +78,20 @@ impl Output {
     }
 }
 
-impl Drop for Output {
-    fn drop(&mut self) {
-        self.shared.unread.fetch_sub(self.counted, Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::{Limits, testing};
+    use crate::listener::Budget;
+    use std::sync::Arc;
+
+    fn output(budget: &Arc<Budget>) -> Output {
+        Output::new(budget.open().none())
+    }
 
     #[test]
     fn connections_share_what_may_be_left_unread() {
-        let limits = Limits { unread: 4 * FREE, unread_of_all: FREE, ..Limits::default() };
-        let shared = testing::shared_with(limits);
-        let (mut one, other) = (Output::new(Arc::clone(&shared)), Output::new(Arc::clone(&shared)));
+        let budget = Arc::new(Budget::of(4 * FREE, FREE));
+        let (mut one, other) = (output(&budget), output(&budget));
         one.bytes.resize(2 * FREE, 0);
         one.count();
         assert_eq!((one.most(), other.most()), (4 * FREE, FREE));
@@ -115,13 +101,12 @@ mod tests {
         one.count();
         assert_eq!(other.most(), FREE);
         drop(one);
-        assert_eq!((other.most(), shared.unread.load(Relaxed)), (4 * FREE, 0));
+        assert_eq!((other.most(), budget.taken()), (4 * FREE, 0));
     }
 
     #[test]
     fn one_that_never_quite_catches_up_makes_nobody_keep_what_it_has_read() {
-        let shared = testing::shared_with(Limits::default());
-        let mut output = Output::new(shared);
+        let mut output = output(&Arc::default());
         let (mut sent, mut read) = (0_u32, Vec::new());
         let mut add = |output: &mut Output, numbers: u32| {
             output.bytes.extend((sent..sent + numbers).flat_map(u32::to_le_bytes));

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use tidegate::RuleErrors;
 use tokio::time::Instant;
 
-use super::Limits;
 use super::plans::Throttle;
 use crate::limiters::Limiters;
 use crate::listener::Secret;
@@ -18,15 +17,12 @@ pub(super) struct Shared {
     /// Not there where it is switched off.
     pub(super) throttle: Option<Throttle>,
     pub(super) secret: Option<Secret>,
-    pub(super) limits: Limits,
     /// When it began.
     pub(super) since: Instant,
     /// Connections so far.
     begun: AtomicU64,
     /// Connections that are open.
     open: AtomicUsize,
-    /// Bytes of replies that are not read yet, beyond those that every connection may leave.
-    pub(super) unread: AtomicUsize,
 }
 
 impl Shared {
@@ -34,17 +30,14 @@ impl Shared {
         limiters: Arc<Limiters>,
         secret: Option<Secret>,
         throttles: bool,
-        limits: Limits,
     ) -> Result<Self, RuleErrors> {
         Ok(Self {
             throttle: throttles.then(|| Throttle::beside(&limiters)).transpose()?,
             limiters,
             secret,
-            limits,
             since: Instant::now(),
             begun: AtomicU64::new(0),
             open: AtomicUsize::new(0),
-            unread: AtomicUsize::new(0),
         })
     }
 

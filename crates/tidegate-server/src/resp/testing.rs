@@ -7,10 +7,10 @@ use tidegate::config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 
+use super::connection;
 use super::shared::Shared;
-use super::{Limits, connection};
 use crate::limiters::Limiters;
-use crate::listener::Secret;
+use crate::listener::{Budget, Limits, Secret, Shell};
 use crate::stop::{Stop, Trigger};
 
 /// One rule that is met by one limiter, two that let wait, and one that is as good as never refilled.
@@ -58,15 +58,15 @@ window = "365d"
 on_excess = { wait = "365d", max_waiters = 100 }
 "#;
 
-/// What all connections stand on, with bounds as short as the test wants them.
-pub(super) fn shared_with(limits: Limits) -> Arc<Shared> {
-    shared(limits, None, true)
+/// What all connections stand on, where everybody may ask everything.
+pub(super) fn open() -> Arc<Shared> {
+    shared(None, true)
 }
 
 /// A request of the domain `panics` does so.
-pub(super) fn shared(limits: Limits, secret: Option<Secret>, throttles: bool) -> Arc<Shared> {
+pub(super) fn shared(secret: Option<Secret>, throttles: bool) -> Arc<Shared> {
     let limiters = Arc::new(Limiters::that_panic(config::parse("test", RULES).unwrap()));
-    Arc::new(Shared::new(limiters, secret, throttles, limits).unwrap())
+    Arc::new(Shared::new(limiters, secret, throttles).unwrap())
 }
 
 /// One connection that is served, and the end of it that the client holds.
@@ -77,14 +77,27 @@ pub(super) struct Served {
     pub(super) has_ended: Arc<AtomicBool>,
 }
 
+/// The shell of a connection by itself, with bounds as short as the test wants them.
+pub(super) fn shell(limits: Limits) -> (Shell, Trigger) {
+    let (trigger, stop) = Stop::by_hand();
+    let Limits { kept_bytes, kept_bytes_of_all, .. } = limits;
+    let budget = Arc::new(Budget::of(kept_bytes, kept_bytes_of_all));
+    (Shell { limits, account: budget.open(), stop }, trigger)
+}
+
 /// Serves one connection; so many bytes fit into the pipe each way.
 pub(super) fn serve(shared: Arc<Shared>, pipe: usize) -> Served {
+    serve_within(Limits::default(), shared, pipe)
+}
+
+/// Serves one connection within these bounds.
+pub(super) fn serve_within(limits: Limits, shared: Arc<Shared>, pipe: usize) -> Served {
     let (client, server) = duplex(pipe);
-    let (stop, stopping) = Stop::by_hand();
+    let (shell, stop) = shell(limits);
     let has_ended = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&has_ended);
     let done = tokio::spawn(async move {
-        connection::serve(server, shared, stopping).await;
+        connection::serve(server, shared, shell).await;
         ended.store(true, Relaxed);
     });
     Served { client, stop, done, has_ended }
@@ -103,6 +116,6 @@ pub(super) async fn exchange(shared: Arc<Shared>, sent: &[u8]) -> Vec<u8> {
 
 /// The same for texts, with bounds as they are.
 pub(super) async fn told(sent: &str) -> String {
-    let came = exchange(shared_with(Limits::default()), sent.as_bytes()).await;
+    let came = exchange(open(), sent.as_bytes()).await;
     String::from_utf8(came).unwrap()
 }

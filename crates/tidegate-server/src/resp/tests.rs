@@ -1,7 +1,6 @@
 //! What is answered to what is sent, over a pipe: nothing here waits for a socket.
 
-use super::Limits;
-use super::testing::{exchange, shared, shared_with, told};
+use super::testing::{exchange, open, shared, told};
 use crate::listener::Secret;
 
 /// A command of these words.
@@ -93,9 +92,9 @@ async fn what_can_not_be_asked_is_told_with_what_was_expected() {
     ] {
         assert_eq!(told(&command(words)).await, expected, "{words:?}");
     }
-    let came = exchange(shared_with(Limits::default()), b"TG.CHECK d \"\\xff\" a\r\n").await;
+    let came = exchange(open(), b"TG.CHECK d \"\\xff\" a\r\n").await;
     assert_eq!(came, b"-ERR the name of an entry is not UTF-8\r\n");
-    let came = exchange(shared_with(Limits::default()), b"TG.CHECK d ID \"\\xff\" a b\r\n").await;
+    let came = exchange(open(), b"TG.CHECK d ID \"\\xff\" a b\r\n").await;
     assert_eq!(came, b"-ERR the request's id is not UTF-8\r\n");
 }
 
@@ -123,7 +122,7 @@ async fn resp_3_has_maps_booleans_and_nulls() {
 async fn a_secret_is_asked_for_before_anything_is_told() {
     let ask = async |sent: &str| {
         let secret = Secret::parse("right").unwrap();
-        let shared = shared(Limits::default(), Some(secret), true);
+        let shared = shared(Some(secret), true);
         String::from_utf8(exchange(shared, sent.as_bytes()).await).unwrap()
     };
     let refused = "-NOAUTH Authentication required.\r\n";
@@ -146,7 +145,7 @@ async fn a_secret_is_asked_for_before_anything_is_told() {
 async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
     let ask = async |sent: String| {
         let secret = Secret::parse("right").unwrap();
-        let came = exchange(shared(Limits::default(), Some(secret), true), sent.as_bytes()).await;
+        let came = exchange(shared(Some(secret), true), sent.as_bytes()).await;
         let came = String::from_utf8(came).unwrap();
         (came.matches("-WRONGPASS").count(), came.ends_with("+PONG\r\n"))
     };
@@ -161,7 +160,7 @@ async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
 async fn a_stranger_may_say_little_until_it_has_said_who_it_is() {
     let ask = async |sent: String| {
         let secret = Secret::parse("right").unwrap();
-        let came = exchange(shared(Limits::default(), Some(secret), true), sent.as_bytes()).await;
+        let came = exchange(shared(Some(secret), true), sent.as_bytes()).await;
         String::from_utf8(came).unwrap()
     };
     let long = command(&["ECHO", &"x".repeat(20_000)]);
@@ -214,7 +213,7 @@ async fn mistakes_of_a_call_are_told_in_the_words_of_redis_cell() {
 
 #[tokio::test]
 async fn calls_that_carry_their_limit_can_be_switched_off() {
-    let off = shared(Limits::default(), None, false);
+    let off = shared(None, false);
     let listed = exchange(off.clone(), b"COMMAND LIST\r\nCOMMAND INFO cl.throttle\r\n").await;
     let listed = String::from_utf8(listed).unwrap();
     assert!(listed.starts_with("*12\r\n") && listed.ends_with("*1\r\n$-1\r\n"), "{listed}");

@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,12 +11,11 @@ use tokio::time::timeout;
 
 use super::input::Input;
 use super::output::Output;
-use super::shared::Shared;
-use crate::listener::Arrives;
+use crate::listener::{Arrives, Kept, Remainder};
 
 /// A stream, with what has come from it and what has to go to it.
 pub(super) struct Wire<S> {
-    stream: S,
+    pub(super) stream: S,
     pub(super) input: Input,
     pub(super) output: Output,
     has_ended: bool,
@@ -28,8 +26,9 @@ pub(super) struct Wire<S> {
 }
 
 impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, shared: Arc<Shared>) -> Self {
-        let (input, output) = (Input::new(), Output::new(shared));
+    /// The wire of a new connection; replies that are not written are counted in `kept`.
+    pub(super) fn new(stream: S, kept: Kept) -> Self {
+        let (input, output) = (Input::new(), Output::new(kept));
         Self { stream, input, output, has_ended: false, is_kept_back: false, written: 0 }
     }
 
@@ -53,22 +52,11 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Reads of what has arrived; how many bytes that were.
-    pub(super) async fn read_arrived(&mut self) -> io::Result<u64> {
-        poll_fn(|cx| {
-            let room = self.input.room();
-            let mut room = ReadBuf::new(room);
-            ready!(Pin::new(&mut self.stream).poll_read_arrived(cx, &mut room))?;
-            let bytes = room.filled().len();
-            self.input.filled(bytes);
-            Poll::Ready(Ok(bytes as u64))
-        })
-        .await
-    }
-
-    /// Bytes that have arrived and are not read.
-    pub(super) fn arrived(&self) -> u64 {
-        self.stream.arrived()
+    /// Reads some of the bytes that had arrived; returns their number.
+    pub(super) async fn read_remainder(&mut self, remainder: &mut Remainder) -> io::Result<usize> {
+        let bytes = remainder.read(&mut self.stream, self.input.room()).await?;
+        self.input.filled(bytes);
+        Ok(bytes)
     }
 
     /// Writes what can be written at once.

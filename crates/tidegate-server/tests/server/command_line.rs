@@ -69,14 +69,14 @@ fn wrong_usage_is_exit_code_2_and_help_is_0() {
 #[test]
 fn an_address_in_use_is_told_with_its_option_and_exit_code_1() {
     let server = Server::with_example();
-    let doors = [
+    let listeners = [
         ("--http", server.http),
         ("--grpc", server.grpc),
         ("--resp", server.resp),
         ("--admin", server.admin),
     ];
-    for (option, taken) in doors {
-        let args = doors.map(|(other, at)| {
+    for (option, taken) in listeners {
+        let args = listeners.map(|(other, at)| {
             let at = if other == option { at.to_string() } else { "127.0.0.1:0".to_owned() };
             [other.to_owned(), at]
         });

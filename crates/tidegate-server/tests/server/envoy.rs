@@ -1,4 +1,4 @@
-//! Real Envoy in front of a service, its limits told by the gRPC door.
+//! Real Envoy in front of a service, its limits told by the gRPC listener.
 
 mod ai_gateway;
 mod proxy;

@@ -1,6 +1,6 @@
 //! Envoy's rate limit service, asked by a client made of the same messages.
 
-mod door;
+mod listener;
 mod own_limits;
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -76,7 +76,7 @@ limit = -1
 window = "1s"
 "#;
 
-/// A connection to the gRPC door.
+/// A connection to the gRPC listener.
 pub(crate) async fn channel(server: &Server) -> Channel {
     Endpoint::from_shared(format!("http://{}", server.grpc)).unwrap().connect().await.unwrap()
 }

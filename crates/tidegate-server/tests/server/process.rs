@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
-/// Any free port at each door.
+/// Any free port at each listener.
 pub(crate) const ANY_PORTS: [&str; 8] = [
     "--http",
     "127.0.0.1:0",

@@ -1,4 +1,4 @@
-//! What tools learn of the gRPC door, and where it is from.
+//! What tools learn of the gRPC listener, and where it is from.
 //!
 //! `TIDEGATE_BLESS=1` writes the descriptors anew from the crate of the messages.
 

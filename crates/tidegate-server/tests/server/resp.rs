@@ -1,4 +1,4 @@
-//! Redis clients on the RESP door: their own programs and libraries, unchanged.
+//! Redis clients on the RESP listener: their own programs and libraries, unchanged.
 
 use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::io::{Read, Write};
@@ -103,7 +103,7 @@ fn the_rust_client_speaks_both_versions_and_pipelines_any_depth() {
     }
 }
 
-/// One limit, spent through one door and refused at the other.
+/// One limit, spent through one listener and refused at the other.
 #[tokio::test]
 async fn a_rule_is_shared_by_the_doors() {
     let server = Server::with_rules(RULES);

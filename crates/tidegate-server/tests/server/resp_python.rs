@@ -1,4 +1,4 @@
-//! redis-py on the RESP door: it opens with HELLO 3 and CLIENT SETINFO, and pools its connections.
+//! redis-py on the RESP listener: it opens with HELLO 3 and CLIENT SETINFO, and pools its connections.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Doors that encrypt: both versions of HTTP, RESP, gRPC, client certificates, slow clients, and files that
+//! Listeners that encrypt: both versions of HTTP, RESP, gRPC, client certificates, slow clients, and files that
 //! are wrong.
 
 use std::net::SocketAddr;
@@ -269,7 +269,7 @@ async fn certificates_are_read_again_on_sighup_and_kept_where_the_new_ones_are_b
     server.logs("certificates are read again");
     let second = shown(&files, server.resp).await;
     assert_ne!(second, first);
-    assert_eq!(shown(&files, server.grpc).await, second, "at every door");
+    assert_eq!(shown(&files, server.grpc).await, second, "at every listener");
     files.with("server.key", "");
     server.signal("HUP");
     let said = server.logs("stay in force");

@@ -1,4 +1,4 @@
-//! Doors that answer only who knows a token.
+//! Listeners that answer only who knows a token.
 
 use std::process::Command;
 

@@ -85,6 +85,18 @@ async fn a_head_that_does_not_end_is_not_waited_for() {
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
 }
 
+/// A head over HTTP/2 that has begun: the preface, settings that set nothing, and a frame that does not end it.
+const BEGUN: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
+                     \0\0\x01\x01\0\0\0\0\x01\x02";
+
+#[tokio::test]
+async fn nor_is_one_over_http_2_wherever_it_is_cut() {
+    let server = impatient(|limits| limits.head = SHORT).await;
+    for cut in [3, BEGUN.len() - 9, BEGUN.len() - 1, BEGUN.len()] {
+        server.exchange(&BEGUN[..cut]).await;
+    }
+}
+
 #[tokio::test]
 async fn an_http_2_connection_without_requests_is_told_to_leave() {
     const GO_AWAY: u8 = 7;

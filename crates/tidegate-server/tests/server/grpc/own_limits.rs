@@ -1,4 +1,4 @@
-//! Limits that descriptors bring along, through the gRPC door.
+//! Limits that descriptors bring along, through the gRPC listener.
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;

@@ -3,19 +3,19 @@
 use serde::Serialize;
 use tidegate::{Mode, Policy, PolicyRule, Request};
 
-use crate::pairs::Pairs;
+use crate::ordered_map::OrderedMap;
 
 /// What an entry is given where any value will do.
 const ANY: &str = "demo";
 
 /// The domain and the entries of a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub(crate) struct SampleRequest {
     pub(crate) domain: String,
     pub(crate) entries: Vec<(String, String)>,
 }
 
-impl Sample {
+impl SampleRequest {
     /// Meets the first rule that is enforced, else the first that counts; where there is none it is
     /// any request.
     pub(crate) fn of(policy: &Policy) -> Self {
@@ -46,7 +46,7 @@ impl Sample {
     pub(crate) fn body(&self) -> String {
         let body = Body {
             domain: Some(self.domain.as_str()).filter(|d| *d != Request::DEFAULT_DOMAIN),
-            descriptor: Pairs(&self.entries),
+            descriptor: OrderedMap(&self.entries),
         };
         serde_json::to_string(&body).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl Sample {
 struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<&'a str>,
-    descriptor: Pairs<'a>,
+    descriptor: OrderedMap<'a>,
 }
 
 /// A value that fits a `when` pattern.
@@ -76,9 +76,9 @@ mod tests {
         RuleSpec::new(name, Spec::new(Algorithm::FixedWindow, 5, Micros::from_secs(1)))
     }
 
-    fn meets(rules: Vec<RuleSpec>, expected: &str) -> Sample {
+    fn meets(rules: Vec<RuleSpec>, expected: &str) -> SampleRequest {
         let policy = Policy::new(rules).unwrap();
-        let sample = Sample::of(&policy);
+        let sample = SampleRequest::of(&policy);
         let gate = Gate::new(policy);
         let entries: Vec<_> =
             sample.entries.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
@@ -107,6 +107,6 @@ mod tests {
         let shadow = || rule("shadow").key(["a"]).mode(Mode::Shadow);
         meets(vec![off(), shadow(), rule("enforced").key(["b"])], "enforced");
         meets(vec![off(), shadow()], "shadow");
-        assert_eq!(Sample::of(&Policy::new(vec![off()]).unwrap()), Sample::any());
+        assert_eq!(SampleRequest::of(&Policy::new(vec![off()]).unwrap()), SampleRequest::any());
     }
 }

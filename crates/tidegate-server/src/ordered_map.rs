@@ -4,9 +4,9 @@ use serde::{Serialize, Serializer};
 
 /// Entries of a descriptor, of `when`, or of an override's `match`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pairs<'a>(pub(crate) &'a [(String, String)]);
+pub(crate) struct OrderedMap<'a>(pub(crate) &'a [(String, String)]);
 
-impl Serialize for Pairs<'_> {
+impl Serialize for OrderedMap<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }

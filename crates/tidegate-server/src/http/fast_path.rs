@@ -9,26 +9,24 @@
 mod date;
 mod head;
 #[cfg(test)]
-mod judged;
+mod invariants;
 mod reply;
 #[cfg(test)]
 mod tests;
 
-use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 
 use hyper::body::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::problem::Problem;
 use super::question::Question;
 use super::{App, body};
-use crate::listener::{Account, Arrives, Idle, Secret, Stream};
-use crate::stop::Stop;
+use crate::listener::{Account, Patience, Remainder, Secret, Seen, Shell, Stream};
 use date::Date;
 use head::Came;
 use reply::Reply;
@@ -39,7 +37,7 @@ const ROOM: usize = 4 << 10;
 const TURN_BYTES: usize = 64 << 10;
 
 /// Answers checks of one connection.
-pub(super) struct Quick {
+pub(super) struct FastPath {
     app: Arc<App>,
     secret: Option<Secret>,
     input: Vec<u8>,
@@ -49,19 +47,6 @@ pub(super) struct Quick {
     date: Date,
     /// Whether nothing is read any more, so that the last answer says that it is.
     is_ending: bool,
-}
-
-/// Reads of what has arrived; how many bytes that were.
-async fn read_arrived(stream: &mut Stream, input: &mut Vec<u8>) -> io::Result<u64> {
-    let mut room = [0; ROOM];
-    let read = poll_fn(|cx| {
-        let mut room = ReadBuf::new(&mut room);
-        let read = Pin::new(&mut *stream).poll_read_arrived(cx, &mut room);
-        read.map_ok(|()| room.filled().len())
-    });
-    let read = read.await?;
-    input.extend_from_slice(room.get(..read).unwrap_or_default());
-    Ok(read as u64)
 }
 
 /// What is to be done once all that could be answered is.
@@ -74,7 +59,7 @@ enum Next {
     HandOver,
 }
 
-impl Quick {
+impl FastPath {
     /// Where decisions wait for nothing, and nobody wants a line of each in the log.
     pub(super) fn of(app: &Arc<App>, secret: Option<&Secret>) -> Option<Self> {
         let here = app.limiters.shared().is_none();
@@ -97,20 +82,19 @@ impl Quick {
     pub(super) async fn serve(
         mut self,
         stream: &mut Stream,
-        account: &Arc<Account>,
-        stop: &mut Stop,
+        Shell { limits, account, stop }: &mut Shell,
     ) -> io::Result<Option<Bytes>> {
-        // Once the process drains: how much of what had arrived then is left.
-        let mut left = None;
-        let mut idle = Idle::after(self.app.limits.idle);
+        // Once the process drains.
+        let mut remainder = None;
+        let mut patience = Patience::of(*limits);
         let stops = stop.clone();
         let mut draining = pin!(stop.draining());
         let mut came = false;
         loop {
-            if left.is_none() && stops.is_draining() {
-                left = Some(stream.arrived());
+            if remainder.is_none() && stops.is_draining() {
+                remainder = Some(Remainder::of(stream));
             }
-            self.is_ending = left == Some(0);
+            self.is_ending = remainder.as_ref().is_some_and(Remainder::is_empty);
             let next = self.answer_all();
             came |= !self.reply.bytes.is_empty();
             self.write(stream, account).await?;
@@ -122,16 +106,22 @@ impl Quick {
                     Some(Ok(1..)) => {}
                     _ => return Ok(Some(self.rest())),
                 },
-                Next::Read if left == Some(0) => break,
-                Next::Read if left.is_some() => {
-                    let read = read_arrived(stream, &mut self.input).await?;
-                    left = left.map(|left| if read == 0 { 0 } else { left.saturating_sub(read) });
+                Next::Read if self.is_ending => break,
+                Next::Read if let Some(remainder) = &mut remainder => {
+                    let mut room = [0; ROOM];
+                    let read = remainder.read(stream, &mut room).await?;
+                    self.input.extend_from_slice(room.get(..read).unwrap_or_default());
                 }
                 Next::Read => tokio::select! {
                     biased;
                     read = stream.read_buf(&mut self.input) => if read? == 0 { break },
                     () = draining.as_mut() => {}
-                    () = idle.look() => if idle.is_over(std::mem::take(&mut came)) { break },
+                    () = patience.look() => {
+                        let is_used = std::mem::take(&mut came);
+                        if patience.ends(Seen { is_used, ..Seen::default() }).is_some() {
+                            break;
+                        }
+                    }
                 },
             }
         }

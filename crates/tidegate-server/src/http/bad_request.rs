@@ -6,8 +6,8 @@ use hyper::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::hyper_io::{Bare, Refused};
 use super::problem::{Kind, Problem};
-use super::withhold::{Bare, Refused};
 use super::{Limits, head};
 use crate::listener::Stream;
 

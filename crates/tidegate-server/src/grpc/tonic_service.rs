@@ -1,4 +1,4 @@
-//! A service that is asked seldom, whatever its type.
+//! One of the services that tonic makes (health, reflection), whatever its type: no decision passes here.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,13 +14,13 @@ use crate::listener::Kept;
 
 type Answer = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
 
-/// One of tonic's own services.
-pub(super) struct Seldom {
+/// One of tonic's services, by its name.
+pub(super) struct TonicService {
     name: &'static str,
     call: Box<dyn Fn(Request<Incoming>) -> Answer + Send + Sync>,
 }
 
-impl Seldom {
+impl TonicService {
     pub(super) fn new<S>(service: S) -> Self
     where
         S: NamedService + Clone + Send + Sync + 'static,

@@ -1,32 +1,36 @@
-//! What a connection is used for, as those see it who decide whether it may end.
+//! The requests of a connection: whether one is under way, has come, or has begun to come.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
+use super::Seen;
+
 /// The requests of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Uses {
+pub(crate) struct Activity {
     /// A request was let in since the last look.
     came: AtomicBool,
     /// Requests whose answers are not there yet: a rule may let them wait.
     under_way: AtomicUsize,
     /// Requests that have begun.
-    begun: AtomicUsize,
-    /// Something has come since the last request began: a part of the head of the next.
-    is_in_head: AtomicBool,
+    begun: AtomicU64,
+    /// A number of the head that has come in part; 0 between two of them.
+    head: AtomicU64,
     /// HTTP/2 is spoken, by its first bytes.
     speaks_http_2: AtomicBool,
     /// The request under way over HTTP/1.1 is the last: nothing has come behind it, and nothing more is read.
     is_last: AtomicBool,
-    /// Who waits until none is under way.
+    /// Woken when no request is under way any more.
     waiting: Mutex<Option<Waker>>,
 }
 
-impl Uses {
-    /// Whether a request was let in since this was asked before, or is under way still.
-    pub(crate) fn any_since_last_look(&self) -> bool {
-        self.came.swap(false, Ordering::Relaxed) || self.any_under_way()
+impl Activity {
+    /// The connection at one look: whether a request was let in since the last one or is under way, and which head has
+    /// come in part.
+    pub(super) fn seen(&self) -> Seen {
+        let is_used = self.came.swap(false, Ordering::Relaxed) || self.any_under_way();
+        Seen { is_used, unended: self.in_head(), unread: None }
     }
 
     /// Whether a request is under way.
@@ -39,19 +43,22 @@ impl Uses {
         self.came.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a part of a head has come.
-    pub(crate) fn note_head(&self) {
-        self.is_in_head.store(true, Ordering::Relaxed);
+    /// Notes bytes over HTTP/1.1: they are a part of a head, unless a request is under way.
+    pub(super) fn note_head(&self) {
+        if !self.any_under_way() {
+            self.head.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
     }
 
-    /// The number of the request whose head has come in part; nothing between two requests.
-    pub(crate) fn in_head(&self) -> Option<usize> {
-        self.is_in_head.load(Ordering::Relaxed).then(|| self.begun.load(Ordering::Relaxed))
-    }
-
-    /// Notes that HTTP/2 is spoken.
-    pub(crate) fn note_http_2(&self) {
+    /// Notes that HTTP/2 is spoken, and a number of the head that has come in part.
+    pub(super) fn note_head_of_http_2(&self, number: Option<u64>) {
         self.speaks_http_2.store(true, Ordering::Relaxed);
+        self.head.store(number.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// A number of the head that has come in part; nothing between two of them.
+    pub(super) fn in_head(&self) -> Option<u64> {
+        Some(self.head.load(Ordering::Relaxed)).filter(|number| *number > 0)
     }
 
     /// Whether HTTP/2 is spoken, as far as it is known.
@@ -78,14 +85,16 @@ impl Uses {
     pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         self.begun.fetch_add(1, Ordering::Relaxed);
-        self.is_in_head.store(false, Ordering::Relaxed);
+        if !self.speaks_http_2() {
+            self.head.store(0, Ordering::Relaxed);
+        }
         UnderWay(Arc::clone(self))
     }
 }
 
 /// A request that is under way until this is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay(Arc<Uses>);
+pub(crate) struct UnderWay(Arc<Activity>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {

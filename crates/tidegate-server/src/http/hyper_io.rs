@@ -3,12 +3,13 @@
 //!
 //! hyper takes the end of what a client sends for the end of the client, and drops its requests. Many
 //! clients close their side as soon as they have asked. So the end is kept back while a request is under
-//! way, for no longer than [`Limits::half_closed`]: who waits for a limiter and is gone has to leave.
+//! way, for no longer than [`Limits::half_closed`](crate::listener::Limits): a client that waits for a limiter and is
+//! gone has to leave.
 //!
 //! hyper answers a head that its HTTP/1 parser refuses by itself, with an empty body, as the last
 //! thing on the connection. Nothing of the parser's reason is known when that answer is written; it
 //! is once hyper is done. So the answer is kept back here, and instead of being shut down the stream
-//! is handed over, for [`refused`](super::refused) to write a better one.
+//! is handed over, for [`bad_request`](super::bad_request) to write a better one.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -22,8 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::{Sleep, sleep};
 
-use super::Limits;
-use crate::listener::{Arrives, Stream, Uses};
+use crate::listener::{Activity, Arrives, Remainder, Shell, Stream};
 use crate::stop::Stop;
 
 /// The bare answer is shorter; a longer write is not looked at.
@@ -75,32 +75,29 @@ fn value<'h>(fields: &[httparse::Header<'h>], name: &str) -> Option<&'h str> {
 pub(super) type Refused = (Stream, Bare);
 
 /// A stream that passes everything on but hyper's bare answer.
-pub(super) struct Withholding {
+pub(super) struct HyperIo {
     /// What was read of it already.
     read: Bytes,
     /// Not there any more once it is handed over.
     stream: Option<Stream>,
     kept_back: Option<Bare>,
     hand_over: Option<Sender<Refused>>,
-    uses: Arc<Uses>,
+    activity: Arc<Activity>,
     stop: Stop,
-    /// Once the process drains, over HTTP/1.1: how much of what had arrived then is left.
-    left: Option<u64>,
-    /// Whether anything was read, so that the version is known.
-    has_begun: bool,
+    /// Once the process drains, over HTTP/1.1.
+    remainder: Option<Remainder>,
     half_closed: Duration,
     /// Runs once the client's side is closed.
     grace: Option<Pin<Box<Sleep>>>,
 }
 
-impl Withholding {
+impl HyperIo {
     /// The stream for hyper; and where it comes back when hyper refused and shut it down.
     pub(super) fn new(
         stream: Stream,
         read: Bytes,
-        uses: Arc<Uses>,
-        limits: Limits,
-        stop: Stop,
+        activity: Arc<Activity>,
+        shell: &Shell,
     ) -> (Self, Receiver<Refused>) {
         let (hand_over, handed_over) = oneshot::channel();
         let this = Self {
@@ -108,11 +105,10 @@ impl Withholding {
             stream: Some(stream),
             kept_back: None,
             hand_over: Some(hand_over),
-            uses,
-            stop,
-            left: None,
-            has_begun: false,
-            half_closed: limits.half_closed,
+            activity,
+            stop: shell.stop.clone(),
+            remainder: None,
+            half_closed: shell.limits.half_closed,
             grace: None,
         };
         (this, handed_over)
@@ -121,8 +117,8 @@ impl Withholding {
     /// Whether the end of what the client sends may be told: not while a request is under way, for a
     /// while.
     fn may_end(&mut self, cx: &mut Context<'_>) -> bool {
-        self.uses.wake_when_none(cx.waker());
-        if !self.uses.any_under_way() {
+        self.activity.wake_when_none(cx.waker());
+        if !self.activity.any_under_way() {
             return true;
         }
         let half_closed = self.half_closed;
@@ -137,45 +133,20 @@ impl Withholding {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.stop.is_draining() || self.uses.speaks_http_2() {
-            return self.inner()?.poll_read(cx, into);
+        let Self { stream, activity, stop, remainder, .. } = self;
+        let stream = inner(stream)?;
+        if !stop.is_draining() || activity.speaks_http_2() {
+            return stream.poll_read(cx, into);
         }
-        let arrived = self.stream.as_ref().map_or(0, Arrives::arrived);
-        let left = *self.left.get_or_insert(arrived);
-        if self.uses.any_under_way() {
-            // hyper looks here behind a request that has come whole only where nothing is behind it.
-            if left == 0 || arrived == 0 {
-                self.uses.note_last();
-            }
-            return self.inner()?.poll_read(cx, into);
+        let remainder = remainder.get_or_insert_with(|| Remainder::of(&*stream));
+        if !activity.any_under_way() {
+            return remainder.poll_read(stream, cx, into);
         }
-        if left == 0 {
-            return Poll::Ready(Ok(()));
+        // hyper looks here behind a request that has come whole only where nothing is behind it.
+        if remainder.is_empty() || stream.arrived() == 0 {
+            activity.note_last();
         }
-        let before = into.filled().len();
-        let read = self.inner()?.poll_read_arrived(cx, into);
-        let bytes = into.filled().len() - before;
-        self.left = Some(left.saturating_sub(bytes as u64));
-        read
-    }
-
-    /// Notes the version by the first bytes, and that a head has begun.
-    fn note_read(&mut self, read: &[u8]) {
-        if read.is_empty() {
-            return;
-        }
-        if !self.has_begun && read.starts_with(b"PRI") {
-            self.uses.note_http_2();
-        }
-        self.has_begun = true;
-        if !self.uses.speaks_http_2() && !self.uses.any_under_way() {
-            self.uses.note_head();
-        }
-    }
-
-    fn inner(&mut self) -> io::Result<Pin<&mut Stream>> {
-        let gone = || io::Error::from(io::ErrorKind::NotConnected);
-        self.stream.as_mut().map(Pin::new).ok_or_else(gone)
+        stream.poll_read(cx, into)
     }
 
     /// Whether `written` is what is kept back.
@@ -194,7 +165,13 @@ impl Withholding {
     }
 }
 
-impl AsyncRead for Withholding {
+/// The stream, unless it was handed over.
+fn inner(stream: &mut Option<Stream>) -> io::Result<Pin<&mut Stream>> {
+    let gone = || io::Error::from(io::ErrorKind::NotConnected);
+    stream.as_mut().map(Pin::new).ok_or_else(gone)
+}
+
+impl AsyncRead for HyperIo {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -203,20 +180,18 @@ impl AsyncRead for Withholding {
         let this = self.get_mut();
         if !this.read.is_empty() {
             let taken = this.read.split_to(this.read.len().min(into.remaining()));
-            this.note_read(&taken);
             into.put_slice(&taken);
             return Poll::Ready(Ok(()));
         }
         let (before, room) = (into.filled().len(), into.remaining());
         let read = this.poll_read_on(cx, into);
-        this.note_read(into.filled().get(before..).unwrap_or_default());
         let ended =
             matches!(read, Poll::Ready(Ok(()))) && room > 0 && into.filled().len() == before;
         if ended && !this.may_end(cx) { Poll::Pending } else { read }
     }
 }
 
-impl AsyncWrite for Withholding {
+impl AsyncWrite for HyperIo {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -226,7 +201,7 @@ impl AsyncWrite for Withholding {
         if this.keeps_back(bytes) {
             return Poll::Ready(Ok(bytes.len()));
         }
-        this.inner()?.poll_write(cx, bytes)
+        inner(&mut this.stream)?.poll_write(cx, bytes)
     }
 
     /// hyper flushes an answer before it reads the next request, so the bare one is never behind
@@ -242,7 +217,7 @@ impl AsyncWrite for Withholding {
         {
             return Poll::Ready(Ok(only.len()));
         }
-        this.inner()?.poll_write_vectored(cx, parts)
+        inner(&mut this.stream)?.poll_write_vectored(cx, parts)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -250,7 +225,7 @@ impl AsyncWrite for Withholding {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().inner()?.poll_flush(cx)
+        inner(&mut self.get_mut().stream)?.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -258,7 +233,7 @@ impl AsyncWrite for Withholding {
         if this.hands_over() {
             return Poll::Ready(Ok(()));
         }
-        this.inner()?.poll_shutdown(cx)
+        inner(&mut this.stream)?.poll_shutdown(cx)
     }
 }
 

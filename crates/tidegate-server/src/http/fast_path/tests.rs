@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate::{Algorithm, Micros, Policy, RuleSpec, Spec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::Quick;
+use super::FastPath;
 use super::head::{Came, look};
 use crate::http::connection::Site;
 use crate::http::routes::Public;
@@ -123,7 +123,7 @@ fn only_who_shows_a_token_is_answered_here() {
 
 #[tokio::test]
 async fn an_answer_is_the_same_as_by_hyper() {
-    let (quick, hyper) = (server(Limits::default()).await, by_hyper().await);
+    let (fast, hyper) = (server(Limits::default()).await, by_hyper().await);
     for body in [
         r#"{"descriptor":{"user":"ann"}}"#,
         r#"{"descriptor":{"user":"ann"},"cost":3}"#,
@@ -136,9 +136,9 @@ async fn an_answer_is_the_same_as_by_hyper() {
         "{",
     ] {
         let asked = check(body);
-        let (quick, hyper) = (answers(&quick, &asked).await, answers(&hyper, &asked).await);
-        assert!(quick.starts_with("HTTP/1.1 ") && quick.contains("\r\ndate: "), "{quick}");
-        assert_eq!(timeless(&quick), timeless(&hyper), "{body}");
+        let (fast, hyper) = (answers(&fast, &asked).await, answers(&hyper, &asked).await);
+        assert!(fast.starts_with("HTTP/1.1 ") && fast.contains("\r\ndate: "), "{fast}");
+        assert_eq!(timeless(&fast), timeless(&hyper), "{body}");
     }
 }
 
@@ -236,14 +236,14 @@ async fn a_client_that_never_stops_asking_is_told_that_the_process_ends() {
 #[test]
 fn a_check_allocates_once() {
     const CHECKS: usize = 100;
-    let mut quick = Quick::of(&app(Limits::default()), None).unwrap();
+    let mut fast = FastPath::of(&app(Limits::default()), None).unwrap();
     let mut answer_all = || {
-        quick.input.extend_from_slice(CHECK.repeat(CHECKS).as_bytes());
-        quick.reply.bytes.clear();
+        fast.input.extend_from_slice(CHECK.repeat(CHECKS).as_bytes());
+        fast.reply.bytes.clear();
         let allocated = allocation_counter::measure(|| {
-            quick.answer_all();
+            fast.answer_all();
         });
-        assert!(quick.input.is_empty(), "all is answered");
+        assert!(fast.input.is_empty(), "all is answered");
         allocated.count_total
     };
     answer_all();

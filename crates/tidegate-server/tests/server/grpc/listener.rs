@@ -1,4 +1,4 @@
-//! The gRPC door: who may ask, what it shares with the others, many at once, health, and its end.
+//! The gRPC listener: who may ask, what it shares with the others, many at once, health, and its end.
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};

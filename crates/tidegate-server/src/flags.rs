@@ -1,0 +1,18 @@
+//! What an answer says of itself besides its decision, by the names that every protocol has for it.
+
+use tidegate::Answer;
+
+/// The flags of an answer, in the order in which they are written.
+#[inline]
+pub(crate) fn of(answer: &Answer<'_>) -> [(&'static str, bool); 4] {
+    [
+        // No rule with a limit was enforced.
+        ("unlimited", answer.is_unlimited()),
+        // The store did not decide.
+        ("degraded", answer.is_degraded()),
+        // A rule had no room for the key: it shared a limiter with others, or was refused for that.
+        ("overflow", answer.is_overflow()),
+        // There was more load than the store decides in time.
+        ("overloaded", answer.is_overloaded()),
+    ]
+}

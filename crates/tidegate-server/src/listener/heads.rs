@@ -1,0 +1,170 @@
+//! The version of HTTP that a client speaks, and where the heads of its requests begin and end: read off the bytes that
+//! it sends, for hyper reports neither.
+
+use std::sync::Arc;
+
+use super::Activity;
+
+/// What a client of HTTP/2 sends first (RFC 9113, 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Bytes before the payload of a frame (RFC 9113, 4.1).
+const FRAME_BYTES: usize = 9;
+/// Kinds of frames that a head is made of, and the flag of the last one.
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+/// Notes heads as they come.
+#[derive(Debug)]
+pub(crate) struct Heads {
+    activity: Arc<Activity>,
+    came: Came,
+}
+
+/// The bytes of a connection so far.
+#[derive(Debug)]
+enum Came {
+    /// A part of the preface of HTTP/2, of which this is missing.
+    Preface(&'static [u8]),
+    Http1,
+    Http2(Frames),
+}
+
+impl Heads {
+    pub(crate) const fn new(activity: Arc<Activity>) -> Self {
+        Self { activity, came: Came::Preface(PREFACE) }
+    }
+
+    /// Notes the next bytes.
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let frames = match self.came {
+            Came::Preface(missing) => self.begin(missing, bytes),
+            Came::Http1 | Came::Http2(_) => bytes,
+        };
+        match &mut self.came {
+            Came::Http2(state) => {
+                state.read(frames);
+                self.activity.note_head_of_http_2(state.in_head());
+            }
+            Came::Preface(_) | Came::Http1 => self.activity.note_head(),
+        }
+    }
+
+    /// Compares with the preface; what lies behind it.
+    fn begin<'b>(&mut self, missing: &'static [u8], bytes: &'b [u8]) -> &'b [u8] {
+        let (begins, behind) = bytes.split_at(missing.len().min(bytes.len()));
+        self.came = match missing.strip_prefix(begins) {
+            None => Came::Http1,
+            Some([]) => Came::Http2(Frames::default()),
+            Some(missing) => Came::Preface(missing),
+        };
+        behind
+    }
+}
+
+/// The frames of a connection.
+#[derive(Debug, Default)]
+struct Frames {
+    /// The frame under way, as far as it has come before its payload.
+    frame: [u8; FRAME_BYTES],
+    came: usize,
+    /// Bytes of its payload that are still to come.
+    left: usize,
+    /// Heads that have ended.
+    ended: u64,
+    /// Whether one has begun since.
+    is_in_head: bool,
+}
+
+impl Frames {
+    fn read(&mut self, mut bytes: &[u8]) {
+        while let Some((first, behind)) = bytes.split_first() {
+            if self.left > 0 {
+                let part = self.left.min(bytes.len());
+                self.left -= part;
+                bytes = bytes.get(part..).unwrap_or_default();
+            } else {
+                bytes = behind;
+                self.begin(*first);
+            }
+            let [_, _, _, kind, flags, ..] = self.frame;
+            let ends_head = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS > 0;
+            if self.left == 0 && self.came == 0 && ends_head {
+                self.ended += 1;
+                self.is_in_head = false;
+            }
+        }
+    }
+
+    /// Takes a byte of what stands before a payload.
+    fn begin(&mut self, byte: u8) {
+        if let Some(place) = self.frame.get_mut(self.came) {
+            *place = byte;
+        }
+        self.came += 1;
+        if self.came < FRAME_BYTES {
+            return;
+        }
+        let [high, middle, low, kind, ..] = self.frame;
+        (self.came, self.left) = (0, u32::from_be_bytes([0, high, middle, low]) as usize);
+        self.is_in_head |= kind == HEADERS;
+    }
+
+    /// The number of the head that has come in part, or of which a frame may be the first; nothing between frames.
+    fn in_head(&self) -> Option<u64> {
+        (self.is_in_head || self.came > 0).then_some(self.ended + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
+        let [_, length @ ..] = u32::try_from(payload).unwrap().to_be_bytes();
+        [&length[..], &[kind, flags, 0, 0, 0, 1], &vec![b'x'; payload]].concat()
+    }
+
+    /// The heads in which bytes end that come in pieces of so many.
+    fn in_head(bytes: &[u8], at_once: usize) -> Option<u64> {
+        let activity = Arc::new(Activity::default());
+        let mut heads = Heads::new(Arc::clone(&activity));
+        bytes.chunks(at_once).for_each(|piece| heads.read(piece));
+        assert_eq!(activity.speaks_http_2(), bytes.starts_with(PREFACE));
+        activity.in_head()
+    }
+
+    #[test]
+    fn a_head_over_http_2_ends_with_the_frame_that_says_so() {
+        let whole = frame(HEADERS, END_HEADERS, 300);
+        let begun = [frame(HEADERS, 0, 20), frame(CONTINUATION, 0, 70_000)].concat();
+        let ended = [&begun[..], &frame(CONTINUATION, END_HEADERS, 0)].concat();
+        let (settings, data) = (frame(4, 0, 12), frame(0, END_HEADERS, 40));
+        for (frames, expected) in [
+            (vec![], None),
+            (vec![&settings[..], &whole, &data], None),
+            (vec![&settings, &whole[..whole.len() - 1]], Some(1)),
+            (vec![&whole, &whole, &begun], Some(3)),
+            (vec![&whole, &ended], None),
+            (vec![&whole, &data[..20]], None),
+            (vec![&whole, &data[..5]], Some(2)),
+        ] {
+            let bytes = [PREFACE, &frames.concat()].concat();
+            for at_once in [1, 7, 30, bytes.len()] {
+                assert_eq!(in_head(&bytes, at_once), expected, "{at_once} of {bytes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_that_is_no_preface_is_a_head_over_http_1() {
+        for begins in
+            ["P", "PRI * HTTP/2", "POST / HTTP/1.1\r\n", "PRI * HTTP/2.1\r\n\r\nSM\r\n\r\n"]
+        {
+            assert_eq!(in_head(begins.as_bytes(), 2), Some(1), "{begins}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! How long a connection is kept whose client asks nothing, ends nothing, or reads nothing.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+
+use super::Limits;
+
+/// A connection as it is seen at one look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Whether a request that was let in came since the last look, or is under way.
+    pub(crate) is_used: bool,
+    /// What the client has begun to send and is to end, as a number that changes once it has.
+    pub(crate) unended: Option<u64>,
+    /// What the client has not read, as a number that changes as it reads.
+    pub(crate) unread: Option<u64>,
+}
+
+/// Why a connection is not kept any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// It was not used.
+    Idle,
+    /// Something of it did not come to its end, or was not read.
+    HeldUp,
+}
+
+/// The looks at one connection. It is looked at now and then, so that a request sets no timer.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    limits: Limits,
+    /// The time between two looks.
+    every: Duration,
+    looks: Interval,
+    /// Looks since it was used.
+    idle: u32,
+    unended: Unchanged,
+    unread: Unchanged,
+}
+
+/// A number that was there at the last look, and the looks since it changed.
+#[derive(Debug, Default)]
+struct Unchanged {
+    last: Option<u64>,
+    looks: u32,
+}
+
+impl Unchanged {
+    fn looks(&mut self, now: Option<u64>) -> u32 {
+        self.looks = if now.is_some() && now == self.last { self.looks + 1 } else { 0 };
+        self.last = now;
+        self.looks
+    }
+}
+
+impl Patience {
+    pub(crate) fn of(limits: Limits) -> Self {
+        let every = (limits.idle / 4).min(limits.head.min(limits.stalled) / 2);
+        let (unended, unread) = (Unchanged::default(), Unchanged::default());
+        Self { limits, every, looks: looks(every), idle: 0, unended, unread }
+    }
+
+    /// Waits for the next look.
+    pub(crate) async fn look(&mut self) {
+        self.looks.tick().await;
+    }
+
+    /// Takes a look; returns why the connection is to end, if it is.
+    pub(crate) fn ends(&mut self, seen: Seen) -> Option<Over> {
+        let time = |looks: u32| self.every.saturating_mul(looks);
+        self.idle = if seen.is_used { 0 } else { self.idle + 1 };
+        let unended = time(self.unended.looks(seen.unended)) >= self.limits.head;
+        let unread = time(self.unread.looks(seen.unread)) >= self.limits.stalled;
+        match time(self.idle) >= self.limits.idle {
+            _ if unended || unread => Some(Over::HeldUp),
+            true => Some(Over::Idle),
+            false => None,
+        }
+    }
+}
+
+/// A look every so often, from now on.
+pub(super) fn looks(every: Duration) -> Interval {
+    let every = every.max(Duration::from_millis(1));
+    let mut looks = interval_at(Instant::now() + every, every);
+    // Who was held up is not looked at twice for it.
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds until a connection ends of which this is seen, and why; an hour at most.
+    async fn ends(mut seen: impl FnMut(u64) -> Seen) -> (u64, Option<Over>) {
+        let (began, mut patience) = (Instant::now(), Patience::of(Limits::default()));
+        loop {
+            patience.look().await;
+            let now = began.elapsed().as_secs();
+            let over = patience.ends(seen(now));
+            if over.is_some() || now >= 3_600 {
+                return (now, over);
+            }
+        }
+    }
+
+    const USED: Seen = Seen { is_used: true, unended: None, unread: None };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_a_minute_after_the_last_that_it_brought() {
+        for (comes, ended) in [(&[][..], 60), (&[1], 75), (&[14], 75), (&[1, 50, 109], 180)] {
+            let mut comes = comes.iter().peekable();
+            let seen = |now| Seen { is_used: comes.next_if(|at| **at < now).is_some(), ..USED };
+            assert_eq!(ends(seen).await, (ended, Some(Over::Idle)));
+        }
+        assert_eq!(ends(|_| USED).await, (3_600, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_ended_or_not_read_is_waited_for_half_a_minute() {
+        let held_up = (45, Some(Over::HeldUp));
+        assert_eq!(ends(|_| Seen { unended: Some(7), ..USED }).await, held_up);
+        assert_eq!(ends(|_| Seen { unread: Some(7), ..USED }).await, held_up);
+        let slow = |now| Some(now / 30);
+        assert_eq!(ends(|now| Seen { unended: slow(now), ..USED }).await, (3_600, None));
+        assert_eq!(ends(|now| Seen { unread: slow(now), ..USED }).await, (3_600, None));
+        let between = |now: u64| (!now.is_multiple_of(45)).then_some(7);
+        assert_eq!(ends(|now| Seen { unended: between(now), ..USED }).await, (3_600, None));
+    }
+}

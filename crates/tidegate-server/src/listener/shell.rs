@@ -1,0 +1,72 @@
+//! The shell around every connection, whatever protocol it speaks: its bounds, the bytes that it keeps, and its end.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::patience::{Over, Patience, looks};
+use super::{Account, Activity, Limits};
+use crate::stop::Stop;
+
+/// The time between the start of a drain and the request to leave, so that bytes that have arrived are read before.
+const BREATH: Duration = Duration::from_millis(10);
+
+/// The bounds, the account and the stop signal of one connection, for the protocol that serves it.
+#[derive(Clone, Debug)]
+pub(crate) struct Shell {
+    pub(crate) limits: Limits,
+    pub(crate) account: Arc<Account>,
+    pub(crate) stop: Stop,
+}
+
+impl Shell {
+    /// Runs a connection of hyper to its end. An idle connection is asked to `leave`, and so is one that `may_leave`
+    /// when the process drains; a connection that its client holds up is cut.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub(crate) async fn run<C, E>(
+        mut self,
+        connection: C,
+        activity: &Activity,
+        may_leave: impl Fn() -> bool,
+        leave: impl Fn(Pin<&mut C>),
+    ) -> Result<(), E>
+    where
+        C: Future<Output = Result<(), E>>,
+    {
+        let mut connection = pin!(connection);
+        let mut patience = Patience::of(self.limits);
+        let mut reads = looks(self.limits.stalled / 2);
+        let (mut draining, mut told, mut warned) = (false, false, false);
+        loop {
+            tokio::select! {
+                // Bytes that have come are read before the connection is asked to leave.
+                biased;
+                ended = connection.as_mut() => return ended,
+                () = self.stop.draining(), if !draining => draining = true,
+                () = sleep(BREATH), if draining && !told => if may_leave() {
+                    told = true;
+                    leave(connection.as_mut());
+                },
+                _ = reads.tick() => if self.account.has_stalled() {
+                    return Ok(());
+                },
+                () = patience.look() => {
+                    let seen = activity.seen();
+                    match patience.ends(seen) {
+                        Some(Over::HeldUp) => return Ok(()),
+                        _ if warned && !seen.is_used => return Ok(()),
+                        Some(Over::Idle) => {
+                            warned = true;
+                            leave(connection.as_mut());
+                        }
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+}

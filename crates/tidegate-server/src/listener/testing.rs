@@ -1,0 +1,34 @@
+//! A listener in the test's own process.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use super::listen::serve_within;
+use super::{Budget, Handler, Options};
+use crate::stop::{Stop, Trigger};
+
+/// A server that runs until it is drained.
+pub(crate) struct Server {
+    pub(crate) at: SocketAddr,
+    pub(crate) stop: Trigger,
+    /// Connections that were cut, once it has ended.
+    pub(crate) done: JoinHandle<usize>,
+}
+
+impl Server {
+    /// Serves `handler` on a free port; its connections keep no more than `budget` allows.
+    pub(crate) async fn of(handler: impl Handler, options: Options, budget: Arc<Budget>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let (stop, stopping) = Stop::by_hand();
+        let served = serve_within(listener, options, handler, budget, stopping);
+        Self { at, stop, done: tokio::spawn(served) }
+    }
+
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.at).await.unwrap()
+    }
+}
