@@ -1,5 +1,8 @@
 //! Bytes that states take on the heap.
 
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 use tidegate_core::{Room, Timestamp};
 
 use super::budget::Need;

@@ -1,9 +1,8 @@
 //! What states are said to need is what they do take.
 
-use tidegate_core::{Algorithm, Micros, Rule, Spec, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Micros, Rule, Spec, Visitor};
 
 use super::*;
-use crate::store::memory::heap::heap_bytes;
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const WINDOW_US: u64 = 1_000_000;
