@@ -324,13 +324,13 @@ impl<C: Clock> Under<'_, C> {
 
     /// One step, whoever waits.
     pub(crate) fn step_now(&self, print: Fingerprint, cost: u64, step: Step) -> One {
-        self.all.table.one_under(&self.part(print, cost, step), self.reading())
+        self.all.table.one(&self.part(print, cost, step), self.reading())
     }
 
     /// A look ahead; `None` when unlimited.
     pub(crate) fn look_ahead(&self, print: Fingerprint) -> Option<Box<dyn Ahead>> {
         let part = self.part(print, 1, Step::Peek);
-        let ahead = || self.all.table.ahead_under(&part, self.reading());
+        let ahead = || self.all.table.ahead(&part, self.reading());
         (!self.rule.is_unlimited()).then(ahead)
     }
 

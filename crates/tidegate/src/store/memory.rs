@@ -14,7 +14,6 @@ mod entry;
 mod estate;
 mod fixed;
 mod follow;
-mod heap;
 mod inherited;
 mod kind;
 mod later;
@@ -28,7 +27,6 @@ mod per_key;
 mod preset;
 mod ruled;
 mod sharded;
-mod shards;
 mod spin;
 mod sync;
 mod table;
@@ -120,8 +118,8 @@ impl MemoryStore {
     fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
         let part = self.part(0, met, step);
         let one = match (self.table(met), self.later(met)) {
-            (Some(table), _) => table.one_under(&part, Reading::of(clock)),
-            (None, Some(later)) => later.one(part.print, part.cost, part.step, Reading::of(clock)),
+            (Some(table), _) => table.one(&part, Reading::of(clock)),
+            (None, Some(later)) => later.one(&part, Reading::of(clock)),
             (None, None) => {
                 return Done {
                     allowed: true,
@@ -139,9 +137,9 @@ impl MemoryStore {
     fn step_with_all(&self, met: &[Met], clock: &impl Clock, step: impl Fn(usize) -> Step) -> Done {
         let early = clock.now();
         let by_table = self.by_table(met, &step);
-        let (done, short) = match self.hold_all(&by_table, early) {
-            Some(holds) => run(holds, met, clock, &step),
-            None => self.with_changed(&by_table, early, |holds, changed| {
+        let (done, short) = match hold_all(self.first_tables(&by_table), early) {
+            Ok(holds) => run(holds, met, clock, &step),
+            Err(_) => self.with_changed(&by_table, early, |holds, changed| {
                 let (done, short) = run(holds, met, clock, &step);
                 (changed.told(done, met.len(), step(0)), short)
             }),
@@ -150,24 +148,10 @@ impl MemoryStore {
         done
     }
 
-    /// Holds all limiters, table by table in their one order; `None`, and nothing is held, where a rule
-    /// was changed.
-    fn hold_all<'a>(
-        &'a self,
-        by_table: &[OfTable<'a>],
-        now: Timestamp,
-    ) -> Option<Vec<Box<dyn Hold + 'a>>> {
-        let mut holds = Vec::with_capacity(by_table.len());
-        for (first, parts) in by_table {
-            match self.table(first).and_then(|table| table.hold(parts, now)) {
-                Some(hold) => holds.push(hold),
-                None => {
-                    let_go(holds, now);
-                    return None;
-                }
-            }
-        }
-        Some(holds)
+    /// The tables of a step, each with its number and parts, as though no rule was ever changed.
+    fn first_tables<'a>(&'a self, by_table: &'a [OfTable<'a>]) -> impl Iterator<Item = Asked<'a>> {
+        let tables = by_table.iter().enumerate();
+        tables.map(|(number, (first, parts))| (number, self.table(first), &**parts))
     }
 
     /// When there was no room: looks for some in one table after another, for tables share caps, and
@@ -186,8 +170,8 @@ impl MemoryStore {
     pub(crate) fn ahead(&self, met: &Met, clock: &impl Clock) -> Option<Box<dyn Ahead>> {
         let part = self.part(0, met, Step::Peek);
         match self.table(met) {
-            Some(table) => Some(table.ahead_under(&part, Reading::of(clock))),
-            None => self.later(met).map(|later| later.ahead(met.print, Reading::of(clock))),
+            Some(table) => Some(table.ahead(&part, Reading::of(clock))),
+            None => self.later(met).map(|later| later.ahead(&part, Reading::of(clock))),
         }
     }
 
@@ -197,9 +181,9 @@ impl MemoryStore {
             holds.into_iter().rev().for_each(|hold| hold.forget());
         }
         let by_table = self.by_table(met, &|_| Step::Refund);
-        match self.hold_all(&by_table, now) {
-            Some(holds) => forget(holds),
-            None => self.with_changed(&by_table, now, |holds, _| forget(holds)),
+        match hold_all(self.first_tables(&by_table), now) {
+            Ok(holds) => forget(holds),
+            Err(_) => self.with_changed(&by_table, now, |holds, _| forget(holds)),
         }
     }
 
@@ -223,6 +207,30 @@ impl MemoryStore {
 
 /// The parts of a step in one table, and the first limiter of them.
 type OfTable<'m> = (&'m Met, Vec<Part<'m>>);
+
+/// A table of a step, its number and its parts.
+type Asked<'a> = (usize, Option<&'a dyn Table>, &'a [Part<'a>]);
+
+/// Holds all limiters, table by table in their one order.
+///
+/// # Errors
+/// The number of a table that is closed or not there; nothing is held.
+fn hold_all<'a>(
+    tables: impl Iterator<Item = Asked<'a>>,
+    now: Timestamp,
+) -> Result<Vec<Box<dyn Hold + 'a>>, usize> {
+    let mut holds = Vec::with_capacity(tables.size_hint().1.unwrap_or(0));
+    for (number, table, parts) in tables {
+        match table.and_then(|table| table.hold(parts, now)) {
+            Some(hold) => holds.push(hold),
+            None => {
+                let_go(holds, now);
+                return Err(number);
+            }
+        }
+    }
+    Ok(holds)
+}
 
 /// What came of a step over one limiter.
 fn done_by(met: &Met, one: One, step: Step) -> Done {

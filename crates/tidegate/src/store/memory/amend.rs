@@ -15,7 +15,7 @@ use super::follow::{Followed, follow};
 use super::later::{Current, Later};
 use super::sync::{RwLock, RwLockReadGuard};
 use super::table::{Build, Hold, Table};
-use super::{MemoryStore, OfTable, budget_of, let_go};
+use super::{MemoryStore, OfTable, budget_of, hold_all};
 use crate::clock::Reading;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
 use crate::step::{Decided, Done, Met, Step};
@@ -179,7 +179,15 @@ impl MemoryStore {
             by_table.iter().map(|(met, _)| self.later(met).is_some()).collect();
         loop {
             let in_force = self.in_force(by_table, &changed);
-            match self.hold_in_force(&in_force, now) {
+            let tables =
+                in_force.0.iter().enumerate().filter_map(|(number, (of_table, current))| {
+                    let table = match current {
+                        Some(current) => Some(current.limiters.as_deref()?),
+                        None => self.table(of_table.0),
+                    };
+                    Some((number, table, &*of_table.1))
+                });
+            match hold_all(tables, now) {
                 Ok(holds) => return run(holds, &in_force),
                 // It was closed since; what follows it is waited for.
                 Err(closed) => changed.iter_mut().skip(closed).take(1).for_each(|one| *one = true),
@@ -194,28 +202,6 @@ impl MemoryStore {
             (of_table, later().filter(|_| *changed).map(|later| later.read()))
         });
         InForce(laters.collect())
-    }
-
-    /// Holds all limiters; else tells which of the tables is closed, and nothing is held.
-    fn hold_in_force<'a>(
-        &'a self,
-        in_force: &'a InForce<'a>,
-        now: Timestamp,
-    ) -> Result<Vec<Box<dyn Hold + 'a>>, usize> {
-        let mut holds = Vec::with_capacity(in_force.0.len());
-        for (number, (of_table, current)) in in_force.0.iter().enumerate() {
-            let table = match current {
-                Some(current) if current.limiters.is_none() => continue,
-                Some(current) => current.limiters.as_deref(),
-                None => self.table(of_table.0),
-            };
-            let Some(hold) = table.and_then(|table| table.hold(&of_table.1, now)) else {
-                let_go(holds, now);
-                return Err(number);
-            };
-            holds.push(hold);
-        }
-        Ok(holds)
     }
 }
 

@@ -24,11 +24,8 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// A limiter that is still to begin, under the rule that is asked about; `None` where that is unlimited.
     fn new(part: &Part<'_>, recent: &mut Self::Recent) -> Option<Self>;
 
-    /// Heap bytes that it needs to begin, and for its next unit.
+    /// Heap bytes that it needs to begin, and for its next unit: none for that where the state has the memory.
     fn need(&self, rules: &Self::Rules) -> Need;
-
-    /// Whether its state has the memory for one unit more.
-    fn has_place(&self, rules: &Self::Rules) -> bool;
 
     /// Heap bytes that it takes now.
     fn bytes(&self, rules: &Self::Rules) -> usize;
@@ -75,8 +72,8 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// Puts the limiter that keys without room share under its rule; returns whether there is such a limiter.
     fn share(rules: &Self::Rules, entry: &mut Option<Self>, now: Timestamp) -> bool;
 
-    /// The refusal of a key for which there is no room.
-    fn refusal(rules: &Self::Rules, part: &Part<'_>) -> Preset;
+    /// The refusal of a key for which there is no room, in a step over it `alone` or over several.
+    fn refusal(rules: &Self::Rules, part: &Part<'_>, alone: bool) -> Preset;
 
     /// The limiters of a closed table, for the table that follows; `None` where none ever follows.
     fn estate<'a>(
@@ -151,11 +148,6 @@ impl<E> Change<E> {
     /// No change, or one that is in force whatever is decided.
     pub(super) const fn none() -> Self {
         Self { before: None, seen: None, commits: false, in_force: true }
-    }
-
-    /// A change that is undone after the step.
-    pub(super) const fn look(before: E) -> Self {
-        Self { before: Some(before), seen: None, commits: false, in_force: false }
     }
 
     /// The decision that denies the cost under a rule that the request supplied and that stays out of force.

@@ -8,8 +8,7 @@ use super::ahead::{Ahead, ahead};
 use super::budget::{Budget, Need};
 use super::entry::Entry;
 use super::estate::Estate;
-use super::heap::heap_bytes;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, heap_bytes};
 use super::preset::Preset;
 use super::table::{Grip, Legacy, Part};
 use crate::clock::Clock;
@@ -30,12 +29,8 @@ impl<R: Room> Entry for FixedEntry<R> {
 
     #[inline]
     fn need(&self, rules: &Parameters<R>) -> Need {
-        rules.heap
-    }
-
-    #[inline]
-    fn has_place(&self, rules: &Parameters<R>) -> bool {
-        self.0.as_ref().is_some_and(|state| rules.room.has_place(state))
+        let has_place = self.0.as_ref().is_some_and(|state| rules.room.has_place(state));
+        if has_place { Need { next: 0, ..rules.heap } } else { rules.heap }
     }
 
     fn bytes(&self, rules: &Parameters<R>) -> usize {
@@ -75,7 +70,9 @@ impl<R: Room> Entry for FixedEntry<R> {
         enforced: bool,
         in_place: bool,
     ) -> Box<dyn Grip + 'h> {
-        verbs(&rules.room, &mut self.0, cost, enforced, in_place)
+        let held = Held::new(&rules.room, &mut self.0, cost);
+        let held = if enforced { held } else { held.shadow() };
+        Box::new(if in_place { held.in_place() } else { held })
     }
 
     fn ahead(
@@ -92,7 +89,7 @@ impl<R: Room> Entry for FixedEntry<R> {
         true
     }
 
-    fn refusal(rules: &Parameters<R>, part: &Part<'_>) -> Preset {
+    fn refusal(rules: &Parameters<R>, part: &Part<'_>, _alone: bool) -> Preset {
         Preset::refusal(&rules.room, part.cost, part.enforced)
     }
 
@@ -110,17 +107,4 @@ impl<R: Room> Entry for FixedEntry<R> {
             budget,
         }))
     }
-}
-
-/// The verbs of the limiter in a slot.
-pub(super) fn verbs<'h, R: Room>(
-    room: &'h R,
-    slot: &'h mut Option<R::State>,
-    cost: u64,
-    enforced: bool,
-    in_place: bool,
-) -> Box<dyn Grip + 'h> {
-    let held = Held::new(room, slot, cost);
-    let held = if enforced { held } else { held.shadow() };
-    Box::new(if in_place { held.in_place() } else { held })
 }

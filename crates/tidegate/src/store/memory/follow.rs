@@ -7,8 +7,8 @@ use tidegate_core::{Room, Rule, RuleError, RuleErrors, Timestamp, Visitor, Word}
 use super::budget::Budget;
 use super::estate::{Estate, carried, same_room};
 use super::fixed::FixedEntry;
-use super::heap::heap_bytes;
 use super::inherited::Inherited;
+use super::parameters::heap_bytes;
 use super::sharded::Sharded;
 use super::table::{Build, Heir, Legacy};
 

@@ -68,19 +68,19 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
             (Standing::Preset(preset), _) => Box::new(preset),
             (_, Some(entry)) => {
                 let verbs = entry.verbs(rules, cost, enforced, in_place);
-                if in_place {
-                    return Box::new(Marked::cramped(verbs));
-                }
-                if self.change.before.is_none() {
+                if !in_place && self.change.before.is_none() {
                     return verbs;
                 }
-                let denied = self.change.denied();
+                let (denied, marked) = (self.change.denied(), Marked::new(verbs));
                 let taken = Some(&mut self.change.in_force).filter(|_| self.change.commits);
-                Box::new(Marked::tried(verbs, denied, taken))
+                Box::new(Marked { overflow: in_place, denied, taken, ..marked })
             }
             (_, None) => match shared.take() {
-                Some(entry) => Box::new(Marked::shared(entry.verbs(rules, cost, enforced, false))),
-                None => Box::new(E::refusal(rules, &self.part)),
+                Some(entry) => {
+                    let marked = Marked::new(entry.verbs(rules, cost, enforced, false));
+                    Box::new(Marked { overflow: true, shared: true, ..marked })
+                }
+                None => Box::new(E::refusal(rules, &self.part, false)),
             },
         }
     }

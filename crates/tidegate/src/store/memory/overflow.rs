@@ -32,8 +32,8 @@ impl<E: Entry> Shared<E> {
     /// there are none, and then it does not begin.
     fn claim(&mut self, rules: &E::Rules, budget: &Budget, step: Step, cost: u64) -> Option<usize> {
         let entry = self.entry.as_ref()?;
-        let (need, grows) = (entry.need(rules), step.grows(cost) && !entry.has_place(rules));
-        let growth = if grows { need.next } else { 0 };
+        let need = entry.need(rules);
+        let growth = if step.grows(cost) { need.next } else { 0 };
         let bytes = need.first.saturating_sub(self.bytes).max(growth);
         let claimed = budget.claim_bytes(bytes);
         self.entry.take_if(|_| !claimed && self.bytes == 0);
@@ -62,7 +62,7 @@ impl<E: Entry> Overflow<E> {
         reading: Reading<'_>,
     ) -> Option<One> {
         let Part { cost, step, .. } = *part;
-        let refusal = || E::refusal(rules, part).one(step, reading.early());
+        let refusal = || E::refusal(rules, part, true).one(step, reading.early());
         if self.on_full == OnFull::Refuse {
             return Some(refusal());
         }

@@ -253,9 +253,10 @@ impl<R: Room> Packed<R> {
             || self.sweep_chain(&chain, now) > 0 && self.find_room(stays, now);
         if !has_room {
             drop(chain);
-            let part = Part::alone(print, cost, step.beyond(cost));
-            let one = self.overflow.one(&self.rules, &self.budget, &part, reading);
-            return one.unwrap_or_else(|| self.later.one(print, cost, step, reading));
+            let part = Part::alone(print, cost, step);
+            let shared = Part { step: step.beyond(cost), ..part };
+            let one = self.overflow.one(&self.rules, &self.budget, &shared, reading);
+            return one.unwrap_or_else(|| self.later.one(&part, reading));
         }
         let mut slot = None;
         let (one, changed) = step.run(&self.rules.room, &mut slot, cost, now);
@@ -294,9 +295,10 @@ impl<R: Room> Table for Packed<R> {
         allowed
     }
 
-    fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One {
+    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
+        let Part { print, cost, step, .. } = *part;
         let Some(chain) = self.chains.lock(print) else {
-            return self.later.one(print, cost, step, reading);
+            return self.later.one(part, reading);
         };
         match chain.find(print) {
             Some(place) => self.with_found(&chain, place, print, cost, step, reading.early()),
@@ -333,9 +335,10 @@ impl<R: Room> Table for Packed<R> {
         if self.later.has_begun() { self.later.keys() } else { self.budget.keys() }
     }
 
-    fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead> {
+    fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
+        let print = part.print;
         let Some(chain) = self.chains.lock(print) else {
-            return self.later.ahead(print, reading);
+            return self.later.ahead(part, reading);
         };
         let state = chain.find(print).map(|place| self.unpack(print, place.state()));
         drop(chain);

@@ -92,34 +92,19 @@ impl Grip for Preset {
 
 /// The verbs of a limiter whose reply is marked or replaced.
 pub(super) struct Marked<'a> {
-    verbs: Box<dyn Grip + 'a>,
-    overflow: bool,
+    pub(super) verbs: Box<dyn Grip + 'a>,
+    pub(super) overflow: bool,
     /// Whether it is the limiter that keys without room share: it gives nothing back.
-    shared: bool,
+    pub(super) shared: bool,
     /// The decision that is reported in place of its own.
-    denied: Option<Decision>,
+    pub(super) denied: Option<Decision>,
     /// Set where something is taken.
-    taken: Option<&'a mut bool>,
+    pub(super) taken: Option<&'a mut bool>,
 }
 
 impl<'a> Marked<'a> {
-    /// The limiter that keys without room share, for such a key.
-    pub(super) const fn shared(verbs: Box<dyn Grip + 'a>) -> Self {
-        Self { verbs, overflow: true, shared: true, denied: None, taken: None }
-    }
-
-    /// A key's own limiter that goes on in the memory it has.
-    pub(super) const fn cramped(verbs: Box<dyn Grip + 'a>) -> Self {
-        Self { verbs, overflow: true, shared: false, denied: None, taken: None }
-    }
-
-    /// A limiter under a rule that comes in force with what is `taken`.
-    pub(super) const fn tried(
-        verbs: Box<dyn Grip + 'a>,
-        denied: Option<Decision>,
-        taken: Option<&'a mut bool>,
-    ) -> Self {
-        Self { verbs, overflow: false, shared: false, denied, taken }
+    pub(super) const fn new(verbs: Box<dyn Grip + 'a>) -> Self {
+        Self { verbs, overflow: false, shared: false, denied: None, taken: None }
     }
 }
 

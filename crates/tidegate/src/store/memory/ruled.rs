@@ -17,6 +17,7 @@ use tidegate_core::{Room, Rule, Timestamp, Verdict, Visitor};
 use super::ahead::{Ahead, ahead, ahead_of_none};
 use super::budget::{Budget, Need};
 use super::entry::{Change, Entry};
+use super::fixed::FixedEntry;
 use super::later::Later;
 use super::preset::Preset;
 use super::sharded::Sharded;
@@ -58,10 +59,6 @@ impl Entry for RuledEntry {
 
     fn need(&self, _rules: &Usual) -> Need {
         self.any().need()
-    }
-
-    fn has_place(&self, _rules: &Usual) -> bool {
-        self.any().has_place()
     }
 
     fn bytes(&self, _rules: &Usual) -> usize {
@@ -121,8 +118,13 @@ impl Entry for RuledEntry {
         true
     }
 
-    fn refusal(rules: &Usual, part: &Part<'_>) -> Preset {
-        part.rule.map_or_else(|| refusal(&rules.get(), part), |rule| refusal(rule, part))
+    /// Alone, under the rule of the overflow limiter that it may not share, if there is such a rule.
+    fn refusal(rules: &Usual, part: &Part<'_>, alone: bool) -> Preset {
+        let usual = rules.get();
+        match part.rule {
+            Some(rule) if !alone || usual.is_unlimited() => refusal(rule, part),
+            _ => refusal(&usual, part),
+        }
     }
 
     fn amend(rules: &Usual, rule: &Rule) {
@@ -202,7 +204,7 @@ impl Entry for RuledEntry {
         }
         let before = self.clone();
         self.carry_to(rule, &mut Recent::default(), at);
-        Change::look(before)
+        Change { before: Some(before), in_force: false, ..Change::none() }
     }
 }
 
@@ -235,7 +237,7 @@ impl Visitor for Beginning<'_> {
     type Out = RuledEntry;
 
     fn visit<R: Room>(self, room: &R) -> RuledEntry {
-        RuledEntry::of(Own { parameters: self.0.parameters(room), slot: None })
+        RuledEntry::of(Own { parameters: self.0.parameters(room), entry: FixedEntry(None) })
     }
 }
 
@@ -266,7 +268,8 @@ impl Visitor for Trying<'_> {
     fn visit<R: Room>(self, room: &R) -> Self::Out {
         let Self { entry, part, rule, recent, now } = self;
         let Seen { one, slot, has_to_begin } = Brought { entry, room, rule, now }.look(part);
-        let tried = RuledEntry::of(Own { parameters: recent.for_a_look(room), slot });
+        let tried =
+            RuledEntry::of(Own { parameters: recent.for_a_look(room), entry: FixedEntry(slot) });
         let commits = part.step.changes_rule(part.cost);
         let before = Some(std::mem::replace(entry, tried));
         Change { before, seen: Some(one), commits, in_force: commits && has_to_begin }

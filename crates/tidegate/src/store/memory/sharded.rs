@@ -16,12 +16,10 @@ use super::ahead::Ahead;
 use super::budget::{Budget, Need};
 use super::entry::Entry;
 use super::fixed::FixedEntry;
-use super::heap::most_heap_bytes;
 use super::inherited::Inherited;
 use super::later::Later;
 use super::overflow::Overflow;
-use super::parameters::Parameters;
-use super::shards::{LOOKED_AT_PER_ADDED, LOOKED_AT_WHEN_FULL, SHARDS};
+use super::parameters::{Parameters, most_heap_bytes};
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 use super::table::{Hold, Legacy, Part, Table};
 use crate::clock::{Clock, Reading};
@@ -29,6 +27,13 @@ use crate::key::Fingerprint;
 use crate::rules::OnFull;
 use crate::step::{One, Step, unlimited_at};
 use shard::{Kept, Shard};
+
+const SHARDS: usize = 64;
+/// Limiters looked at, whether they can go, whenever one is added.
+const LOOKED_AT_PER_ADDED: usize = 2;
+/// The same when there is no room for one. Whoever looks next goes on where this one ended, so all
+/// limiters come round.
+const LOOKED_AT_WHEN_FULL: usize = 32;
 
 /// A table of entries in shards.
 #[derive(Debug)]
@@ -126,8 +131,7 @@ impl<E: Entry> Sharded<E> {
     /// Bytes that a step may add to a limiter.
     #[inline]
     fn growth(&self, entry: &E, part: &Part<'_>) -> usize {
-        let grows = !entry.has_place(&self.rules) && part.step.grows(part.cost);
-        if grows { entry.need(&self.rules).next } else { 0 }
+        if part.step.grows(part.cost) { entry.need(&self.rules).next } else { 0 }
     }
 
     /// Puts a limiter whose place and first bytes are claimed into its shard, or forgets it if it is idle.
@@ -155,9 +159,7 @@ impl<E: Entry> Sharded<E> {
         let (kept, _) = shard.get_mut(print)?;
         let entry = kept.entry.as_mut()?;
         let allowed = entry.ask(&self.rules, cost, clock)?;
-        if entry.need(&self.rules).next > 0 {
-            kept.weigh(&self.rules, &self.budget, 0);
-        }
+        kept.weigh(&self.rules, &self.budget, 0);
         Some(allowed)
     }
 
@@ -188,7 +190,7 @@ impl<E: Entry> Sharded<E> {
     ) -> Option<One> {
         let entry = kept.entry.as_mut()?;
         let (one, changed) = entry.run(&self.rules, part.step, part.cost, now);
-        match changed && entry.need(&self.rules).next > 0 {
+        match changed {
             true => kept.weigh(&self.rules, &self.budget, growth),
             false => self.budget.resize(growth, 0),
         }
@@ -298,31 +300,25 @@ impl<E: Entry> Table for Sharded<E> {
     fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
         self.ask_found(print, cost, clock).unwrap_or_else(|| {
             let reading = Reading::joined(early, clock);
-            self.one(print, cost, Step::Decide, reading).verdict.is_allowed()
+            self.one(&Part::alone(print, cost, Step::Decide), reading).verdict.is_allowed()
         })
     }
 
-    fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        self.one_under(&Part::alone(print, cost, step), reading)
-    }
-
     #[inline]
-    fn one_under(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
-        let Part { print, cost, step, .. } = *part;
+    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
         if E::is_unlimited(part) {
             return self.unlimited(part, reading);
         }
-        let mut shard = self.lock(Self::shard_of(print));
+        let mut shard = self.lock(Self::shard_of(part.print));
         if shard.is_closed() {
             drop(shard);
-            return self.later.one(print, cost, step, reading);
+            return self.later.one(part, reading);
         }
         let now = reading.anew();
         let one =
             self.with_found(&mut shard, part, now).or_else(|| self.with_new(&mut shard, part, now));
         drop(shard);
-        one.or_else(|| self.beyond(part, reading))
-            .unwrap_or_else(|| self.later.one(print, cost, step, reading))
+        one.or_else(|| self.beyond(part, reading)).unwrap_or_else(|| self.later.one(part, reading))
     }
 
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
@@ -367,15 +363,11 @@ impl<E: Entry> Table for Sharded<E> {
         if self.later.has_begun() { self.later.keys() } else { self.budget.keys() }
     }
 
-    fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead> {
-        self.ahead_under(&Part::alone(print, 1, Step::Peek), reading)
-    }
-
-    fn ahead_under(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
+    fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
         let shard = self.lock(Self::shard_of(part.print));
         if shard.is_closed() {
             drop(shard);
-            return self.later.ahead(part.print, reading);
+            return self.later.ahead(part, reading);
         }
         let copy = shard.get(part.print).cloned();
         drop(shard);

@@ -85,7 +85,7 @@ pub(crate) struct Part<'a> {
     pub(super) cost: u64,
     pub(super) step: Step,
     pub(super) enforced: bool,
-    /// The rule it is asked under, where the table has none.
+    /// The rule it is asked under, where the table has none: there, `None` is an unlimited one.
     pub(super) rule: Option<&'a Rule>,
     /// Whether the request supplied the rule: then only what is taken or given back puts it in force. A
     /// key's own rule is in force once it is asked for.
@@ -125,12 +125,7 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool;
 
     /// One step with one limiter, from finding it to storing it.
-    fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One;
-
-    /// The same under the rule that is asked about, where each limiter has its own.
-    fn one_under(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
-        self.one(part.print, part.cost, part.step, reading)
-    }
+    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One;
 
     /// One step with the limiter that keys without room share, for who knows to have been there.
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
@@ -153,12 +148,7 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     fn keys(&self) -> usize;
 
     /// A look ahead from a limiter's state as it is now.
-    fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead>;
-
-    /// The same under the rule that is asked about, where each limiter has its own.
-    fn ahead_under(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
-        self.ahead(part.print, reading)
-    }
+    fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead>;
 
     /// Puts a rule in force for the limiter that keys without room share, where each limiter has its own.
     fn amend(&self, _rule: &Rule) {}
@@ -177,16 +167,10 @@ impl Later<dyn Table> {
     }
 
     /// [`Table::one`] of the table in force.
-    pub(crate) fn one(
-        &self,
-        print: Fingerprint,
-        cost: u64,
-        step: Step,
-        reading: Reading<'_>,
-    ) -> One {
+    pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
         let current = self.read();
         let one = match &current.limiters {
-            Some(table) => table.one(print, cost, step, reading),
+            Some(table) => table.one(part, reading),
             None => One::unlimited(reading.early()),
         };
         One { figures: current.rule.clone(), ..one }
@@ -201,8 +185,8 @@ impl Later<dyn Table> {
     }
 
     /// [`Table::ahead`] of the table in force.
-    pub(crate) fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead> {
-        self.with(|table| table.map_or_else(ahead_of_none, |table| table.ahead(print, reading)))
+    pub(crate) fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
+        self.with(|table| table.map_or_else(ahead_of_none, |table| table.ahead(part, reading)))
     }
 
     /// [`Table::forget`] of the table in force.

@@ -27,7 +27,7 @@ fn print(number: u32) -> Fingerprint {
 }
 
 fn run(table: &Packed<FixedWindow>, key: u32, cost: u64, step: Step, at: Timestamp) -> u64 {
-    table.one(print(key), cost, step, Reading::of(&at)).decision.unwrap().remaining
+    table.one(&Part::alone(print(key), cost, step), Reading::of(&at)).decision.unwrap().remaining
 }
 
 fn owe(table: &Packed<FixedWindow>, key: u32, at: Timestamp) {

@@ -12,6 +12,7 @@ use tidegate_core::{Micros, Room, Rule, Timestamp, TokenBucket};
 use super::recent::Recent;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
+use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::parameters::Parameters;
 use crate::store::memory::table::Grip;
 
@@ -19,8 +20,7 @@ use crate::store::memory::table::Grip;
 #[derive(Clone, Debug)]
 pub(in crate::store::memory) struct Own<R: Room> {
     pub(super) parameters: Arc<Parameters<R>>,
-    /// Empty for one that is idle.
-    pub(super) slot: Option<R::State>,
+    pub(super) entry: FixedEntry<R>,
 }
 
 /// A limiter, whatever its rule. What has the name of a method of an entry does the same.
@@ -28,8 +28,6 @@ pub(in crate::store::memory) trait AnyOwn:
     Any + fmt::Debug + Send
 {
     fn need(&self) -> Need;
-
-    fn has_place(&self) -> bool;
 
     fn bytes(&self) -> usize;
 
@@ -126,7 +124,7 @@ impl RuledEntry {
             self.carry_to(rule, &mut Recent::default(), now);
         }
         let own: &mut dyn Any = self.any_mut();
-        own.downcast_mut::<Own<R>>()?.slot.take()
+        own.downcast_mut::<Own<R>>()?.entry.0.take()
     }
 }
 

@@ -6,9 +6,9 @@ use super::held::{AnyOwn, Own, RuledEntry};
 use super::recent::Recent;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
+use crate::store::memory::entry::Entry as _;
 use crate::store::memory::estate::carried;
-use crate::store::memory::fixed::verbs;
-use crate::store::memory::heap::heap_bytes;
+use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::parameters::Parameters;
 use crate::store::memory::table::Grip;
 
@@ -23,34 +23,28 @@ impl<R: Room> Own<R> {
 
 impl<R: Room> AnyOwn for Own<R> {
     fn need(&self) -> Need {
-        let heap = self.parameters.heap;
+        let heap = self.entry.need(&self.parameters);
         Need { first: Self::BYTES + heap.first, ..heap }
     }
 
-    fn has_place(&self) -> bool {
-        self.slot.as_ref().is_some_and(|state| self.parameters.room.has_place(state))
-    }
-
     fn bytes(&self) -> usize {
-        let heap = self.slot.as_ref().map_or(0, |state| heap_bytes(&self.parameters.room, state));
-        Self::BYTES.saturating_add(heap)
+        Self::BYTES.saturating_add(self.entry.bytes(&self.parameters))
     }
 
     fn is_idle(&self, now: Timestamp) -> bool {
-        self.slot.as_ref().is_none_or(|state| self.parameters.room.is_as_good_as_new(state, now))
+        self.entry.is_idle(&self.parameters, now)
     }
 
     fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> (One, bool) {
-        step.run(&self.parameters.room, &mut self.slot, cost, now)
+        self.entry.run(&self.parameters, step, cost, now)
     }
 
     fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One> {
-        self.slot.as_ref()?;
-        Some(step.run_in_place(&self.parameters.room, &mut self.slot, cost, now))
+        self.entry.run_in_place(&self.parameters, step, cost, now)
     }
 
     fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn Grip + '_> {
-        verbs(&self.parameters.room, &mut self.slot, cost, enforced, in_place)
+        self.entry.verbs(&self.parameters, cost, enforced, in_place)
     }
 
     fn copy(&self) -> RuledEntry {
@@ -62,20 +56,20 @@ impl<R: Room> AnyOwn for Own<R> {
     }
 
     fn pass(&mut self, now: Timestamp) {
-        if let Some(state) = &mut self.slot {
+        if let Some(state) = &mut self.entry.0 {
             self.parameters.room.advance(state, now);
         }
     }
 
     fn reset_after(&self, now: Timestamp) -> Micros {
-        let Some(mut state) = self.slot.clone() else { return Micros::ZERO };
+        let Some(mut state) = self.entry.0.clone() else { return Micros::ZERO };
         let room = &self.parameters.room;
         let at = room.advance(&mut state, now);
         at.plus(room.reset_after(&state, at)).since(now)
     }
 
     fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros> {
-        let (room, mut state) = (&self.parameters.room, self.slot.clone()?);
+        let (room, mut state) = (&self.parameters.room, self.entry.0.clone()?);
         let cost = room.remaining(&room.fresh(now), now).checked_sub(units)?;
         let at = room.advance(&mut state, now);
         let fits = room.decide(&state, at, cost).is_allowed();
@@ -103,8 +97,8 @@ impl<Old: Room> Visitor for Carrying<'_, Old> {
 
     fn visit<New: Room>(self, room: &New) -> RuledEntry {
         let Self { old, recent, now } = self;
-        let state = old.slot.take();
+        let state = old.entry.0.take();
         let slot = state.and_then(|state| carried(&old.parameters.room, state, room, now));
-        RuledEntry::of(Own { parameters: recent.parameters(room), slot })
+        RuledEntry::of(Own { parameters: recent.parameters(room), entry: FixedEntry(slot) })
     }
 }

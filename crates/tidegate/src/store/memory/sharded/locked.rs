@@ -97,7 +97,7 @@ impl<E: Entry> Sharded<E> {
         if let Some((kept, _)) = shard.get_mut(part.print) {
             kept.entry = Some(entry);
         }
-        Some(LockedEntry::without(part, Standing::Preset(E::refusal(&self.rules, &part))))
+        Some(LockedEntry::without(part, Standing::Preset(E::refusal(&self.rules, &part, false))))
     }
 
     /// Bytes that a limiter which has `bytes` needs more for a step under another rule.

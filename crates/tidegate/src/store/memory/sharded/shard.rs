@@ -1,14 +1,13 @@
 //! Some of a table's limiters, under one lock.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::BuildHasherDefault;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use tidegate_core::Timestamp;
 
 use crate::key::Fingerprint;
 use crate::store::memory::budget::Budget;
 use crate::store::memory::entry::Entry;
-use crate::store::memory::shards::Spread;
 
 /// Some of a table's limiters, and all of their fingerprints in the order they are looked at.
 #[derive(Debug)]
@@ -125,5 +124,23 @@ impl<E: Entry> Shard<E> {
         let closed = Self { closed: true, ..Self::default() };
         let Self { limiters, .. } = std::mem::replace(self, closed);
         limiters.into_iter().filter_map(|(print, kept)| Some((print, kept.entry?)))
+    }
+}
+
+/// Fingerprints are hashes already.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u128(&mut self, print: u128) {
+        self.0 = (print >> 32) as u64;
     }
 }

@@ -24,7 +24,7 @@ impl Visitor for Play {
     type Out = ();
 
     fn visit<R: Room>(mut self, room: &R) {
-        let need = need_of(room);
+        let need = Parameters::new(room.clone()).heap;
         let (mut state, mut now, mut before, mut grew) = (room.fresh(NOW), NOW, 0, 0);
         for step in 0..20_000 {
             let pause_us = match self.below(1_000) {
