@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Timestamp};
+use tidegate_core::{Decision, Rule, Timestamp, Verdict};
 
 use super::ahead::Ahead;
 use super::budget::{Budget, Need};
@@ -24,8 +24,11 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// A limiter that is still to begin, under the rule that is asked about; `None` where that is unlimited.
     fn new(part: &Part<'_>, recent: &mut Self::Recent) -> Option<Self>;
 
-    /// Heap bytes that it needs to begin, and for its next unit: none for that where the state has the memory.
+    /// Heap bytes that it needs to begin, and for its next unit.
     fn need(&self, rules: &Self::Rules) -> Need;
+
+    /// Whether its state has the memory for its next unit.
+    fn has_place(&self, rules: &Self::Rules) -> bool;
 
     /// Heap bytes that it takes now.
     fn bytes(&self, rules: &Self::Rules) -> usize;
@@ -86,7 +89,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     }
 
     /// Puts another rule in force for the limiter that keys without room share.
-    fn amend(_rules: &Self::Rules, _rule: &tidegate_core::Rule) {}
+    fn amend(_rules: &Self::Rules, _rule: &Rule) {}
 
     /// Whether the rule that is asked about is unlimited.
     #[inline]
@@ -120,23 +123,21 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         Ok(())
     }
 
-    /// Comes under the rule that is asked about, in a step over several; [`Change::end`] is called
-    /// afterwards.
+    /// Comes under the rule that is asked about, in a step over several; returns what may be undone after it.
     fn begin(
         &mut self,
         _part: &Part<'_>,
         _recent: &mut Self::Recent,
         _at: Timestamp,
-    ) -> Change<Self> {
-        Change::none()
+    ) -> Option<Box<Change<Self>>> {
+        None
     }
 }
 
-/// A change of a limiter's rule during a step.
+/// A change of a limiter's rule that is undone after the step unless it comes in force.
 #[derive(Debug)]
 pub(super) struct Change<E> {
-    /// The limiter as it stays where the change does not come in force; `None` where nothing is undone.
-    pub(super) before: Option<E>,
+    pub(super) before: E,
     /// The reply of a rule that the request supplied.
     pub(super) seen: Option<One>,
     /// Whether taking puts the rule in force.
@@ -145,19 +146,9 @@ pub(super) struct Change<E> {
 }
 
 impl<E> Change<E> {
-    /// No change, or one that is in force whatever is decided.
-    pub(super) const fn none() -> Self {
-        Self { before: None, seen: None, commits: false, in_force: true }
-    }
-
     /// The decision that denies the cost under a rule that the request supplied and that stays out of force.
     pub(super) fn denied(&self) -> Option<Decision> {
         let seen = self.seen.as_ref().filter(|_| !self.in_force)?;
-        seen.decision.filter(|_| seen.verdict == tidegate_core::Verdict::Deny)
-    }
-
-    /// The limiter as the step leaves it.
-    pub(super) fn end(self, entry: E) -> E {
-        if self.in_force { entry } else { self.before.unwrap_or(entry) }
+        seen.decision.filter(|_| seen.verdict == Verdict::Deny)
     }
 }

@@ -29,8 +29,12 @@ impl<R: Room> Entry for FixedEntry<R> {
 
     #[inline]
     fn need(&self, rules: &Parameters<R>) -> Need {
-        let has_place = self.0.as_ref().is_some_and(|state| rules.room.has_place(state));
-        if has_place { Need { next: 0, ..rules.heap } } else { rules.heap }
+        rules.heap
+    }
+
+    #[inline]
+    fn has_place(&self, rules: &Parameters<R>) -> bool {
+        self.0.as_ref().is_some_and(|state| rules.room.has_place(state))
     }
 
     fn bytes(&self, rules: &Parameters<R>) -> usize {

@@ -17,7 +17,7 @@ pub(super) struct LockedEntry<'a, E: Entry> {
     pub(super) standing: Standing,
     /// The limiter; `None` where another decides, or none.
     pub(super) entry: Option<E>,
-    pub(super) change: Change<E>,
+    pub(super) change: Option<Box<Change<E>>>,
     /// Bytes claimed for what it may take more with this step.
     pub(super) claimed: usize,
 }
@@ -42,18 +42,18 @@ pub(super) enum Standing {
 impl<'a, E: Entry> LockedEntry<'a, E> {
     /// A limiter in the table, or a place for one.
     pub(super) const fn new(part: Part<'a>, standing: Standing, entry: E, claimed: usize) -> Self {
-        Self { part, standing, entry: Some(entry), change: Change::none(), claimed }
+        Self { part, standing, entry: Some(entry), change: None, claimed }
     }
 
     /// A key for which there is no room, or whose limiter has no part in deciding.
     pub(super) const fn without(part: Part<'a>, standing: Standing) -> Self {
-        Self { part, standing, entry: None, change: Change::none(), claimed: 0 }
+        Self { part, standing, entry: None, change: None, claimed: 0 }
     }
 
     /// The limiter as the step leaves it.
     pub(super) fn end(&mut self) -> Option<E> {
-        let change = std::mem::replace(&mut self.change, Change::none());
-        self.entry.take().map(|entry| change.end(entry))
+        let undone = self.change.take().filter(|change| !change.in_force);
+        undone.map(|change| change.before).or(self.entry.take())
     }
 
     /// Its verbs; `shared` is the overflow limiter, for the first that asks.
@@ -68,12 +68,15 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
             (Standing::Preset(preset), _) => Box::new(preset),
             (_, Some(entry)) => {
                 let verbs = entry.verbs(rules, cost, enforced, in_place);
-                if !in_place && self.change.before.is_none() {
-                    return verbs;
+                match &mut self.change {
+                    None if !in_place => verbs,
+                    None => Box::new(Marked { overflow: true, ..Marked::new(verbs) }),
+                    Some(change) => {
+                        let denied = change.denied();
+                        let taken = Some(&mut change.in_force).filter(|_| change.commits);
+                        Box::new(Marked { denied, taken, ..Marked::new(verbs) })
+                    }
                 }
-                let (denied, marked) = (self.change.denied(), Marked::new(verbs));
-                let taken = Some(&mut self.change.in_force).filter(|_| self.change.commits);
-                Box::new(Marked { overflow: in_place, denied, taken, ..marked })
             }
             (_, None) => match shared.take() {
                 Some(entry) => {

@@ -33,7 +33,8 @@ impl<E: Entry> Shared<E> {
     fn claim(&mut self, rules: &E::Rules, budget: &Budget, step: Step, cost: u64) -> Option<usize> {
         let entry = self.entry.as_ref()?;
         let need = entry.need(rules);
-        let growth = if step.grows(cost) { need.next } else { 0 };
+        let grows = step.grows(cost) && !entry.has_place(rules);
+        let growth = if grows { need.next } else { 0 };
         let bytes = need.first.saturating_sub(self.bytes).max(growth);
         let claimed = budget.claim_bytes(bytes);
         self.entry.take_if(|_| !claimed && self.bytes == 0);

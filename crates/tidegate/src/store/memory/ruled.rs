@@ -61,6 +61,10 @@ impl Entry for RuledEntry {
         self.any().need()
     }
 
+    fn has_place(&self, _rules: &Usual) -> bool {
+        self.any().has_place()
+    }
+
     fn bytes(&self, _rules: &Usual) -> usize {
         self.any().bytes()
     }
@@ -173,7 +177,7 @@ impl Entry for RuledEntry {
             let one = step.and_then(|step| self.any_mut().run_in_place(step, part.cost, now));
             return Err(one.unwrap_or_else(refusal));
         }
-        let mut change = self.begin(part, recent, now);
+        let Some(mut change) = self.begin(part, recent, now) else { return Ok(()) };
         let takes = |one: &One| one.verdict.is_allowed() && part.step.takes(part.cost);
         change.in_force |= change.commits && change.seen.as_ref().is_some_and(takes);
         if change.in_force && claim(self.any().need().first) {
@@ -185,26 +189,29 @@ impl Entry for RuledEntry {
             Some(seen) => seen,
             None => self.any_mut().run(part.step, part.cost, now).0,
         };
-        if let Some(before) = change.before {
-            *self = before;
-        }
+        *self = change.before;
         Err(one)
     }
 
-    fn begin(&mut self, part: &Part<'_>, recent: &mut Recent, at: Timestamp) -> Change<Self> {
-        let Some(rule) = part.rule.filter(|_| !self.is_under(part)) else { return Change::none() };
+    fn begin(
+        &mut self,
+        part: &Part<'_>,
+        recent: &mut Recent,
+        at: Timestamp,
+    ) -> Option<Box<Change<Self>>> {
+        let rule = part.rule.filter(|_| !self.is_under(part))?;
         if follows(part) {
             self.carry_to(rule, recent, at);
-            return Change::none();
+            return None;
         }
         self.any_mut().pass(at);
         if is_tried(part) {
             let trying = Trying { entry: self, part, rule, recent, now: at };
-            return rule.visit(trying).unwrap_or_else(Change::none);
+            return rule.visit(trying).map(Box::new);
         }
         let before = self.clone();
         self.carry_to(rule, &mut Recent::default(), at);
-        Change { before: Some(before), in_force: false, ..Change::none() }
+        Some(Box::new(Change { before, seen: None, commits: false, in_force: false }))
     }
 }
 
@@ -271,7 +278,7 @@ impl Visitor for Trying<'_> {
         let tried =
             RuledEntry::of(Own { parameters: recent.for_a_look(room), entry: FixedEntry(slot) });
         let commits = part.step.changes_rule(part.cost);
-        let before = Some(std::mem::replace(entry, tried));
+        let before = std::mem::replace(entry, tried);
         Change { before, seen: Some(one), commits, in_force: commits && has_to_begin }
     }
 }

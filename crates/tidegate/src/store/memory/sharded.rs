@@ -131,7 +131,8 @@ impl<E: Entry> Sharded<E> {
     /// Bytes that a step may add to a limiter.
     #[inline]
     fn growth(&self, entry: &E, part: &Part<'_>) -> usize {
-        if part.step.grows(part.cost) { entry.need(&self.rules).next } else { 0 }
+        let grows = !entry.has_place(&self.rules) && part.step.grows(part.cost);
+        if grows { entry.need(&self.rules).next } else { 0 }
     }
 
     /// Puts a limiter whose place and first bytes are claimed into its shard, or forgets it if it is idle.
@@ -159,7 +160,9 @@ impl<E: Entry> Sharded<E> {
         let (kept, _) = shard.get_mut(print)?;
         let entry = kept.entry.as_mut()?;
         let allowed = entry.ask(&self.rules, cost, clock)?;
-        kept.weigh(&self.rules, &self.budget, 0);
+        if entry.need(&self.rules).next > 0 {
+            kept.weigh(&self.rules, &self.budget, 0);
+        }
         Some(allowed)
     }
 
@@ -190,7 +193,7 @@ impl<E: Entry> Sharded<E> {
     ) -> Option<One> {
         let entry = kept.entry.as_mut()?;
         let (one, changed) = entry.run(&self.rules, part.step, part.cost, now);
-        match changed {
+        match changed && entry.need(&self.rules).next > 0 {
             true => kept.weigh(&self.rules, &self.budget, growth),
             false => self.budget.resize(growth, 0),
         }
@@ -293,10 +296,6 @@ impl<E: Entry> Sharded<E> {
 }
 
 impl<E: Entry> Table for Sharded<E> {
-    fn reads_early(&self) -> bool {
-        false
-    }
-
     fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
         self.ask_found(print, cost, clock).unwrap_or_else(|| {
             let reading = Reading::joined(early, clock);
@@ -329,10 +328,6 @@ impl<E: Entry> Table for Sharded<E> {
 
     fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Option<Box<dyn Hold + 'a>> {
         self.lock_shards(parts, now)
-    }
-
-    fn touch(&self, _print: Fingerprint) -> u64 {
-        0
     }
 
     fn forget(&self, print: Fingerprint) {

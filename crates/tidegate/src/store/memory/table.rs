@@ -118,7 +118,9 @@ impl<'a> Part<'a> {
 /// The limiters of one variant of a rule.
 pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// Whether the early part of a [`Reading`] is of use to it: not to states that are kept whole.
-    fn reads_early(&self) -> bool;
+    fn reads_early(&self) -> bool {
+        false
+    }
 
     /// Decides and takes, working out no figures: whether the cost was admitted.
     /// The clock comes as the parts of a [`Reading`].
@@ -136,7 +138,9 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
 
     /// Reads a little of the memory that a limiter lives in, so that it is on its way; what is read
     /// means nothing.
-    fn touch(&self, print: Fingerprint) -> u64;
+    fn touch(&self, _print: Fingerprint) -> u64 {
+        0
+    }
 
     /// Makes one limiter as good as new. The one that keys without room share stays as it is.
     fn forget(&self, print: Fingerprint);

@@ -29,6 +29,8 @@ pub(in crate::store::memory) trait AnyOwn:
 {
     fn need(&self) -> Need;
 
+    fn has_place(&self) -> bool;
+
     fn bytes(&self) -> usize;
 
     fn is_idle(&self, now: Timestamp) -> bool;

@@ -27,6 +27,10 @@ impl<R: Room> AnyOwn for Own<R> {
         Need { first: Self::BYTES + heap.first, ..heap }
     }
 
+    fn has_place(&self) -> bool {
+        self.entry.has_place(&self.parameters)
+    }
+
     fn bytes(&self) -> usize {
         Self::BYTES.saturating_add(self.entry.bytes(&self.parameters))
     }

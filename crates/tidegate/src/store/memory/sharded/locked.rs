@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use tidegate_core::Timestamp;
 
 use super::Sharded;
-use super::shard::{Kept, Shard};
+use super::shard::Shard;
 use crate::key::Fingerprint;
 use crate::store::memory::entry::Entry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
@@ -122,24 +122,6 @@ fn shard_among<'s, E: Entry>(
     shards.iter_mut().find(|(of, _)| *of == number).map(|(_, shard)| &mut **shard)
 }
 
-impl<E: Entry> LockedShards<'_, E> {
-    /// Gives back to a limiter that has no part in deciding, under the rule it has.
-    fn give_back(
-        table: &Sharded<E>,
-        kept: &mut Kept<E>,
-        part: &Part<'_>,
-        preset: &mut Preset,
-        at: Timestamp,
-    ) {
-        let is_unlimited = E::is_unlimited(part);
-        let Some(step) = part.given_back(is_unlimited) else { return };
-        let one = table.give_back(kept, Part { step, ..*part }, at).filter(|_| !is_unlimited);
-        if let Some(decision) = one.and_then(|one| one.decision) {
-            (preset.decision, preset.elsewhere) = (decision, false);
-        }
-    }
-}
-
 impl<E: Entry> Hold for LockedShards<'_, E> {
     fn begin(&mut self, at: Timestamp) {
         for locked in &mut self.locked.entries {
@@ -147,8 +129,14 @@ impl<E: Entry> Hold for LockedShards<'_, E> {
             let Some(shard) = shard_among(&mut self.shards, part.print) else { continue };
             match (&mut locked.standing, &mut locked.entry) {
                 (Standing::Preset(preset), _) => {
-                    if let Some((kept, _)) = shard.get_mut(part.print) {
-                        Self::give_back(self.table, kept, part, preset, at);
+                    let is_unlimited = E::is_unlimited(part);
+                    let Some(step) = part.given_back(is_unlimited) else { continue };
+                    let Some((kept, _)) = shard.get_mut(part.print) else { continue };
+                    let one = self.table.give_back(kept, Part { step, ..*part }, at);
+                    if let Some(decision) =
+                        one.and_then(|one| one.decision.filter(|_| !is_unlimited))
+                    {
+                        (preset.decision, preset.elsewhere) = (decision, false);
                     }
                 }
                 (_, Some(entry)) => locked.change = entry.begin(part, &mut shard.recent, at),
