@@ -7,6 +7,7 @@ use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::Fingerprint;
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step};
+use crate::store::memory::Part;
 
 /// Most keys whose refusals are counted, and most that are banned, unless it is said otherwise.
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -152,7 +153,8 @@ impl<C: Clock> Ban<C> {
 
 /// One step of one unit with a key's limiter; `None` where there is no room for it.
 fn step<C>(all: &KeyedLimiter<C>, print: Fingerprint, step: Step, now: Timestamp) -> Option<One> {
-    let one = all.table.as_ref()?.one(print, 1, step, Reading::of(&now));
+    let part = Part::alone(print, 1, step);
+    let one = all.table.as_ref()?.one(&part, Reading::of(&now));
     (!one.elsewhere).then_some(one)
 }
 

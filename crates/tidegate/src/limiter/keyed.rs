@@ -8,7 +8,7 @@ use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step, UNLIMITED};
-use crate::store::memory::{Ahead, Later, Table, table_of};
+use crate::store::memory::{Ahead, Later, Part, Table, table_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// A limiter for each key, in bounded memory.
@@ -216,10 +216,10 @@ impl<C: Clock> KeyedLimiter<C> {
         cost: u64,
         step: Step,
     ) -> Option<One> {
-        let reading = || self.reading(clock);
+        let (part, reading) = (Part::alone(print, cost, step), || self.reading(clock));
         match &self.table {
-            Some(table) => Some(table.one(print, cost, step, reading())),
-            None => self.later.has_begun().then(|| self.later.one(print, cost, step, reading())),
+            Some(table) => Some(table.one(&part, reading())),
+            None => self.later.has_begun().then(|| self.later.one(&part, reading())),
         }
     }
 
@@ -237,10 +237,11 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// A look ahead; `None` when unlimited.
     pub(crate) fn look_ahead(&self, print: Fingerprint) -> Option<Box<dyn Ahead>> {
+        let part = Part::alone(print, 1, Step::Peek);
         let reading = || self.reading(&self.clock);
         match &self.table {
-            Some(table) => Some(table.ahead(print, reading())),
-            None => self.later.has_begun().then(|| self.later.ahead(print, reading())),
+            Some(table) => Some(table.ahead(&part, reading())),
+            None => self.later.has_begun().then(|| self.later.ahead(&part, reading())),
         }
     }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 
 use super::Reservation;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step, UNLIMITED, decision_of};
-use crate::store::memory::{Asked, PlannedTable};
+use crate::store::memory::{Ahead, Part, Table, table_of_rules};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// Tells the plan of a key.
@@ -65,7 +65,7 @@ pub(crate) type Plan = Option<Arc<Rule>>;
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// ```
 pub struct PlannedLimiter<C = SystemClock> {
-    table: PlannedTable,
+    table: Box<dyn Table>,
     /// The plan of keys that have none of their own.
     usual: Rule,
     plans: Option<Box<Plans>>,
@@ -96,7 +96,7 @@ impl<C: Clock> PlannedLimiter<C> {
     /// All that is wrong with the words of the rule.
     pub fn with_clock(usual: Spec, clock: C) -> Result<Self, RuleErrors> {
         Ok(Self {
-            table: PlannedTable::new(&RuleSpec::new("", usual), Rule::new(usual)?),
+            table: table_of_rules(Rule::new(usual)?, &RuleSpec::new("", usual)),
             usual: Rule::new(usual)?,
             plans: None,
             seed: Seed::random(),
@@ -110,7 +110,7 @@ impl<C: Clock> PlannedLimiter<C> {
     #[must_use]
     pub fn with_max_keys(self, max_keys: usize, on_full: OnFull) -> Self {
         let caps = RuleSpec::new("", *self.usual.spec()).max_keys(max_keys, on_full);
-        Self { table: PlannedTable::new(&caps, self.usual.clone()), ..self }
+        Self { table: table_of_rules(self.usual.clone(), &caps), ..self }
     }
 
     /// Looks up the plan of a key with `plans` in each call: once, and for one that waits again whenever its
@@ -250,7 +250,7 @@ impl<C: Clock> Under<'_, C> {
         if !self.all.queues.are_idle() {
             return self.behind(print, cost, Step::Decide).allowed;
         }
-        self.step_now(print, cost, Step::Decide).is_none_or(|one| one.verdict.is_allowed())
+        self.step_now(print, cost, Step::Decide).verdict.is_allowed()
     }
 
     /// See [`PlannedLimiter::check`].
@@ -284,7 +284,7 @@ impl<C: Clock> Under<'_, C> {
         if reservation.took_nothing() {
             self.step(print, units, Step::Peek)
         } else if reservation.took_elsewhere() {
-            let one = self.all.table.shared(self.asked(print, units, step), &self.all.clock);
+            let one = self.all.table.shared(units, step, self.reading());
             // Those who wait for it wait in the queues of their own keys.
             self.all.queues.wake_all();
             told(one)
@@ -322,27 +322,31 @@ impl<C: Clock> Under<'_, C> {
         done
     }
 
-    /// One step, whoever waits; `None` when unlimited.
-    pub(crate) fn step_now(&self, print: Fingerprint, cost: u64, step: Step) -> Option<One> {
-        self.all.table.one(self.asked(print, cost, step), &self.all.clock)
+    /// One step, whoever waits.
+    pub(crate) fn step_now(&self, print: Fingerprint, cost: u64, step: Step) -> One {
+        self.all.table.one(&self.part(print, cost, step), self.reading())
     }
 
     /// A look ahead; `None` when unlimited.
-    pub(crate) fn look_ahead(
-        &self,
-        print: Fingerprint,
-    ) -> Option<Box<dyn crate::store::memory::Ahead>> {
-        self.all.table.ahead(print, self.rule, self.brought, self.all.clock.now())
+    pub(crate) fn look_ahead(&self, print: Fingerprint) -> Option<Box<dyn Ahead>> {
+        let part = self.part(print, 1, Step::Peek);
+        let ahead = || self.all.table.ahead(&part, self.reading());
+        (!self.rule.is_unlimited()).then(ahead)
     }
 
-    const fn asked(&self, print: Fingerprint, cost: u64, step: Step) -> Asked<'_> {
-        Asked { print, rule: self.rule, cost, step, brought: self.brought }
+    const fn part(&self, print: Fingerprint, cost: u64, step: Step) -> Part<'_> {
+        Part::alone(print, cost, step).under(self.rule, self.brought)
+    }
+
+    /// A reading of the clock, which is read once the limiter is locked.
+    fn reading(&self) -> Reading<'_> {
+        Reading::if_wanted(false, &self.all.clock)
     }
 }
 
 /// What a step told, of an unlimited rule too.
-fn told(one: Option<One>) -> Decision {
-    one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
+fn told(one: One) -> Decision {
+    one.decision.unwrap_or(UNLIMITED)
 }
 
 /// The usual plan and the keys there are, not what looks up the others.

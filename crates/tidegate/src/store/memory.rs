@@ -8,27 +8,28 @@
 
 mod ahead;
 mod amend;
-mod apart;
 mod budget;
 mod cell;
+mod entry;
 mod estate;
-mod figured;
+mod fixed;
 mod follow;
-mod hands;
-mod heap;
 mod inherited;
 mod kind;
 mod later;
+mod locked;
 #[cfg(all(test, loom))]
 mod models;
 mod overflow;
 mod packed;
-mod planned;
-mod shards;
+mod parameters;
+mod per_key;
+mod preset;
+mod ruled;
+mod sharded;
 mod spin;
 mod sync;
 mod table;
-mod whole;
 
 use std::sync::Arc;
 
@@ -44,23 +45,24 @@ pub(crate) use ahead::{Ahead, Foreseen};
 use amend::Changes;
 use budget::Budget;
 pub(crate) use cell::{Cell, cell_of};
-use figured::Figured;
 pub(crate) use later::Later;
-pub(crate) use planned::{Asked, PlannedTable};
+use ruled::RuledTable;
 use sync::{AtomicUsize, Ordering::Relaxed};
 use table::Build;
-pub(crate) use table::Table;
-use table::{Grip, Hold, Holding, Part};
+use table::{Grip, Hold, Holding};
+pub(crate) use table::{Part, Table};
 
 /// All limiters of a policy.
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
-    /// By rule, then by variant; none where the rule is unlimited, or its figures come with each request.
+    /// By rule, then by variant; none where the rule is unlimited. One for all variants where the limits of
+    /// the rule come with each request.
     tables: Vec<Vec<Option<Box<dyn Table>>>>,
     /// By rule: what decides once it was changed.
     changes: Vec<Changes>,
-    /// By rule, those whose figures come with each request; empty where there are none.
-    figured: Vec<Option<Box<Figured>>>,
+    /// By rule, then by variant: its limits for keys that have none of their own, where limits come with
+    /// each request. Empty where there is no such rule.
+    own: Vec<Vec<Rule>>,
     /// What counts the limiters of all rules, if they share a cap.
     shared: Option<Arc<Budget>>,
     /// What packed times count from; `None` where the clock may step back.
@@ -82,13 +84,10 @@ impl MemoryStore {
     ) -> Self {
         let shared = policy.max_keys().map(|most| Arc::new(Budget::new(most.get())));
         let base = clock.never_steps_back().then(|| clock.now());
-        let tables = |rule: &PolicyRule| match is_figured(rule) {
-            true => (Vec::new(), Changes::none()),
-            false => tables_of(rule, shared.as_ref(), base),
-        };
+        let tables = |rule: &PolicyRule| tables_of(rule, shared.as_ref(), base);
         let (tables, changes) = policy.rules().iter().map(tables).unzip();
-        let (figured, hand) = (Vec::new(), AtomicUsize::new(0));
-        let mut store = Self { tables, changes, figured, shared, base, hand };
+        let (own, hand) = (Vec::new(), AtomicUsize::new(0));
+        let mut store = Self { tables, changes, own, shared, base, hand };
         for (number, rule) in policy.rules().iter().enumerate() {
             if is_figured(rule) {
                 store.keep_figures(policy, number);
@@ -117,9 +116,19 @@ impl MemoryStore {
     }
 
     fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
-        let Some(table) = self.table(met) else { return self.step_apart(met, clock, step) };
-        let (cost, part) = met.part(step);
-        let one = table.one(met.print, cost, part, Reading::of(clock));
+        let part = self.part(0, met, step);
+        let one = match (self.table(met), self.later(met)) {
+            (Some(table), _) => table.one(&part, Reading::of(clock)),
+            (None, Some(later)) => later.one(&part, Reading::of(clock)),
+            (None, None) => {
+                return Done {
+                    allowed: true,
+                    at: clock.now(),
+                    repeated: false,
+                    decisions: Few::new(),
+                };
+            }
+        };
         self.tidy_if(one.overflow, one.at);
         done_by(met, one, step)
     }
@@ -128,9 +137,9 @@ impl MemoryStore {
     fn step_with_all(&self, met: &[Met], clock: &impl Clock, step: impl Fn(usize) -> Step) -> Done {
         let early = clock.now();
         let by_table = self.by_table(met, &step);
-        let (done, short) = match self.hold_all(&by_table, met, early) {
-            Some(holds) => run(holds, met, clock, &step),
-            None => self.with_changed(&by_table, met, early, |holds, changed| {
+        let (done, short) = match hold_all(self.first_tables(&by_table), early) {
+            Ok(holds) => run(holds, met, clock, &step),
+            Err(_) => self.with_changed(&by_table, early, |holds, changed| {
                 let (done, short) = run(holds, met, clock, &step);
                 (changed.told(done, met.len(), step(0)), short)
             }),
@@ -139,40 +148,10 @@ impl MemoryStore {
         done
     }
 
-    /// Holds all limiters, table by table in their one order; `None`, and nothing is held, where a rule
-    /// was changed.
-    fn hold_all<'a>(
-        &'a self,
-        by_table: &[OfTable<'_>],
-        all: &'a [Met],
-        now: Timestamp,
-    ) -> Option<Vec<Box<dyn Hold + 'a>>> {
-        let mut holds = Vec::with_capacity(by_table.len());
-        for of_table in by_table {
-            match self.hold(of_table, self.table(of_table.0), all, now) {
-                Some(hold) => holds.push(hold),
-                None => {
-                    let_go(holds, now);
-                    return None;
-                }
-            }
-        }
-        Some(holds)
-    }
-
-    /// Holds the limiters of one table, `table` where their figures do not come with each request; `None`,
-    /// and nothing is held, where it is closed, or there is none.
-    fn hold<'a>(
-        &'a self,
-        (first, parts): &OfTable<'_>,
-        table: Option<&'a dyn Table>,
-        all: &'a [Met],
-        now: Timestamp,
-    ) -> Option<Box<dyn Hold + 'a>> {
-        match self.figured(first.rule) {
-            Some(figured) => Some(figured.hold(parts, all, now)),
-            None => table?.hold(parts, now),
-        }
+    /// The tables of a step, each with its number and parts, as though no rule was ever changed.
+    fn first_tables<'a>(&'a self, by_table: &'a [OfTable<'a>]) -> impl Iterator<Item = Asked<'a>> {
+        let tables = by_table.iter().enumerate();
+        tables.map(|(number, (first, parts))| (number, self.table(first), &**parts))
     }
 
     /// When there was no room: looks for some in one table after another, for tables share caps, and
@@ -185,14 +164,14 @@ impl MemoryStore {
         if let Some(next) = self.hand.fetch_add(1, Relaxed).checked_rem(count) {
             self.tidy_one(next, now);
         }
-        self.figured.iter().flatten().for_each(|figured| figured.tidy(now));
     }
 
     /// A look ahead on a limiter; `None` where there is none.
     pub(crate) fn ahead(&self, met: &Met, clock: &impl Clock) -> Option<Box<dyn Ahead>> {
+        let part = self.part(0, met, Step::Peek);
         match self.table(met) {
-            Some(table) => Some(table.ahead(met.print, Reading::of(clock))),
-            None => self.ahead_apart(met, clock),
+            Some(table) => Some(table.ahead(&part, Reading::of(clock))),
+            None => self.later(met).map(|later| later.ahead(&part, Reading::of(clock))),
         }
     }
 
@@ -202,34 +181,56 @@ impl MemoryStore {
             holds.into_iter().rev().for_each(|hold| hold.forget());
         }
         let by_table = self.by_table(met, &|_| Step::Refund);
-        match self.hold_all(&by_table, met, now) {
-            Some(holds) => forget(holds),
-            None => self.with_changed(&by_table, met, now, |holds, _| forget(holds)),
+        match hold_all(self.first_tables(&by_table), now) {
+            Ok(holds) => forget(holds),
+            Err(_) => self.with_changed(&by_table, now, |holds, _| forget(holds)),
         }
     }
 
     /// The parts of each table that is met, in the one order in which tables are held.
-    fn by_table<'m>(&self, met: &'m [Met], step: &impl Fn(usize) -> Step) -> Vec<OfTable<'m>> {
+    fn by_table<'m>(&'m self, met: &'m [Met], step: &impl Fn(usize) -> Step) -> Vec<OfTable<'m>> {
         let mut order: Vec<_> = met.iter().enumerate().collect();
         order.sort_by_key(|(_, met)| self.table_number(met));
         let of_one_table = order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1));
         let with_parts = of_one_table.filter_map(|of_one| {
-            let part = |(place, met): &(usize, &Met)| {
-                let (cost, step) = met.part(step(*place));
-                Part { place: *place, print: met.print, cost, step, enforced: met.enforced }
-            };
+            let part = |(place, met): &(usize, &'m Met)| self.part(*place, met, step(*place));
             Some((of_one.first()?.1, of_one.iter().map(part).collect()))
         });
         with_parts.collect()
     }
 
     fn table(&self, met: &Met) -> Option<&dyn Table> {
-        self.tables.get(met.rule)?.get(met.variant)?.as_deref()
+        let (rule, number) = self.table_number(met);
+        self.tables.get(rule)?.get(number)?.as_deref()
     }
 }
 
 /// The parts of a step in one table, and the first limiter of them.
-type OfTable<'m> = (&'m Met, Vec<Part>);
+type OfTable<'m> = (&'m Met, Vec<Part<'m>>);
+
+/// A table of a step, its number and its parts.
+type Asked<'a> = (usize, Option<&'a dyn Table>, &'a [Part<'a>]);
+
+/// Holds all limiters, table by table in their one order.
+///
+/// # Errors
+/// The number of a table that is closed or not there; nothing is held.
+fn hold_all<'a>(
+    tables: impl Iterator<Item = Asked<'a>>,
+    now: Timestamp,
+) -> Result<Vec<Box<dyn Hold + 'a>>, usize> {
+    let mut holds = Vec::with_capacity(tables.size_hint().1.unwrap_or(0));
+    for (number, table, parts) in tables {
+        match table.and_then(|table| table.hold(parts, now)) {
+            Some(hold) => holds.push(hold),
+            None => {
+                let_go(holds, now);
+                return Err(number);
+            }
+        }
+    }
+    Ok(holds)
+}
 
 /// What came of a step over one limiter.
 fn done_by(met: &Met, one: One, step: Step) -> Done {
@@ -350,6 +351,11 @@ pub(crate) fn table_of(
 ) -> Option<Box<dyn Table>> {
     let budget = budget_of(spec, None);
     rule.visit(Build { base, budget: &budget, on_full: spec.on_full, later })
+}
+
+/// A table of limiters, each with a rule of its own: `usual` for keys that have none.
+pub(crate) fn table_of_rules(usual: Rule, caps: &RuleSpec) -> Box<dyn Table> {
+    Box::new(RuledTable::under(caps, usual, budget_of(caps, None)))
 }
 
 fn budget_of(spec: &RuleSpec, shared: Option<Arc<Budget>>) -> Arc<Budget> {

@@ -7,7 +7,7 @@ use tidegate_core::{Decision, Micros};
 use super::super::{Plan, PlannedLimiter, Under};
 use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
-use crate::step::{Done, One, Step, decision_of, unlimited_at};
+use crate::step::{Done, One, Step, decision_of};
 use crate::store::memory::Ahead;
 #[cfg(feature = "tower")]
 use crate::wait::InProcess as _;
@@ -156,8 +156,7 @@ struct OfKey<'a, C> {
 
 impl<C: Clock> Source for OfKey<'_, C> {
     fn one(&self, cost: u64, step: Step) -> One {
-        let one = self.under.step_now(self.print, cost, step);
-        one.unwrap_or_else(|| unlimited_at(self.under.all.clock.now()))
+        self.under.step_now(self.print, cost, step)
     }
 
     fn ahead(&self) -> Option<Box<dyn Ahead>> {

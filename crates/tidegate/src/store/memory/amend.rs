@@ -15,7 +15,7 @@ use super::follow::{Followed, follow};
 use super::later::{Current, Later};
 use super::sync::{RwLock, RwLockReadGuard};
 use super::table::{Build, Hold, Table};
-use super::{MemoryStore, OfTable, budget_of, let_go};
+use super::{MemoryStore, OfTable, budget_of, hold_all};
 use crate::clock::Reading;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
 use crate::step::{Decided, Done, Met, Step};
@@ -35,15 +35,10 @@ impl Changes {
         Self { laters, budget: RwLock::new(budget) }
     }
 
-    /// Forgets all that was changed, and the limiters that `whole` counts, for they are gone.
-    pub(super) fn begin_anew(&mut self, whole: Option<&Budget>) {
+    /// For a rule whose table is another from now on: `whole` counts the limiters of before no more.
+    pub(super) fn start_fresh(&mut self, whole: Option<&Budget>, budget: Arc<Budget>) {
         whole.iter().for_each(|whole| whole.release(self.keys()));
-        *self = Self::none();
-    }
-
-    /// For a rule that has no tables.
-    pub(super) fn none() -> Self {
-        Self { laters: Vec::new(), budget: RwLock::new(Arc::new(Budget::new(0))) }
+        *self = Self::none_yet(vec![Later::none_yet()], budget);
     }
 
     fn keys(&self) -> usize {
@@ -67,7 +62,7 @@ impl Later<dyn Table> {
         let budget = budget_of(spec, None);
         let build = Build { base, budget: &budget, on_full: spec.on_full, later: Self::none_yet() };
         self.change(first, |last| {
-            let closed = vec![last.map(|table| table.close())];
+            let closed = vec![last.and_then(|table| table.close())];
             let Followed { heirs, told, .. } = follow(closed, &[rule], &build, reading.anew());
             (heirs.into_iter().next().and_then(|heir| heir.table), told)
         })
@@ -86,20 +81,21 @@ impl MemoryStore {
         rule: &PolicyRule,
         reading: Reading<'_>,
     ) -> Result<(), RuleErrors> {
-        if let Some(figured) = self.figured(number) {
-            figured.amend(rule);
-            return Ok(());
-        }
         let (Some(tables), Some(changes)) = (self.tables.get(number), self.changes.get(number))
         else {
             return Ok(());
         };
+        if self.is_figured(number) {
+            // Each other limiter follows when it is next asked.
+            tables.iter().flatten().for_each(|table| table.amend(rule.variant(0)));
+            return Ok(());
+        }
         let mut counted = changes.budget.write().unwrap_or_else(PoisonError::into_inner);
         let mut current: Vec<_> = changes.laters.iter().map(|later| later.write()).collect();
         let in_force = current.iter().zip(&changes.laters).zip(tables);
         let closed = in_force.map(|((current, later), table)| {
             let last = if later.has_begun() { &current.limiters } else { table };
-            last.as_deref().map(|table| table.close())
+            last.as_deref().and_then(|table| table.close())
         });
         let closed: Vec<_> = closed.collect();
         let rules: Vec<_> = (0..rule.variants()).map(|variant| rule.variant(variant)).collect();
@@ -123,8 +119,7 @@ impl MemoryStore {
 
     /// Limiters in existence, over all rules.
     pub(crate) fn keys(&self) -> usize {
-        let figured = self.figured.iter().flatten().map(|figured| figured.keys());
-        self.changes.iter().map(Changes::keys).chain(figured).sum()
+        self.changes.iter().map(Changes::keys).sum()
     }
 
     /// The figures of a limiter where its rule was changed; waits for a change that is under way.
@@ -177,7 +172,6 @@ impl MemoryStore {
     pub(super) fn with_changed<O>(
         &self,
         by_table: &[OfTable<'_>],
-        all: &[Met],
         now: Timestamp,
         run: impl FnOnce(Vec<Box<dyn Hold + '_>>, &InForce<'_>) -> O,
     ) -> O {
@@ -185,7 +179,15 @@ impl MemoryStore {
             by_table.iter().map(|(met, _)| self.later(met).is_some()).collect();
         loop {
             let in_force = self.in_force(by_table, &changed);
-            match self.hold_in_force(&in_force, all, now) {
+            let tables =
+                in_force.0.iter().enumerate().filter_map(|(number, (of_table, current))| {
+                    let table = match current {
+                        Some(current) => Some(current.limiters.as_deref()?),
+                        None => self.table(of_table.0),
+                    };
+                    Some((number, table, &*of_table.1))
+                });
+            match hold_all(tables, now) {
                 Ok(holds) => return run(holds, &in_force),
                 // It was closed since; what follows it is waited for.
                 Err(closed) => changed.iter_mut().skip(closed).take(1).for_each(|one| *one = true),
@@ -200,29 +202,6 @@ impl MemoryStore {
             (of_table, later().filter(|_| *changed).map(|later| later.read()))
         });
         InForce(laters.collect())
-    }
-
-    /// Holds all limiters; else tells which of the tables is closed, and nothing is held.
-    fn hold_in_force<'a>(
-        &'a self,
-        in_force: &'a InForce<'_>,
-        all: &'a [Met],
-        now: Timestamp,
-    ) -> Result<Vec<Box<dyn Hold + 'a>>, usize> {
-        let mut holds = Vec::with_capacity(in_force.0.len());
-        for (number, (of_table, current)) in in_force.0.iter().enumerate() {
-            let table = match current {
-                Some(current) if current.limiters.is_none() => continue,
-                Some(current) => current.limiters.as_deref(),
-                None => self.table(of_table.0),
-            };
-            let Some(hold) = self.hold(of_table, table, all, now) else {
-                let_go(holds, now);
-                return Err(number);
-            };
-            holds.push(hold);
-        }
-        Ok(holds)
     }
 }
 

@@ -6,10 +6,11 @@ use tidegate_core::{Room, Rule, RuleError, RuleErrors, Timestamp, Visitor, Word}
 
 use super::budget::Budget;
 use super::estate::{Estate, carried, same_room};
-use super::heap::heap_bytes;
+use super::fixed::FixedEntry;
 use super::inherited::Inherited;
+use super::parameters::heap_bytes;
+use super::sharded::Sharded;
 use super::table::{Build, Heir, Legacy};
-use super::whole::Whole;
 
 impl<R: Room> Legacy for Estate<'_, R> {
     fn limiters(&self) -> usize {
@@ -57,8 +58,10 @@ impl<R: Room> Estate<'_, R> {
         new.take(&mut begun, now, 1);
         let begun = heap_bytes(new, &begun);
         let heap = |state| if kept_as_is { heap_bytes(self.room, state) } else { begun };
-        let own =
-            self.limiters.iter().map(|(_, state)| Whole::<New>::BYTES_BESIDE_HEAP + heap(state));
+        let own = self
+            .limiters
+            .iter()
+            .map(|(_, state)| Sharded::<FixedEntry<New>>::BYTES_BESIDE_HEAP + heap(state));
         own.chain(self.shared.iter().map(heap)).fold(0, usize::saturating_add)
     }
 }

@@ -6,8 +6,8 @@ use tidegate_core::{Room, Timestamp, Visitor};
 
 use super::inherited::Inherited;
 use super::packed::Packed;
+use super::sharded::Sharded;
 use super::table::{Build, Table};
-use super::whole::Whole;
 
 impl Build<'_> {
     /// The table of a room that begins with some limiters: packed where the room can do that and the
@@ -26,11 +26,7 @@ impl Build<'_> {
                 table.inherit(from, now);
                 Box::new(table)
             }
-            None => {
-                let table = Whole::new(room, budget, on_full, later);
-                table.inherit(from);
-                Box::new(table)
-            }
+            None => Box::new(Sharded::of_one_rule(room, from, budget, on_full, later)),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Anchor, FixedWindow, Micros, Packing, Room, Spec, Timestamp};
 
 use super::packed::Packed;
-use super::{Budget, Later, Table};
+use super::{Budget, Later, Part, Table};
 use crate::clock::Reading;
 use crate::key::Fingerprint;
 use crate::rules::OnFull;
@@ -76,7 +76,7 @@ const fn print(number: u32) -> Fingerprint {
 
 /// The units that a key's limiter still admits.
 fn left(table: &dyn Table, print: Fingerprint) -> u64 {
-    let peeked = table.one(print, 1, Step::Peek, Reading::of(&NOW));
+    let peeked = table.one(&Part::alone(print, 1, Step::Peek), Reading::of(&NOW));
     peeked.decision.expect("a peek has figures").remaining
 }
 

@@ -15,11 +15,13 @@ use std::sync::Arc;
 use tidegate_core::{Room, Timestamp};
 
 use super::ahead::{Ahead, ahead};
-use super::budget::{Budget, Need};
+use super::budget::Budget;
 use super::estate::Estate;
+use super::fixed::FixedEntry;
 use super::inherited::{Inherited, stays_whole};
 use super::later::Later;
-use super::overflow::Shared;
+use super::overflow::Overflow;
+use super::parameters::Parameters;
 use super::sync::{AtomicU32, Ordering::Relaxed};
 use super::table::{Hold, Legacy, Part, Table};
 use crate::clock::{Clock, Reading};
@@ -38,13 +40,13 @@ const SWEPT_WHEN_FULL: u32 = 16;
 /// A table of packed states.
 #[derive(Debug)]
 pub(super) struct Packed<R: Room> {
-    room: R,
+    rules: Parameters<R>,
     /// What packed times count from.
     base: Timestamp,
     chains: Chains,
     aside: Aside<R>,
     budget: Arc<Budget>,
-    shared: Shared<R>,
+    overflow: Overflow<FixedEntry<R>>,
     /// The chain that is looked through next.
     next_swept: AtomicU32,
     later: Arc<Later<dyn Table>>,
@@ -60,13 +62,13 @@ impl<R: Room> Packed<R> {
     ) -> Self {
         let chains = Chains::for_keys(budget.most_keys());
         Self {
-            room,
+            // What fits a word has nothing beside it.
+            rules: Parameters::packed(room),
             base,
             chains,
             aside: Aside::default(),
             budget,
-            // What fits a word has nothing beside it.
-            shared: Shared::new(on_full, Need { first: 0, next: 0 }),
+            overflow: Overflow::new(on_full),
             next_swept: AtomicU32::new(0),
             later,
         }
@@ -74,12 +76,13 @@ impl<R: Room> Packed<R> {
 
     /// Begins with limiters that were another table's.
     pub(super) fn inherit(&self, from: Inherited<R>, now: Timestamp) {
-        self.shared.inherit(&self.room, &self.budget, from.shared);
+        let shared = from.shared.map(|state| FixedEntry(Some(state)));
+        self.overflow.inherit(&self.rules, &self.budget, shared);
         self.budget.take_over(from.limiters.len());
         for (print, state) in from.limiters {
             // None is closed that nobody has seen yet.
             let Some(chain) = self.chains.lock(print) else { continue };
-            let word = match stays_whole(&self.room, self.base, &state, now) {
+            let word = match stays_whole(&self.rules.room, self.base, &state, now) {
                 true => self.pack(&state),
                 false => {
                     self.aside.inherit(print, &state, &self.budget);
@@ -98,11 +101,11 @@ impl<R: Room> Packed<R> {
     #[inline]
     fn unpack(&self, print: Fingerprint, word: u64) -> R::State {
         let kept_aside = if word == ASIDE { self.aside.get(print) } else { None };
-        kept_aside.unwrap_or_else(|| self.room.unpack(self.base, [word & !ASIDE, 0]))
+        kept_aside.unwrap_or_else(|| self.rules.room.unpack(self.base, [word & !ASIDE, 0]))
     }
 
     fn pack(&self, state: &R::State) -> u64 {
-        self.room.pack(self.base, state)[0]
+        self.rules.room.pack(self.base, state)[0]
     }
 
     /// The word for a state, which is kept aside if it would be cut off: it `may_be` after a debt. Where
@@ -114,7 +117,8 @@ impl<R: Room> Packed<R> {
         may_be: bool,
         now: Timestamp,
     ) -> u64 {
-        let is_cut = |state: &R::State| may_be && !stays_whole(&self.room, self.base, state, now);
+        let is_cut =
+            |state: &R::State| may_be && !stays_whole(&self.rules.room, self.base, state, now);
         match state {
             None => 0,
             Some(state) if is_cut(&state) && self.aside.keep(print, &state, &self.budget) => ASIDE,
@@ -180,7 +184,7 @@ impl<R: Room> Packed<R> {
     /// Drops limiters that are as good as new from a locked chain; answers how many.
     fn sweep_chain(&self, chain: &Chain<'_>, now: Timestamp) -> usize {
         let swept = chain.sweep(|print, word| {
-            let goes = self.room.is_as_good_as_new(&self.unpack(print, word), now);
+            let goes = self.rules.room.is_as_good_as_new(&self.unpack(print, word), now);
             if goes {
                 self.forget_aside(print, word);
             }
@@ -211,7 +215,7 @@ impl<R: Room> Packed<R> {
     ) -> One {
         let before = place.state();
         let mut slot = Some(self.unpack(print, before));
-        let (one, changed) = step.run(&self.room, &mut slot, cost, now);
+        let (one, changed) = step.run(&self.rules.room, &mut slot, cost, now);
         if changed {
             let may_be_cut = step.owes(cost) || before == ASIDE;
             self.store(chain, place, print, self.word(print, slot, may_be_cut, now));
@@ -249,11 +253,13 @@ impl<R: Room> Packed<R> {
             || self.sweep_chain(&chain, now) > 0 && self.find_room(stays, now);
         if !has_room {
             drop(chain);
-            let one = self.shared.one(&self.room, &self.budget, cost, step.beyond(cost), reading);
-            return one.unwrap_or_else(|| self.later.one(print, cost, step, reading));
+            let part = Part::alone(print, cost, step);
+            let shared = Part { step: step.beyond(cost), ..part };
+            let one = self.overflow.one(&self.rules, &self.budget, &shared, reading);
+            return one.unwrap_or_else(|| self.later.one(&part, reading));
         }
         let mut slot = None;
-        let (one, changed) = step.run(&self.room, &mut slot, cost, now);
+        let (one, changed) = step.run(&self.rules.room, &mut slot, cost, now);
         if stays {
             let taken = slot.filter(|_| changed);
             self.add(&chain, print, self.word(print, taken, step.owes(cost), now));
@@ -281,17 +287,18 @@ impl<R: Room> Table for Packed<R> {
         if word == ASIDE {
             return self.admits_aside(&chain, place, print, cost, early);
         }
-        let mut state = self.room.unpack(self.base, [word, 0]);
-        let allowed = self.room.ask(&mut state, early, cost).is_allowed();
+        let mut state = self.rules.room.unpack(self.base, [word, 0]);
+        let allowed = self.rules.room.ask(&mut state, early, cost).is_allowed();
         if allowed {
             place.set_state(self.pack(&state));
         }
         allowed
     }
 
-    fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One {
+    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
+        let Part { print, cost, step, .. } = *part;
         let Some(chain) = self.chains.lock(print) else {
-            return self.later.one(print, cost, step, reading);
+            return self.later.one(part, reading);
         };
         match chain.find(print) {
             Some(place) => self.with_found(&chain, place, print, cost, step, reading.early()),
@@ -300,11 +307,12 @@ impl<R: Room> Table for Packed<R> {
     }
 
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        let one = self.shared.one(&self.room, &self.budget, cost, step, reading);
+        let part = Part::alone(Fingerprint::FIRST, cost, step);
+        let one = self.overflow.one(&self.rules, &self.budget, &part, reading);
         one.unwrap_or_else(|| self.later.shared(cost, step, reading))
     }
 
-    fn hold(&self, parts: &[Part], now: Timestamp) -> Option<Box<dyn Hold + '_>> {
+    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Option<Box<dyn Hold + 'a>> {
         self.hold_chains(parts, now)
     }
 
@@ -327,22 +335,23 @@ impl<R: Room> Table for Packed<R> {
         if self.later.has_begun() { self.later.keys() } else { self.budget.keys() }
     }
 
-    fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead> {
+    fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
+        let print = part.print;
         let Some(chain) = self.chains.lock(print) else {
-            return self.later.ahead(print, reading);
+            return self.later.ahead(part, reading);
         };
         let state = chain.find(print).map(|place| self.unpack(print, place.state()));
         drop(chain);
-        ahead(&self.room, state, reading.early())
+        ahead(&self.rules.room, state, reading.early())
     }
 
-    fn close(&self) -> Box<dyn Legacy + '_> {
+    fn close(&self) -> Option<Box<dyn Legacy + '_>> {
         let words = self.chains.close().into_iter();
-        Box::new(Estate {
-            room: &self.room,
+        Some(Box::new(Estate {
+            room: &self.rules.room,
             limiters: words.map(|(print, word)| (print, self.unpack(print, word))).collect(),
-            shared: self.shared.close(),
+            shared: self.overflow.close().and_then(|entry| entry.0),
             budget: &self.budget,
-        })
+        }))
     }
 }

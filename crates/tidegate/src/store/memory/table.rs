@@ -38,6 +38,11 @@ impl Step {
         One { overflow: true, ..one }
     }
 
+    /// Whether it puts another rule in force: not one that only looks, unless it asks for a unit.
+    pub(super) const fn changes_rule(self, cost: u64) -> bool {
+        self.gives_back() || self.takes(cost) || matches!(self, Self::Look)
+    }
+
     #[inline]
     fn run_held<R: Room>(self, mut held: Held<'_, R>, cost: u64, now: Timestamp) -> (One, bool) {
         let (verdict, changed) = match self {
@@ -73,37 +78,69 @@ impl Step {
 
 /// One limiter's part in a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Part<'a> {
     /// Its place in the request.
     pub(super) place: usize,
     pub(super) print: Fingerprint,
     pub(super) cost: u64,
     pub(super) step: Step,
     pub(super) enforced: bool,
+    /// The rule it is asked under, where the table has none: there, `None` is an unlimited one.
+    pub(super) rule: Option<&'a Rule>,
+    /// Whether the request supplied the rule: then only what is taken or given back puts it in force. A
+    /// key's own rule is in force once it is asked for.
+    pub(super) brought: bool,
+}
+
+impl<'a> Part<'a> {
+    /// The only limiter of a request, under the rule of its table.
+    pub(crate) const fn alone(print: Fingerprint, cost: u64, step: Step) -> Self {
+        Self { place: 0, print, cost, step, enforced: true, rule: None, brought: false }
+    }
+
+    /// The same under a rule of its own, which the request supplied or not.
+    pub(crate) const fn under(self, rule: &'a Rule, brought: bool) -> Self {
+        Self { rule: Some(rule), brought, ..self }
+    }
+
+    /// The step of a limiter that has no part in deciding: it gives back, or reports. An unlimited rule
+    /// counts nothing, so no more either.
+    pub(super) fn given_back(&self, is_unlimited: bool) -> Option<Step> {
+        match self.step {
+            Step::Settle { actual } if is_unlimited => {
+                Some(Step::Settle { actual: actual.min(self.cost) })
+            }
+            step => (step.is_unconditional() && !is_unlimited).then_some(step),
+        }
+    }
 }
 
 /// The limiters of one variant of a rule.
 pub(crate) trait Table: fmt::Debug + Send + Sync {
     /// Whether the early part of a [`Reading`] is of use to it: not to states that are kept whole.
-    fn reads_early(&self) -> bool;
+    fn reads_early(&self) -> bool {
+        false
+    }
 
     /// Decides and takes, working out no figures: whether the cost was admitted.
     /// The clock comes as the parts of a [`Reading`].
     fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool;
 
     /// One step with one limiter, from finding it to storing it.
-    fn one(&self, print: Fingerprint, cost: u64, step: Step, reading: Reading<'_>) -> One;
+    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One;
 
     /// One step with the limiter that keys without room share, for who knows to have been there.
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
 
     /// Holds several limiters, none named twice, until the answer is dropped or released; `None`, and
     /// nothing is held, where a part of it is closed. `now` is a time at or before that of the step.
-    fn hold(&self, parts: &[Part], now: Timestamp) -> Option<Box<dyn Hold + '_>>;
+    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Option<Box<dyn Hold + 'a>>;
 
     /// Reads a little of the memory that a limiter lives in, so that it is on its way; what is read
     /// means nothing.
-    fn touch(&self, print: Fingerprint) -> u64;
+    fn touch(&self, _print: Fingerprint) -> u64 {
+        0
+    }
 
     /// Makes one limiter as good as new. The one that keys without room share stays as it is.
     fn forget(&self, print: Fingerprint);
@@ -115,11 +152,14 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     fn keys(&self) -> usize;
 
     /// A look ahead from a limiter's state as it is now.
-    fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead>;
+    fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead>;
+
+    /// Puts a rule in force for the limiter that keys without room share, where each limiter has its own.
+    fn amend(&self, _rule: &Rule) {}
 
     /// Closes it for good, one part after another; whoever meets a closed part waits for what follows.
-    /// Answers its limiters.
-    fn close(&self) -> Box<dyn Legacy + '_>;
+    /// Returns its limiters; `None` where each has a rule of its own, and none follows.
+    fn close(&self) -> Option<Box<dyn Legacy + '_>>;
 }
 
 impl Later<dyn Table> {
@@ -131,16 +171,10 @@ impl Later<dyn Table> {
     }
 
     /// [`Table::one`] of the table in force.
-    pub(crate) fn one(
-        &self,
-        print: Fingerprint,
-        cost: u64,
-        step: Step,
-        reading: Reading<'_>,
-    ) -> One {
+    pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
         let current = self.read();
         let one = match &current.limiters {
-            Some(table) => table.one(print, cost, step, reading),
+            Some(table) => table.one(part, reading),
             None => One::unlimited(reading.early()),
         };
         One { figures: current.rule.clone(), ..one }
@@ -155,8 +189,8 @@ impl Later<dyn Table> {
     }
 
     /// [`Table::ahead`] of the table in force.
-    pub(crate) fn ahead(&self, print: Fingerprint, reading: Reading<'_>) -> Box<dyn Ahead> {
-        self.with(|table| table.map_or_else(ahead_of_none, |table| table.ahead(print, reading)))
+    pub(crate) fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
+        self.with(|table| table.map_or_else(ahead_of_none, |table| table.ahead(part, reading)))
     }
 
     /// [`Table::forget`] of the table in force.

@@ -9,7 +9,7 @@ use crate::clock::Reading;
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::Step;
 use crate::store::memory::packed::Packed;
-use crate::store::memory::{Later, Table};
+use crate::store::memory::{Later, Part, Table};
 
 type Limiters = Packed<FixedWindow>;
 
@@ -22,7 +22,8 @@ fn ask(table: &Arc<Limiters>, key: u32, at: Timestamp) -> Box<dyn FnOnce() -> bo
 /// A thread that gives one unit back.
 fn refund(table: &Arc<Limiters>, key: u32) -> Box<dyn FnOnce() -> bool> {
     let table = Arc::clone(table);
-    Box::new(move || table.one(print(key), 1, Step::Refund, Reading::of(&NOW)).verdict.is_allowed())
+    let part = Part::alone(print(key), 1, Step::Refund);
+    Box::new(move || table.one(&part, Reading::of(&NOW)).verdict.is_allowed())
 }
 
 #[test]
@@ -188,12 +189,14 @@ fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
             let owing = Arc::clone(&table);
             let owe = move || {
                 let step = Step::Settle { actual: LARGE };
-                owing.one(print(2), 0, step, Reading::of(&NOW)).decision.is_some()
+                let part = Part::alone(print(2), 0, step);
+                owing.one(&part, Reading::of(&NOW)).decision.is_some()
             };
             let told = together(vec![Box::new(owe), ask(&table, other, NOW)]);
             let asked = 1 + u64::from(other == 2 && told[1]);
             assert!(told[0] && (other == 2 || told[1]));
-            let refund = |units| table.one(print(2), units, Step::Refund, Reading::of(&NOW));
+            let part = |units| Part::alone(print(2), units, Step::Refund);
+            let refund = |units| table.one(&part(units), Reading::of(&NOW));
             let _ = refund(LARGE + asked - 1);
             assert_eq!(left(&*table, print(2)), 1, "one is owed still");
             let _ = refund(1);

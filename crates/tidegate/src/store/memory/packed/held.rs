@@ -1,4 +1,4 @@
-//! Packed limiters in hand for a step over several.
+//! Packed limiters locked for a step over several.
 
 use tidegate_core::{Room, Timestamp};
 
@@ -6,29 +6,34 @@ use super::Packed;
 use super::aside::ASIDE;
 use super::chains::{Chain, Chains, Place};
 use crate::key::Fingerprint;
-use crate::store::memory::hands::{Hand, Hands, Standing};
+use crate::store::memory::fixed::FixedEntry;
+use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
 use crate::store::memory::table::{Hold, Holding, Part};
 
-/// Limiters of one table in hand, their chains locked.
+/// Limiters of one table, their chains locked.
 #[derive(Debug)]
 struct HeldChains<'a, R: Room> {
     table: &'a Packed<R>,
     chains: Vec<Chain<'a>>,
-    hands: Hands<'a, R>,
+    locked: LockedEntries<'a, FixedEntry<R>>,
 }
 
 impl<R: Room> Packed<R> {
-    /// Locks the chains of all parts, and takes their limiters in hand.
-    pub(super) fn hold_chains(&self, parts: &[Part], now: Timestamp) -> Option<Box<dyn Hold + '_>> {
+    /// Locks the chains of all parts, and takes their limiters.
+    pub(super) fn hold_chains<'a>(
+        &'a self,
+        parts: &[Part<'a>],
+        now: Timestamp,
+    ) -> Option<Box<dyn Hold + 'a>> {
         let chains = self.lock_all(parts)?;
-        let in_hand = |part: &Part| self.take_in_hand(&chains, *part, now);
-        let hands = parts.iter().map(in_hand).collect();
-        let hands = Hands::new(hands, &self.shared, &self.budget);
-        Some(Box::new(HeldChains { table: self, chains, hands }))
+        let entry = |part: &Part<'a>| self.lock_entry(&chains, *part, now);
+        let entries = parts.iter().map(entry).collect();
+        let locked = LockedEntries::new(entries, &self.overflow, &self.rules, &self.budget, now);
+        Some(Box::new(HeldChains { table: self, chains, locked }))
     }
 
     /// Locks the chains of all parts, in the order of their numbers; `None` where one is closed.
-    fn lock_all(&self, parts: &[Part]) -> Option<Vec<Chain<'_>>> {
+    fn lock_all(&self, parts: &[Part<'_>]) -> Option<Vec<Chain<'_>>> {
         loop {
             let mut numbers: Vec<_> =
                 parts.iter().map(|part| self.chains.number_of(part.print)).collect();
@@ -38,24 +43,31 @@ impl<R: Room> Packed<R> {
             let chains: Vec<_> = locked.collect::<Option<_>>()?;
             // A chain may have been split before its lock was had; none can be from now on.
             let holds =
-                |part: &Part| numbers.binary_search(&self.chains.number_of(part.print)).is_ok();
+                |part: &Part<'_>| numbers.binary_search(&self.chains.number_of(part.print)).is_ok();
             if parts.iter().all(holds) {
                 return Some(chains);
             }
         }
     }
 
-    fn take_in_hand(&self, chains: &[Chain<'_>], part: Part, now: Timestamp) -> Hand<R> {
+    fn lock_entry<'a>(
+        &self,
+        chains: &[Chain<'_>],
+        part: Part<'a>,
+        now: Timestamp,
+    ) -> LockedEntry<'a, FixedEntry<R>> {
         let found = find(chains, &self.chains, part.print);
         let slot = found.map(|place| self.unpack(part.print, place.state()));
         let stays = part.step.takes(part.cost);
         let standing = match slot {
             Some(_) => Standing::There,
-            None if !self.find_room(stays, now) => Standing::Beyond,
+            None if !self.find_room(stays, now) => {
+                return LockedEntry::without(part, Standing::Beyond);
+            }
             None if stays => Standing::Claimed,
             None => Standing::Absent,
         };
-        Hand { part, slot, standing, claimed: 0 }
+        LockedEntry::new(part, standing, FixedEntry(slot), 0)
     }
 }
 
@@ -75,20 +87,20 @@ fn of_print<'c, 'a>(
 
 impl<R: Room> Hold for HeldChains<'_, R> {
     fn held(&mut self) -> Vec<Holding<'_>> {
-        self.hands.held(&self.table.room)
+        self.locked.held(&self.table.rules)
     }
 
     fn release(mut self: Box<Self>, at: Timestamp) {
         let table = self.table;
-        self.hands.release_shared(&table.room, &table.budget);
+        self.locked.release_overflow(&table.rules, &table.budget);
         let mut added = false;
-        for hand in &mut self.hands.hands {
-            let Part { print, step, cost, .. } = hand.part;
+        for locked in &mut self.locked.entries {
+            let Part { print, step, cost, .. } = locked.part;
             let Some(chain) = of_print(&self.chains, &table.chains, print) else {
                 continue;
             };
-            let state = hand.slot.take();
-            match (hand.standing, chain.find(print)) {
+            let state = locked.end().and_then(|entry| entry.0);
+            match (locked.standing, chain.find(print)) {
                 (Standing::There, Some(place)) => {
                     let may_be_cut = step.owes(cost) || place.state() == ASIDE;
                     table.store(chain, place, print, table.word(print, state, may_be_cut, at));
@@ -107,9 +119,9 @@ impl<R: Room> Hold for HeldChains<'_, R> {
     }
 
     fn forget(mut self: Box<Self>) {
-        self.hands.release_shared(&self.table.room, &self.table.budget);
-        for hand in self.hands.hands.iter().filter(|hand| hand.standing.is_there()) {
-            let print = hand.part.print;
+        self.locked.release_overflow(&self.table.rules, &self.table.budget);
+        for locked in &self.locked.entries {
+            let (Standing::There, print) = (locked.standing, locked.part.print) else { continue };
             let Some(chain) = of_print(&self.chains, &self.table.chains, print) else { continue };
             if let Some(place) = chain.find(print) {
                 self.table.store(chain, place, print, 0);

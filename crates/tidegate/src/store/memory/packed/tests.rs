@@ -27,7 +27,7 @@ fn print(number: u32) -> Fingerprint {
 }
 
 fn run(table: &Packed<FixedWindow>, key: u32, cost: u64, step: Step, at: Timestamp) -> u64 {
-    table.one(print(key), cost, step, Reading::of(&at)).decision.unwrap().remaining
+    table.one(&Part::alone(print(key), cost, step), Reading::of(&at)).decision.unwrap().remaining
 }
 
 fn owe(table: &Packed<FixedWindow>, key: u32, at: Timestamp) {
@@ -38,7 +38,7 @@ fn owe(table: &Packed<FixedWindow>, key: u32, at: Timestamp) {
 fn owed(table: &Packed<FixedWindow>, key: u32) -> u64 {
     let chain = table.chains.lock(print(key)).unwrap();
     let word = chain.find(print(key)).unwrap().state();
-    table.room.used(&table.unpack(print(key), word), BASE)
+    table.rules.room.used(&table.unpack(print(key), word), BASE)
 }
 
 #[test]
@@ -65,13 +65,7 @@ fn a_debt_that_ends_gives_its_memory_back() {
             0 => _ = run(&table, key, DEBT, Step::Refund, at),
             1 => assert_eq!(run(&table, key, DEBT - 7, Step::Refund, at), 93),
             2 => {
-                let part = Part {
-                    place: 0,
-                    print: print(key),
-                    cost: 0,
-                    step: Step::Refund,
-                    enforced: true,
-                };
+                let part = Part::alone(print(key), 0, Step::Refund);
                 table.hold(&[part], at).unwrap().forget();
             }
             3 => {

@@ -1,18 +1,18 @@
-//! What figures that a call brings along find of a limiter that is under others: they are put in force
+//! A look at a limiter under a rule that a call supplies, while it is under another: the rule is put in force
 //! only by a call that takes or gives back, so a denied one has to be told when it would be admitted.
 
 use tidegate_core::{Micros, Outcome, Room, Rule, Timestamp, Verdict};
 
-use super::Asked;
-use super::held::Held;
+use super::held::RuledEntry;
 use crate::step::{One, Step};
 use crate::store::memory::ahead::{Ahead, Foreseen, ahead};
+use crate::store::memory::table::Part;
 
-/// A limiter as it is at `now`, for which it has [passed](Held::pass), and the figures it is seen under: those
-/// of `rule`.
+/// A limiter as it is at `now`, for which it has [passed](super::held::AnyOwn::pass), and the room it is seen
+/// under: that of `rule`.
 #[derive(Debug)]
 pub(super) struct Brought<'a, R: Room> {
-    pub(super) held: &'a Held,
+    pub(super) entry: &'a RuledEntry,
     pub(super) room: &'a R,
     pub(super) rule: &'a Rule,
     pub(super) now: Timestamp,
@@ -22,32 +22,32 @@ pub(super) struct Brought<'a, R: Room> {
 #[derive(Debug)]
 pub(super) struct Seen<R: Room> {
     pub(super) one: One,
-    /// The state under the new figures.
+    /// The state under the new rule.
     pub(super) slot: Option<R::State>,
-    /// Whether the figures have to be put in force although the cost was denied: no wait under the old
-    /// ones would do, as where a bucket begins with fewer tokens and has to begin before it fills.
+    /// Whether the rule has to be put in force although the cost was denied: no wait under the old
+    /// one would do, as where a bucket begins with fewer tokens and has to begin before it fills.
     pub(super) has_to_begin: bool,
 }
 
 impl<R: Room> Brought<'_, R> {
     /// Looks at what is asked; what is denied is told the least wait after which it would be admitted.
-    pub(super) fn look(&self, asked: Asked<'_>) -> Seen<R> {
+    pub(super) fn look(&self, part: &Part<'_>) -> Seen<R> {
         let mut slot = self.after(Micros::ZERO);
-        let (mut one, _) = Step::Peek.run(self.room, &mut slot, asked.cost, self.now);
+        let (mut one, _) = Step::Peek.run(self.room, &mut slot, part.cost, self.now);
         let mut has_to_begin = false;
-        if one.verdict == Verdict::Deny && asked.step.wants_figures() {
-            match self.least_wait(asked.cost) {
+        if one.verdict == Verdict::Deny && part.step.wants_figures() {
+            match self.least_wait(part.cost) {
                 Some(wait) => one.decision = one.decision.map(|told| self.denied(told, wait)),
                 None => has_to_begin = true,
             }
         } else if one.verdict == Verdict::Deny {
-            has_to_begin = !self.admits_after(self.reset_after(), asked.cost);
+            has_to_begin = !self.admits_after(self.reset_after(), part.cost);
         }
-        one.decision.take_if(|_| !asked.step.wants_figures());
+        one.decision.take_if(|_| !part.step.wants_figures());
         Seen { one, slot, has_to_begin }
     }
 
-    /// Until then the old figures go on: they say when all is as good as new.
+    /// Until then the old rule goes on: it says when all is idle.
     fn denied(&self, told: tidegate_core::Decision, wait: Micros) -> tidegate_core::Decision {
         let outcome = Outcome::Deny { retry_after: wait };
         tidegate_core::Decision { outcome, reset_after: self.reset_after().max(wait), ..told }
@@ -82,15 +82,15 @@ impl<R: Room> Brought<'_, R> {
         Some(Micros::from_micros(most))
     }
 
-    /// When so much is gone under the old figures that what is left fits beside `cost`.
+    /// When so much is gone under the old rule that what is left fits beside `cost`.
     fn guess(&self, cost: u64) -> Option<Micros> {
         let fresh = self.room.fresh(self.now);
         let may_be_used = self.room.remaining(&fresh, self.now).checked_sub(cost)?;
-        self.held.any()?.until_used(may_be_used, self.now)
+        self.entry.any().until_used(may_be_used, self.now)
     }
 
     fn reset_after(&self) -> Micros {
-        self.held.any().map_or(Micros::ZERO, |own| own.reset_after(self.now))
+        self.entry.any().reset_after(self.now)
     }
 
     fn admits_after(&self, wait: Micros, cost: u64) -> bool {
@@ -98,15 +98,15 @@ impl<R: Room> Brought<'_, R> {
         Step::Decide.run(self.room, &mut slot, cost, at).0.verdict.is_allowed()
     }
 
-    /// Its state when it comes under the figures after a wait.
+    /// Its state when it comes under the rule after a wait.
     fn after(&self, wait: Micros) -> Option<R::State> {
-        self.held.copy().state_under(self.room, self.rule, self.now.plus(wait))
+        self.entry.clone().state_under(self.room, self.rule, self.now.plus(wait))
     }
 }
 
-/// A look ahead from a copy that comes under the figures of `room` with the first cost that fits.
+/// A look ahead from a copy that comes under `room` with the first cost that fits.
 pub(super) struct Coming<R: Room> {
-    pub(super) held: Held,
+    pub(super) entry: RuledEntry,
     pub(super) room: R,
     pub(super) rule: Rule,
     pub(super) now: Timestamp,
@@ -123,8 +123,8 @@ impl<R: Room> Ahead for Coming<R> {
         if cost == 0 {
             return Some(Foreseen::default());
         }
-        let Self { held, room, rule, now, then } = self;
-        let brought = Brought { held, room, rule, now: *now };
+        let Self { entry, room, rule, now, then } = self;
+        let brought = Brought { entry, room, rule, now: *now };
         let (ahead, before) = then.get_or_insert_with(|| {
             let at_once = brought.admits_after(Micros::ZERO, cost);
             let wait = if at_once { None } else { brought.least_wait(cost) };

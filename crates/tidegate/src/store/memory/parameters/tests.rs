@@ -1,9 +1,8 @@
 //! What states are said to need is what they do take.
 
-use tidegate_core::{Algorithm, Micros, Rule, Spec, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Micros, Rule, Spec, Visitor};
 
 use super::*;
-use crate::store::memory::heap::heap_bytes;
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const WINDOW_US: u64 = 1_000_000;
@@ -25,7 +24,7 @@ impl Visitor for Play {
     type Out = ();
 
     fn visit<R: Room>(mut self, room: &R) {
-        let need = need_of(room);
+        let need = Parameters::new(room.clone()).heap;
         let (mut state, mut now, mut before, mut grew) = (room.fresh(NOW), NOW, 0, 0);
         for step in 0..20_000 {
             let pause_us = match self.below(1_000) {

@@ -1,0 +1,130 @@
+//! Locked entries: limiters that a step over several has to itself.
+
+use std::sync::MutexGuard;
+
+use tidegate_core::Timestamp;
+
+use super::budget::Budget;
+use super::entry::{Change, Entry};
+use super::overflow::{Overflow, Shared};
+use super::preset::{Marked, Preset};
+use super::table::{Grip, Holding, Part};
+
+/// One limiter of a step over several.
+#[derive(Debug)]
+pub(super) struct LockedEntry<'a, E: Entry> {
+    pub(super) part: Part<'a>,
+    pub(super) standing: Standing,
+    /// The limiter; `None` where another decides, or none.
+    pub(super) entry: Option<E>,
+    pub(super) change: Option<Box<Change<E>>>,
+    /// Bytes claimed for what it may take more with this step.
+    pub(super) claimed: usize,
+}
+
+/// How a limiter stands to its table.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Standing {
+    /// It is in the table.
+    There,
+    /// It is, and there is no memory for a unit more.
+    Cramped,
+    /// It is not, and a place is claimed for it.
+    Claimed,
+    /// It is not, and leaves nothing behind with this step.
+    Absent,
+    /// It is not, and there is no room.
+    Beyond,
+    /// It has no part in deciding; what is given back to it is, if it is in the table.
+    Preset(Preset),
+}
+
+impl<'a, E: Entry> LockedEntry<'a, E> {
+    /// A limiter in the table, or a place for one.
+    pub(super) const fn new(part: Part<'a>, standing: Standing, entry: E, claimed: usize) -> Self {
+        Self { part, standing, entry: Some(entry), change: None, claimed }
+    }
+
+    /// A key for which there is no room, or whose limiter has no part in deciding.
+    pub(super) const fn without(part: Part<'a>, standing: Standing) -> Self {
+        Self { part, standing, entry: None, change: None, claimed: 0 }
+    }
+
+    /// The limiter as the step leaves it.
+    pub(super) fn end(&mut self) -> Option<E> {
+        let undone = self.change.take().filter(|change| !change.in_force);
+        undone.map(|change| change.before).or(self.entry.take())
+    }
+
+    /// Its verbs; `shared` is the overflow limiter, for the first that asks.
+    fn verbs<'h>(
+        &'h mut self,
+        rules: &'h E::Rules,
+        shared: &mut Option<&'h mut E>,
+    ) -> Box<dyn Grip + 'h> {
+        let Part { cost, enforced, .. } = self.part;
+        let in_place = matches!(self.standing, Standing::Cramped);
+        match (self.standing, &mut self.entry) {
+            (Standing::Preset(preset), _) => Box::new(preset),
+            (_, Some(entry)) => {
+                let verbs = entry.verbs(rules, cost, enforced, in_place);
+                match &mut self.change {
+                    None if !in_place => verbs,
+                    None => Box::new(Marked { overflow: true, ..Marked::new(verbs) }),
+                    Some(change) => {
+                        let denied = change.denied();
+                        let taken = Some(&mut change.in_force).filter(|_| change.commits);
+                        Box::new(Marked { denied, taken, ..Marked::new(verbs) })
+                    }
+                }
+            }
+            (_, None) => match shared.take() {
+                Some(entry) => {
+                    let marked = Marked::new(entry.verbs(rules, cost, enforced, false));
+                    Box::new(Marked { overflow: true, shared: true, ..marked })
+                }
+                None => Box::new(E::refusal(rules, &self.part, false)),
+            },
+        }
+    }
+}
+
+/// All limiters of a step in one table, and the overflow limiter if one of them needs it.
+#[derive(Debug)]
+pub(super) struct LockedEntries<'a, E: Entry> {
+    pub(super) entries: Vec<LockedEntry<'a, E>>,
+    overflow: Option<(MutexGuard<'a, Shared<E>>, usize)>,
+}
+
+impl<'a, E: Entry> LockedEntries<'a, E> {
+    /// Locks the overflow limiter if a key has no room; `now` is a time at or before that of the step.
+    pub(super) fn new(
+        entries: Vec<LockedEntry<'a, E>>,
+        overflow: &'a Overflow<E>,
+        rules: &E::Rules,
+        budget: &Budget,
+        now: Timestamp,
+    ) -> Self {
+        let first = entries.iter().find(|entry| matches!(entry.standing, Standing::Beyond));
+        let overflow = first.and_then(|first| overflow.hold(rules, budget, &first.part, now));
+        Self { entries, overflow }
+    }
+
+    /// The verbs of all limiters. The first key without room gets the overflow limiter; the others of the
+    /// same request are refused.
+    pub(super) fn held<'h>(&'h mut self, rules: &'h E::Rules) -> Vec<Holding<'h>> {
+        let mut shared = self.overflow.as_mut().and_then(|(shared, _)| shared.entry.as_mut());
+        let verbs = self.entries.iter_mut().map(|entry| Holding {
+            place: entry.part.place,
+            verbs: entry.verbs(rules, &mut shared),
+        });
+        verbs.collect()
+    }
+
+    /// Unlocks the overflow limiter, counting the bytes it takes now.
+    pub(super) fn release_overflow(&mut self, rules: &E::Rules, budget: &Budget) {
+        if let Some((mut shared, claimed)) = self.overflow.take() {
+            shared.weigh(rules, budget, claimed);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Decisions in place of a limiter's own, and marks on those of a limiter without room.
+
+use tidegate_core::{Decision, Outcome, Room, Timestamp, Verbs, Verdict};
+
+use super::table::Grip;
+use crate::step::{One, Step, UNLIMITED};
+
+/// The verbs of a limiter whose decision was made before the step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Preset {
+    pub(super) decision: Decision,
+    enforced: bool,
+    overflow: bool,
+    pub(super) elsewhere: bool,
+}
+
+impl Preset {
+    /// The refusal of a key for which there is no room, and that may not share: come back a window later,
+    /// when every limiter that was not asked meanwhile is idle.
+    pub(super) fn refusal<R: Room>(room: &R, cost: u64, enforced: bool) -> Self {
+        let outcome = match cost {
+            0 => Outcome::Allow { delay: Default::default() },
+            _ => Outcome::Deny { retry_after: room.window() },
+        };
+        let decision =
+            Decision { outcome, limit: room.limit(), remaining: 0, reset_after: room.window() };
+        Self::instead(decision, enforced)
+    }
+
+    /// The decision for a key without room whose own rule never admits the cost; `None` where no values were
+    /// asked for, and none are read.
+    pub(super) fn never(decision: Option<Decision>, enforced: bool) -> Self {
+        let never = Decision { outcome: Outcome::Never, ..UNLIMITED };
+        Self::instead(decision.unwrap_or(never), enforced)
+    }
+
+    const fn instead(decision: Decision, enforced: bool) -> Self {
+        Self { decision, enforced, overflow: true, elsewhere: true }
+    }
+
+    /// The decision of an unlimited rule.
+    pub(super) const fn unlimited(enforced: bool) -> Self {
+        Self { decision: UNLIMITED, enforced, overflow: false, elsewhere: false }
+    }
+
+    /// The same as the reply of a step over one limiter.
+    pub(super) fn one(self, step: Step, at: Timestamp) -> One {
+        let Self { decision, overflow, elsewhere, .. } = self;
+        let reported = step.wants_figures().then_some(decision);
+        let verdict = decision.verdict();
+        One { verdict, decision: reported, overflow, elsewhere, ..One::unlimited(at) }
+    }
+}
+
+impl Verbs for Preset {
+    fn advance(&mut self, _now: Timestamp) {}
+
+    fn decide(&mut self) -> Verdict {
+        self.decision.verdict()
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.decision.verdict()
+    }
+
+    fn take(&mut self) {}
+
+    fn give_back(&mut self) {}
+
+    fn report(&self) -> Decision {
+        self.decision
+    }
+
+    fn is_enforced(&self) -> bool {
+        self.enforced
+    }
+}
+
+impl Grip for Preset {
+    fn is_overflow(&self) -> bool {
+        self.overflow
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.elsewhere
+    }
+
+    fn settle(&mut self, _now: Timestamp, _reserved: u64, _actual: u64) {}
+
+    fn take_reported(&mut self, _now: Timestamp) {}
+}
+
+/// The verbs of a limiter whose reply is marked or replaced.
+pub(super) struct Marked<'a> {
+    pub(super) verbs: Box<dyn Grip + 'a>,
+    pub(super) overflow: bool,
+    /// Whether it is the limiter that keys without room share: it gives nothing back.
+    pub(super) shared: bool,
+    /// The decision that is reported in place of its own.
+    pub(super) denied: Option<Decision>,
+    /// Set where something is taken.
+    pub(super) taken: Option<&'a mut bool>,
+}
+
+impl<'a> Marked<'a> {
+    pub(super) const fn new(verbs: Box<dyn Grip + 'a>) -> Self {
+        Self { verbs, overflow: false, shared: false, denied: None, taken: None }
+    }
+}
+
+impl Verbs for Marked<'_> {
+    fn advance(&mut self, now: Timestamp) {
+        self.verbs.advance(now);
+    }
+
+    fn decide(&mut self) -> Verdict {
+        self.verbs.decide()
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.verbs.verdict()
+    }
+
+    fn take(&mut self) {
+        self.verbs.take();
+        if let Some(taken) = &mut self.taken {
+            **taken = true;
+        }
+    }
+
+    fn give_back(&mut self) {
+        if !self.shared {
+            self.verbs.give_back();
+        }
+    }
+
+    fn report(&self) -> Decision {
+        self.denied.unwrap_or_else(|| self.verbs.report())
+    }
+
+    fn is_enforced(&self) -> bool {
+        self.verbs.is_enforced()
+    }
+}
+
+impl Grip for Marked<'_> {
+    fn is_overflow(&self) -> bool {
+        self.overflow
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.shared
+    }
+
+    fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
+        if actual > reserved || !self.shared {
+            self.verbs.settle(now, reserved, actual);
+        }
+    }
+
+    fn take_reported(&mut self, now: Timestamp) {
+        self.verbs.take_reported(now);
+    }
+}

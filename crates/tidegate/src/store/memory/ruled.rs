@@ -1,0 +1,307 @@
+//! An entry with a rule of its own: the one it was last asked under.
+//!
+//! A key whose rule changes carries its state over in the step that brings the new one, so what was used
+//! stays used; a step that is denied leaves all as it was, unless the key's own rule has changed. Nothing is
+//! kept of a rule but by the limiters that are under it (and of the last few of each shard): whoever invents
+//! a new one with each call has one limiter, as any other key.
+
+mod brought;
+mod held;
+mod own;
+mod recent;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tidegate_core::{Room, Rule, Timestamp, Verdict, Visitor};
+
+use super::ahead::{Ahead, ahead, ahead_of_none};
+use super::budget::{Budget, Need};
+use super::entry::{Change, Entry};
+use super::fixed::FixedEntry;
+use super::later::Later;
+use super::preset::Preset;
+use super::sharded::Sharded;
+use super::table::{Grip, Part};
+use crate::rules::RuleSpec;
+use crate::step::{One, Step};
+use brought::{Brought, Coming, Seen};
+use held::Own;
+pub(super) use held::RuledEntry;
+use recent::Recent;
+
+/// A table of limiters, each with a rule of its own.
+pub(super) type RuledTable = Sharded<RuledEntry>;
+
+impl RuledTable {
+    /// An empty table under the caps of a rule, which is that of keys that have none of their own.
+    pub(super) fn under(caps: &RuleSpec, usual: Rule, budget: Arc<Budget>) -> Self {
+        Self::new(Usual(RwLock::new(Arc::new(usual))), budget, caps.on_full, Later::none_yet())
+    }
+}
+
+/// The rule of keys that have none of their own, which is that of the overflow limiter.
+#[derive(Debug)]
+pub(super) struct Usual(RwLock<Arc<Rule>>);
+
+impl Usual {
+    fn get(&self) -> Arc<Rule> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Entry for RuledEntry {
+    type Rules = Usual;
+    type Recent = Recent;
+
+    fn new(part: &Part<'_>, recent: &mut Recent) -> Option<Self> {
+        part.rule?.visit(Beginning(recent))
+    }
+
+    fn need(&self, _rules: &Usual) -> Need {
+        self.any().need()
+    }
+
+    fn has_place(&self, _rules: &Usual) -> bool {
+        self.any().has_place()
+    }
+
+    fn bytes(&self, _rules: &Usual) -> usize {
+        self.any().bytes()
+    }
+
+    fn is_idle(&self, _rules: &Usual, now: Timestamp) -> bool {
+        self.any().is_idle(now)
+    }
+
+    #[inline]
+    fn run(&mut self, _rules: &Usual, step: Step, cost: u64, now: Timestamp) -> (One, bool) {
+        self.any_mut().run(step, cost, now)
+    }
+
+    fn run_in_place(
+        &mut self,
+        _rules: &Usual,
+        step: Step,
+        cost: u64,
+        now: Timestamp,
+    ) -> Option<One> {
+        self.any_mut().run_in_place(step, cost, now)
+    }
+
+    fn verbs<'h>(
+        &'h mut self,
+        _rules: &'h Usual,
+        cost: u64,
+        enforced: bool,
+        in_place: bool,
+    ) -> Box<dyn Grip + 'h> {
+        self.any_mut().verbs(cost, enforced, in_place)
+    }
+
+    fn ahead(
+        entry: Option<Self>,
+        _rules: &Usual,
+        part: &Part<'_>,
+        now: Timestamp,
+    ) -> Box<dyn Ahead> {
+        let ahead = part
+            .rule
+            .and_then(|rule| rule.visit(LookingAhead { entry, rule, brought: part.brought, now }));
+        ahead.unwrap_or_else(ahead_of_none)
+    }
+
+    fn share(rules: &Usual, entry: &mut Option<Self>, now: Timestamp) -> bool {
+        let (usual, mut recent) = (rules.get(), Recent::default());
+        let part = Part::alone(crate::key::Fingerprint::FIRST, 0, Step::Ask).under(&usual, false);
+        match entry {
+            _ if usual.is_unlimited() => return false,
+            None => *entry = Self::new(&part, &mut recent),
+            Some(entry) if entry.is_under(&part) => {}
+            Some(entry) => entry.carry_to(&usual, &mut recent, now),
+        }
+        true
+    }
+
+    /// Alone, under the rule of the overflow limiter that it may not share, if there is such a rule.
+    fn refusal(rules: &Usual, part: &Part<'_>, alone: bool) -> Preset {
+        let usual = rules.get();
+        match part.rule {
+            Some(rule) if !alone || usual.is_unlimited() => refusal(rule, part),
+            _ => refusal(&usual, part),
+        }
+    }
+
+    fn amend(rules: &Usual, rule: &Rule) {
+        *rules.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rule.clone());
+    }
+
+    fn is_unlimited(part: &Part<'_>) -> bool {
+        part.rule.is_none_or(Rule::is_unlimited)
+    }
+
+    /// What the key's own rule never admits, the usual one does not admit in its place.
+    #[cold]
+    fn never(part: &Part<'_>, now: Timestamp) -> Option<One> {
+        let mut entry = Self::new(part, &mut Recent::default())?;
+        let (one, _) = entry.any_mut().run(Step::Peek, part.cost, now);
+        let decision = one.decision.filter(|_| part.step.wants_figures());
+        let one = One { decision, overflow: true, elsewhere: true, ..one };
+        (one.verdict == Verdict::Never && !part.step.is_unconditional()).then_some(one)
+    }
+
+    #[inline]
+    fn is_under(&self, part: &Part<'_>) -> bool {
+        part.rule.and_then(|rule| rule.visit(Comparing(self))).unwrap_or(false)
+    }
+
+    /// Where there is no memory for that it is refused, for going on elsewhere it would have as much again;
+    /// but what is given back is, under the rule it has. A rule that was supplied is not put in force by what
+    /// it denies.
+    #[cold]
+    fn come_under(
+        &mut self,
+        part: &Part<'_>,
+        recent: &mut Recent,
+        now: Timestamp,
+        claim: impl FnOnce(usize) -> bool,
+    ) -> Result<(), One> {
+        let Some(rule) = part.rule else { return Ok(()) };
+        let refusal = || refusal(rule, part).one(part.step, now);
+        if follows(part) {
+            let need = Self::new(part, recent).map_or(0, |entry| entry.any().need().first);
+            if claim(need) {
+                self.carry_to(rule, recent, now);
+                return Ok(());
+            }
+            let step = part.given_back(false);
+            let one = step.and_then(|step| self.any_mut().run_in_place(step, part.cost, now));
+            return Err(one.unwrap_or_else(refusal));
+        }
+        let Some(mut change) = self.begin(part, recent, now) else { return Ok(()) };
+        let takes = |one: &One| one.verdict.is_allowed() && part.step.takes(part.cost);
+        change.in_force |= change.commits && change.seen.as_ref().is_some_and(takes);
+        if change.in_force && claim(self.any().need().first) {
+            self.any_mut().share(recent);
+            return Ok(());
+        }
+        let one = match change.seen {
+            Some(_) if change.in_force => refusal(),
+            Some(seen) => seen,
+            None => self.any_mut().run(part.step, part.cost, now).0,
+        };
+        *self = change.before;
+        Err(one)
+    }
+
+    fn begin(
+        &mut self,
+        part: &Part<'_>,
+        recent: &mut Recent,
+        at: Timestamp,
+    ) -> Option<Box<Change<Self>>> {
+        let rule = part.rule.filter(|_| !self.is_under(part))?;
+        if follows(part) {
+            self.carry_to(rule, recent, at);
+            return None;
+        }
+        self.any_mut().pass(at);
+        if is_tried(part) {
+            let trying = Trying { entry: self, part, rule, recent, now: at };
+            return rule.visit(trying).map(Box::new);
+        }
+        let before = self.clone();
+        self.carry_to(rule, &mut Recent::default(), at);
+        Some(Box::new(Change { before, seen: None, commits: false, in_force: false }))
+    }
+}
+
+/// Whether a rule comes in force only with what is taken under it.
+const fn is_tried(part: &Part<'_>) -> bool {
+    part.brought && !part.step.is_unconditional()
+}
+
+/// Whether a rule comes in force whatever is decided under it.
+const fn follows(part: &Part<'_>) -> bool {
+    part.step.changes_rule(part.cost) && !is_tried(part)
+}
+
+/// The refusal of a key that is asked about under a rule.
+fn refusal(rule: &Rule, part: &Part<'_>) -> Preset {
+    struct Refusing<'a>(&'a Part<'a>);
+    impl Visitor for Refusing<'_> {
+        type Out = Preset;
+        fn visit<R: Room>(self, room: &R) -> Preset {
+            Preset::refusal(room, self.0.cost, self.0.enforced)
+        }
+    }
+    rule.visit(Refusing(part)).unwrap_or_else(|| Preset::unlimited(part.enforced))
+}
+
+/// Begins a limiter, once the room of its rule is known.
+struct Beginning<'a>(&'a mut Recent);
+
+impl Visitor for Beginning<'_> {
+    type Out = RuledEntry;
+
+    fn visit<R: Room>(self, room: &R) -> RuledEntry {
+        RuledEntry::of(Own { parameters: self.0.parameters(room), entry: FixedEntry(None) })
+    }
+}
+
+/// Compares a limiter's rule with another.
+struct Comparing<'a>(&'a RuledEntry);
+
+impl Visitor for Comparing<'_> {
+    type Out = bool;
+
+    #[inline]
+    fn visit<R: Room>(self, room: &R) -> bool {
+        self.0.under::<R>().is_some_and(|own| own.parameters.room == *room)
+    }
+}
+
+/// Puts a limiter under a rule that a request supplied, for a look.
+struct Trying<'a> {
+    entry: &'a mut RuledEntry,
+    part: &'a Part<'a>,
+    rule: &'a Rule,
+    recent: &'a Recent,
+    now: Timestamp,
+}
+
+impl Visitor for Trying<'_> {
+    type Out = Change<RuledEntry>;
+
+    fn visit<R: Room>(self, room: &R) -> Self::Out {
+        let Self { entry, part, rule, recent, now } = self;
+        let Seen { one, slot, has_to_begin } = Brought { entry, room, rule, now }.look(part);
+        let tried =
+            RuledEntry::of(Own { parameters: recent.for_a_look(room), entry: FixedEntry(slot) });
+        let commits = part.step.changes_rule(part.cost);
+        let before = std::mem::replace(entry, tried);
+        Change { before, seen: Some(one), commits, in_force: commits && has_to_begin }
+    }
+}
+
+/// Looks ahead, once the room of the rule is known.
+struct LookingAhead<'a> {
+    entry: Option<RuledEntry>,
+    rule: &'a Rule,
+    brought: bool,
+    now: Timestamp,
+}
+
+impl Visitor for LookingAhead<'_> {
+    type Out = Box<dyn Ahead>;
+
+    fn visit<R: Room>(self, room: &R) -> Box<dyn Ahead> {
+        let Self { entry, rule, brought, now } = self;
+        let Some(mut entry) = entry else { return ahead(room, None, now) };
+        if !brought || Comparing(&entry).visit(room) {
+            return ahead(room, entry.state_under(room, rule, now), now);
+        }
+        entry.any_mut().pass(now);
+        let (room, rule) = (room.clone(), rule.clone());
+        Box::new(Coming { entry, room, rule, now, then: None })
+    }
+}

@@ -1,0 +1,137 @@
+//! A limiter of any algorithm in its place: a bucket in the table itself, any other one behind a box.
+//!
+//! Nearly all limiters with rules of their own are buckets; a box would cost each decision one more line of
+//! memory that is in no cache.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::{Micros, Room, Rule, Timestamp, TokenBucket};
+
+use super::recent::Recent;
+use crate::step::{One, Step};
+use crate::store::memory::budget::Need;
+use crate::store::memory::fixed::FixedEntry;
+use crate::store::memory::parameters::Parameters;
+use crate::store::memory::table::Grip;
+
+/// A limiter under the parameters of one room.
+#[derive(Clone, Debug)]
+pub(in crate::store::memory) struct Own<R: Room> {
+    pub(super) parameters: Arc<Parameters<R>>,
+    pub(super) entry: FixedEntry<R>,
+}
+
+/// A limiter, whatever its rule. What has the name of a method of an entry does the same.
+pub(in crate::store::memory) trait AnyOwn:
+    Any + fmt::Debug + Send
+{
+    fn need(&self) -> Need;
+
+    fn has_place(&self) -> bool;
+
+    fn bytes(&self) -> usize;
+
+    fn is_idle(&self, now: Timestamp) -> bool;
+
+    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> (One, bool);
+
+    fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One>;
+
+    fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn Grip + '_>;
+
+    /// Another one like it.
+    fn copy(&self) -> RuledEntry;
+
+    /// Lets others find its parameters.
+    fn share(&mut self, recent: &mut Recent);
+
+    /// Time passes: a clock that went back by more than the window moves its times.
+    fn pass(&mut self, now: Timestamp);
+
+    /// The wait until it is idle.
+    fn reset_after(&self, now: Timestamp) -> Micros;
+
+    /// The wait until no more than `units` are used; `None` where its parameters do not tell.
+    fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros>;
+
+    /// The limiter that it is under `rule` from `now` on: what was used stays used. `None` where that is
+    /// unlimited.
+    fn carried_to(
+        &mut self,
+        rule: &Rule,
+        recent: &mut Recent,
+        now: Timestamp,
+    ) -> Option<RuledEntry>;
+}
+
+/// A limiter with a rule of its own.
+#[derive(Debug)]
+pub(in crate::store::memory) enum RuledEntry {
+    Bucket(Own<TokenBucket>),
+    Other(Box<dyn AnyOwn>),
+}
+
+impl RuledEntry {
+    pub(super) fn of<R: Room>(own: Own<R>) -> Self {
+        match (&own as &dyn Any).downcast_ref::<Own<TokenBucket>>() {
+            Some(bucket) => Self::Bucket(bucket.clone()),
+            None => Self::Other(Box::new(own)),
+        }
+    }
+
+    /// The limiter, whatever it is.
+    #[inline]
+    pub(super) fn any(&self) -> &dyn AnyOwn {
+        match self {
+            Self::Bucket(own) => own,
+            Self::Other(own) => &**own,
+        }
+    }
+
+    #[inline]
+    pub(super) fn any_mut(&mut self) -> &mut dyn AnyOwn {
+        match self {
+            Self::Bucket(own) => own,
+            Self::Other(own) => &mut **own,
+        }
+    }
+
+    /// The limiter, if it is of this algorithm.
+    #[inline]
+    pub(super) fn under<R: Room>(&self) -> Option<&Own<R>> {
+        let own: &dyn Any = match self {
+            Self::Bucket(own) => own,
+            Self::Other(own) => &**own,
+        };
+        own.downcast_ref()
+    }
+
+    /// Comes under `rule`, where that is limited.
+    pub(super) fn carry_to(&mut self, rule: &Rule, recent: &mut Recent, now: Timestamp) {
+        if let Some(carried) = self.any_mut().carried_to(rule, recent, now) {
+            *self = carried;
+        }
+    }
+
+    /// The state that it has under a room, which is that of `rule`.
+    pub(super) fn state_under<R: Room>(
+        mut self,
+        room: &R,
+        rule: &Rule,
+        now: Timestamp,
+    ) -> Option<R::State> {
+        if !self.under::<R>().is_some_and(|own| own.parameters.room == *room) {
+            self.carry_to(rule, &mut Recent::default(), now);
+        }
+        let own: &mut dyn Any = self.any_mut();
+        own.downcast_mut::<Own<R>>()?.entry.0.take()
+    }
+}
+
+impl Clone for RuledEntry {
+    fn clone(&self) -> Self {
+        self.any().copy()
+    }
+}

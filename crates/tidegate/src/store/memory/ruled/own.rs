@@ -1,0 +1,108 @@
+//! One limiter, kept with the parameters that it was last under.
+
+use tidegate_core::{Micros, Room, Rule, Timestamp, Visitor};
+
+use super::held::{AnyOwn, Own, RuledEntry};
+use super::recent::Recent;
+use crate::step::{One, Step};
+use crate::store::memory::budget::Need;
+use crate::store::memory::entry::Entry as _;
+use crate::store::memory::estate::carried;
+use crate::store::memory::fixed::FixedEntry;
+use crate::store::memory::parameters::Parameters;
+use crate::store::memory::table::Grip;
+
+/// What the allocator is taken to need beside what it is asked for.
+const BYTES_OF_AN_ALLOCATION: usize = 16;
+
+impl<R: Room> Own<R> {
+    /// As if nobody shared its parameters, and it were never kept in place.
+    const BYTES: usize =
+        size_of::<Self>() + size_of::<Parameters<R>>() + 2 * BYTES_OF_AN_ALLOCATION;
+}
+
+impl<R: Room> AnyOwn for Own<R> {
+    fn need(&self) -> Need {
+        let heap = self.entry.need(&self.parameters);
+        Need { first: Self::BYTES + heap.first, ..heap }
+    }
+
+    fn has_place(&self) -> bool {
+        self.entry.has_place(&self.parameters)
+    }
+
+    fn bytes(&self) -> usize {
+        Self::BYTES.saturating_add(self.entry.bytes(&self.parameters))
+    }
+
+    fn is_idle(&self, now: Timestamp) -> bool {
+        self.entry.is_idle(&self.parameters, now)
+    }
+
+    fn run(&mut self, step: Step, cost: u64, now: Timestamp) -> (One, bool) {
+        self.entry.run(&self.parameters, step, cost, now)
+    }
+
+    fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One> {
+        self.entry.run_in_place(&self.parameters, step, cost, now)
+    }
+
+    fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn Grip + '_> {
+        self.entry.verbs(&self.parameters, cost, enforced, in_place)
+    }
+
+    fn copy(&self) -> RuledEntry {
+        RuledEntry::of(self.clone())
+    }
+
+    fn share(&mut self, recent: &mut Recent) {
+        self.parameters = recent.parameters(&self.parameters.room);
+    }
+
+    fn pass(&mut self, now: Timestamp) {
+        if let Some(state) = &mut self.entry.0 {
+            self.parameters.room.advance(state, now);
+        }
+    }
+
+    fn reset_after(&self, now: Timestamp) -> Micros {
+        let Some(mut state) = self.entry.0.clone() else { return Micros::ZERO };
+        let room = &self.parameters.room;
+        let at = room.advance(&mut state, now);
+        at.plus(room.reset_after(&state, at)).since(now)
+    }
+
+    fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros> {
+        let (room, mut state) = (&self.parameters.room, self.entry.0.clone()?);
+        let cost = room.remaining(&room.fresh(now), now).checked_sub(units)?;
+        let at = room.advance(&mut state, now);
+        let fits = room.decide(&state, at, cost).is_allowed();
+        (!fits).then(|| at.plus(room.retry_after(&state, at, cost)).since(now))
+    }
+
+    fn carried_to(
+        &mut self,
+        rule: &Rule,
+        recent: &mut Recent,
+        now: Timestamp,
+    ) -> Option<RuledEntry> {
+        rule.visit(Carrying { old: self, recent, now })
+    }
+}
+
+struct Carrying<'a, Old: Room> {
+    old: &'a mut Own<Old>,
+    recent: &'a mut Recent,
+    now: Timestamp,
+}
+
+impl<Old: Room> Visitor for Carrying<'_, Old> {
+    type Out = RuledEntry;
+
+    fn visit<New: Room>(self, room: &New) -> RuledEntry {
+        let Self { old, recent, now } = self;
+        let state = old.entry.0.take();
+        let slot = state.and_then(|state| carried(&old.parameters.room, state, room, now));
+        RuledEntry::of(Own { parameters: recent.parameters(room), entry: FixedEntry(slot) })
+    }
+}

@@ -1,0 +1,74 @@
+//! Parameters that limiters are under: those that came together share them.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use tidegate_core::Room;
+
+use crate::store::memory::parameters::Parameters;
+
+/// How many parameters are looked through for a limiter that begins.
+const RECENT: usize = 4;
+
+/// The parameters that limiters came under of late. Most come under the same few: those who share them find
+/// them in the cache, and take no memory for them.
+#[derive(Debug, Default)]
+pub(in crate::store::memory) struct Recent([Option<Arc<dyn Any + Send + Sync>>; RECENT]);
+
+impl Recent {
+    /// The parameters of a room: those that others have, where they came of late.
+    pub(super) fn parameters<R: Room>(&mut self, room: &R) -> Arc<Parameters<R>> {
+        self.find(room).unwrap_or_else(|| self.add(Arc::new(Parameters::new(room.clone()))))
+    }
+
+    /// The same, but nobody else is to find what nobody has yet.
+    pub(super) fn for_a_look<R: Room>(&self, room: &R) -> Arc<Parameters<R>> {
+        self.find(room).unwrap_or_else(|| Arc::new(Parameters::new(room.clone())))
+    }
+
+    fn find<R: Room>(&self, room: &R) -> Option<Arc<Parameters<R>>> {
+        let mut all = self.0.iter().flatten();
+        all.find_map(|one| {
+            let parameters = one.downcast_ref::<Parameters<R>>()?;
+            (parameters.room == *room).then(|| Arc::clone(one).downcast().ok())?
+        })
+    }
+
+    fn add<R: Room>(&mut self, parameters: Arc<Parameters<R>>) -> Arc<Parameters<R>> {
+        self.0.rotate_right(1);
+        self.0[0] = Some(parameters.clone());
+        parameters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{Algorithm, Micros, Rule, Spec, Visitor};
+
+    /// Whether the parameters of these limits, in turn, are those that came before them.
+    fn are_shared(limits: &[u64]) -> Vec<bool> {
+        struct Twice<'a>(&'a mut Recent);
+        impl Visitor for Twice<'_> {
+            type Out = bool;
+            fn visit<R: Room>(self, room: &R) -> bool {
+                let before = self.0.find(room);
+                let parameters = self.0.parameters(room);
+                assert_eq!(parameters.room, *room);
+                before.is_some_and(|before| Arc::ptr_eq(&before, &parameters))
+            }
+        }
+        let mut recent = Recent::default();
+        let shared = |limit: &u64| {
+            let spec = Spec::new(Algorithm::TokenBucket, *limit, Micros::from_secs(1));
+            Rule::new(spec).unwrap().visit(Twice(&mut recent)).unwrap()
+        };
+        limits.iter().map(shared).collect()
+    }
+
+    #[test]
+    fn those_who_come_together_share_their_parameters_and_no_more_are_kept() {
+        assert_eq!(are_shared(&[1, 1, 2, 1, 2]), [false, true, false, true, true]);
+        assert_eq!(are_shared(&[1, 2, 3, 4, 5, 1]), [false; 6], "the first is forgotten");
+    }
+}

@@ -1,0 +1,381 @@
+//! Limiters in shards, each behind a lock that is held shortly: those whose states do not fit a word, and
+//! those that have rules of their own.
+//!
+//! Their bytes are counted, and claimed before they are there: a limiter that begins, and one whose
+//! state may grow, first has what it may take at most set aside, and then what it does not take given
+//! back. So the cap holds at every moment, whoever does what at once.
+
+mod locked;
+mod shard;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::{Room, Rule, Timestamp};
+
+use super::ahead::Ahead;
+use super::budget::{Budget, Need};
+use super::entry::Entry;
+use super::fixed::FixedEntry;
+use super::inherited::Inherited;
+use super::later::Later;
+use super::overflow::Overflow;
+use super::parameters::{Parameters, most_heap_bytes};
+use super::sync::{AtomicUsize, Ordering::Relaxed};
+use super::table::{Hold, Legacy, Part, Table};
+use crate::clock::{Clock, Reading};
+use crate::key::Fingerprint;
+use crate::rules::OnFull;
+use crate::step::{One, Step, unlimited_at};
+use shard::{Kept, Shard};
+
+const SHARDS: usize = 64;
+/// Limiters looked at, whether they can go, whenever one is added.
+const LOOKED_AT_PER_ADDED: usize = 2;
+/// The same when there is no room for one. Whoever looks next goes on where this one ended, so all
+/// limiters come round.
+const LOOKED_AT_WHEN_FULL: usize = 32;
+
+/// A table of entries in shards.
+#[derive(Debug)]
+pub(super) struct Sharded<E: Entry> {
+    rules: E::Rules,
+    shards: Box<[Mutex<Shard<E>>]>,
+    budget: Arc<Budget>,
+    overflow: Overflow<E>,
+    /// The shard that is looked through next when there is no room.
+    next_swept: AtomicUsize,
+    later: Arc<Later<dyn Table>>,
+}
+
+impl<R: Room> Sharded<FixedEntry<R>> {
+    /// A table of states under one rule, which begins with some limiters, for which there is room.
+    pub(super) fn of_one_rule(
+        room: R,
+        from: Inherited<R>,
+        budget: Arc<Budget>,
+        on_full: OnFull,
+        later: Arc<Later<dyn Table>>,
+    ) -> Self {
+        let most_heap = most_heap_bytes(&room);
+        let table = Self::new(Parameters::new(room), budget, on_full, later);
+        let need = table.need(&FixedEntry(None));
+        // A log has chunks at both ends that are not full, and one more claimed.
+        table.budget.has_room_for_one_of(need.first + most_heap + 3 * need.next);
+        let shared = from.shared.map(|state| FixedEntry(Some(state)));
+        table.overflow.inherit(&table.rules, &table.budget, shared);
+        table.budget.take_over(from.limiters.len());
+        for (print, state) in from.limiters {
+            let mut shard = table.lock(Self::shard_of(print));
+            shard.insert(print, FixedEntry(Some(state)), &table.rules, &table.budget, 0);
+        }
+        table
+    }
+}
+
+impl<E: Entry> Sharded<E> {
+    /// Bytes of a limiter beside the heap of its state.
+    pub(super) const BYTES_BESIDE_HEAP: usize = Kept::<E>::BYTES_BESIDE_HEAP;
+
+    pub(super) fn new(
+        rules: E::Rules,
+        budget: Arc<Budget>,
+        on_full: OnFull,
+        later: Arc<Later<dyn Table>>,
+    ) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let (overflow, next_swept) = (Overflow::new(on_full), AtomicUsize::new(0));
+        Self { rules, shards, budget, overflow, next_swept, later }
+    }
+
+    fn shard_of(print: Fingerprint) -> usize {
+        print.words()[0] as usize % SHARDS
+    }
+
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard<E>> {
+        // A panic inside a step leaves a shard as it was before or after, never between.
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tries to find what was short, after a look for limiters that can go.
+    fn after_a_look(&self, shard: &mut Shard<E>, now: Timestamp, found: impl Fn() -> bool) -> bool {
+        found()
+            || {
+                shard.sweep(&self.rules, &self.budget, LOOKED_AT_WHEN_FULL, now);
+                found()
+            }
+            || self.after_tidying(now, found)
+    }
+
+    fn after_tidying(&self, now: Timestamp, found: impl Fn() -> bool) -> bool {
+        self.tidy(now);
+        found()
+    }
+
+    /// Finds room for one more limiter in a locked shard; claims it if it `stays`.
+    fn find_room(&self, shard: &mut Shard<E>, need: Need, stays: bool, now: Timestamp) -> bool {
+        if stays {
+            shard.sweep(&self.rules, &self.budget, LOOKED_AT_PER_ADDED, now);
+        }
+        self.after_a_look(shard, now, || match stays {
+            true => self.budget.claim_with_memory(need),
+            false => self.budget.has_memory_for(need),
+        })
+    }
+
+    /// Bytes that a limiter needs to begin, and for its next unit.
+    fn need(&self, entry: &E) -> Need {
+        let heap = entry.need(&self.rules);
+        Need { first: Self::BYTES_BESIDE_HEAP + heap.first, ..heap }
+    }
+
+    /// Bytes that a step may add to a limiter.
+    #[inline]
+    fn growth(&self, entry: &E, part: &Part<'_>) -> usize {
+        let grows = !entry.has_place(&self.rules) && part.step.grows(part.cost);
+        if grows { entry.need(&self.rules).next } else { 0 }
+    }
+
+    /// Puts a limiter whose place and first bytes are claimed into its shard, or forgets it if it is idle.
+    fn add(
+        &self,
+        shard: &mut Shard<E>,
+        print: Fingerprint,
+        entry: E,
+        claimed: usize,
+        at: Timestamp,
+    ) {
+        if entry.is_idle(&self.rules, at) {
+            self.budget.resize(claimed, 0);
+            self.budget.release(1);
+        } else {
+            shard.insert(print, entry, &self.rules, &self.budget, claimed);
+        }
+    }
+
+    /// Decides and takes with a limiter that is there and has no need to grow: no values, nothing to
+    /// claim. `None` where it is not there or would grow, or the table is closed.
+    #[inline]
+    fn ask_found(&self, print: Fingerprint, cost: u64, clock: &dyn Clock) -> Option<bool> {
+        let mut shard = self.lock(Self::shard_of(print));
+        let (kept, _) = shard.get_mut(print)?;
+        let entry = kept.entry.as_mut()?;
+        let allowed = entry.ask(&self.rules, cost, clock)?;
+        if entry.need(&self.rules).next > 0 {
+            kept.weigh(&self.rules, &self.budget, 0);
+        }
+        Some(allowed)
+    }
+
+    /// A step with a limiter that is in a locked shard; `None` where it is not.
+    #[inline]
+    fn with_found(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
+        let (kept, recent) = shard.get_mut(part.print)?;
+        if !kept.entry.as_ref()?.is_under(part)
+            && let Err(one) = self.bring_under(kept, part, recent, now)
+        {
+            return Some(one);
+        }
+        let growth = self.growth(kept.entry.as_ref()?, part);
+        if !self.budget.claim_bytes(growth) {
+            return self.with_cramped(shard, part, now);
+        }
+        self.run(kept, part, now, growth)
+    }
+
+    /// A step with a limiter for which so many bytes are claimed.
+    #[inline]
+    fn run(
+        &self,
+        kept: &mut Kept<E>,
+        part: &Part<'_>,
+        now: Timestamp,
+        growth: usize,
+    ) -> Option<One> {
+        let entry = kept.entry.as_mut()?;
+        let (one, changed) = entry.run(&self.rules, part.step, part.cost, now);
+        match changed && entry.need(&self.rules).next > 0 {
+            true => kept.weigh(&self.rules, &self.budget, growth),
+            false => self.budget.resize(growth, 0),
+        }
+        Some(one)
+    }
+
+    /// Has a limiter come under the rule that is asked about.
+    ///
+    /// # Errors
+    /// The reply, where it stays under the rule it has.
+    #[cold]
+    fn bring_under(
+        &self,
+        kept: &mut Kept<E>,
+        part: &Part<'_>,
+        recent: &mut E::Recent,
+        now: Timestamp,
+    ) -> Result<(), One> {
+        let (mut claimed, bytes) = (0, kept.bytes);
+        let claim = |heap: usize| {
+            let wanted = (Self::BYTES_BESIDE_HEAP + heap).saturating_sub(bytes);
+            let found = || self.budget.claim_bytes(wanted);
+            let has_memory = found() || self.after_tidying(now, found);
+            claimed = if has_memory { wanted } else { 0 };
+            has_memory
+        };
+        let entry = kept.entry.as_mut();
+        let brought = entry.map_or(Ok(()), |entry| entry.come_under(part, recent, now, claim));
+        kept.weigh(&self.rules, &self.budget, claimed);
+        brought
+    }
+
+    /// The same where memory is short: limiters that can go are looked for, this one among them, and if
+    /// there are none it goes on in the memory that it has.
+    #[cold]
+    fn with_cramped(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
+        let growth = self.growth(shard.get(part.print)?, part);
+        let claimed = self.after_a_look(shard, now, || self.budget.claim_bytes(growth));
+        // One that cannot grow and holds nothing may have no memory for a single unit either: its key
+        // is treated as one that has none.
+        if !claimed && shard.get(part.print)?.is_idle(&self.rules, now) {
+            shard.forget(part.print, &self.budget);
+        }
+        match shard.get_mut(part.print) {
+            Some((kept, _)) if claimed => self.run(kept, part, now, growth),
+            Some((kept, _)) => self.give_back(kept, *part, now),
+            None => {
+                self.budget.resize(if claimed { growth } else { 0 }, 0);
+                None
+            }
+        }
+    }
+
+    /// A step with a limiter in the memory that it has, under the rule that it has; `None` where it has no
+    /// state.
+    fn give_back(&self, kept: &mut Kept<E>, part: Part<'_>, now: Timestamp) -> Option<One> {
+        let entry = kept.entry.as_mut()?;
+        let one = entry.run_in_place(&self.rules, part.step, part.cost, now);
+        kept.weigh(&self.rules, &self.budget, 0);
+        one
+    }
+
+    /// A step with a limiter that is not in its locked shard; `None` where there is no room for it.
+    fn with_new(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
+        let mut entry = E::new(part, &mut shard.recent)?;
+        // Also at no cost, for a bucket that begins with fewer tokens begins to fill then.
+        let (need, stays) = (self.need(&entry), part.step.begins(part.cost));
+        if !self.find_room(shard, need, stays, now) {
+            return None;
+        }
+        let (one, _) = entry.run(&self.rules, part.step, part.cost, now);
+        if stays {
+            self.add(shard, part.print, entry, need.first, now);
+        }
+        Some(one)
+    }
+
+    /// A step of a key for which there is no room; `None` where the table is closed.
+    #[cold]
+    fn beyond(&self, part: &Part<'_>, reading: Reading<'_>) -> Option<One> {
+        if let Some(never) = E::never(part, reading.early()) {
+            return Some(never);
+        }
+        let part = Part { step: part.step.beyond(part.cost), ..*part };
+        self.overflow.one(&self.rules, &self.budget, &part, reading)
+    }
+
+    /// A step under an unlimited rule, which leaves the limiter as it is, but for what a reservation gives
+    /// back that was taken before.
+    #[cold]
+    fn unlimited(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
+        if let Some(step) = part.given_back(true)
+            && let Some((kept, _)) = self.lock(Self::shard_of(part.print)).get_mut(part.print)
+        {
+            self.give_back(kept, Part { step, ..*part }, reading.anew());
+        }
+        let one = unlimited_at(reading.early());
+        One { decision: one.decision.filter(|_| part.step.wants_figures()), ..one }
+    }
+}
+
+impl<E: Entry> Table for Sharded<E> {
+    fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
+        self.ask_found(print, cost, clock).unwrap_or_else(|| {
+            let reading = Reading::joined(early, clock);
+            self.one(&Part::alone(print, cost, Step::Decide), reading).verdict.is_allowed()
+        })
+    }
+
+    #[inline]
+    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
+        if E::is_unlimited(part) {
+            return self.unlimited(part, reading);
+        }
+        let mut shard = self.lock(Self::shard_of(part.print));
+        if shard.is_closed() {
+            drop(shard);
+            return self.later.one(part, reading);
+        }
+        let now = reading.anew();
+        let one =
+            self.with_found(&mut shard, part, now).or_else(|| self.with_new(&mut shard, part, now));
+        drop(shard);
+        one.or_else(|| self.beyond(part, reading)).unwrap_or_else(|| self.later.one(part, reading))
+    }
+
+    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
+        let part = Part::alone(Fingerprint::FIRST, cost, step);
+        let one = self.overflow.one(&self.rules, &self.budget, &part, reading);
+        one.unwrap_or_else(|| self.later.shared(cost, step, reading))
+    }
+
+    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Option<Box<dyn Hold + 'a>> {
+        self.lock_shards(parts, now)
+    }
+
+    fn forget(&self, print: Fingerprint) {
+        let mut shard = self.lock(Self::shard_of(print));
+        if shard.is_closed() {
+            drop(shard);
+            return self.later.forget(print);
+        }
+        shard.forget(print, &self.budget);
+    }
+
+    fn tidy(&self, now: Timestamp) {
+        let mut left = LOOKED_AT_WHEN_FULL;
+        for _ in 0..SHARDS {
+            let number = self.next_swept.fetch_add(1, Relaxed) % SHARDS;
+            if let Ok(mut shard) = self.shards[number].try_lock() {
+                let looked_at = left.min(shard.turns());
+                shard.sweep(&self.rules, &self.budget, looked_at, now);
+                left -= looked_at;
+            }
+            if left == 0 {
+                break;
+            }
+        }
+    }
+
+    fn keys(&self) -> usize {
+        if self.later.has_begun() { self.later.keys() } else { self.budget.keys() }
+    }
+
+    fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
+        let shard = self.lock(Self::shard_of(part.print));
+        if shard.is_closed() {
+            drop(shard);
+            return self.later.ahead(part, reading);
+        }
+        let copy = shard.get(part.print).cloned();
+        drop(shard);
+        E::ahead(copy, &self.rules, part, reading.anew())
+    }
+
+    fn amend(&self, rule: &Rule) {
+        E::amend(&self.rules, rule);
+    }
+
+    fn close(&self) -> Option<Box<dyn Legacy + '_>> {
+        let entries = (0..SHARDS).map(|number| self.lock(number).close());
+        let entries: Vec<_> = entries.flatten().collect();
+        E::estate(&self.rules, entries, self.overflow.close(), &self.budget)
+    }
+}

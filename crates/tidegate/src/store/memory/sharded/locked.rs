@@ -1,0 +1,183 @@
+//! Sharded entries locked for a step over several.
+
+use std::sync::MutexGuard;
+
+use tidegate_core::Timestamp;
+
+use super::Sharded;
+use super::shard::Shard;
+use crate::key::Fingerprint;
+use crate::store::memory::entry::Entry;
+use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
+use crate::store::memory::preset::Preset;
+use crate::store::memory::table::{Hold, Holding, Part};
+
+type Locked<'a, E> = (usize, MutexGuard<'a, Shard<E>>);
+
+/// Limiters of one table, their shards locked.
+#[derive(Debug)]
+struct LockedShards<'a, E: Entry> {
+    table: &'a Sharded<E>,
+    shards: Vec<Locked<'a, E>>,
+    locked: LockedEntries<'a, E>,
+}
+
+impl<E: Entry> Sharded<E> {
+    /// Locks the shards of all parts, in the order of their numbers, and takes their limiters; `None` where
+    /// one is closed.
+    pub(super) fn lock_shards<'a>(
+        &'a self,
+        parts: &[Part<'a>],
+        now: Timestamp,
+    ) -> Option<Box<dyn Hold + 'a>> {
+        let mut numbers: Vec<_> = parts.iter().map(|part| Self::shard_of(part.print)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let locked = numbers.iter().map(|number| {
+            let shard = self.lock(*number);
+            (!shard.is_closed()).then_some((*number, shard))
+        });
+        let mut shards: Vec<_> = locked.collect::<Option<_>>()?;
+        let entry = |part: &Part<'a>| self.lock_entry(&mut shards, *part, now);
+        let entries = parts.iter().map(entry).collect();
+        let locked = LockedEntries::new(entries, &self.overflow, &self.rules, &self.budget, now);
+        Some(Box::new(LockedShards { table: self, shards, locked }))
+    }
+
+    fn lock_entry<'a>(
+        &self,
+        shards: &mut [Locked<'_, E>],
+        part: Part<'a>,
+        now: Timestamp,
+    ) -> LockedEntry<'a, E> {
+        let unlimited = || Standing::Preset(Preset::unlimited(part.enforced));
+        let Some(shard) = shard_among(shards, part.print).filter(|_| !E::is_unlimited(&part))
+        else {
+            return LockedEntry::without(part, unlimited());
+        };
+        if let Some(locked) = self.lock_kept(shard, part, now) {
+            return locked;
+        }
+        let Some(entry) = E::new(&part, &mut shard.recent) else {
+            return LockedEntry::without(part, unlimited());
+        };
+        let (need, stays) = (self.need(&entry), part.step.begins(part.cost));
+        match self.find_room(shard, need, stays, now) {
+            true if stays => LockedEntry::new(part, Standing::Claimed, entry, need.first),
+            true => LockedEntry::new(part, Standing::Absent, entry, 0),
+            false => LockedEntry::without(part, beyond::<E>(&part, now)),
+        }
+    }
+
+    /// Takes a limiter that is there; `None` where it is not, or was dropped for want of memory.
+    fn lock_kept<'a>(
+        &self,
+        shard: &mut Shard<E>,
+        part: Part<'a>,
+        now: Timestamp,
+    ) -> Option<LockedEntry<'a, E>> {
+        let (kept, recent) = shard.get_mut(part.print)?;
+        // Out of the table while room is looked for, or it could be dropped for it.
+        let entry = kept.entry.take()?;
+        let is_under = entry.is_under(&part);
+        let wanted = match is_under {
+            true => self.growth(&entry, &part),
+            false => self.wanted_under(kept.bytes, &part, recent),
+        };
+        if self.after_a_look(shard, now, || self.budget.claim_bytes(wanted)) {
+            return Some(LockedEntry::new(part, Standing::There, entry, wanted));
+        }
+        if is_under && !entry.is_idle(&self.rules, now) {
+            return Some(LockedEntry::new(part, Standing::Cramped, entry, 0));
+        }
+        if is_under {
+            shard.forget(part.print, &self.budget);
+            return None;
+        }
+        if let Some((kept, _)) = shard.get_mut(part.print) {
+            kept.entry = Some(entry);
+        }
+        Some(LockedEntry::without(part, Standing::Preset(E::refusal(&self.rules, &part, false))))
+    }
+
+    /// Bytes that a limiter which has `bytes` needs more for a step under another rule.
+    fn wanted_under(&self, bytes: usize, part: &Part<'_>, recent: &mut E::Recent) -> usize {
+        let entry = E::new(part, recent).filter(|_| part.step.changes_rule(part.cost));
+        let Some(entry) = entry else { return 0 };
+        self.need(&entry).first.saturating_sub(bytes) + self.growth(&entry, part)
+    }
+}
+
+/// A key for which there is no room.
+fn beyond<E: Entry>(part: &Part<'_>, now: Timestamp) -> Standing {
+    let Some(never) = E::never(part, now) else { return Standing::Beyond };
+    Standing::Preset(Preset::never(never.decision, part.enforced))
+}
+
+fn shard_among<'s, E: Entry>(
+    shards: &'s mut [Locked<'_, E>],
+    print: Fingerprint,
+) -> Option<&'s mut Shard<E>> {
+    let number = Sharded::<E>::shard_of(print);
+    shards.iter_mut().find(|(of, _)| *of == number).map(|(_, shard)| &mut **shard)
+}
+
+impl<E: Entry> Hold for LockedShards<'_, E> {
+    fn begin(&mut self, at: Timestamp) {
+        for locked in &mut self.locked.entries {
+            let part = &locked.part;
+            let Some(shard) = shard_among(&mut self.shards, part.print) else { continue };
+            match (&mut locked.standing, &mut locked.entry) {
+                (Standing::Preset(preset), _) => {
+                    let is_unlimited = E::is_unlimited(part);
+                    let Some(step) = part.given_back(is_unlimited) else { continue };
+                    let Some((kept, _)) = shard.get_mut(part.print) else { continue };
+                    let one = self.table.give_back(kept, Part { step, ..*part }, at);
+                    if let Some(decision) =
+                        one.and_then(|one| one.decision.filter(|_| !is_unlimited))
+                    {
+                        (preset.decision, preset.elsewhere) = (decision, false);
+                    }
+                }
+                (_, Some(entry)) => locked.change = entry.begin(part, &mut shard.recent, at),
+                _ => {}
+            }
+        }
+    }
+
+    fn held(&mut self) -> Vec<Holding<'_>> {
+        self.locked.held(&self.table.rules)
+    }
+
+    fn release(mut self: Box<Self>, at: Timestamp) {
+        let table = self.table;
+        self.locked.release_overflow(&table.rules, &table.budget);
+        for locked in &mut self.locked.entries {
+            let Some(shard) = shard_among(&mut self.shards, locked.part.print) else { continue };
+            let Some(entry) = locked.end() else { continue };
+            match locked.standing {
+                Standing::There | Standing::Cramped => {
+                    if let Some((kept, _)) = shard.get_mut(locked.part.print) {
+                        kept.entry = Some(entry);
+                        kept.weigh(&table.rules, &table.budget, locked.claimed);
+                    }
+                }
+                Standing::Claimed => table.add(shard, locked.part.print, entry, locked.claimed, at),
+                _ => {}
+            }
+        }
+    }
+
+    fn forget(mut self: Box<Self>) {
+        let table = self.table;
+        self.locked.release_overflow(&table.rules, &table.budget);
+        for locked in &self.locked.entries {
+            let Some(shard) = shard_among(&mut self.shards, locked.part.print) else { continue };
+            if matches!(locked.standing, Standing::There | Standing::Cramped | Standing::Preset(_))
+            {
+                table.budget.resize(locked.claimed, 0);
+                shard.forget(locked.part.print, &table.budget);
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Some of a table's limiters, under one lock.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use tidegate_core::Timestamp;
+
+use crate::key::Fingerprint;
+use crate::store::memory::budget::Budget;
+use crate::store::memory::entry::Entry;
+
+/// Some of a table's limiters, and all of their fingerprints in the order they are looked at.
+#[derive(Debug)]
+pub(super) struct Shard<E: Entry> {
+    limiters: HashMap<Fingerprint, Kept<E>, BuildHasherDefault<Spread>>,
+    turns: VecDeque<Fingerprint>,
+    pub(super) recent: E::Recent,
+    /// For good: what is asked of it is asked of what follows the table.
+    closed: bool,
+}
+
+/// A limiter, and the bytes that are accounted for it.
+#[derive(Debug)]
+pub(super) struct Kept<E> {
+    /// Empty only while a step over several has it.
+    pub(super) entry: Option<E>,
+    pub(super) bytes: usize,
+}
+
+impl<E: Entry> Kept<E> {
+    /// Bytes of a limiter in the map and the queue, growth included, without its heap.
+    pub(super) const BYTES_BESIDE_HEAP: usize =
+        3 * (size_of::<(Fingerprint, Self)>() + size_of::<Fingerprint>());
+
+    /// Accounts for the bytes it takes now; `claimed` bytes more than it had are counted already.
+    pub(super) fn weigh(&mut self, rules: &E::Rules, budget: &Budget, claimed: usize) {
+        let heap = self.entry.as_ref().map_or(0, |entry| entry.bytes(rules));
+        let bytes = Self::BYTES_BESIDE_HEAP.saturating_add(heap);
+        budget.resize(self.bytes + claimed, bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl<E: Entry> Default for Shard<E> {
+    fn default() -> Self {
+        let (limiters, turns) = (HashMap::default(), VecDeque::new());
+        Self { limiters, turns, recent: E::Recent::default(), closed: false }
+    }
+}
+
+impl<E: Entry> Shard<E> {
+    pub(super) fn get(&self, print: Fingerprint) -> Option<&E> {
+        self.limiters.get(&print)?.entry.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, print: Fingerprint) -> Option<(&mut Kept<E>, &mut E::Recent)> {
+        Some((self.limiters.get_mut(&print)?, &mut self.recent))
+    }
+
+    /// Limiters that have a turn to be looked at.
+    pub(super) fn turns(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// Adds a limiter, for which so many bytes are claimed.
+    pub(super) fn insert(
+        &mut self,
+        print: Fingerprint,
+        entry: E,
+        rules: &E::Rules,
+        budget: &Budget,
+        claimed: usize,
+    ) {
+        let mut kept = Kept { entry: Some(entry), bytes: 0 };
+        kept.weigh(rules, budget, claimed);
+        self.limiters.insert(print, kept);
+        self.turns.push_back(print);
+    }
+
+    /// Drops a limiter and its turn.
+    pub(super) fn forget(&mut self, print: Fingerprint, budget: &Budget) {
+        self.remove(print, budget);
+        // Or its next life would have two turns, and one that is reset often ever more.
+        self.turns.retain(|turn| *turn != print);
+    }
+
+    /// Drops a limiter, and then what was accounted for it.
+    fn remove(&mut self, print: Fingerprint, budget: &Budget) {
+        if let Some(Kept { entry, bytes }) = self.limiters.remove(&print) {
+            drop(entry);
+            budget.resize(bytes, 0);
+            budget.release(1);
+        }
+    }
+
+    /// Looks at the next few limiters and drops those that are idle.
+    pub(super) fn sweep(
+        &mut self,
+        rules: &E::Rules,
+        budget: &Budget,
+        looked_at: usize,
+        now: Timestamp,
+    ) {
+        for _ in 0..looked_at.min(self.turns.len()) {
+            let Some(print) = self.turns.pop_front() else { break };
+            let Some(kept) = self.limiters.get(&print) else { continue };
+            // One that is empty is put back by the step that has it.
+            if kept.entry.as_ref().is_some_and(|entry| entry.is_idle(rules, now)) {
+                self.remove(print, budget);
+            } else {
+                self.turns.push_back(print);
+            }
+        }
+    }
+
+    /// Whether it was closed.
+    pub(super) const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Closes it for good; returns all its limiters.
+    pub(super) fn close(&mut self) -> impl Iterator<Item = (Fingerprint, E)> + use<E> {
+        let closed = Self { closed: true, ..Self::default() };
+        let Self { limiters, .. } = std::mem::replace(self, closed);
+        limiters.into_iter().filter_map(|(print, kept)| Some((print, kept.entry?)))
+    }
+}
+
+/// Fingerprints are hashes already.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u128(&mut self, print: u128) {
+        self.0 = (print >> 32) as u64;
+    }
+}
