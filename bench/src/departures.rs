@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 use tidegate::{
-    Algorithm, Clock, Micros, Park, Refusal, Shaper, Spec, SystemClock, Timer, Timestamp,
+    AlgorithmKind, Clock, Micros, Park, Refusal, Shaper, Spec, SystemClock, Timer, Timestamp,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -97,7 +97,7 @@ impl Load {
     }
 
     fn shaper(&self, clock: SystemClock) -> Result<Shaper<(), SystemClock>, String> {
-        let mut spec = Spec::new(Algorithm::LeakyQueue, self.per_second, Micros::from_secs(1));
+        let mut spec = Spec::new(AlgorithmKind::LeakyQueue, self.per_second, Micros::from_secs(1));
         spec.capacity = Some(CAPACITY);
         Shaper::with_clock(spec, clock).map_err(|error| error.to_string())
     }

@@ -1,7 +1,7 @@
 //! What is asked of the store: each algorithm, and the log at several lengths.
 
 use std::time::Duration;
-use tidegate::{Algorithm, Layout, Micros, Rule, Spec};
+use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec};
 
 /// How deep a pipeline is.
 pub const DEPTHS: [usize; 2] = [1, 16];
@@ -20,7 +20,7 @@ const KEPT_FULL: f64 = 0.8;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     /// Who decides.
-    pub algorithm: Algorithm,
+    pub algorithm: AlgorithmKind,
     /// Units per window.
     pub limit: u64,
     /// Requests on their way at once, on each connection.
@@ -47,19 +47,19 @@ pub enum State {
 /// All cases: every algorithm at each depth, then the logs.
 pub fn all() -> Vec<Case> {
     let log = |limit, state| {
-        move |depth| Case { algorithm: Algorithm::SlidingLog, limit, depth, state, keys: 16 }
+        move |depth| Case { algorithm: AlgorithmKind::SlidingLog, limit, depth, state, keys: 16 }
     };
-    let others = Algorithm::ALL.iter().filter(|algorithm| **algorithm != Algorithm::SlidingLog);
+    let others = AlgorithmKind::ALL.iter().filter(|algorithm| **algorithm != AlgorithmKind::SlidingLog);
     let others =
         others.flat_map(|algorithm| DEPTHS.map(|depth| Case::unreached(*algorithm, depth)));
     let logs = [(100, State::Sliding), (1_000, State::Sliding), (100, State::Full)];
     let logs = logs.into_iter().flat_map(|(limit, state)| DEPTHS.map(log(limit, state)));
-    let new = |depth| Case { state: State::New, ..Case::unreached(Algorithm::TokenBucket, depth) };
+    let new = |depth| Case { state: State::New, ..Case::unreached(AlgorithmKind::TokenBucket, depth) };
     others.chain(DEPTHS.map(new)).chain(logs).collect()
 }
 
 impl Case {
-    fn unreached(algorithm: Algorithm, depth: usize) -> Self {
+    fn unreached(algorithm: AlgorithmKind, depth: usize) -> Self {
         Self { algorithm, limit: NEVER_REACHED, depth, state: State::Unreached, keys: 1_000 }
     }
 
@@ -93,7 +93,7 @@ impl Case {
     pub fn rule(&self, window: Duration, layout: Layout) -> Result<Rule, String> {
         let window = Micros::from_micros(u64::try_from(window.as_micros()).unwrap_or(u64::MAX));
         let mut spec = Spec::new(self.algorithm, self.limit, window);
-        spec.layout = Some(layout).filter(|_| self.algorithm == Algorithm::SlidingLog);
+        spec.layout = Some(layout).filter(|_| self.algorithm == AlgorithmKind::SlidingLog);
         Rule::new(spec).map_err(|errors| format!("{}: {errors}", self.name()))
     }
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn every_algorithm_is_there_at_each_depth() {
         let names: Vec<String> = all().iter().map(Case::name).collect();
-        for algorithm in Algorithm::ALL {
+        for algorithm in AlgorithmKind::ALL {
             for depth in DEPTHS {
                 assert!(names.contains(&format!("{algorithm} p{depth}")), "{algorithm}, {depth}");
             }

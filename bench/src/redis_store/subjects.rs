@@ -4,7 +4,7 @@ use super::cases::{Case, State};
 use crate::resp::{self, Connection};
 use std::time::Duration;
 use tidegate::script::{Answer, Call, Limiter, Reply, Step};
-use tidegate::{Algorithm, Layout, Rule};
+use tidegate::{AlgorithmKind, Layout, Rule};
 
 /// Counts and says when to forget, which is the least that a limiter can do. Decides nothing.
 const INCRBY_PEXPIRE: &str = "\
@@ -44,7 +44,7 @@ impl Subject {
     /// Those of a case.
     pub fn of(case: &Case) -> &'static [Self] {
         match case.algorithm {
-            Algorithm::SlidingLog => &[
+            AlgorithmKind::SlidingLog => &[
                 Self::Tidegate,
                 Self::TidegateVerdict,
                 Self::TidegateSortedSet,
@@ -59,7 +59,7 @@ impl Subject {
     /// With whom the others of a case are compared.
     pub fn base(case: &Case) -> Self {
         match case.algorithm {
-            Algorithm::SlidingLog => Self::SortedSet,
+            AlgorithmKind::SlidingLog => Self::SortedSet,
             _ => Self::IncrbyPexpire,
         }
     }

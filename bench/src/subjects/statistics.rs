@@ -7,7 +7,7 @@ use super::{Candidate, Subject};
 use crate::cases::{Case, Rule, Shape};
 use crate::workload::Ask;
 use ::tidegate::{
-    Algorithm, Answer, Clock, Descriptor, Gate, Limiter, Micros, Policy, Request, RuleSpec,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, Limiter, Micros, Policy, Request, RuleSpec,
     RuleStatistics, Spec, Statistics, SystemClock,
 };
 use std::hint::black_box;
@@ -46,7 +46,7 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
 
 fn spec(rule: Rule) -> Spec {
     let limit = rule.capacity.min(::tidegate::MAX_LIMIT);
-    Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(366 * 86_400))
+    Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(366 * 86_400))
 }
 
 #[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]

@@ -7,23 +7,23 @@ use crate::cases::{Case, Rule, Shape};
 use crate::pace::Pace;
 use crate::workload::Ask;
 use ::tidegate::{
-    Algorithm, Clock, KeyedLimiter, Limiter, MAX_LIMIT, Micros, OnFull, RuleErrors, Spec, Timestamp,
+    AlgorithmKind, Clock, KeyedLimiter, Limiter, MAX_LIMIT, Micros, OnFull, RuleErrors, Spec, Timestamp,
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What each kind of limiter is called.
-const NAMES: [(Algorithm, &str); 7] = [
-    (Algorithm::FixedWindow, "tidegate/fixed_window"),
-    (Algorithm::SlidingWindow, "tidegate/sliding_window"),
-    (Algorithm::SlidingCounter, "tidegate/sliding_counter"),
-    (Algorithm::SlidingLog, "tidegate/sliding_log"),
-    (Algorithm::TokenBucket, "tidegate/token_bucket"),
-    (Algorithm::LeakyBucket, "tidegate/leaky_bucket"),
-    (Algorithm::LeakyQueue, "tidegate/leaky_queue"),
+const NAMES: [(AlgorithmKind, &str); 7] = [
+    (AlgorithmKind::FixedWindow, "tidegate/fixed_window"),
+    (AlgorithmKind::SlidingWindow, "tidegate/sliding_window"),
+    (AlgorithmKind::SlidingCounter, "tidegate/sliding_counter"),
+    (AlgorithmKind::SlidingLog, "tidegate/sliding_log"),
+    (AlgorithmKind::TokenBucket, "tidegate/token_bucket"),
+    (AlgorithmKind::LeakyBucket, "tidegate/leaky_bucket"),
+    (AlgorithmKind::LeakyQueue, "tidegate/leaky_queue"),
 ];
 
-const WINDOWS: [Algorithm; 3] =
-    [Algorithm::SlidingWindow, Algorithm::SlidingLog, Algorithm::TokenBucket];
+const WINDOWS: [AlgorithmKind; 3] =
+    [AlgorithmKind::SlidingWindow, AlgorithmKind::SlidingLog, AlgorithmKind::TokenBucket];
 
 /// Keyed, its log would take 58 KB a key under a limit that is never reached: no table holds a
 /// million of those.
@@ -33,7 +33,7 @@ const FEW_KEYS: u64 = 1_000;
 pub fn offers(case: &Case) -> Vec<Candidate> {
     let (rule, max_keys) = (case.rule, usize::try_from(case.keys).unwrap_or(usize::MAX));
     let keyed = move |algorithm, rule| Keyed::new(algorithm, rule, max_keys, OnFull::Share);
-    let bucket = Algorithm::TokenBucket;
+    let bucket = AlgorithmKind::TokenBucket;
     match case.shape {
         Shape::One => of(&NAMES.map(|(algorithm, _)| algorithm), rule, One::new),
         Shape::Window => of(&WINDOWS, rule, One::new),
@@ -68,25 +68,25 @@ pub fn flooded(rule: Rule, cap: u64) -> Vec<Flooded> {
     };
     let (share, refuse) = (OnFull::Share, OnFull::Refuse);
     vec![
-        flooded("tidegate/token_bucket, share", Algorithm::TokenBucket, share, rule.capacity),
-        flooded("tidegate/token_bucket, refuse", Algorithm::TokenBucket, refuse, 0),
-        flooded("tidegate/sliding_window, share", Algorithm::SlidingWindow, share, rule.capacity),
-        flooded("tidegate/sliding_window, refuse", Algorithm::SlidingWindow, refuse, 0),
+        flooded("tidegate/token_bucket, share", AlgorithmKind::TokenBucket, share, rule.capacity),
+        flooded("tidegate/token_bucket, refuse", AlgorithmKind::TokenBucket, refuse, 0),
+        flooded("tidegate/sliding_window, share", AlgorithmKind::SlidingWindow, share, rule.capacity),
+        flooded("tidegate/sliding_window, refuse", AlgorithmKind::SlidingWindow, refuse, 0),
     ]
 }
 
-fn keyed_algorithms(keys: u64) -> Vec<Algorithm> {
+fn keyed_algorithms(keys: u64) -> Vec<AlgorithmKind> {
     let all = NAMES.iter().map(|(algorithm, _)| *algorithm);
-    all.filter(|algorithm| *algorithm != Algorithm::SlidingLog || keys <= FEW_KEYS).collect()
+    all.filter(|algorithm| *algorithm != AlgorithmKind::SlidingLog || keys <= FEW_KEYS).collect()
 }
 
 fn of<S: Subject + 'static>(
-    algorithms: &[Algorithm],
+    algorithms: &[AlgorithmKind],
     rule: Rule,
-    build: impl Fn(Algorithm, Rule) -> S + Copy + 'static,
+    build: impl Fn(AlgorithmKind, Rule) -> S + Copy + 'static,
 ) -> Vec<Candidate> {
     let named = NAMES.iter().filter(|(algorithm, _)| algorithms.contains(algorithm));
-    let candidate = |&(algorithm, name): &(Algorithm, &'static str)| {
+    let candidate = |&(algorithm, name): &(AlgorithmKind, &'static str)| {
         Candidate::new(name, rule, move |rule| build(algorithm, rule))
     };
     named.map(candidate).collect()
@@ -95,24 +95,24 @@ fn of<S: Subject + 'static>(
 /// The case's rule: N in W, with W/N = `every`. Where no limit is to be reached it is so high that
 /// none is, and so slow that a limiter once used stays in use: one as good as new would be dropped,
 /// which is not what is measured.
-fn spec(algorithm: Algorithm, rule: Rule) -> Spec {
+fn spec(algorithm: AlgorithmKind, rule: Rule) -> Spec {
     let every_us = u64::try_from(rule.every.as_micros()).unwrap_or(u64::MAX);
     if rule.capacity < MAX_LIMIT {
         let window = Micros::from_micros((rule.capacity * every_us).max(1_000));
         let mut spec = Spec::new(algorithm, rule.capacity, window);
         // One leaves at once, before those that wait.
-        spec.capacity = (algorithm == Algorithm::LeakyQueue).then(|| rule.capacity - 1);
+        spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| rule.capacity - 1);
         return spec;
     }
     let mut spec = match algorithm {
-        Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::LeakyQueue => {
+        AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket | AlgorithmKind::LeakyQueue => {
             let mut spec = Spec::new(algorithm, 1_000_000, Micros::from_secs(366 * 86_400));
             spec.capacity = Some(200_000_000);
             spec
         }
         _ => Spec::new(algorithm, MAX_LIMIT, Micros::from_secs(3_600)),
     };
-    if algorithm == Algorithm::SlidingLog {
+    if algorithm == AlgorithmKind::SlidingLog {
         spec.resolution = Some(Micros::from_secs(1));
     }
     spec
@@ -127,7 +127,7 @@ fn sound<L>(built: Result<L, RuleErrors>) -> L {
 struct One(Limiter);
 
 impl One {
-    fn new(algorithm: Algorithm, rule: Rule) -> Self {
+    fn new(algorithm: AlgorithmKind, rule: Rule) -> Self {
         Self(sound(Limiter::new(spec(algorithm, rule))))
     }
 }
@@ -143,7 +143,7 @@ impl Subject for One {
 struct Stepped(Limiter<Steps>);
 
 impl Stepped {
-    fn new(algorithm: Algorithm, rule: Rule) -> Self {
+    fn new(algorithm: AlgorithmKind, rule: Rule) -> Self {
         let every_us = u64::try_from(rule.every.as_micros()).unwrap_or(u64::MAX);
         let limiter = Limiter::with_clock(spec(algorithm, rule), Steps::of(every_us));
         let stepped = Self(sound(limiter));
@@ -185,7 +185,7 @@ impl Clock for Steps {
 struct Keyed(KeyedLimiter);
 
 impl Keyed {
-    fn new(algorithm: Algorithm, rule: Rule, max_keys: usize, on_full: OnFull) -> Self {
+    fn new(algorithm: AlgorithmKind, rule: Rule, max_keys: usize, on_full: OnFull) -> Self {
         Self(sound(KeyedLimiter::with_max_keys(spec(algorithm, rule), max_keys, on_full)))
     }
 }

@@ -6,9 +6,9 @@
 //! - [`traffic`] makes random rules and traces; the same seed makes the same traffic for ever.
 //!
 //! ```
-//! use testkit::model::{Algorithm, Model, Policy};
+//! use testkit::model::{AlgorithmKind, Model, Policy};
 //!
-//! let mut model = Model::new(Policy::new(Algorithm::SlidingLog, 2, 1_000_000));
+//! let mut model = Model::new(Policy::new(AlgorithmKind::SlidingLog, 2, 1_000_000));
 //! assert!(model.step(100_000, 1).allowed);
 //! assert!(model.step(400_000, 1).allowed);
 //! assert_eq!(model.step(500_000, 1).retry_after_us, Some(600_000));

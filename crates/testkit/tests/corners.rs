@@ -1,11 +1,11 @@
 //! What the definitions leave open, as the models settle it.
 
-use testkit::model::{Algorithm, Model, Policy};
+use testkit::model::{AlgorithmKind, Model, Policy};
 
 const MS: u64 = 1_000;
 const S: u64 = 1_000_000;
 
-fn ten_per_second(algorithm: Algorithm) -> Policy {
+fn ten_per_second(algorithm: AlgorithmKind) -> Policy {
     let mut policy = Policy::new(algorithm, 10, S);
     policy.capacity = algorithm.has_capacity().then_some(10);
     policy
@@ -14,7 +14,7 @@ fn ten_per_second(algorithm: Algorithm) -> Policy {
 /// The tokens it lacks count as taken at its birth, so a clock behind it is held to it.
 #[test]
 fn a_bucket_that_starts_part_full_is_not_waited_for_from_behind_its_birth() {
-    let mut policy = ten_per_second(Algorithm::TokenBucket);
+    let mut policy = ten_per_second(AlgorithmKind::TokenBucket);
     policy.initial = Some(0);
     let mut model = Model::new(policy);
     assert!(!model.step(3600 * S, 1).allowed);
@@ -25,7 +25,9 @@ fn a_bucket_that_starts_part_full_is_not_waited_for_from_behind_its_birth() {
 /// Levels and slots are lines through the time of the refund, and hold shortly before it too.
 #[test]
 fn a_refund_fills_no_further_than_its_own_time() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket, Algorithm::LeakyQueue] {
+    for algorithm in
+        [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket, AlgorithmKind::LeakyQueue]
+    {
         let mut model = Model::new(ten_per_second(algorithm));
         model.step(0, 6);
         model.refund(100 * MS, 50);
@@ -36,7 +38,7 @@ fn a_refund_fills_no_further_than_its_own_time() {
 
 #[test]
 fn a_refund_of_nothing_and_a_change_of_nothing_leave_nothing_used() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut model = Model::new(ten_per_second(algorithm));
         model.step(0, 1);
         model.refund(900 * MS, 1);
@@ -52,7 +54,7 @@ fn a_refund_of_nothing_and_a_change_of_nothing_leave_nothing_used() {
 /// So that a limiter with nothing used may be dropped: a new one would decide the same.
 #[test]
 fn an_anchored_window_emptied_by_a_refund_is_as_good_as_none() {
-    let mut policy = ten_per_second(Algorithm::FixedWindow);
+    let mut policy = ten_per_second(AlgorithmKind::FixedWindow);
     policy.anchor_first_request = true;
     let mut model = Model::new(policy);
     model.step(0, 3);
@@ -64,7 +66,7 @@ fn an_anchored_window_emptied_by_a_refund_is_as_good_as_none() {
 /// What was used stays used, and settles, by way of a limit of 0 with a window or without.
 #[test]
 fn a_limit_of_0_keeps_what_was_used() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for window_us in [S, 0] {
             let policy = ten_per_second(algorithm);
             let mut model = Model::new(policy.clone());
@@ -85,7 +87,7 @@ fn a_limit_of_0_keeps_what_was_used() {
 /// window nothing drains, and it is told as there until the last instant.
 #[test]
 fn units_leave_a_window_of_limit_0_but_no_level_and_not_without_a_window() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for window_us in [S, 0] {
             let mut model = Model::new(ten_per_second(algorithm));
             model.step(0, 6);
@@ -102,7 +104,7 @@ fn units_leave_a_window_of_limit_0_but_no_level_and_not_without_a_window() {
 /// A store may have dropped it, so it must make no difference whether it did.
 #[test]
 fn what_comes_after_a_limit_of_0_with_nothing_used_begins_as_new() {
-    let mut policy = ten_per_second(Algorithm::TokenBucket);
+    let mut policy = ten_per_second(AlgorithmKind::TokenBucket);
     policy.initial = Some(3);
     for window_us in [S, 0] {
         let mut model = Model::new(Policy { limit: 0, window_us, ..policy.clone() });
@@ -116,7 +118,7 @@ fn what_comes_after_a_limit_of_0_with_nothing_used_begins_as_new() {
 /// dropped. With a part used its level is kept.
 #[test]
 fn a_bucket_that_had_filled_up_begins_with_initial_again_after_a_limit_of_0() {
-    let mut policy = ten_per_second(Algorithm::TokenBucket);
+    let mut policy = ten_per_second(AlgorithmKind::TokenBucket);
     policy.initial = Some(0);
     for (used, left) in [(0, 0), (1, 9), (6, 4)] {
         let mut model = Model::new(policy.clone());
@@ -132,7 +134,7 @@ fn a_bucket_that_had_filled_up_begins_with_initial_again_after_a_limit_of_0() {
 /// A wait is counted on the clock that was read, a delay is not.
 #[test]
 fn a_clock_a_little_back_waits_for_what_it_lacks_as_well() {
-    let mut model = Model::new(ten_per_second(Algorithm::LeakyQueue));
+    let mut model = Model::new(ten_per_second(AlgorithmKind::LeakyQueue));
     model.step(S, 11);
     let (there, back) = (model.peek(S, 1), model.peek(S - 300 * MS, 1));
     assert_eq!((there.retry_after_us, there.reset_after_us), (Some(100 * MS), 1_100 * MS));
@@ -146,7 +148,7 @@ fn a_clock_a_little_back_waits_for_what_it_lacks_as_well() {
 /// A look at a limiter that does not exist shows it as new, and does not create it.
 #[test]
 fn a_look_creates_nothing() {
-    let mut policy = ten_per_second(Algorithm::TokenBucket);
+    let mut policy = ten_per_second(AlgorithmKind::TokenBucket);
     policy.initial = Some(3);
     let mut model = Model::new(policy);
     assert_eq!((model.peek(0, 1).remaining, model.used(0)), (3, 7));
@@ -157,16 +159,16 @@ fn a_look_creates_nothing() {
 /// The fresh limiter starts with `initial` and owes what was used besides.
 #[test]
 fn a_limiter_begun_anew_by_a_change_starts_with_initial() {
-    let mut model = Model::new(ten_per_second(Algorithm::SlidingLog));
+    let mut model = Model::new(ten_per_second(AlgorithmKind::SlidingLog));
     model.step(0, 4);
     let initial = Some(6);
-    model.amend(0, Policy { initial, ..ten_per_second(Algorithm::TokenBucket) });
+    model.amend(0, Policy { initial, ..ten_per_second(AlgorithmKind::TokenBucket) });
     assert_eq!(model.peek(0, 0).remaining, 2);
 }
 
 #[test]
 fn the_shift_of_a_clock_far_back_happens_in_a_look_too() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut model = Model::new(ten_per_second(algorithm));
         model.step(3600 * S, 10);
         let seen = model.peek(5 * S, 1);

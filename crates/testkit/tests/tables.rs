@@ -3,36 +3,36 @@
 #![allow(clippy::unwrap_used, reason = "a table that is not read is a test that fails")]
 
 use testkit::cases::{Case, Step, Verb, parse};
-use testkit::model::{Algorithm, Expected, Model};
+use testkit::model::{AlgorithmKind, Expected, Model};
 
 /// Where the tables are; change the paths when a table moves beside its algorithm.
-const TABLES: [(Algorithm, &str); 7] = [
+const TABLES: [(AlgorithmKind, &str); 7] = [
     (
-        Algorithm::FixedWindow,
+        AlgorithmKind::FixedWindow,
         include_str!("../../tidegate-core/src/algorithms/fixed_window/fixed_window.txt"),
     ),
     (
-        Algorithm::SlidingWindow,
+        AlgorithmKind::SlidingWindow,
         include_str!("../../tidegate-core/src/algorithms/sliding_window/sliding_window.txt"),
     ),
     (
-        Algorithm::SlidingCounter,
+        AlgorithmKind::SlidingCounter,
         include_str!("../../tidegate-core/src/algorithms/sliding_counter/sliding_counter.txt"),
     ),
     (
-        Algorithm::SlidingLog,
+        AlgorithmKind::SlidingLog,
         include_str!("../../tidegate-core/src/algorithms/sliding_log/sliding_log.txt"),
     ),
     (
-        Algorithm::TokenBucket,
+        AlgorithmKind::TokenBucket,
         include_str!("../../tidegate-core/src/algorithms/token_bucket/token_bucket.txt"),
     ),
     (
-        Algorithm::LeakyBucket,
+        AlgorithmKind::LeakyBucket,
         include_str!("../../tidegate-core/src/algorithms/token_bucket/leaky_bucket.txt"),
     ),
     (
-        Algorithm::LeakyQueue,
+        AlgorithmKind::LeakyQueue,
         include_str!("../../tidegate-core/src/algorithms/leaky_queue/leaky_queue.txt"),
     ),
 ];
@@ -50,7 +50,7 @@ fn every_table_holds_for_its_model() {
 
 #[test]
 fn every_algorithm_has_a_table_of_its_own_rules() {
-    assert_eq!(TABLES.map(|(algorithm, _)| algorithm), Algorithm::ALL);
+    assert_eq!(TABLES.map(|(algorithm, _)| algorithm), AlgorithmKind::ALL);
     for (algorithm, text) in TABLES {
         for case in parse(text).unwrap() {
             assert_eq!(case.policy().unwrap().algorithm, algorithm, "{}", case.title);
@@ -67,7 +67,7 @@ fn every_request_of_a_table_is_answered() {
 }
 
 /// What is wrong with a case, a line for each figure.
-fn run(algorithm: Algorithm, case: &Case) -> Vec<String> {
+fn run(algorithm: AlgorithmKind, case: &Case) -> Vec<String> {
     let mut model = Model::new(case.policy().unwrap());
     let mut wrong = Vec::new();
     for step in &case.steps {

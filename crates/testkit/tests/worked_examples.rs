@@ -1,13 +1,13 @@
 //! The worked examples of the definitions, request by request.
 
-use testkit::model::{Algorithm, Model, Policy};
+use testkit::model::{AlgorithmKind, Model, Policy};
 
 const MS: u64 = 1_000;
 const S: u64 = 1_000_000;
 
 #[test]
 fn sliding_log_of_two_per_second() {
-    let mut model = Model::new(Policy::new(Algorithm::SlidingLog, 2, S));
+    let mut model = Model::new(Policy::new(AlgorithmKind::SlidingLog, 2, S));
     let answers = [100, 400, 500, 1100].map(|at| model.step(at * MS, 1));
     assert_eq!(answers.map(|answer| answer.allowed), [true, true, false, true]);
     assert_eq!(answers[2].retry_after_us, Some(600 * MS));
@@ -23,13 +23,13 @@ fn two_hundred_on_each_side_of_a_minute() {
         let times = sides.into_iter().flat_map(|side| (0..200).map(move |i| side + i));
         times.filter(|at_us| model.step(*at_us, 1).allowed).count()
     };
-    assert_eq!(admitted(Algorithm::FixedWindow), 400);
+    assert_eq!(admitted(AlgorithmKind::FixedWindow), 400);
     for algorithm in [
-        Algorithm::SlidingWindow,
-        Algorithm::SlidingCounter,
-        Algorithm::SlidingLog,
-        Algorithm::TokenBucket,
-        Algorithm::LeakyBucket,
+        AlgorithmKind::SlidingWindow,
+        AlgorithmKind::SlidingCounter,
+        AlgorithmKind::SlidingLog,
+        AlgorithmKind::TokenBucket,
+        AlgorithmKind::LeakyBucket,
     ] {
         assert_eq!(admitted(algorithm), 200, "{}", algorithm.name());
     }
@@ -38,7 +38,7 @@ fn two_hundred_on_each_side_of_a_minute() {
 /// Units of each bucket are told apart by their size, so the sum says which buckets count.
 #[test]
 fn a_decision_at_180_adds_four_buckets_of_25() {
-    let mut policy = Policy::new(Algorithm::SlidingWindow, 100_000, 100 * MS);
+    let mut policy = Policy::new(AlgorithmKind::SlidingWindow, 100_000, 100 * MS);
     policy.buckets = 4;
     let mut model = Model::new(policy);
     for (at, cost) in [(99, 10_000), (100, 1_000), (149, 100), (150, 10), (178, 1)] {
@@ -49,7 +49,7 @@ fn a_decision_at_180_adds_four_buckets_of_25() {
 
 #[test]
 fn a_unit_at_27_lies_in_the_bucket_that_began_at_20() {
-    let mut policy = Policy::new(Algorithm::SlidingWindow, 1, 40 * MS);
+    let mut policy = Policy::new(AlgorithmKind::SlidingWindow, 1, 40 * MS);
     policy.buckets = 4;
     let mut model = Model::new(policy);
     assert_eq!(model.step(27 * MS, 1).reset_after_us, (20 + 40 - 27) * MS);
@@ -59,7 +59,7 @@ fn a_unit_at_27_lies_in_the_bucket_that_began_at_20() {
 #[test]
 fn a_bucket_of_seven_per_second_saturated_over_a_closed_day() {
     let day_us = 86_400 * S;
-    let mut model = Model::new(Policy::new(Algorithm::TokenBucket, 7, S));
+    let mut model = Model::new(Policy::new(AlgorithmKind::TokenBucket, 7, S));
     let (mut at_us, mut admitted) = (0, 0_u64);
     while at_us <= day_us {
         let answer = model.step(at_us, 1);
@@ -71,9 +71,9 @@ fn a_bucket_of_seven_per_second_saturated_over_a_closed_day() {
 
 #[test]
 fn two_requests_in_one_tick_both_count() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut policy = Policy::new(algorithm, 2, S);
-        policy.capacity = Some(if algorithm == Algorithm::LeakyQueue { 1 } else { 2 });
+        policy.capacity = Some(if algorithm == AlgorithmKind::LeakyQueue { 1 } else { 2 });
         let mut model = Model::new(policy);
         let answers = [(); 3].map(|()| model.step(5 * S, 1).allowed);
         assert_eq!(answers, [true, true, false], "{}", algorithm.name());

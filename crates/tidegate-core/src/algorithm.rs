@@ -1,4 +1,4 @@
-//! The verbs of every room.
+//! The verbs of every algorithm.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,7 +10,7 @@ use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
 use crate::word::Word;
 
-/// How small the states of a room can be made.
+/// How small the states of an algorithm can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// One word of 63 bits.
@@ -105,7 +105,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// Least wait until a denied `cost` fits.
     fn retry_after(&self, state: &Self::State, at: Timestamp, cost: u64) -> Micros;
 
-    /// Least wait until the limiter is as good as new, and zero just when nothing is used. The wait
+    /// Least wait until the limiter is idle, and zero just when nothing is used. The wait
     /// for units that never leave is that until [`Timestamp::MAX`].
     fn reset_after(&self, state: &Self::State, at: Timestamp) -> Micros;
 
@@ -118,7 +118,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     fn used(&self, state: &Self::State, at: Timestamp) -> u64;
 
     /// Whether forgetting the state would change no later decision.
-    fn is_as_good_as_new(&self, state: &Self::State, at: Timestamp) -> bool {
+    fn is_idle(&self, state: &Self::State, at: Timestamp) -> bool {
         self.reset_after(state, at).is_zero()
     }
 
@@ -185,7 +185,7 @@ pub trait Pack: Decide {
         Packing::Whole
     }
 
-    /// The state in words; all zero for one that is as good as new. `base` is an instant that lies
+    /// The state in words; all zero for one that is idle. `base` is an instant that lies
     /// before every state, and not more than [`HORIZON`] before any. A debt beyond what the words have
     /// place for is cut off: see [`Pack::packing`].
     fn pack(&self, _base: Timestamp, _state: &Self::State) -> [u64; 2] {
@@ -200,18 +200,18 @@ pub trait Pack: Decide {
 
 /// What an algorithm and its script say to each other, where a store runs scripts.
 pub trait Scripted: Decide {
-    /// The script that decides in this room's place where a store runs scripts.
+    /// The script that decides in this algorithm's place where a store runs scripts.
     const SCRIPT: Script;
 
     /// The figures that a script keeps in front of a state, from which it knows whether the rule is
-    /// still the same, and how the state was meant: limit, window, and two of the room's own.
+    /// still the same, and how the state was meant: limit, window, and two of the algorithm's own.
     fn figures(&self) -> [u64; 4];
 
     /// Writes the words that a rule had whose states say these figures, limit and window aside; `kind` is
     /// that of its script.
     fn words_of(_kind: u8, _figures: [u64; 4], _spec: &mut Spec) {}
 
-    /// The script for this rule: the room's own, unless a rule may choose among several.
+    /// The script for this rule: the algorithm's own, unless a rule may choose among several.
     fn script(&self) -> Script {
         Self::SCRIPT
     }
@@ -242,6 +242,6 @@ pub trait Amend: Decide {
 }
 
 /// One algorithm with the checked figures of one rule: all that a store may ask of it.
-pub trait Room: Decide + Pack + Scripted + Amend {}
+pub trait Algorithm: Decide + Pack + Scripted + Amend {}
 
-impl<A: Decide + Pack + Scripted + Amend> Room for A {}
+impl<A: Decide + Pack + Scripted + Amend> Algorithm for A {}

@@ -34,15 +34,15 @@ macro_rules! beside {
 }
 
 macro_rules! algorithms {
-    ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$room:ident, $says:literal, also $also:expr;)+) => {
+    ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$algorithm:ident, $says:literal, also $also:expr;)+) => {
         /// The algorithms, by the names the field knows them by.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
-        pub enum Algorithm {
+        pub enum AlgorithmKind {
             $(#[doc = $says] $variant,)+
         }
 
-        impl Algorithm {
+        impl AlgorithmKind {
             /// Every algorithm, in the order of the list.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
@@ -67,12 +67,12 @@ macro_rules! algorithms {
             /// Whether what it admits has to be held for its delay, and leaves in order.
             #[must_use]
             pub const fn is_queue(self) -> bool {
-                match self { $(Self::$variant => $folder::$room::IS_QUEUE,)+ }
+                match self { $(Self::$variant => $folder::$algorithm::IS_QUEUE,)+ }
             }
 
             /// Sets other words of a spec so that its limit and window can be compared with others.
             pub(crate) fn fit(self, spec: &mut Spec, limit: u64, window: Micros) {
-                match self { $(Self::$variant => $folder::$room::fit(spec, limit, window),)+ }
+                match self { $(Self::$variant => $folder::$algorithm::fit(spec, limit, window),)+ }
             }
 
             /// The algorithm of a name or an alias; `None` for any other text.
@@ -96,34 +96,34 @@ macro_rules! algorithms {
 
             /// Writes the words of a rule whose states say these figures.
             pub(crate) fn words_of(self, kind: u8, figures: [u64; 4], spec: &mut Spec) {
-                match self { $(Self::$variant => $folder::$room::words_of(kind, figures, spec),)+ }
+                match self { $(Self::$variant => $folder::$algorithm::words_of(kind, figures, spec),)+ }
             }
 
             /// The optional words it understands.
             #[must_use]
             pub const fn words(self) -> &'static [Word] {
-                match self { $(Self::$variant => $folder::$room::WORDS,)+ }
+                match self { $(Self::$variant => $folder::$algorithm::WORDS,)+ }
             }
         }
 
-        /// A room of any algorithm, or that of a limit of 0 without a window.
+        /// The algorithm of a rule, or that of a limit of 0 without a window.
         #[derive(Clone, Debug, PartialEq)]
-        pub(crate) enum AnyRoom {
+        pub(crate) enum AnyAlgorithm {
             Closed(Closed),
-            $($variant($folder::$room),)+
+            $($variant($folder::$algorithm),)+
         }
 
-        impl AnyRoom {
+        impl AnyAlgorithm {
             pub(crate) fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
                 Ok(match spec.algorithm {
-                    $(Algorithm::$variant => Self::$variant($folder::$room::build(spec, limit, window)?),)+
+                    $(AlgorithmKind::$variant => Self::$variant($folder::$algorithm::build(spec, limit, window)?),)+
                 })
             }
 
             pub(crate) fn visit<V: Visitor>(&self, visitor: V) -> V::Out {
                 match self {
-                    Self::Closed(room) => visitor.visit(room),
-                    $(Self::$variant(room) => visitor.visit(room),)+
+                    Self::Closed(algorithm) => visitor.visit(algorithm),
+                    $(Self::$variant(algorithm) => visitor.visit(algorithm),)+
                 }
             }
         }
@@ -159,7 +159,7 @@ algorithms! {
         also ["queue", "shaper", "shaping", "leakybucketqueue", "pacing"];
 }
 
-impl Algorithm {
+impl AlgorithmKind {
     /// The least capacity: a queue without places serves whoever finds it idle; a bucket without room could hold
     /// nothing.
     #[must_use]
@@ -168,13 +168,13 @@ impl Algorithm {
     }
 }
 
-impl AnyRoom {
+impl AnyAlgorithm {
     pub(crate) const fn closed() -> Self {
         Self::Closed(Closed)
     }
 }
 
-impl fmt::Display for Algorithm {
+impl fmt::Display for AlgorithmKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

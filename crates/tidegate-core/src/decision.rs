@@ -47,7 +47,7 @@ pub struct Decision {
     pub limit: u64,
     /// Unit-cost requests that would be admitted at this instant, after this decision.
     pub remaining: u64,
-    /// Least wait after which the limiter is as good as new if nothing else arrived.
+    /// Least wait after which the limiter is idle if nothing else arrived.
     pub reset_after: Micros,
 }
 

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::algorithms::Algorithm;
+use crate::algorithms::AlgorithmKind;
 use crate::time::Micros;
 use crate::word::Word;
 
@@ -32,7 +32,7 @@ pub enum RuleError {
         /// The word.
         word: Word,
         /// The algorithm it was given to.
-        algorithm: Algorithm,
+        algorithm: AlgorithmKind,
     },
     /// The buckets do not divide the window into whole microseconds.
     Indivisible {
@@ -85,7 +85,7 @@ impl fmt::Display for RuleError {
             }
             Self::Meaningless { word, algorithm } => {
                 write!(f, "`{word}` means nothing to `{algorithm}`: only ")?;
-                let having = Algorithm::ALL.iter().filter(|a| a.words().contains(word));
+                let having = AlgorithmKind::ALL.iter().filter(|a| a.words().contains(word));
                 for (i, algorithm) in having.enumerate() {
                     write!(f, "{}`{algorithm}`", if i == 0 { "" } else { ", " })?;
                 }

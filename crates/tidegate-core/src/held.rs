@@ -7,17 +7,17 @@
 
 use alloc::boxed::Box;
 
-use crate::algorithm::Room;
+use crate::algorithm::Algorithm;
 use crate::decision::{Decision, Outcome, Verdict};
 use crate::script::Told;
 use crate::time::{Micros, Timestamp};
 
-/// One limiter held for the length of one step: a room, the slot of its key, and a cost.
+/// One limiter held for the length of one step: an algorithm, the slot of its key, and a cost.
 ///
 /// An empty slot is a limiter that does not exist yet; it begins, as new, inside the step.
 #[derive(Debug)]
-pub struct Held<'a, R: Room> {
-    room: &'a R,
+pub struct Held<'a, R: Algorithm> {
+    algorithm: &'a R,
     slot: &'a mut Option<R::State>,
     cost: u64,
     enforced: bool,
@@ -34,11 +34,11 @@ pub struct Held<'a, R: Room> {
     taken: bool,
 }
 
-impl<'a, R: Room> Held<'a, R> {
+impl<'a, R: Algorithm> Held<'a, R> {
     /// Holds the limiter in `slot` for a request of `cost` units.
-    pub const fn new(room: &'a R, slot: &'a mut Option<R::State>, cost: u64) -> Self {
+    pub const fn new(algorithm: &'a R, slot: &'a mut Option<R::State>, cost: u64) -> Self {
         Self {
-            room,
+            algorithm,
             slot,
             cost,
             enforced: true,
@@ -67,7 +67,7 @@ impl<'a, R: Room> Held<'a, R> {
 
     /// The limiter as a step that was run elsewhere left it, its state in `slot`: for the figures.
     pub(crate) const fn after(
-        room: &'a R,
+        algorithm: &'a R,
         slot: &'a mut Option<R::State>,
         cost: u64,
         told: &Told,
@@ -77,7 +77,7 @@ impl<'a, R: Room> Held<'a, R> {
             at: told.at,
             verdict: told.verdict,
             taken: told.taken,
-            ..Self::new(room, slot, cost)
+            ..Self::new(algorithm, slot, cost)
         }
     }
 
@@ -144,8 +144,8 @@ impl<'a, R: Room> Held<'a, R> {
         if leaves_nothing(old, &state, at) {
             return;
         }
-        if self.room.same_shape(old) {
-            self.room.refit(old, &mut state, at);
+        if self.algorithm.same_shape(old) {
+            self.algorithm.refit(old, &mut state, at);
             *self.slot = Some(state);
         } else {
             self.charge_as_new(at, old.used(&state, at));
@@ -154,7 +154,7 @@ impl<'a, R: Room> Held<'a, R> {
 
     /// The limiter was of another algorithm until now, its state `state`: what counts as used there
     /// counts as taken now.
-    pub fn carry_over<Old: Room>(&mut self, now: Timestamp, old: &Old, mut state: Old::State) {
+    pub fn carry_over<Old: Algorithm>(&mut self, now: Timestamp, old: &Old, mut state: Old::State) {
         let at = old.advance(&mut state, now);
         if !leaves_nothing(old, &state, at) {
             self.charge_as_new(at, old.used(&state, at));
@@ -163,8 +163,8 @@ impl<'a, R: Room> Held<'a, R> {
 
     /// Whether the slot could be emptied without changing a later decision.
     #[must_use]
-    pub fn is_as_good_as_new(&self) -> bool {
-        self.slot.as_ref().is_none_or(|state| self.room.is_as_good_as_new(state, self.at))
+    pub fn is_idle(&self) -> bool {
+        self.slot.as_ref().is_none_or(|state| self.algorithm.is_idle(state, self.at))
     }
 
     /// The units that are decided about.
@@ -175,24 +175,24 @@ impl<'a, R: Room> Held<'a, R> {
     fn take_units(&mut self, units: u64) {
         let Some(state) = &mut *self.slot else { return };
         if self.in_place {
-            self.room.take_in_place(state, self.at, units);
+            self.algorithm.take_in_place(state, self.at, units);
         } else {
-            self.room.take(state, self.at, units);
+            self.algorithm.take(state, self.at, units);
         }
     }
 
     fn give_back_units(&mut self, now: Timestamp, units: u64) {
         if self.slot.is_some() {
-            let room = self.room;
+            let algorithm = self.algorithm;
             let (state, at) = self.advanced(now);
-            room.give_back(state, at, units);
+            algorithm.give_back(state, at, units);
         }
     }
 
     fn charge_as_new(&mut self, at: Timestamp, used: u64) {
-        let mut state = self.room.fresh(at);
+        let mut state = self.algorithm.fresh(at);
         if used > 0 {
-            self.room.take(&mut state, at, used);
+            self.algorithm.take(&mut state, at, used);
         }
         *self.slot = Some(state);
     }
@@ -200,24 +200,24 @@ impl<'a, R: Room> Held<'a, R> {
     /// The figures. Whoever is told a wait counts it on the clock that was read, so where that is behind
     /// the instant that counts, what it lacks is waited for as well.
     fn report_of(&self, state: &R::State) -> Decision {
-        let (room, at, behind) = (self.room, self.at, self.at.since(self.now));
+        let (algorithm, at, behind) = (self.algorithm, self.at, self.at.since(self.now));
         let taken = if self.taken { self.cost } else { 0 };
         let outcome = match self.verdict {
             Verdict::Allow if self.cost == 0 || self.reported => {
                 Outcome::Allow { delay: Micros::ZERO }
             }
-            Verdict::Allow => Outcome::Allow { delay: room.delay(state, at, taken) },
+            Verdict::Allow => Outcome::Allow { delay: algorithm.delay(state, at, taken) },
             Verdict::Deny => {
-                let wait = room.retry_after(state, at, self.asked());
+                let wait = algorithm.retry_after(state, at, self.asked());
                 Outcome::Deny { retry_after: wait.plus(behind) }
             }
             Verdict::Never => Outcome::Never,
         };
         Decision {
             outcome,
-            limit: room.limit(),
-            remaining: room.remaining(state, at),
-            reset_after: match room.reset_after(state, at) {
+            limit: algorithm.limit(),
+            remaining: algorithm.remaining(state, at),
+            reset_after: match algorithm.reset_after(state, at) {
                 Micros::ZERO => Micros::ZERO,
                 wait => wait.plus(behind),
             },
@@ -226,16 +226,16 @@ impl<'a, R: Room> Held<'a, R> {
 
     fn advanced(&mut self, now: Timestamp) -> (&mut R::State, Timestamp) {
         self.now = now;
-        let state = self.slot.get_or_insert_with(|| self.room.fresh(now));
-        self.at = self.room.advance(state, now);
+        let state = self.slot.get_or_insert_with(|| self.algorithm.fresh(now));
+        self.at = self.algorithm.advance(state, now);
         (state, self.at)
     }
 }
 
 /// Whether nothing of a state is to be carried over: a limit of 0 under which nothing is used. What
 /// comes after it begins as new, whether the state was kept until now or was dropped.
-fn leaves_nothing<R: Room>(old: &R, state: &R::State, at: Timestamp) -> bool {
-    old.limit() == 0 && old.is_as_good_as_new(state, at)
+fn leaves_nothing<R: Algorithm>(old: &R, state: &R::State, at: Timestamp) -> bool {
+    old.limit() == 0 && old.is_idle(state, at)
 }
 
 /// The verbs of a held limiter, whatever its algorithm: what a step over several rules needs.
@@ -256,14 +256,14 @@ pub trait Verbs {
     fn is_enforced(&self) -> bool;
 }
 
-impl<R: Room> Verbs for Held<'_, R> {
+impl<R: Algorithm> Verbs for Held<'_, R> {
     fn advance(&mut self, now: Timestamp) {
         self.advanced(now);
     }
 
     fn decide(&mut self) -> Verdict {
         self.verdict = match &*self.slot {
-            Some(state) if self.asked() > 0 => self.room.decide(state, self.at, self.asked()),
+            Some(state) if self.asked() > 0 => self.algorithm.decide(state, self.at, self.asked()),
             _ => Verdict::Allow,
         };
         self.verdict
@@ -282,14 +282,14 @@ impl<R: Room> Verbs for Held<'_, R> {
 
     fn give_back(&mut self) {
         if let (Some(state), 1..) = (&mut *self.slot, self.cost) {
-            self.room.give_back(state, self.at, self.cost);
+            self.algorithm.give_back(state, self.at, self.cost);
         }
     }
 
     fn report(&self) -> Decision {
         match &*self.slot {
             Some(state) => self.report_of(state),
-            None => self.report_of(&self.room.fresh(self.at)),
+            None => self.report_of(&self.algorithm.fresh(self.at)),
         }
     }
 

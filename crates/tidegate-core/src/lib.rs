@@ -3,27 +3,27 @@
 //! This crate is pure: it reads no clock, does no IO, holds no floating-point number, allocates only
 //! for states that grow, and contains no unsafe code. Time is an argument ([`Timestamp`], integer
 //! microseconds); a limiter is a checked figure ([`Rule`], built from a [`Spec`]) and a state that is
-//! moved by a handful of verbs ([`Room`]).
+//! moved by a handful of verbs ([`Algorithm`]).
 //!
 //! Every store of the project (memory, shared, replay) runs these same verbs, so a decision is the
 //! same wherever it is taken.
 //!
 //! ```
-//! use tidegate_core::{Algorithm, Held, Micros, Room, Rule, Spec, Timestamp, Verdict, Visitor};
+//! use tidegate_core::{AlgorithmKind, Held, Micros, Algorithm, Rule, Spec, Timestamp, Verdict, Visitor};
 //!
 //! /// Decides three requests of one unit each, at 0, 1 and 2 ms.
 //! struct Three;
 //! impl Visitor for Three {
 //!     type Out = Vec<Verdict>;
-//!     fn visit<R: Room>(self, room: &R) -> Self::Out {
+//!     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
 //!         let mut slot = None;
 //!         (0..3)
-//!             .map(|ms| Held::new(room, &mut slot, 1).ask(Timestamp::from_micros(ms * 1_000)))
+//!             .map(|ms| Held::new(algorithm, &mut slot, 1).ask(Timestamp::from_micros(ms * 1_000)))
 //!             .collect()
 //!     }
 //! }
 //!
-//! let rule = Rule::new(Spec::new(Algorithm::SlidingLog, 2, Micros::from_secs(1)))?;
+//! let rule = Rule::new(Spec::new(AlgorithmKind::SlidingLog, 2, Micros::from_secs(1)))?;
 //! let verdicts = rule.visit(Three).unwrap_or_default();
 //! assert_eq!(verdicts, [Verdict::Allow, Verdict::Allow, Verdict::Deny]);
 //! # Ok::<(), tidegate_core::RuleErrors>(())
@@ -47,9 +47,9 @@ mod spec;
 mod time;
 mod word;
 
-pub use algorithm::{Amend, Decide, HORIZON, Pack, Packing, Room, Scripted};
+pub use algorithm::{Algorithm, Amend, Decide, HORIZON, Pack, Packing, Scripted};
 pub use algorithms::{
-    Algorithm, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
+    AlgorithmKind, Closed, FixedWindow, LeakyQueue, SlidingCounter, SlidingLog, SlidingWindow,
     TokenBucket, guides,
 };
 pub use decision::{Decision, Outcome, Verdict};

@@ -1,19 +1,19 @@
 //! A checked rule.
 
-use crate::algorithm::Room;
-use crate::algorithms::AnyRoom;
+use crate::algorithm::Algorithm;
+use crate::algorithms::AnyAlgorithm;
 use crate::error::RuleErrors;
 use crate::spec::{Limit, Spec};
 
 /// A checked rule: what it says is possible, and every product of its figures fits.
 ///
 /// ```
-/// use tidegate_core::{Algorithm, Micros, Rule, Spec};
+/// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
 ///
-/// let rule = Rule::new(Spec::new(Algorithm::TokenBucket, 100, Micros::from_secs(1)))?;
+/// let rule = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, Micros::from_secs(1)))?;
 /// assert!(!rule.is_unlimited());
 ///
-/// let mut spec = Spec::new(Algorithm::SlidingWindow, 100, Micros::from_secs(1));
+/// let mut spec = Spec::new(AlgorithmKind::SlidingWindow, 100, Micros::from_secs(1));
 /// spec.buckets = Some(7);
 /// assert!(Rule::new(spec).is_err(), "7 buckets do not divide one second");
 /// # Ok::<(), tidegate_core::RuleErrors>(())
@@ -21,7 +21,7 @@ use crate::spec::{Limit, Spec};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     spec: Spec,
-    room: Option<AnyRoom>,
+    algorithm: Option<AnyAlgorithm>,
 }
 
 impl Rule {
@@ -31,12 +31,12 @@ impl Rule {
     /// All that is wrong with it, each mistake with what was expected.
     pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
         RuleErrors::none(spec.mistakes())?;
-        let room = match (spec.limit, spec.window) {
+        let algorithm = match (spec.limit, spec.window) {
             (Limit::Unlimited, _) => None,
-            (Limit::Units(_), None) => Some(AnyRoom::closed()),
-            (Limit::Units(limit), Some(window)) => Some(AnyRoom::build(&spec, limit, window)?),
+            (Limit::Units(_), None) => Some(AnyAlgorithm::closed()),
+            (Limit::Units(limit), Some(window)) => Some(AnyAlgorithm::build(&spec, limit, window)?),
         };
-        Ok(Self { spec, room })
+        Ok(Self { spec, algorithm })
     }
 
     /// The words it was built from.
@@ -48,7 +48,7 @@ impl Rule {
     /// True when the rule admits everything and counts nothing.
     #[must_use]
     pub const fn is_unlimited(&self) -> bool {
-        self.room.is_none()
+        self.algorithm.is_none()
     }
 
     /// The most units that any interval of length W can admit (for a queue: can see leave) when no
@@ -58,19 +58,19 @@ impl Rule {
         self.visit(Bound { largest_cost })
     }
 
-    /// Hands the rule's room, with its type, to `visitor`; `None` when the rule is unlimited.
+    /// Hands the rule's algorithm, with its type, to `visitor`; `None` when the rule is unlimited.
     pub fn visit<V: Visitor>(&self, visitor: V) -> Option<V::Out> {
-        self.room.as_ref().map(|room| room.visit(visitor))
+        self.algorithm.as_ref().map(|algorithm| algorithm.visit(visitor))
     }
 }
 
-/// Something to be done with a room whose type is only known to the rule.
+/// Something to be done with an algorithm whose type is only known to the rule.
 pub trait Visitor {
     /// What comes of it.
     type Out;
 
     /// Does it.
-    fn visit<R: Room>(self, room: &R) -> Self::Out;
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out;
 }
 
 struct Bound {
@@ -80,7 +80,7 @@ struct Bound {
 impl Visitor for Bound {
     type Out = u64;
 
-    fn visit<R: Room>(self, room: &R) -> u64 {
-        room.bound(self.largest_cost)
+    fn visit<R: Algorithm>(self, algorithm: &R) -> u64 {
+        algorithm.bound(self.largest_cost)
     }
 }

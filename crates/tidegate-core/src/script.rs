@@ -1,16 +1,16 @@
-//! What a room and its script say to each other.
+//! What an algorithm and its script say to each other.
 
 use alloc::vec::Vec;
 
 use crate::decision::Verdict;
 use crate::time::Timestamp;
 
-/// The script of a room, as text beside the room's own code, in the paragraphs of the room's verbs.
+/// The script of an algorithm, as text beside the algorithm's own code, in the paragraphs of the algorithm's verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script {
     /// What a stored state says of its algorithm; never given to another one.
     pub kind: u8,
-    /// The room's folder.
+    /// The algorithm's folder.
     pub name: &'static str,
     /// The paragraphs, each behind a line `-- @name`.
     pub text: &'static str,
@@ -21,11 +21,11 @@ pub struct Script {
 /// What a script is told of one limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The room's script.
+    /// The algorithm's script.
     pub script: Script,
-    /// What a stored state says of the rule it was made under: limit, window, two of the room's own.
+    /// What a stored state says of the rule it was made under: limit, window, two of the algorithm's own.
     pub figures: [u64; 4],
-    /// What the room needs to know of the rule and of the cost; -1 where something can not be.
+    /// What the algorithm needs to know of the rule and of the cost; -1 where something can not be.
     pub words: Vec<i64>,
 }
 

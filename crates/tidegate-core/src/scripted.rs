@@ -1,10 +1,10 @@
-//! A rule whose script decides inside a store: the room works out the figures of a decision from the state that the
+//! A rule whose script decides inside a store: the algorithm works out the figures of a decision from the state that the
 //! script returns.
 
 use core::iter;
 
-use crate::algorithm::Room;
-use crate::algorithms::Algorithm;
+use crate::algorithm::Algorithm;
+use crate::algorithms::AlgorithmKind;
 use crate::decision::Decision;
 use crate::held::{Held, Verbs};
 use crate::rule::{Rule, Visitor};
@@ -23,10 +23,10 @@ impl Rule {
     /// none. Of names for one algorithm it has that of this rule.
     ///
     /// ```
-    /// use tidegate_core::{Algorithm, Micros, Rule, Spec};
+    /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
     ///
-    /// let leaky = Rule::new(Spec::new(Algorithm::LeakyBucket, 5, Micros::from_secs(1)))?;
-    /// let log = Rule::new(Spec::new(Algorithm::SlidingLog, 9, Micros::from_secs(60)))?;
+    /// let leaky = Rule::new(Spec::new(AlgorithmKind::LeakyBucket, 5, Micros::from_secs(1)))?;
+    /// let log = Rule::new(Spec::new(AlgorithmKind::SlidingLog, 9, Micros::from_secs(60)))?;
     /// let question = log.question(0).expect("it has a limit");
     /// let rebuilt = leaky.of_figures(question.script.kind, question.figures).expect("there is one");
     /// assert_eq!(rebuilt.question(1), log.question(1));
@@ -35,7 +35,7 @@ impl Rule {
     #[must_use]
     pub fn of_figures(&self, kind: u8, figures: [u64; 4]) -> Option<Self> {
         let own = self.spec().algorithm;
-        let algorithms = iter::once(own).chain(Algorithm::ALL.iter().copied());
+        let algorithms = iter::once(own).chain(AlgorithmKind::ALL.iter().copied());
         algorithms.into_iter().find_map(|algorithm| {
             let [limit, window_us, ..] = figures;
             let mut spec = Spec::new(algorithm, limit, Micros::from_micros(window_us));
@@ -58,12 +58,12 @@ impl Rule {
     }
 
     /// The figures of what the rule's script told about a request of `cost` units, worked out by the
-    /// room itself; `None` when the rule is unlimited or the words are not those of a state.
+    /// algorithm itself; `None` when the rule is unlimited or the words are not those of a state.
     ///
     /// ```
-    /// use tidegate_core::{Algorithm, Micros, Rule, Spec, Timestamp, Told, Verdict};
+    /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp, Told, Verdict};
     ///
-    /// let rule = Rule::new(Spec::new(Algorithm::FixedWindow, 5, Micros::from_secs(1)))?;
+    /// let rule = Rule::new(Spec::new(AlgorithmKind::FixedWindow, 5, Micros::from_secs(1)))?;
     /// let at = Timestamp::from_micros(300_000);
     /// // The window ends at one second; 5 units are in it.
     /// let words = vec![1_000_000, 5, 300_000];
@@ -90,8 +90,8 @@ struct Stored;
 impl Visitor for Stored {
     type Out = u64;
 
-    fn visit<R: Room>(self, room: &R) -> u64 {
-        room.most_stored_bytes()
+    fn visit<R: Algorithm>(self, algorithm: &R) -> u64 {
+        algorithm.most_stored_bytes()
     }
 }
 
@@ -102,8 +102,12 @@ struct Ask {
 impl Visitor for Ask {
     type Out = Question;
 
-    fn visit<R: Room>(self, room: &R) -> Question {
-        Question { script: room.script(), figures: room.figures(), words: room.told(self.cost) }
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Question {
+        Question {
+            script: algorithm.script(),
+            figures: algorithm.figures(),
+            words: algorithm.told(self.cost),
+        }
     }
 }
 
@@ -116,9 +120,9 @@ struct Report<'a> {
 impl Visitor for Report<'_> {
     type Out = Option<Decision>;
 
-    fn visit<R: Room>(self, room: &R) -> Option<Decision> {
-        let mut slot = Some(room.recalled(&self.told.words)?);
-        let held = Held::after(room, &mut slot, self.cost, self.told);
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Decision> {
+        let mut slot = Some(algorithm.recalled(&self.told.words)?);
+        let held = Held::after(algorithm, &mut slot, self.cost, self.told);
         if !self.reported {
             return Some(held.report());
         }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::algorithms::Algorithm;
+use crate::algorithms::AlgorithmKind;
 use crate::error::{RuleError, out_of_range};
 use crate::time::Micros;
 use crate::word::Word;
@@ -57,7 +57,7 @@ pub enum Layout {
 #[non_exhaustive]
 pub struct Spec {
     /// Which algorithm decides.
-    pub algorithm: Algorithm,
+    pub algorithm: AlgorithmKind,
     /// N, units per window.
     pub limit: Limit,
     /// W. May be left out only where the limit is unlimited or 0.
@@ -85,14 +85,14 @@ pub struct Spec {
 impl Spec {
     /// `limit` units per `window`, every other word at its default.
     #[must_use]
-    pub const fn new(algorithm: Algorithm, limit: u64, window: Micros) -> Self {
+    pub const fn new(algorithm: AlgorithmKind, limit: u64, window: Micros) -> Self {
         Self::bare(algorithm, Limit::Units(limit), Some(window))
     }
 
     /// `limit` units per `window`, other words set so that any algorithm can be compared with the others: fewer
     /// buckets where ten do not divide the window, a coarser log where the limit is large.
     #[must_use]
-    pub fn fitting(algorithm: Algorithm, limit: u64, window: Micros) -> Self {
+    pub fn fitting(algorithm: AlgorithmKind, limit: u64, window: Micros) -> Self {
         let mut spec = Self::new(algorithm, limit, window);
         algorithm.fit(&mut spec, limit, window);
         spec
@@ -101,11 +101,11 @@ impl Spec {
     /// A rule that admits everything and counts nothing. Its algorithm is what it will go by once it is given
     /// a limit; as a plan, any will do.
     #[must_use]
-    pub const fn unlimited(algorithm: Algorithm) -> Self {
+    pub const fn unlimited(algorithm: AlgorithmKind) -> Self {
         Self::bare(algorithm, Limit::Unlimited, None)
     }
 
-    const fn bare(algorithm: Algorithm, limit: Limit, window: Option<Micros>) -> Self {
+    const fn bare(algorithm: AlgorithmKind, limit: Limit, window: Option<Micros>) -> Self {
         Self {
             algorithm,
             limit,

@@ -1,12 +1,12 @@
-//! Every table of worked examples, through the rooms.
+//! Every table of worked examples, through the algorithms.
 
 mod common;
 
-use tidegate_core::Algorithm;
+use tidegate_core::AlgorithmKind;
 
 #[test]
 fn every_table_holds() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let cases = testkit::cases::parse(algorithm.cases())
             .unwrap_or_else(|e| panic!("{algorithm}: {e:?}"));
         assert!(!cases.is_empty(), "{algorithm} has no cases");

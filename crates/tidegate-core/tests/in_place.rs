@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use tidegate_core::{Algorithm, Held, Micros, Room, Rule, Spec, Timestamp, Visitor};
+use tidegate_core::{Algorithm, AlgorithmKind, Held, Micros, Rule, Spec, Timestamp, Visitor};
 
 const WINDOW_US: u64 = 1_000_000;
 const LIMIT: u64 = 100;
@@ -19,14 +19,15 @@ impl Visitor for Walk<'_> {
 
     /// Whatever is taken in place, no window holds more than the limit, nothing grows, and after an idle
     /// window all is as new.
-    fn visit<R: Room>(self, room: &R) {
+    fn visit<R: Algorithm>(self, algorithm: &R) {
         let (mut slot, mut now_us) = (None, 0_u64);
         let (mut inside, mut units) = (VecDeque::<(u64, u64)>::new(), 0);
         for (gap_us, cost, grows) in self.0 {
             now_us += gap_us;
-            let bytes = |slot: &Option<R::State>| slot.as_ref().map(|state| room.heap_bytes(state));
+            let bytes =
+                |slot: &Option<R::State>| slot.as_ref().map(|state| algorithm.heap_bytes(state));
             let before = bytes(&slot);
-            let held = Held::new(room, &mut slot, *cost);
+            let held = Held::new(algorithm, &mut slot, *cost);
             let mut held = if *grows { held } else { held.in_place() };
             let admitted = held.ask(Timestamp::from_micros(now_us)).is_allowed();
             if !*grows && before.is_some_and(|bytes| bytes > 0) {
@@ -42,7 +43,7 @@ impl Visitor for Walk<'_> {
             assert!(units <= LIMIT, "{units} units in one window");
         }
         let idle = Timestamp::from_micros(now_us + WINDOW_US);
-        assert!(Held::new(room, &mut slot, LIMIT).ask(idle).is_allowed());
+        assert!(Held::new(algorithm, &mut slot, LIMIT).ask(idle).is_allowed());
     }
 }
 
@@ -52,6 +53,6 @@ proptest! {
         asked in prop::collection::vec((0..60_000_u64, 0..9_u64, prop::bool::weighted(0.3)), 1..400)
     ) {
         let window = Micros::from_micros(WINDOW_US);
-        Rule::new(Spec::new(Algorithm::SlidingLog, LIMIT, window)).unwrap().visit(Walk(&asked));
+        Rule::new(Spec::new(AlgorithmKind::SlidingLog, LIMIT, window)).unwrap().visit(Walk(&asked));
     }
 }

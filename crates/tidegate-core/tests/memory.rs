@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::Limiter;
 use peak_alloc::PeakAlloc;
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
@@ -44,7 +44,7 @@ fn least_peak_of<T>(mut work: impl FnMut() -> T) -> usize {
 }
 
 fn log(limit: u64, resolution_us: u64) -> Policy {
-    Policy { resolution_us, ..Policy::new(Algorithm::SlidingLog, limit, SECOND_US) }
+    Policy { resolution_us, ..Policy::new(AlgorithmKind::SlidingLog, limit, SECOND_US) }
 }
 
 /// Asks for a unit at every microsecond from `from_us` for a second; how many were admitted.
@@ -96,7 +96,7 @@ fn the_state_holds_what_the_rule_was_told_it_would() {
 #[test]
 fn a_refusal_allocates_nothing() {
     let _turn = turn();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let policy = Policy::new(algorithm, 1_000, 1_000 * SECOND_US);
         let mut limiter = common::limiter(&policy);
         assert!((0..2_000).any(|_| !limiter.step(SECOND_US, 1).allowed), "{algorithm:?}");
@@ -158,7 +158,7 @@ fn an_entry_holds_any_number_of_units() {
 #[test]
 fn only_the_log_and_the_buckets_of_a_window_are_on_the_heap() {
     let _turn = turn();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let policy = Policy::new(algorithm, 1_000, SECOND_US);
         let empty = least_peak_of(|| common::limiter(&policy));
         let full = least_peak_of(|| {
@@ -171,8 +171,8 @@ fn only_the_log_and_the_buckets_of_a_window_are_on_the_heap() {
         // What the test runner allocates on its own threads meanwhile is counted too.
         let bytes = full.saturating_sub(empty);
         match algorithm {
-            Algorithm::SlidingLog => assert!(bytes >= 16_000, "{bytes}"),
-            Algorithm::SlidingWindow => assert!(bytes < KIB, "ten counters, not {bytes}"),
+            AlgorithmKind::SlidingLog => assert!(bytes >= 16_000, "{bytes}"),
+            AlgorithmKind::SlidingWindow => assert!(bytes < KIB, "ten counters, not {bytes}"),
             _ => assert!(bytes < KIB, "{algorithm:?}: {bytes}"),
         }
     }

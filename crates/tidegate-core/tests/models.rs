@@ -1,10 +1,10 @@
-//! Random walks: every room beside the naive model of its algorithm, every figure of every answer.
+//! Random walks: every algorithm beside its naive model, every figure of every answer.
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as far.
 
 mod common;
 
-use testkit::model::{Algorithm, Model, Policy};
+use testkit::model::{AlgorithmKind, Model, Policy};
 use testkit::traffic::{self, Rng};
 
 /// Steps for each algorithm and kind of traffic.
@@ -14,7 +14,7 @@ fn walks() -> u64 {
 
 #[test]
 fn a_random_walk_agrees_with_the_model() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for seed in 0..walks() {
             let rng = &mut Rng::new(seed);
             let policy = traffic::policy(rng, algorithm);
@@ -26,7 +26,7 @@ fn a_random_walk_agrees_with_the_model() {
 
 #[test]
 fn a_random_walk_with_a_clock_that_steps_both_ways_agrees_with_the_model() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for seed in 0..walks() {
             let rng = &mut Rng::new(1_000_000 + seed);
             let policy = traffic::policy(rng, algorithm);
@@ -79,7 +79,7 @@ fn walk(rng: &mut Rng, policy: &Policy, trace: &[(u64, u64)], seed: u64) {
 /// altogether.
 fn changed(rng: &mut Rng, policy: &Policy) -> Policy {
     if rng.chance(30) {
-        let algorithm = rng.pick(Algorithm::ALL);
+        let algorithm = rng.pick(AlgorithmKind::ALL);
         if !one_room(policy.algorithm, algorithm) {
             return traffic::policy(rng, algorithm);
         }
@@ -101,9 +101,10 @@ fn changed(rng: &mut Rng, policy: &Policy) -> Policy {
     if common::rule(&next).is_ok() { next } else { policy.clone() }
 }
 
-/// Token and leaky bucket are one algorithm to a room, which keeps fractions of units when its name
+/// Token and leaky bucket are one algorithm, which keeps fractions of units when its name
 /// changes, and two to the models, which round them up.
-fn one_room(a: Algorithm, b: Algorithm) -> bool {
-    let bucket = |algorithm| matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+fn one_room(a: AlgorithmKind, b: AlgorithmKind) -> bool {
+    let bucket =
+        |algorithm| matches!(algorithm, AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket);
     a != b && bucket(a) && bucket(b)
 }

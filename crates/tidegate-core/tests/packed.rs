@@ -6,14 +6,14 @@ mod common;
 
 use testkit::model::{self, Model};
 use testkit::traffic::{self, Rng};
-use tidegate_core::{MAX_LIMIT, Packing, Room, Timestamp, Verdict, Visitor};
+use tidegate_core::{Algorithm, MAX_LIMIT, Packing, Timestamp, Verdict, Visitor};
 
 /// A limiter that is packed after every step, as a store keeps it.
 trait Packed {
     /// Decides and takes; whether it was admitted.
     fn ask(&mut self, at_us: u64, cost: u64) -> bool;
     fn refund(&mut self, at_us: u64, units: u64);
-    /// Unit costs that fit, and the wait until it is as good as new.
+    /// Unit costs that fit, and the wait until it is idle.
     fn figures(&self, at_us: u64) -> (u64, u64);
     /// The wait until a cost that is denied fits; `None` for one that is not.
     fn retry_after(&self, at_us: u64, cost: u64) -> Option<u64>;
@@ -21,31 +21,31 @@ trait Packed {
     fn would_admit(&self, at_us: u64, cost: u64) -> bool;
 }
 
-struct Of<R: Room> {
-    room: R,
+struct Of<R: Algorithm> {
+    algorithm: R,
     base: Timestamp,
     words: [u64; 2],
 }
 
-impl<R: Room> Of<R> {
+impl<R: Algorithm> Of<R> {
     fn state(&self) -> R::State {
-        self.room.unpack(self.base, self.words)
+        self.algorithm.unpack(self.base, self.words)
     }
 
     /// Packs, and holds the words to what is promised of them.
     fn store(&mut self, state: &R::State) {
-        self.words = self.room.pack(self.base, state);
+        self.words = self.algorithm.pack(self.base, state);
         assert!(self.words[0] < 1 << 63, "the highest bit is the store's");
-        let fits_one = self.room.packing() == Packing::One;
+        let fits_one = self.algorithm.packing() == Packing::One;
         assert!(!fits_one || self.words[1] == 0, "{:?}", self.words);
-        assert_eq!(self.room.pack(self.base, &self.state()), self.words, "packed again");
+        assert_eq!(self.algorithm.pack(self.base, &self.state()), self.words, "packed again");
     }
 }
 
-impl<R: Room> Packed for Of<R> {
+impl<R: Algorithm> Packed for Of<R> {
     fn ask(&mut self, at_us: u64, cost: u64) -> bool {
         let mut state = self.state();
-        let verdict = self.room.ask(&mut state, Timestamp::from_micros(at_us), cost);
+        let verdict = self.algorithm.ask(&mut state, Timestamp::from_micros(at_us), cost);
         if verdict == Verdict::Allow && cost > 0 {
             self.store(&state);
         }
@@ -54,30 +54,30 @@ impl<R: Room> Packed for Of<R> {
 
     fn refund(&mut self, at_us: u64, units: u64) {
         let mut state = self.state();
-        let at = self.room.advance(&mut state, Timestamp::from_micros(at_us));
-        self.room.give_back(&mut state, at, units);
+        let at = self.algorithm.advance(&mut state, Timestamp::from_micros(at_us));
+        self.algorithm.give_back(&mut state, at, units);
         self.store(&state);
     }
 
     fn figures(&self, at_us: u64) -> (u64, u64) {
         let mut state = self.state();
-        let at = self.room.advance(&mut state, Timestamp::from_micros(at_us));
-        let reset_after = self.room.reset_after(&state, at).as_micros();
-        assert_eq!(self.room.is_as_good_as_new(&state, at), reset_after == 0);
-        (self.room.remaining(&state, at), reset_after)
+        let at = self.algorithm.advance(&mut state, Timestamp::from_micros(at_us));
+        let reset_after = self.algorithm.reset_after(&state, at).as_micros();
+        assert_eq!(self.algorithm.is_idle(&state, at), reset_after == 0);
+        (self.algorithm.remaining(&state, at), reset_after)
     }
 
     fn retry_after(&self, at_us: u64, cost: u64) -> Option<u64> {
         let mut state = self.state();
-        let at = self.room.advance(&mut state, Timestamp::from_micros(at_us));
-        let denied = self.room.decide(&state, at, cost) == Verdict::Deny;
-        denied.then(|| self.room.retry_after(&state, at, cost).as_micros())
+        let at = self.algorithm.advance(&mut state, Timestamp::from_micros(at_us));
+        let denied = self.algorithm.decide(&state, at, cost) == Verdict::Deny;
+        denied.then(|| self.algorithm.retry_after(&state, at, cost).as_micros())
     }
 
     fn would_admit(&self, at_us: u64, cost: u64) -> bool {
         let mut state = self.state();
-        let at = self.room.advance(&mut state, Timestamp::from_micros(at_us));
-        self.room.decide(&state, at, cost).is_allowed()
+        let at = self.algorithm.advance(&mut state, Timestamp::from_micros(at_us));
+        self.algorithm.decide(&state, at, cost).is_allowed()
     }
 }
 
@@ -87,9 +87,9 @@ struct New(Timestamp);
 impl Visitor for New {
     type Out = Option<Box<dyn Packed>>;
 
-    fn visit<R: Room>(self, room: &R) -> Self::Out {
-        let packed = Of { room: room.clone(), base: self.0, words: [0; 2] };
-        (room.packing() != Packing::Whole).then(|| Box::new(packed) as Box<dyn Packed>)
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
+        let packed = Of { algorithm: algorithm.clone(), base: self.0, words: [0; 2] };
+        (algorithm.packing() != Packing::Whole).then(|| Box::new(packed) as Box<dyn Packed>)
     }
 }
 
@@ -100,7 +100,7 @@ const HORIZON_US: u64 = 1 << 48;
 fn walk(mut step: impl FnMut(&mut Rng, &mut Walker, u64, u64)) {
     let policies = if std::env::var_os("TIDEGATE_LONG").is_some() { 3_000 } else { 300 };
     let (mut steps, mut packed) = (0, 0);
-    for algorithm in model::Algorithm::ALL {
+    for algorithm in model::AlgorithmKind::ALL {
         for seed in 0..policies {
             let rng = &mut Rng::new(seed);
             let policy = traffic::policy(rng, algorithm);
@@ -181,7 +181,7 @@ fn a_reading_that_was_overtaken_admits_nothing_that_a_later_one_would_refuse() {
 }
 
 /// A thread whose reading was overtaken waits from that reading on: it is told long enough a wait, and not
-/// a microsecond more; and after the wait until it is as good as new nothing is used.
+/// a microsecond more; and after the wait until it is idle nothing is used.
 #[test]
 fn who_waits_from_a_reading_that_was_overtaken_is_admitted_after_what_was_told() {
     let (mut waits, mut overtaken) = (0, 0);
@@ -212,20 +212,20 @@ struct Closed;
 impl Visitor for Closed {
     type Out = Option<(u64, u64, [u64; 2])>;
 
-    fn visit<R: Room>(self, room: &R) -> Self::Out {
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
         let at = Timestamp::from_micros(1_700_000_000_000_500);
-        let mut packed = Of { room: room.clone(), base: at, words: [0; 2] };
+        let mut packed = Of { algorithm: algorithm.clone(), base: at, words: [0; 2] };
         let mut state = packed.state();
-        room.take(&mut state, at, MAX_LIMIT);
+        algorithm.take(&mut state, at, MAX_LIMIT);
         packed.store(&state);
-        let taken = room.used(&packed.state(), at);
+        let taken = algorithm.used(&packed.state(), at);
         let mut state = packed.state();
-        room.give_back(&mut state, at, MAX_LIMIT - 1);
+        algorithm.give_back(&mut state, at, MAX_LIMIT - 1);
         packed.store(&state);
-        let left = room.used(&packed.state(), at);
-        room.give_back(&mut state, at, 1);
+        let left = algorithm.used(&packed.state(), at);
+        algorithm.give_back(&mut state, at, 1);
         packed.store(&state);
-        (room.packing() != Packing::Whole).then_some((taken, left, packed.words))
+        (algorithm.packing() != Packing::Whole).then_some((taken, left, packed.words))
     }
 }
 
@@ -233,7 +233,7 @@ impl Visitor for Closed {
 #[test]
 fn a_packed_limit_of_0_keeps_whatever_was_used() {
     let mut packed = 0;
-    for algorithm in model::Algorithm::ALL {
+    for algorithm in model::AlgorithmKind::ALL {
         for window_us in [0, 1_000, 1_000_000, 86_400_000_000] {
             for anchor_first_request in [false, true] {
                 let policy = model::Policy::new(algorithm, 0, window_us);

@@ -4,7 +4,7 @@
 //! rule does ([`RuleSpec::max_keys`], a million), and all of them together watch windows in
 //! [`WORST_BYTES`](crate::report::WORST_BYTES). The table says so where that was not enough.
 
-use tidegate::{Algorithm, Micros, Policy, PolicyErrors, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Micros, Policy, PolicyErrors, RuleSpec, Spec};
 
 use crate::plot::{Bins, Timeline, length_label};
 use crate::replay::Replay;
@@ -39,13 +39,13 @@ impl Comparison {
         key: &[String],
         bins: Bins,
     ) -> Result<Self, PolicyErrors> {
-        let run = |algorithm: &Algorithm| {
+        let run = |algorithm: &AlgorithmKind| {
             let rule = RuleSpec::new(algorithm.name(), Spec::fitting(*algorithm, limit, window));
             let policy = Policy::new(vec![rule.key(key.iter().cloned())])?;
-            let report = Report::one_of(Algorithm::ALL.len(), &policy).drawn(bins);
+            let report = Report::one_of(AlgorithmKind::ALL.len(), &policy).drawn(bins);
             Ok(Run { replay: Replay::new(policy), report })
         };
-        let runs = Algorithm::ALL.iter().map(run).collect::<Result<_, _>>()?;
+        let runs = AlgorithmKind::ALL.iter().map(run).collect::<Result<_, _>>()?;
         Ok(Self { limit, window, bins, runs })
     }
 

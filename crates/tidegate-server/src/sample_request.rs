@@ -70,10 +70,10 @@ fn fitting(pattern: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate::{Algorithm, Descriptor, Gate, Micros, RuleSpec, Spec};
+    use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, RuleSpec, Spec};
 
     fn rule(name: &str) -> RuleSpec {
-        RuleSpec::new(name, Spec::new(Algorithm::FixedWindow, 5, Micros::from_secs(1)))
+        RuleSpec::new(name, Spec::new(AlgorithmKind::FixedWindow, 5, Micros::from_secs(1)))
     }
 
     fn meets(rules: Vec<RuleSpec>, expected: &str) -> SampleRequest {

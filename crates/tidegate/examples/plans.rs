@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tidegate::{
-    Algorithm, ManualClock, Micros, PlannedLimiter, Rule, RuleErrors, Spec, Statistics,
+    AlgorithmKind, ManualClock, Micros, PlannedLimiter, Rule, RuleErrors, Spec, Statistics,
 };
 
 /// What callers have booked; in a service, a cache of a table.
 type Booked = Arc<RwLock<HashMap<Vec<u8>, Arc<Rule>>>>;
 
 fn per_minute(limit: u64) -> Spec {
-    Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(60))
+    Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60))
 }
 
 /// Asks so many times, and counts what passed and what was blocked.

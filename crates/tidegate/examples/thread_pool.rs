@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use tidegate::{Algorithm, Concurrency, Limiter, Micros, Spec};
+use tidegate::{AlgorithmKind, Concurrency, Limiter, Micros, Spec};
 
 const WORKERS: usize = 4;
 const JOBS: u64 = 60;
@@ -24,7 +24,7 @@ struct Pool {
 
 impl Pool {
     fn new() -> Result<Self, Box<dyn Error>> {
-        let mut pace = Spec::new(Algorithm::TokenBucket, 200, Micros::from_secs(1));
+        let mut pace = Spec::new(AlgorithmKind::TokenBucket, 200, Micros::from_secs(1));
         pace.capacity = Some(20);
         Ok(Self {
             jobs: Mutex::new((0..JOBS).collect()),

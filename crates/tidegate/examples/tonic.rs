@@ -7,7 +7,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use tidegate::tower::RateLimitLayer;
-use tidegate::{Algorithm, Gate, Micros, Policy, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Gate, Micros, Policy, RuleSpec, Spec};
 use tokio::net::TcpListener;
 use tonic::Code;
 use tonic::transport::server::TcpIncoming;
@@ -18,7 +18,7 @@ use tonic_types::StatusExt;
 
 /// Three calls an hour of each method, for each address.
 fn limits() -> Result<RateLimitLayer, Box<dyn Error>> {
-    let spec = Spec::new(Algorithm::SlidingLog, 3, Micros::from_secs(3_600));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 3, Micros::from_secs(3_600));
     let rule = RuleSpec::new("per-method", spec).key(["ip", "path"]);
     Ok(RateLimitLayer::new(Arc::new(Gate::new(Policy::new(vec![rule])?))))
 }

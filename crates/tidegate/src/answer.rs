@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_core::Outcome;
 use tidegate_core::{Decision, Micros, Rule, Timestamp};
 
-use crate::few::Few;
+use crate::inline_list::InlineList;
 use crate::rules::{Mode, PolicyRule, Usage};
 use crate::step::Descriptors;
 #[cfg(feature = "redis")]
@@ -85,9 +85,9 @@ impl<'g> Matched<'g> {
     /// meet its limiter. Those from number 63 on are not told apart: if one of them does, all do.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
     ///
-    /// let spec = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(1));
     /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])])?);
     /// let (ada, bob) = ([("user", "ada")], [("user", "bob")]);
     /// let descriptors = [Descriptor::new(&ada), Descriptor::new(&bob)];
@@ -161,7 +161,7 @@ pub struct Answer<'g> {
     pub(crate) at: Timestamp,
     pub(crate) standing: Standing,
     pub(crate) repeated: bool,
-    pub(crate) matched: Few<Matched<'g>>,
+    pub(crate) matched: InlineList<Matched<'g>>,
 }
 
 impl<'g> Answer<'g> {
@@ -288,7 +288,7 @@ impl<'g> Answer<'g> {
         }
     }
 
-    /// Least wait until all limiters are as good as new: the longest of all rules.
+    /// Least wait until all limiters are idle: the longest of all rules.
     #[must_use]
     pub fn reset_after(&self) -> Micros {
         self.enforced().map(|matched| matched.decision.reset_after).max().unwrap_or_default()

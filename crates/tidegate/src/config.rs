@@ -8,7 +8,7 @@
 //! domain = "pay"                    # "default" unless said
 //! when = { biz_type = "transfer" }  # entries with these values; "api/*" matches a prefix
 //! key = ["channel"]                 # one limiter for each value; one for all unless said
-//! algorithm = "sliding_log"         # any of `Algorithm::ALL`, or "gcra"
+//! algorithm = "sliding_log"         # any of `AlgorithmKind::ALL`, or "gcra"
 //! limit = 100                       # -1 unlimited, 0 nothing
 //! window = "1s"                     # us, ms, s, m, h, d
 //! # or both in one: rate = "100/s"

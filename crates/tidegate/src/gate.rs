@@ -13,15 +13,15 @@ use tidegate_core::{Rule, Timestamp};
 
 use crate::answer::{Answer, Standing};
 use crate::clock::{Clock, SystemClock};
-use crate::few::Few;
+use crate::dedupe::{DedupeCache, IdempotencyKey};
 use crate::frontend::{Frontend, GateQueues, with_actual};
+use crate::inline_list::InlineList;
 use crate::key::Seed;
 use crate::observe::Observer;
-use crate::once::{Answers, Once};
 use crate::request::{Descriptor, Request};
 use crate::rules::{ActivePolicy, Policy, PolicyRule};
 use crate::step::{Decided, Done, Figures, Met, Step, limited};
-use crate::store::memory::{Ahead, MemoryStore};
+use crate::store::memory::{MemoryStore, Preview};
 pub use hold::Charge;
 
 /// A policy in force, the limiters of every key, and a clock.
@@ -36,7 +36,7 @@ pub struct Gate<C = SystemClock> {
     /// Who waits.
     pub(crate) queues: GateQueues,
     /// What requests were answered that may be asked again.
-    answers: Answers,
+    answers: DedupeCache,
 }
 
 impl Gate {
@@ -58,7 +58,7 @@ impl<C: Clock> Gate<C> {
             seed: Seed::random(),
             clock,
             queues: GateQueues::new(),
-            answers: Answers::default(),
+            answers: DedupeCache::default(),
         }
     }
 
@@ -161,7 +161,7 @@ impl<C: Clock> Gate<C> {
     /// meets. Bans of their keys are lifted before.
     pub fn reset(&self, request: &Request<'_>) -> usize {
         let met = self.met_at_all(request);
-        self.front.bans.lift(&met, |met| met.print);
+        self.front.bans.lift(&met, |met| met.fingerprint);
         self.memory.forget(&met, self.clock.now());
         self.wake(&met);
         let is_met = |met: &&Met| self.memory.is_figured(met.rule) || self.is_limited(met);
@@ -185,7 +185,7 @@ impl<C: Clock> Gate<C> {
         request: &Request<'_>,
         clock: &impl Clock,
         step: Step,
-    ) -> (Few<Met>, Done) {
+    ) -> (InlineList<Met>, Done) {
         let met = self.met(request);
         // A look tells how a limiter stands now, whatever was reported before.
         let is_told_anew = step == Step::Peek && met.iter().any(|met| met.report);
@@ -201,7 +201,13 @@ impl<C: Clock> Gate<C> {
     }
 
     /// One step over the limiters that are met, whoever waits for them.
-    fn step_at(&self, met: &[Met], once: Option<Once>, clock: &impl Clock, step: Step) -> Done {
+    fn step_at(
+        &self,
+        met: &[Met],
+        once: Option<IdempotencyKey>,
+        clock: &impl Clock,
+        step: Step,
+    ) -> Done {
         match once {
             None => self.memory.step(met, clock, step),
             Some(once) => {
@@ -221,13 +227,13 @@ impl<C: Clock> Gate<C> {
     }
 
     /// One step over the limiters that are met, whoever waits for them.
-    pub(crate) fn step_now(&self, met: &[Met], once: Option<Once>, step: Step) -> Done {
+    pub(crate) fn step_now(&self, met: &[Met], once: Option<IdempotencyKey>, step: Step) -> Done {
         self.step_at(met, once, &self.clock, step)
     }
 
-    /// A look ahead on a limiter that is met.
-    pub(crate) fn look_ahead(&self, met: &Met) -> Option<Box<dyn Ahead>> {
-        self.memory.ahead(met, &self.clock)
+    /// A preview on a limiter that is met.
+    pub(crate) fn preview_now(&self, met: &Met) -> Option<Box<dyn Preview>> {
+        self.memory.preview(met, &self.clock)
     }
 
     pub(crate) const fn clock(&self) -> &C {
@@ -240,17 +246,17 @@ impl<C: Clock> Gate<C> {
     }
 
     /// The limiters a request meets, in the order of the rules, each once.
-    pub(crate) fn met(&self, request: &Request<'_>) -> Few<Met> {
+    pub(crate) fn met(&self, request: &Request<'_>) -> InlineList<Met> {
         limited(self.met_at_all(request))
     }
 
     /// The same with those that are unlimited by a plan, or by what the request brings.
-    pub(crate) fn met_at_all(&self, request: &Request<'_>) -> Few<Met> {
-        let print = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
+    pub(crate) fn met_at_all(&self, request: &Request<'_>) -> InlineList<Met> {
+        let fingerprint = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
             self.seed.of_parts(rule.key(descriptor))
         };
         let in_force = |number, variant, own: &Rule| self.figures_of(number, variant, own);
-        self.front.resolve(request, print, in_force)
+        self.front.resolve(request, fingerprint, in_force)
     }
 
     /// The figures under which a limiter of a rule is met that brings none, and has no plan.

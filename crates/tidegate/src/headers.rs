@@ -18,7 +18,7 @@ use base64::prelude::BASE64_STANDARD;
 use tidegate_core::{Limit, Micros};
 
 use crate::answer::{Answer, Matched};
-use crate::few::Few;
+use crate::inline_list::InlineList;
 
 /// The header fields of an answer, names in their usual spelling.
 ///
@@ -26,9 +26,9 @@ use crate::few::Few;
 /// that refuse, so that `Retry-After` is never before any `t`.
 ///
 /// ```
-/// use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp, headers};
+/// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp, headers};
 ///
-/// let rule = RuleSpec::new("burst", Spec::new(Algorithm::FixedWindow, 2, Micros::from_secs(60)));
+/// let rule = RuleSpec::new("burst", Spec::new(AlgorithmKind::FixedWindow, 2, Micros::from_secs(60)));
 /// let gate = Gate::with_clock(Policy::new(vec![rule])?, Timestamp::from_micros(90_000_000));
 /// let descriptors = [Descriptor::new(&[])];
 /// let told = headers::of(&gate.check(&Request::new("default", &descriptors)));
@@ -51,8 +51,8 @@ pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
 /// Tells each of the fields of [`of`], in their order, without keeping any.
 ///
 /// ```
-/// # use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, headers};
-/// # let rule = RuleSpec::new("burst", Spec::new(Algorithm::FixedWindow, 2, Micros::from_secs(60)));
+/// # use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, headers};
+/// # let rule = RuleSpec::new("burst", Spec::new(AlgorithmKind::FixedWindow, 2, Micros::from_secs(60)));
 /// # let gate = Gate::new(Policy::new(vec![rule])?);
 /// # let descriptors = [Descriptor::new(&[])];
 /// # let answer = gate.check(&Request::new("default", &descriptors));
@@ -68,7 +68,7 @@ pub fn each(answer: &Answer<'_>, mut tell: impl FnMut(&'static str, &str)) {
     tell("X-RateLimit-Limit", number.format(decision.limit));
     tell("X-RateLimit-Remaining", number.format(decision.remaining));
     tell("X-RateLimit-Reset", number.format(reset_at(answer, reported)));
-    let by_rule: Few<_> = answer.enforced().collect();
+    let by_rule: InlineList<_> = answer.enforced().collect();
     let mut list = String::with_capacity(USUAL_BYTES);
     policies(&by_rule, &mut list);
     if !list.is_empty() {
@@ -99,7 +99,7 @@ pub fn status(answer: &Answer<'_>) -> u16 {
     }
 }
 
-/// When the reported limiter is as good as new: Unix seconds, rounded up.
+/// When the reported limiter is idle: Unix seconds, rounded up.
 fn reset_at(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
     let at = answer.at().plus(reported.decision().reset_after);
     Micros::from_micros(at.as_micros()).as_secs_ceil()
@@ -188,18 +188,18 @@ fn seconds_to_fill(matched: &Matched<'_>) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::{Descriptor, Gate, Mode, OverrideSpec, Policy, Request, RuleSpec};
-    use tidegate_core::{Algorithm, Spec, Timestamp};
+    use tidegate_core::{AlgorithmKind, Spec, Timestamp};
 
     /// Ten an hour for each user, a hundred for `vip`.
     fn per_user() -> RuleSpec {
-        let spec = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(3600));
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(3600));
         let mut vip = OverrideSpec::new("user", "vip");
         vip.limit = Some(Limit::Units(100));
         RuleSpec::new("per-user", spec).key(["user"]).with_override(vip)
     }
 
     fn for_all() -> RuleSpec {
-        RuleSpec::new("all", Spec::new(Algorithm::SlidingLog, 50, Micros::from_secs(60)))
+        RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, 50, Micros::from_secs(60)))
     }
 
     /// The values of both fields for a request about users at costs.
@@ -265,7 +265,7 @@ mod tests {
     /// The lists are structured fields, with nothing in them that a parser would write otherwise.
     #[test]
     fn what_is_told_is_what_a_parser_of_structured_fields_writes_again() {
-        let spec = Spec::new(Algorithm::TokenBucket, 1_000_000, Micros::from_secs(86_400));
+        let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000_000, Micros::from_secs(86_400));
         let large = RuleSpec::new("a.b_c-9", spec);
         for users in [&[("bob", 3)][..], &[("bob", 3), ("ann", 11)], &[("vip", 1), ("bob", 0)]] {
             let (policies, limits) = told(vec![for_all(), per_user(), large.clone()], users);

@@ -98,8 +98,8 @@ mod tests {
 
         #[test]
         fn stored_words_give_the_fingerprint_back(key: Vec<u8>) {
-            let print = Seed::random().of_bytes(&key);
-            prop_assert_eq!(Fingerprint::from_words(print.words()), Some(print));
+            let fingerprint = Seed::random().of_bytes(&key);
+            prop_assert_eq!(Fingerprint::from_words(fingerprint.words()), Some(fingerprint));
         }
     }
 }

@@ -5,9 +5,9 @@
 //! none is charged, under any concurrency.
 //!
 //! ```
-//! use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+//! use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
 //!
-//! let per_channel = RuleSpec::new("pay-channel", Spec::new(Algorithm::SlidingLog, 2, Micros::from_secs(1)))
+//! let per_channel = RuleSpec::new("pay-channel", Spec::new(AlgorithmKind::SlidingLog, 2, Micros::from_secs(1)))
 //!     .in_domain("pay")
 //!     .when("biz_type", "transfer")
 //!     .key(["channel"]);
@@ -55,17 +55,17 @@ mod answer;
 mod clock;
 #[cfg(feature = "config")]
 pub mod config;
-mod few;
+mod dedupe;
 mod frontend;
 mod gate;
 #[cfg(feature = "headers")]
 pub mod headers;
+mod inline_list;
 #[cfg(feature = "json")]
 pub mod json;
 mod key;
 mod limiter;
 mod observe;
-mod once;
 mod request;
 mod rules;
 mod secret_file;
@@ -105,7 +105,7 @@ pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 #[cfg(feature = "redis")]
 pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
 pub use tidegate_core::{
-    Algorithm, Anchor, Decision, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW,
+    AlgorithmKind, Anchor, Decision, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW,
     Micros, Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,
 };
 pub use wait::{Concurrency, KeyedConcurrency, Permit};

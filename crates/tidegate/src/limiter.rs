@@ -15,7 +15,7 @@ use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::step::{One, Step, UNLIMITED};
-use crate::store::memory::{Ahead, Cell, Later, cell_of};
+use crate::store::memory::{Cell, Later, Preview, cell_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 pub use ban::Ban;
 pub use keyed::KeyedLimiter;
@@ -26,9 +26,9 @@ pub use reservation::Reservation;
 /// One limiter, without any key. Share it by reference; every verb is exact under any concurrency.
 ///
 /// ```
-/// use tidegate::{Algorithm, Limiter, Micros, Spec};
+/// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
 ///
-/// let limiter = Limiter::new(Spec::new(Algorithm::TokenBucket, 100, Micros::from_secs(1)))?;
+/// let limiter = Limiter::new(Spec::new(AlgorithmKind::TokenBucket, 100, Micros::from_secs(1)))?;
 /// assert!(limiter.admits(60));
 /// assert!(limiter.admits(40));
 /// let refused = limiter.check(50);
@@ -155,11 +155,11 @@ impl<C: Clock> Limiter<C> {
             }
     }
 
-    /// A look ahead; `None` when unlimited.
-    pub(crate) fn look_ahead(&self) -> Option<Box<dyn Ahead>> {
+    /// A preview; `None` when unlimited.
+    pub(crate) fn preview_now(&self) -> Option<Box<dyn Preview>> {
         match &self.cell {
-            Some(cell) => Some(cell.ahead(self.reading(&self.clock))),
-            None => self.later.has_begun().then(|| self.later.ahead(self.reading(&self.clock))),
+            Some(cell) => Some(cell.preview(self.reading(&self.clock))),
+            None => self.later.has_begun().then(|| self.later.preview(self.reading(&self.clock))),
         }
     }
 

@@ -39,9 +39,9 @@ pub use refused::{Refusal, Refused};
 /// is meant, not thousands. A receiver that is dropped while it waits takes nothing with it.
 ///
 /// ```
-/// use tidegate::{Algorithm, Micros, Shaper, Spec};
+/// use tidegate::{AlgorithmKind, Micros, Shaper, Spec};
 ///
-/// let mails = Shaper::new(Spec::new(Algorithm::LeakyQueue, 1_000, Micros::from_secs(1)))?;
+/// let mails = Shaper::new(Spec::new(AlgorithmKind::LeakyQueue, 1_000, Micros::from_secs(1)))?;
 /// let worker = std::thread::spawn({
 ///     let mails = mails.clone();
 ///     move || {
@@ -107,9 +107,9 @@ impl<T, C: Clock> Shaper<T, C> {
     /// an item that is due sooner by it is woken.
     ///
     /// ```
-    /// use tidegate::{Algorithm, ManualClock, Micros, Shaper, Spec};
+    /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
     ///
-    /// let per_second = |limit| Spec::new(Algorithm::LeakyQueue, limit, Micros::from_secs(1));
+    /// let per_second = |limit| Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_secs(1));
     /// let clock = ManualClock::new();
     /// let mails = Shaper::with_clock(per_second(1), clock.clone())?;
     /// for mail in ["at once", "a second later"] {

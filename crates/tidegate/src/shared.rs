@@ -72,10 +72,10 @@ pub(crate) type KeyMet = Met<Vec<u8>>;
 /// to, or a lost connection, is then asked once more within the rest.
 ///
 /// ```no_run
-/// use tidegate::{Algorithm, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec, StoreSettings};
+/// use tidegate::{AlgorithmKind, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec, StoreSettings};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let rule = RuleSpec::new("per-user", Spec::new(Algorithm::TokenBucket, 100, Micros::from_secs(1)));
+/// let rule = RuleSpec::new("per-user", Spec::new(AlgorithmKind::TokenBucket, 100, Micros::from_secs(1)));
 /// let policy = Policy::new(vec![rule.key(["user"])])?;
 /// let settings = StoreSettings::new("redis://127.0.0.1:6379".parse()?);
 /// let gate = SharedGate::new(policy, settings, |event| eprintln!("{event:?}"))?;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use peak_alloc::PeakAlloc;
 use tidegate::{
-    Algorithm, Clock, Descriptor, Gate, KeyedLimiter, Micros, OnFull, PlannedLimiter, Policy,
+    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Micros, OnFull, PlannedLimiter, Policy,
     Request, Rule, RuleSpec, Spec, Timestamp,
 };
 
@@ -22,7 +22,7 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 /// Sends so many keys through a cap; the bytes held when it was reached, and the most ever after.
-fn flood(algorithm: Algorithm, on_full: OnFull, keys: u64) -> (usize, usize) {
+fn flood(algorithm: AlgorithmKind, on_full: OnFull, keys: u64) -> (usize, usize) {
     let _turn = turn();
     let before = HEAP.current_usage();
     let spec = Spec::new(algorithm, 1, Micros::from_secs(86_400));
@@ -40,7 +40,7 @@ fn flood(algorithm: Algorithm, on_full: OnFull, keys: u64) -> (usize, usize) {
 #[test]
 fn a_million_keys_through_a_cap_of_a_tenth_take_the_memory_of_a_tenth() {
     for on_full in [OnFull::Share, OnFull::Refuse] {
-        let (full, most) = flood(Algorithm::TokenBucket, on_full, 1_000_000);
+        let (full, most) = flood(AlgorithmKind::TokenBucket, on_full, 1_000_000);
         assert!(full < CAP * 40, "{full} bytes for {CAP} keys that fit a word each");
         assert!(full > CAP * 20, "{full} bytes: was everyone held?");
         assert!(most <= full + 4_096, "{most} bytes after {full}");
@@ -49,7 +49,7 @@ fn a_million_keys_through_a_cap_of_a_tenth_take_the_memory_of_a_tenth() {
 
 #[test]
 fn states_kept_whole_stay_within_their_cap_too() {
-    let (full, most) = flood(Algorithm::SlidingLog, OnFull::Share, 250_000);
+    let (full, most) = flood(AlgorithmKind::SlidingLog, OnFull::Share, 250_000);
     assert!(most <= full + 4_096, "{most} bytes after {full}");
 }
 
@@ -58,9 +58,9 @@ fn states_kept_whole_stay_within_their_cap_too() {
 fn a_new_plan_with_each_call_takes_no_more_memory() {
     let _turn = turn();
     let before = HEAP.current_usage();
-    let limiter = PlannedLimiter::new(Spec::unlimited(Algorithm::TokenBucket)).unwrap();
+    let limiter = PlannedLimiter::new(Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
     let ask = |key: u64, plan: u64| {
-        let mut spec = Spec::new(Algorithm::TokenBucket, 10 + plan, Micros::from_secs(3_600));
+        let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10 + plan, Micros::from_secs(3_600));
         spec.capacity = Some(1 + plan % 7);
         let _ = limiter.under(&Rule::new(spec).unwrap()).check(key.to_le_bytes(), 1);
     };
@@ -78,7 +78,7 @@ fn a_new_plan_with_each_call_takes_no_more_memory() {
 #[test]
 fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
     let _turn = turn();
-    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingLog] {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog] {
         let rule = RuleSpec::new("r", Spec::new(algorithm, 1, Micros::from_secs(86_400)));
         let gate = Gate::new(Policy::new(vec![rule.key(["user"])]).unwrap());
         let round = || {
@@ -105,7 +105,7 @@ fn keys_that_are_reset_again_and_again_leave_nothing_behind() {
 fn grow(keys: u64, limit: u64, max_memory: usize, on_full: OnFull) -> (usize, u64, u64) {
     let _turn = turn();
     let before = HEAP.current_usage();
-    let mut spec = Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(86_400));
+    let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400));
     spec.max_memory = Some(max_memory as u64);
     let rule = RuleSpec::new("r", spec).key(["user"]).max_keys(1_000_000, on_full);
     let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), Ticking(AtomicU64::new(0)));
@@ -174,7 +174,7 @@ fn a_log_without_memory_to_grow_admits_its_limit_and_not_one_unit_more() {
     const LIMIT: u64 = 2_000;
     let _turn = turn();
     for on_full in [OnFull::Share, OnFull::Refuse] {
-        let mut spec = Spec::new(Algorithm::SlidingLog, LIMIT, Micros::from_secs(86_400));
+        let mut spec = Spec::new(AlgorithmKind::SlidingLog, LIMIT, Micros::from_secs(86_400));
         spec.max_memory = Some(800_000);
         let rule = RuleSpec::new("r", spec).key(["user"]).max_keys(1_000, on_full);
         let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), Ticking(AtomicU64::new(0)));

@@ -64,11 +64,11 @@ fn differs<T: PartialEq + std::fmt::Debug>(
 #[cfg(test)]
 mod tests {
     use super::{Answer, Expect};
-    use crate::model::{Algorithm, Model, Policy};
+    use crate::model::{AlgorithmKind, Model, Policy};
 
     #[test]
     fn a_star_matches_anything_and_a_figure_only_itself() {
-        let decision = Model::new(Policy::new(Algorithm::SlidingLog, 2, 1_000)).step(5, 1);
+        let decision = Model::new(Policy::new(AlgorithmKind::SlidingLog, 2, 1_000)).step(5, 1);
         assert!(Expect::default().differences(&decision).is_empty());
         let wrong = Expect {
             answer: Some(Answer::Never),

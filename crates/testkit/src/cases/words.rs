@@ -2,7 +2,7 @@
 
 use super::Case;
 use super::duration::{parse_count, parse_duration_us};
-use crate::model::{Algorithm, Policy};
+use crate::model::{AlgorithmKind, Policy};
 
 impl Case {
     /// The case's rule.
@@ -15,7 +15,7 @@ impl Case {
         for key in ["algorithm", "limit", "window"] {
             word(key).ok_or_else(|| format!("the rule has no `{key}`"))?;
         }
-        let mut policy = Policy::new(Algorithm::FixedWindow, 0, 1);
+        let mut policy = Policy::new(AlgorithmKind::FixedWindow, 0, 1);
         policy.apply_words(&self.rule)?;
         Ok(policy)
     }
@@ -55,7 +55,7 @@ impl Policy {
     }
 
     fn check(&self) -> Result<(), String> {
-        let sliding = self.algorithm == Algorithm::SlidingWindow;
+        let sliding = self.algorithm == AlgorithmKind::SlidingWindow;
         let wrong = [
             (self.window_us == 0 && self.limit > 0, "window must be above 0 unless limit is 0"),
             (self.resolution_us == 0, "resolution must be above 0"),
@@ -65,7 +65,7 @@ impl Policy {
                 "buckets must divide window",
             ),
             (
-                self.algorithm == Algorithm::LeakyQueue && self.capacity.is_none(),
+                self.algorithm == AlgorithmKind::LeakyQueue && self.capacity.is_none(),
                 "a leaky_queue needs a capacity",
             ),
         ];
@@ -76,9 +76,9 @@ impl Policy {
     }
 }
 
-fn parse_algorithm(name: &str) -> Result<Algorithm, String> {
-    let names = Algorithm::ALL.map(Algorithm::name).join(", ");
-    Algorithm::named(name).ok_or_else(|| format!("`{name}` is none of {names}"))
+fn parse_algorithm(name: &str) -> Result<AlgorithmKind, String> {
+    let names = AlgorithmKind::ALL.map(AlgorithmKind::name).join(", ");
+    AlgorithmKind::named(name).ok_or_else(|| format!("`{name}` is none of {names}"))
 }
 
 /// Whether the word is the second of the two.

@@ -1,6 +1,6 @@
 //! A rule that changes while its limiter lives: never a credit, never a reset.
 
-use super::{Algorithm, Model, Policy};
+use super::{AlgorithmKind, Model, Policy};
 
 impl Model {
     /// Puts another rule in force at `at_us`.
@@ -35,16 +35,16 @@ impl Model {
 
 /// What must be equal for the history of one rule to mean the same under another; without a window it
 /// is nothing but units.
-fn frame(policy: &Policy) -> Option<(Algorithm, [u64; 5])> {
+fn frame(policy: &Policy) -> Option<(AlgorithmKind, [u64; 5])> {
     let own = |algorithm, word| {
         if policy.algorithm == algorithm { word } else { 0 }
     };
     let words = [
         policy.window_us,
-        own(Algorithm::SlidingWindow, policy.buckets),
-        own(Algorithm::SlidingWindow, u64::from(policy.strict)),
-        own(Algorithm::FixedWindow, u64::from(policy.anchor_first_request)),
-        own(Algorithm::SlidingLog, policy.resolution_us),
+        own(AlgorithmKind::SlidingWindow, policy.buckets),
+        own(AlgorithmKind::SlidingWindow, u64::from(policy.strict)),
+        own(AlgorithmKind::FixedWindow, u64::from(policy.anchor_first_request)),
+        own(AlgorithmKind::SlidingLog, policy.resolution_us),
     ];
     (policy.window_us > 0).then_some((policy.algorithm, words))
 }

@@ -14,7 +14,7 @@ pub struct Expected {
     /// Least wait after which the same cost would be admitted; `Some(0)` when allowed, `None`
     /// when it never would be.
     pub retry_after_us: Option<u64>,
-    /// Least wait after which the limiter is as good as new.
+    /// Least wait after which the limiter is idle.
     pub reset_after_us: u64,
     /// How long an admitted request must be held before it runs.
     pub delay_us: u64,

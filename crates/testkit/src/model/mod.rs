@@ -22,7 +22,7 @@ pub mod statistics;
 mod token_bucket;
 
 pub use expected::Expected;
-pub use policy::{Algorithm, Policy};
+pub use policy::{AlgorithmKind, Policy};
 pub use revised::Revised;
 
 use meaning::Meaning;
@@ -168,12 +168,12 @@ impl Model {
 fn fresh(policy: &Policy, t: i128) -> Box<dyn Meaning> {
     match policy.algorithm {
         _ if policy.window_us == 0 => Box::new(Closed::fresh()),
-        Algorithm::FixedWindow => Box::new(FixedWindow::fresh(policy)),
-        Algorithm::SlidingWindow => Box::new(SlidingWindow::fresh(policy)),
-        Algorithm::SlidingCounter => Box::new(SlidingCounter::fresh(policy)),
-        Algorithm::SlidingLog => Box::new(SlidingLog::fresh(policy)),
-        Algorithm::TokenBucket => Box::new(TokenBucket::fresh(policy, t)),
-        Algorithm::LeakyBucket => Box::new(LeakyBucket::fresh(policy)),
-        Algorithm::LeakyQueue => Box::new(LeakyQueue::fresh(policy)),
+        AlgorithmKind::FixedWindow => Box::new(FixedWindow::fresh(policy)),
+        AlgorithmKind::SlidingWindow => Box::new(SlidingWindow::fresh(policy)),
+        AlgorithmKind::SlidingCounter => Box::new(SlidingCounter::fresh(policy)),
+        AlgorithmKind::SlidingLog => Box::new(SlidingLog::fresh(policy)),
+        AlgorithmKind::TokenBucket => Box::new(TokenBucket::fresh(policy, t)),
+        AlgorithmKind::LeakyBucket => Box::new(LeakyBucket::fresh(policy)),
+        AlgorithmKind::LeakyQueue => Box::new(LeakyQueue::fresh(policy)),
     }
 }

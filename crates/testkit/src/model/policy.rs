@@ -2,7 +2,7 @@
 
 /// The algorithms that have a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Algorithm {
+pub enum AlgorithmKind {
     /// `fixed_window`
     FixedWindow,
     /// `sliding_window`
@@ -19,7 +19,7 @@ pub enum Algorithm {
     LeakyQueue,
 }
 
-impl Algorithm {
+impl AlgorithmKind {
     /// Every algorithm, in the order of the definitions.
     pub const ALL: [Self; 7] = [
         Self::FixedWindow,
@@ -59,7 +59,7 @@ impl Algorithm {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// What decides.
-    pub algorithm: Algorithm,
+    pub algorithm: AlgorithmKind,
     /// N, units per window; 0 denies everything.
     pub limit: u64,
     /// W in microseconds, at least 1; 0 where none is given, which only a limit of 0 may.
@@ -70,7 +70,7 @@ pub struct Policy {
     pub strict: bool,
     /// A fixed window that begins at the first unit taken, instead of aligned to the epoch.
     pub anchor_first_request: bool,
-    /// Room of a bucket, places of a queue; the limit when not given.
+    /// Algorithm of a bucket, places of a queue; the limit when not given.
     pub capacity: Option<u64>,
     /// Tokens a token bucket starts with; full when not given.
     pub initial: Option<u64>,
@@ -81,7 +81,7 @@ pub struct Policy {
 impl Policy {
     /// A rule with the default of every other word: 10 buckets, not strict, aligned, capacity as
     /// the limit, starting full, resolution 1 us.
-    pub fn new(algorithm: Algorithm, limit: u64, window_us: u64) -> Self {
+    pub fn new(algorithm: AlgorithmKind, limit: u64, window_us: u64) -> Self {
         Self {
             algorithm,
             limit,
@@ -111,8 +111,8 @@ impl Policy {
     pub fn limit_figure(&self) -> u64 {
         match self.algorithm {
             _ if self.limit == 0 => 0,
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => self.capacity(),
-            Algorithm::LeakyQueue => self.capacity().saturating_add(1),
+            AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket => self.capacity(),
+            AlgorithmKind::LeakyQueue => self.capacity().saturating_add(1),
             _ => self.limit,
         }
     }

@@ -1,7 +1,7 @@
 //! Random rules: mostly small and awkward, sometimes at the edges of what a rule may say.
 
 use super::Rng;
-use crate::model::{Algorithm, Policy};
+use crate::model::{AlgorithmKind, Policy};
 
 const MS: u64 = 1_000;
 const DAY: u64 = 86_400_000 * MS;
@@ -13,24 +13,24 @@ const FILL_MAX_US: u128 = 1 << 53;
 /// Buckets divide the window, a capacity is 1 or more (a queue always has one), a tick is at most
 /// the window but need not divide it, and the time to fill is below 2^53 us. Products such as
 /// `capacity * window` may pass 2^64.
-pub fn policy(rng: &mut Rng, algorithm: Algorithm) -> Policy {
+pub fn policy(rng: &mut Rng, algorithm: AlgorithmKind) -> Policy {
     let mut policy = Policy::new(algorithm, limit(rng), window_us(rng));
     match algorithm {
-        Algorithm::FixedWindow => policy.anchor_first_request = rng.chance(40),
-        Algorithm::SlidingWindow => {
+        AlgorithmKind::FixedWindow => policy.anchor_first_request = rng.chance(40),
+        AlgorithmKind::SlidingWindow => {
             policy.buckets = buckets(rng, policy.window_us);
             policy.strict = rng.chance(40);
         }
-        Algorithm::SlidingCounter => {}
-        Algorithm::SlidingLog => policy.resolution_us = resolution_us(rng, policy.window_us),
-        Algorithm::TokenBucket => {
+        AlgorithmKind::SlidingCounter => {}
+        AlgorithmKind::SlidingLog => policy.resolution_us = resolution_us(rng, policy.window_us),
+        AlgorithmKind::TokenBucket => {
             policy.capacity = if rng.chance(70) { Some(capacity(rng, &policy)) } else { None };
             policy.initial = if rng.chance(30) { initial(rng, &policy) } else { None };
         }
-        Algorithm::LeakyBucket => {
+        AlgorithmKind::LeakyBucket => {
             policy.capacity = if rng.chance(70) { Some(capacity(rng, &policy)) } else { None };
         }
-        Algorithm::LeakyQueue => policy.capacity = Some(capacity(rng, &policy)),
+        AlgorithmKind::LeakyQueue => policy.capacity = Some(capacity(rng, &policy)),
     }
     policy
 }
@@ -91,19 +91,19 @@ fn initial(rng: &mut Rng, policy: &Policy) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{DAY, FILL_MAX_US, MS, policy};
-    use crate::model::Algorithm;
+    use crate::model::AlgorithmKind;
     use crate::traffic::Rng;
 
     #[test]
     fn every_rule_is_one_that_may_be_written() {
         let mut rng = Rng::new(2);
-        for algorithm in Algorithm::ALL.into_iter().cycle().take(20_000) {
+        for algorithm in AlgorithmKind::ALL.into_iter().cycle().take(20_000) {
             let p = policy(&mut rng, algorithm);
             assert!(p.limit <= 1_000_000_000, "{p:?}");
             assert!((MS..=366 * DAY).contains(&p.window_us), "{p:?}");
             assert!((1..=p.window_us).contains(&p.resolution_us), "{p:?}");
             assert!(p.initial.is_none_or(|initial| initial <= p.capacity()), "{p:?}");
-            if algorithm == Algorithm::SlidingWindow {
+            if algorithm == AlgorithmKind::SlidingWindow {
                 assert!(p.window_us.is_multiple_of(p.buckets), "{p:?}");
             }
             let places = u128::from(p.capacity()) + 1;
@@ -115,7 +115,8 @@ mod tests {
     #[test]
     fn the_edges_come_up() {
         let mut rng = Rng::new(3);
-        let many: Vec<_> = (0..5_000).map(|_| policy(&mut rng, Algorithm::TokenBucket)).collect();
+        let many: Vec<_> =
+            (0..5_000).map(|_| policy(&mut rng, AlgorithmKind::TokenBucket)).collect();
         assert!(many.iter().any(|p| p.limit == 0));
         assert!(many.iter().any(|p| p.limit == 1_000_000_000));
         assert!(many.iter().any(|p| p.window_us == MS));

@@ -98,14 +98,14 @@ fn cost(rng: &mut Rng, policy: &Policy) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{END_US, TODAY_US, jumpy_trace, trace};
-    use crate::model::Algorithm;
+    use crate::model::AlgorithmKind;
     use crate::traffic::{Rng, policy};
 
     #[test]
     fn equal_seeds_make_equal_traffic() {
         let make = |seed| {
             let mut rng = Rng::new(seed);
-            let policy = policy(&mut rng, Algorithm::SlidingWindow);
+            let policy = policy(&mut rng, AlgorithmKind::SlidingWindow);
             let (calm, jumpy) = (trace(&mut rng, &policy, 50), jumpy_trace(&mut rng, &policy, 50));
             (policy, calm, jumpy)
         };
@@ -117,7 +117,7 @@ mod tests {
     fn time_goes_forward_unless_it_is_to_jump() {
         let mut rng = Rng::new(4);
         let (mut starts, mut jumps) = (Vec::new(), 0);
-        for algorithm in Algorithm::ALL.into_iter().cycle().take(700) {
+        for algorithm in AlgorithmKind::ALL.into_iter().cycle().take(700) {
             let policy = policy(&mut rng, algorithm);
             let calm = trace(&mut rng, &policy, 100);
             assert!(calm.is_sorted_by_key(|(at_us, _)| *at_us), "{policy:?}");

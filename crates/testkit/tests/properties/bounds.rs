@@ -1,17 +1,19 @@
 //! The models keep the bounds they are known by.
 
 use crate::{STEPS, answers, for_many_policies, would};
-use testkit::model::{Algorithm, Model, Policy};
+use testkit::model::{AlgorithmKind, Model, Policy};
 use testkit::traffic;
 
 /// Units the rule may admit within an interval of length W, with debt and clocks left aside.
 fn bound(policy: &Policy) -> u64 {
     let n = policy.limit;
     match policy.algorithm {
-        Algorithm::SlidingLog => n,
-        Algorithm::SlidingWindow if policy.strict => n,
-        Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingCounter => 2 * n,
-        Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::LeakyQueue => {
+        AlgorithmKind::SlidingLog => n,
+        AlgorithmKind::SlidingWindow if policy.strict => n,
+        AlgorithmKind::FixedWindow
+        | AlgorithmKind::SlidingWindow
+        | AlgorithmKind::SlidingCounter => 2 * n,
+        AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket | AlgorithmKind::LeakyQueue => {
             policy.limit_figure() + n
         }
     }
@@ -32,7 +34,7 @@ fn no_interval_of_a_window_admits_more_than_the_bound() {
         let pairs = requests.into_iter().zip(all);
         let taken: Vec<_> = pairs.filter(|(_, answer)| answer.allowed).map(|pair| pair.0).collect();
         assert!(most_within(&taken, policy.window_us) <= bound(&policy), "{policy:?}");
-        if policy.algorithm == Algorithm::SlidingWindow && policy.buckets > 1 {
+        if policy.algorithm == AlgorithmKind::SlidingWindow && policy.buckets > 1 {
             let shorter = policy.window_us - policy.window_us / policy.buckets;
             assert!(most_within(&taken, shorter) <= policy.limit, "{policy:?}");
         }
@@ -47,7 +49,7 @@ fn nobody_waits_longer_because_the_clock_stepped_back() {
         let fill_us = u64::try_from(fill.div_ceil(u128::from(policy.limit.max(1)))).unwrap();
         let longest_us = match policy.algorithm {
             _ if policy.algorithm.has_capacity() => fill_us + 1,
-            Algorithm::FixedWindow => policy.window_us,
+            AlgorithmKind::FixedWindow => policy.window_us,
             _ => 2 * policy.window_us,
         };
         let mut model = Model::new(policy.clone());

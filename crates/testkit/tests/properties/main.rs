@@ -5,7 +5,7 @@ mod figures;
 mod same;
 mod verbs;
 
-use testkit::model::{Algorithm, Expected, Model, Policy};
+use testkit::model::{AlgorithmKind, Expected, Model, Policy};
 use testkit::traffic::{self, Rng};
 
 /// Rules tried of each algorithm.
@@ -16,7 +16,7 @@ const STEPS: usize = 150;
 /// Calls `check` with many random rules of every algorithm.
 fn for_many_policies(seed: u64, mut check: impl FnMut(&mut Rng, Policy)) {
     let mut rng = Rng::new(seed);
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for _ in 0..POLICIES {
             let policy = traffic::policy(&mut rng, algorithm);
             check(&mut rng, policy);

@@ -1,7 +1,7 @@
 //! Different ways to the same state decide the same.
 
 use crate::{POLICIES, STEPS, answers, for_many_policies};
-use testkit::model::{Algorithm, Model, Policy};
+use testkit::model::{AlgorithmKind, Model, Policy};
 use testkit::traffic::{self, Rng};
 
 #[test]
@@ -20,20 +20,20 @@ fn a_denied_request_changes_no_later_decision() {
 fn what_the_definitions_call_the_same_is_the_same() {
     let mut rng = Rng::new(17);
     for _ in 0..POLICIES {
-        let mut aligned = traffic::policy(&mut rng, Algorithm::FixedWindow);
+        let mut aligned = traffic::policy(&mut rng, AlgorithmKind::FixedWindow);
         aligned.anchor_first_request = false;
         let one_bucket =
-            Policy { algorithm: Algorithm::SlidingWindow, buckets: 1, ..aligned.clone() };
+            Policy { algorithm: AlgorithmKind::SlidingWindow, buckets: 1, ..aligned.clone() };
         assert_same(&mut rng, &aligned, &one_bucket);
 
-        let leaky = traffic::policy(&mut rng, Algorithm::LeakyBucket);
-        let token = Policy { algorithm: Algorithm::TokenBucket, ..leaky.clone() };
+        let leaky = traffic::policy(&mut rng, AlgorithmKind::LeakyBucket);
+        let token = Policy { algorithm: AlgorithmKind::TokenBucket, ..leaky.clone() };
         assert_same(&mut rng, &leaky, &token);
 
-        let mut log = traffic::policy(&mut rng, Algorithm::SlidingLog);
+        let mut log = traffic::policy(&mut rng, AlgorithmKind::SlidingLog);
         log.resolution_us = 1;
         let buckets = log.window_us;
-        let finest = Policy { algorithm: Algorithm::SlidingWindow, buckets, ..log.clone() };
+        let finest = Policy { algorithm: AlgorithmKind::SlidingWindow, buckets, ..log.clone() };
         assert_same(&mut rng, &log, &finest);
     }
 }

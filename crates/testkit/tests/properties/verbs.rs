@@ -1,14 +1,14 @@
 //! Giving back, taking more and changing the rule do just that.
 
 use crate::for_many_answers;
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 use testkit::traffic::{self, Rng};
 
 #[test]
 fn giving_back_and_taking_more_change_what_is_used_by_just_that() {
     for_many_answers(18, |model, at_us, cost, _| {
         let algorithm = model.policy().algorithm;
-        if algorithm == Algorithm::SlidingCounter {
+        if algorithm == AlgorithmKind::SlidingCounter {
             return; // a unit of the window before counts less than a unit
         }
         let (mut less, mut more) = (model.clone(), model.clone());
@@ -25,7 +25,7 @@ fn a_changed_rule_changes_nothing_of_what_is_used() {
     let mut rng = Rng::new(19);
     for_many_answers(20, |model, at_us, _, _| {
         let old = model.policy();
-        let algorithm = rng.pick([old.algorithm, rng.clone().pick(Algorithm::ALL)]);
+        let algorithm = rng.pick([old.algorithm, rng.clone().pick(AlgorithmKind::ALL)]);
         let mut new = traffic::policy(&mut rng, algorithm);
         if rng.chance(10) {
             new.limit = 0;

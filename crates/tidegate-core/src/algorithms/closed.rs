@@ -1,4 +1,4 @@
-//! The room of a limit of 0 without a window, whatever the algorithm: every cost of one or more is
+//! The algorithm of a limit of 0 without a window, whatever the algorithm: every cost of one or more is
 //! refused for ever, and what is used stays.
 
 use alloc::vec::Vec;

@@ -12,8 +12,8 @@ use std::any::Any;
 use testkit::cases::Verb;
 use testkit::model::{self, Expected, Policy};
 use tidegate_core::{
-    Algorithm, Anchor, Decision, Held, Limit, Micros, Room, Rule, RuleErrors, Spec, Timestamp,
-    Verbs, Visitor,
+    Algorithm, AlgorithmKind, Anchor, Decision, Held, Limit, Micros, Rule, RuleErrors, Spec,
+    Timestamp, Verbs, Visitor,
 };
 
 /// What a test does to a limiter, whatever its algorithm.
@@ -37,23 +37,24 @@ pub fn limiter(policy: &Policy) -> Box<dyn Limiter> {
 
 /// The rule of a policy.
 pub fn rule(policy: &Policy) -> Result<Rule, RuleErrors> {
-    let algorithm = Algorithm::from_name(policy.algorithm.name()).expect("the lists are the same");
+    let algorithm =
+        AlgorithmKind::from_name(policy.algorithm.name()).expect("the lists are the same");
     let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
     spec.window = spec.window.filter(|window| !window.is_zero());
     match policy.algorithm {
-        model::Algorithm::FixedWindow if policy.anchor_first_request => {
+        model::AlgorithmKind::FixedWindow if policy.anchor_first_request => {
             spec.anchor = Some(Anchor::FirstRequest);
         }
-        model::Algorithm::SlidingWindow => {
+        model::AlgorithmKind::SlidingWindow => {
             spec.buckets = Some(policy.buckets);
             spec.strict = Some(policy.strict);
         }
-        model::Algorithm::SlidingLog => {
+        model::AlgorithmKind::SlidingLog => {
             spec.resolution = Some(Micros::from_micros(policy.resolution_us));
             // The models' logs of a thousand million units stay small, as most requests are.
             spec.max_memory = Some(1 << 40);
         }
-        model::Algorithm::TokenBucket => {
+        model::AlgorithmKind::TokenBucket => {
             spec.capacity = policy.capacity;
             spec.initial = policy.initial;
         }
@@ -94,8 +95,8 @@ pub fn run(
     (limiter, decision)
 }
 
-struct Of<R: Room> {
-    room: R,
+struct Of<R: Algorithm> {
+    algorithm: R,
     slot: Option<R::State>,
 }
 
@@ -104,23 +105,23 @@ struct New;
 impl Visitor for New {
     type Out = Box<dyn Limiter>;
 
-    fn visit<R: Room>(self, room: &R) -> Self::Out {
-        Box::new(Of { room: room.clone(), slot: None })
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
+        Box::new(Of { algorithm: algorithm.clone(), slot: None })
     }
 }
 
 /// Carries the state of an `Old` over to the rule that is visited.
-struct CarryOver<Old: Room> {
+struct CarryOver<Old: Algorithm> {
     old: Old,
     slot: Option<Old::State>,
     at: Timestamp,
 }
 
-impl<Old: Room> Visitor for CarryOver<Old> {
+impl<Old: Algorithm> Visitor for CarryOver<Old> {
     type Out = Box<dyn Limiter>;
 
-    fn visit<R: Room>(self, room: &R) -> Self::Out {
-        let mut next = Of { room: room.clone(), slot: None };
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
+        let mut next = Of { algorithm: algorithm.clone(), slot: None };
         let Some(state) = self.slot else {
             return Box::new(next);
         };
@@ -128,24 +129,24 @@ impl<Old: Room> Visitor for CarryOver<Old> {
         match (old.downcast_ref::<R>(), state.downcast_ref::<R::State>()) {
             (Some(old), Some(state)) => {
                 next.slot = Some(state.clone());
-                Held::new(&next.room, &mut next.slot, 0).amend(self.at, old);
+                Held::new(&next.algorithm, &mut next.slot, 0).amend(self.at, old);
             }
             _ => {
                 let state = state.downcast_ref::<Old::State>().expect("its own type").clone();
-                Held::new(&next.room, &mut next.slot, 0).carry_over(self.at, &self.old, state);
+                Held::new(&next.algorithm, &mut next.slot, 0).carry_over(self.at, &self.old, state);
             }
         }
         Box::new(next)
     }
 }
 
-impl<R: Room> Of<R> {
+impl<R: Algorithm> Of<R> {
     fn held(&mut self, cost: u64) -> Held<'_, R> {
-        Held::new(&self.room, &mut self.slot, cost)
+        Held::new(&self.algorithm, &mut self.slot, cost)
     }
 }
 
-impl<R: Room> Limiter for Of<R> {
+impl<R: Algorithm> Limiter for Of<R> {
     fn step(&mut self, at_us: u64, cost: u64) -> Expected {
         let mut held = self.held(cost);
         held.ask(Timestamp::from_micros(at_us));
@@ -166,7 +167,7 @@ impl<R: Room> Limiter for Of<R> {
 
     fn amend(self: Box<Self>, at_us: u64, policy: &Policy) -> Box<dyn Limiter> {
         let carry =
-            CarryOver { old: self.room, slot: self.slot, at: Timestamp::from_micros(at_us) };
+            CarryOver { old: self.algorithm, slot: self.slot, at: Timestamp::from_micros(at_us) };
         rule(policy).expect("a sound policy").visit(carry).expect("limited")
     }
 
@@ -176,7 +177,7 @@ impl<R: Room> Limiter for Of<R> {
 
     fn forget_if_new(&mut self, at_us: u64) -> bool {
         let at = Timestamp::from_micros(at_us);
-        let forget = self.slot.as_ref().is_some_and(|state| self.room.is_as_good_as_new(state, at));
+        let forget = self.slot.as_ref().is_some_and(|state| self.algorithm.is_idle(state, at));
         if forget {
             self.slot = None;
         }
@@ -184,7 +185,7 @@ impl<R: Room> Limiter for Of<R> {
     }
 
     fn bound(&self, largest_cost: u64) -> u64 {
-        self.room.bound(largest_cost)
+        self.algorithm.bound(largest_cost)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Rules that change while callers are being limited, and units that are given back.
 
 use crate::{HOUR, SECOND, burst, common, limiter};
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 
 /// A changed limit was ignored by keys that already existed, until they expired.
 #[test]
 fn a_changed_limit_is_ignored_by_keys_that_already_exist() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut small = limiter(algorithm, 10, HOUR);
         let used = burst(small.as_mut(), HOUR);
         let mut large = small.amend(HOUR, &Policy::new(algorithm, 25, HOUR));
@@ -19,15 +19,15 @@ fn a_changed_limit_is_ignored_by_keys_that_already_exist() {
 /// A change that mints credit: each reload filled every bucket.
 #[test]
 fn a_change_that_mints_credit() {
-    for from in Algorithm::ALL {
-        for to in Algorithm::ALL {
+    for from in AlgorithmKind::ALL {
+        for to in AlgorithmKind::ALL {
             let mut one = limiter(from, 10, HOUR);
             burst(one.as_mut(), HOUR);
             for reload in 0..10 {
                 let algorithm = if reload % 2 == 0 { to } else { from };
                 one = one.amend(HOUR, &Policy::new(algorithm, 10, HOUR));
                 let left = one.peek(HOUR, 0).remaining;
-                let more_places = u64::from(algorithm == Algorithm::LeakyQueue);
+                let more_places = u64::from(algorithm == AlgorithmKind::LeakyQueue);
                 assert!(left <= more_places, "{left} after reload {reload}: {from:?} to {to:?}");
             }
         }
@@ -37,7 +37,7 @@ fn a_change_that_mints_credit() {
 /// A limit of 0 for a moment forgot what was used, and opening the gate filled every bucket.
 #[test]
 fn closing_the_gate_and_opening_it_mints_credit() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for window_us in [HOUR, 0] {
             let mut one = limiter(algorithm, 10, HOUR);
             burst(one.as_mut(), HOUR);
@@ -57,7 +57,7 @@ fn a_full_bucket_with_initial_begins_again_after_a_limit_of_0_forgotten_or_not()
     let open = |limit| Policy {
         initial: Some(3),
         capacity: Some(10),
-        ..Policy::new(Algorithm::TokenBucket, limit, SECOND)
+        ..Policy::new(AlgorithmKind::TokenBucket, limit, SECOND)
     };
     for window_us in [SECOND, 0] {
         for used in [0, 4] {
@@ -86,7 +86,7 @@ fn a_full_bucket_with_initial_begins_again_after_a_limit_of_0_forgotten_or_not()
 /// A higher limit for a moment, then the old one again: nothing is left of it.
 #[test]
 fn a_limit_raised_for_a_moment_leaves_nothing_behind() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut one = limiter(algorithm, 10, SECOND);
         one.step(HOUR, 4);
         let before = one.peek(HOUR, 0);
@@ -101,7 +101,7 @@ fn a_limit_raised_for_a_moment_leaves_nothing_behind() {
 /// A refund of more than was taken gave tokens beyond the capacity.
 #[test]
 fn a_refund_beyond_what_was_taken_mints_credit() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut one = limiter(algorithm, 10, SECOND);
         one.step(HOUR, 3);
         for units in [1, 2, 3, 1_000_000, u64::MAX] {
@@ -116,7 +116,7 @@ fn a_refund_beyond_what_was_taken_mints_credit() {
 /// What a request turned out to cost beyond its reservation was forgotten at the limit.
 #[test]
 fn a_debt_is_forgotten() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
         let mut one = limiter(algorithm, 10, SECOND);
         assert!(one.step(HOUR, 10).allowed);
         one.settle(HOUR, 10, 30);
@@ -128,7 +128,7 @@ fn a_debt_is_forgotten() {
 /// A gigantic rate of one public command overflowed and killed the task that decides.
 #[test]
 fn two_thousand_million_per_nine_quintillion_seconds_is_refused_not_run() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for (limit, window_us) in [(2_000_000_000, SECOND), (1, u64::MAX), (u64::MAX, u64::MAX)] {
             let refused = common::rule(&Policy {
                 capacity: Some(10),

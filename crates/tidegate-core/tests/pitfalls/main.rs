@@ -16,19 +16,19 @@ mod time;
 mod windows;
 
 use common::Limiter;
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 
 const MS: u64 = 1_000;
 const SECOND: u64 = 1_000 * MS;
 const HOUR: u64 = 3_600 * SECOND;
 
 /// A new limiter of so many units per window.
-fn limiter(algorithm: Algorithm, limit: u64, window_us: u64) -> Box<dyn Limiter> {
+fn limiter(algorithm: AlgorithmKind, limit: u64, window_us: u64) -> Box<dyn Limiter> {
     common::limiter(&Policy::new(algorithm, limit, window_us))
 }
 
 /// A new token bucket, or one that is named otherwise, of that capacity.
-fn bucket(algorithm: Algorithm, limit: u64, window_us: u64, capacity: u64) -> Box<dyn Limiter> {
+fn bucket(algorithm: AlgorithmKind, limit: u64, window_us: u64, capacity: u64) -> Box<dyn Limiter> {
     let policy = Policy::new(algorithm, limit, window_us);
     common::limiter(&Policy { capacity: Some(capacity), ..policy })
 }
@@ -48,5 +48,5 @@ fn burst(limiter: &mut dyn Limiter, at_us: u64) -> u64 {
     (0..1_000_000).take_while(|_| limiter.step(at_us, 1).allowed).count() as u64
 }
 
-const BUCKETS: [Algorithm; 3] =
-    [Algorithm::TokenBucket, Algorithm::LeakyBucket, Algorithm::LeakyQueue];
+const BUCKETS: [AlgorithmKind; 3] =
+    [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket, AlgorithmKind::LeakyQueue];

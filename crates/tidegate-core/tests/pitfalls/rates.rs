@@ -1,12 +1,12 @@
 //! Rates that came out wrong: rounded intervals, wrapped products, lost remainders.
 
 use crate::{BUCKETS, HOUR, MS, SECOND, admitted, bucket, burst, every, limiter};
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 
 /// 700,000,000 per second are 1.43 ns apart; rounded to 1 ns they became 1,000,000,000.
 #[test]
 fn interval_rounded_to_whole_nanoseconds() {
-    let mut bucket = bucket(Algorithm::TokenBucket, 700_000_000, SECOND, 700);
+    let mut bucket = bucket(AlgorithmKind::TokenBucket, 700_000_000, SECOND, 700);
     let per_us = every(1, SECOND, SECOND + 10_000)
         .map(|at_us| 700 * u64::from(bucket.step(at_us, 700).allowed))
         .sum::<u64>();
@@ -17,7 +17,7 @@ fn interval_rounded_to_whole_nanoseconds() {
 /// Above 2,000 per second the interval rounded to 0 ms, and there was no limit at all.
 #[test]
 fn interval_rounded_to_whole_milliseconds() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
         for rate in [2_001, 3_000, 999_999, 1_000_003] {
             let mut bucket = bucket(algorithm, rate, SECOND, 2);
             let got = admitted(bucket.as_mut(), every(1, 0, SECOND - 1));
@@ -29,7 +29,7 @@ fn interval_rounded_to_whole_milliseconds() {
 /// `period * (n - 1)` wrapped in release: 5 s x 3,689,348,815 is just over 2^64 ns.
 #[test]
 fn cost_3689348816_admitted_by_a_bucket_of_10() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 10, 50 * SECOND);
         for cost in [3_689_348_816, u64::from(u32::MAX) + 1, 1 << 63, u64::MAX] {
             let answer = limiter.step(HOUR, cost);
@@ -44,7 +44,7 @@ fn cost_3689348816_admitted_by_a_bucket_of_10() {
 /// gave half.
 #[test]
 fn remainder_dropped_at_each_refill() {
-    let mut bucket = bucket(Algorithm::TokenBucket, 10, 60 * SECOND, 1);
+    let mut bucket = bucket(AlgorithmKind::TokenBucket, 10, 60 * SECOND, 1);
     let got = admitted(bucket.as_mut(), every(12, 0, 12 * SECOND));
     assert_eq!(got, 1 + 2, "one at once, then one every 6 s");
 }
@@ -55,7 +55,7 @@ fn a_rate_under_ten_per_second_never_refills() {
     for algorithm in BUCKETS {
         for per_second in [1, 3, 9] {
             let policy = Policy::new(algorithm, per_second, SECOND);
-            let idle = u64::from(algorithm != Algorithm::LeakyQueue);
+            let idle = u64::from(algorithm != AlgorithmKind::LeakyQueue);
             let mut bucket = crate::common::limiter(&Policy { capacity: Some(idle), ..policy });
             let got = admitted(bucket.as_mut(), every(MS, 0, 10 * SECOND));
             // Polled every millisecond, up to one of them is missed at each unit.
@@ -68,10 +68,10 @@ fn a_rate_under_ten_per_second_never_refills() {
 #[test]
 fn refill_truncated_to_whole_milliseconds_after_idling() {
     for idle_us in [999, 1_001, 1_999, 2_501] {
-        let mut bucket = bucket(Algorithm::TokenBucket, 2_000, SECOND, 1);
+        let mut bucket = bucket(AlgorithmKind::TokenBucket, 2_000, SECOND, 1);
         let got = admitted(bucket.as_mut(), every(1, idle_us, idle_us + 100 * MS));
         assert_eq!(got, 1 + 200, "idle {idle_us} us at first");
-        let mut bucket = crate::bucket(Algorithm::TokenBucket, 500, SECOND, 1);
+        let mut bucket = crate::bucket(AlgorithmKind::TokenBucket, 500, SECOND, 1);
         let got = admitted(bucket.as_mut(), every(idle_us, 0, 10 * SECOND));
         assert!(got <= 1 + 5_000, "{got} polled every {idle_us} us");
     }
@@ -80,7 +80,7 @@ fn refill_truncated_to_whole_milliseconds_after_idling() {
 /// 12 hours overflowed to negative tokens, and everybody was locked out.
 #[test]
 fn twelve_hours_idle_overflowed_to_negative_tokens() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for idle_us in [12 * HOUR, 400 * 24 * HOUR, (1 << 52) - SECOND] {
             let mut limiter = limiter(algorithm, 10, SECOND);
             let new = burst(limiter.as_mut(), SECOND / 2);
@@ -92,7 +92,7 @@ fn twelve_hours_idle_overflowed_to_negative_tokens() {
 /// `if rate == 0 { unlimited }`.
 #[test]
 fn a_rate_of_0_meant_infinite() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 0, SECOND);
         for at_us in every(SECOND / 3, 0, 10 * SECOND) {
             let answer = limiter.step(at_us, 1);
@@ -106,7 +106,7 @@ fn a_rate_of_0_meant_infinite() {
 /// What flowed in while idle was added to the full bucket: capacity 10 gave 17 in one go.
 #[test]
 fn idle_then_burst_capacity_10_gives_10() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
         for idle_us in [0, 1, 700 * MS, SECOND, HOUR] {
             let mut bucket = bucket(algorithm, 10, SECOND, 10);
             assert_eq!(burst(bucket.as_mut(), SECOND), 10);
@@ -121,7 +121,7 @@ fn idle_then_burst_capacity_10_gives_10() {
 #[test]
 fn seven_per_second_over_a_closed_day_is_7_and_604800() {
     const DAY: u64 = 24 * HOUR;
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
         let mut bucket = bucket(algorithm, 7, SECOND, 7);
         let (mut at_us, mut got) = (HOUR, 0);
         loop {
@@ -156,7 +156,7 @@ fn a_leak_that_stops_for_good_when_nothing_has_leaked_yet() {
 /// `per_second(n)` that means one per n seconds.
 #[test]
 fn per_second_of_n_that_means_one_per_n_seconds() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 5, SECOND);
         let got = admitted(limiter.as_mut(), every(100 * MS, 0, 10 * SECOND - 1));
         assert!((40..=60).contains(&got), "{got} in ten seconds at 5 per second: {algorithm:?}");

@@ -1,7 +1,7 @@
 //! Clocks: read too early, not in order, apart, or gone backward.
 
 use crate::{BUCKETS, HOUR, MS, SECOND, admitted, bucket, burst, every, limiter};
-use testkit::model::Algorithm;
+use testkit::model::AlgorithmKind;
 use testkit::traffic::Rng;
 
 /// Eight threads read the time, then wait for the lock: readings come up to 50 us late, and each
@@ -22,7 +22,7 @@ fn time_taken_before_the_lock() {
 /// Two clients whose clocks are 50 ms apart, each writing its own `now`: 2,559 instead of 110.
 #[test]
 fn clocks_50_ms_apart_that_each_write_their_own_now() {
-    let mut bucket = bucket(Algorithm::TokenBucket, 100, SECOND, 10);
+    let mut bucket = bucket(AlgorithmKind::TokenBucket, 100, SECOND, 10);
     let both = every(MS, SECOND, 2 * SECOND - 1).flat_map(|at_us| [at_us, at_us - 50 * MS]);
     let got = admitted(bucket.as_mut(), both);
     assert!((100..=110).contains(&got), "{got}");
@@ -31,7 +31,7 @@ fn clocks_50_ms_apart_that_each_write_their_own_now() {
 /// The same for every other algorithm: the later clock counts, and the earlier one mints nothing.
 #[test]
 fn clocks_50_ms_apart_in_any_algorithm() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 100, SECOND);
         let both = every(MS, SECOND, 2 * SECOND - 1).flat_map(|at_us| [at_us, at_us - 50 * MS]);
         let got = admitted(limiter.as_mut(), both);
@@ -42,7 +42,7 @@ fn clocks_50_ms_apart_in_any_algorithm() {
 /// An hour's step back locked callers out for an hour.
 #[test]
 fn an_hours_step_back_locked_callers_out_for_an_hour() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 10, SECOND);
         burst(limiter.as_mut(), 2 * HOUR);
         let back = 2 * HOUR - HOUR;
@@ -55,7 +55,7 @@ fn an_hours_step_back_locked_callers_out_for_an_hour() {
 /// A step back of less than a window made the elapsed time negative, and a negative refill.
 #[test]
 fn a_small_step_back_took_tokens_away() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 10, SECOND);
         limiter.step(HOUR + 500 * MS, 4);
         let before = limiter.peek(HOUR + 500 * MS, 0);
@@ -71,7 +71,7 @@ fn a_small_step_back_took_tokens_away() {
 /// Waits were told from the time of the last unit to callers whose clock was still behind it.
 #[test]
 fn a_retry_after_that_is_too_early_after_a_small_step_back() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 10, SECOND);
         burst(limiter.as_mut(), HOUR + 500 * MS);
         let back = HOUR + 100 * MS;
@@ -85,7 +85,7 @@ fn a_retry_after_that_is_too_early_after_a_small_step_back() {
 /// Whole seconds: `retry_after` was 0 while denied, and callers came back at once.
 #[test]
 fn retry_after_of_0_while_denied() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 900, SECOND);
         let mut denied = 0;
         for at_us in every(311, 0, 2 * SECOND) {
@@ -100,7 +100,7 @@ fn retry_after_of_0_while_denied() {
 /// A `Retry-After` that is too early sends the caller into a second refusal.
 #[test]
 fn a_retry_after_that_is_too_early() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 7, SECOND);
         let (mut at_us, mut denied) = (123_457, 0);
         for cost in (1..=7).cycle().take(500) {

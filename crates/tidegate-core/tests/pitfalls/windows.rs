@@ -1,25 +1,25 @@
 //! Windows and logs: units merged, miscounted at an edge, or kept for ever.
 
 use crate::{MS, SECOND, admitted, burst, common, every, limiter};
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 
-const WINDOWS: [Algorithm; 4] = [
-    Algorithm::FixedWindow,
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingCounter,
-    Algorithm::SlidingLog,
+const WINDOWS: [AlgorithmKind; 4] = [
+    AlgorithmKind::FixedWindow,
+    AlgorithmKind::SlidingWindow,
+    AlgorithmKind::SlidingCounter,
+    AlgorithmKind::SlidingLog,
 ];
 
 /// `ZADD key now now`: requests of one tick were one member, and 100,000 counted as 882.
 #[test]
 fn two_requests_in_one_tick_are_one_member() {
     for resolution_us in [1, MS, SECOND] {
-        let policy = Policy::new(Algorithm::SlidingLog, 100_000, SECOND);
+        let policy = Policy::new(AlgorithmKind::SlidingLog, 100_000, SECOND);
         let mut log = common::limiter(&Policy { resolution_us, ..policy });
         let times = (0..200_000).map(|i| 5 * SECOND + i / 1_000);
         assert_eq!(admitted(log.as_mut(), times), 100_000, "{resolution_us}");
     }
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 2, SECOND);
         limiter.step(SECOND, 1);
         let before = limiter.peek(SECOND, 0).remaining;
@@ -31,12 +31,12 @@ fn two_requests_in_one_tick_are_one_member() {
 /// `count <= limit` before adding admits N + 1.
 #[test]
 fn count_up_to_the_limit_before_adding_admits_one_more() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for limit in [1, 2, 100] {
             let mut limiter = limiter(algorithm, limit, SECOND);
             let most = limiter.peek(SECOND, 0).limit;
             assert_eq!(burst(limiter.as_mut(), SECOND), most, "{algorithm:?}");
-            let queue = u64::from(algorithm == Algorithm::LeakyQueue);
+            let queue = u64::from(algorithm == AlgorithmKind::LeakyQueue);
             assert_eq!(most, limit + queue, "one is served, the others wait: {algorithm:?}");
         }
     }
@@ -45,7 +45,7 @@ fn count_up_to_the_limit_before_adding_admits_one_more() {
 /// `<` here and `<=` there: at the edge the unit had left for the check and not for the figures.
 #[test]
 fn the_edge_differs_between_check_and_expiry() {
-    let mut log = limiter(Algorithm::SlidingLog, 1, SECOND);
+    let mut log = limiter(AlgorithmKind::SlidingLog, 1, SECOND);
     assert!(log.step(SECOND, 1).allowed);
     let sooner = log.peek(2 * SECOND - 1, 1);
     assert_eq!((sooner.allowed, sooner.remaining), (false, 0));
@@ -59,7 +59,7 @@ fn the_edge_differs_between_check_and_expiry() {
 /// `EXPIRE window/1000` is 0 for a window under a second, and the limit vanished.
 #[test]
 fn a_window_under_a_second_expires_at_once() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for window_us in [MS, 100 * MS, 999 * MS] {
             let mut limiter = limiter(algorithm, 3, window_us);
             let start_us = 7 * window_us;
@@ -74,7 +74,7 @@ fn a_window_under_a_second_expires_at_once() {
 /// Milliseconds given where seconds were meant: keys were kept a thousand times too long.
 #[test]
 fn a_limiter_is_kept_a_thousand_times_too_long() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 3, 100 * MS);
         burst(limiter.as_mut(), SECOND);
         let reset_us = limiter.peek(SECOND, 0).reset_after_us;
@@ -86,7 +86,7 @@ fn a_limiter_is_kept_a_thousand_times_too_long() {
 /// A log trimmed only when a request is admitted: full once, it was full for ever.
 #[test]
 fn a_log_trimmed_only_when_a_request_is_admitted() {
-    let mut log = limiter(Algorithm::SlidingLog, 5, SECOND);
+    let mut log = limiter(AlgorithmKind::SlidingLog, 5, SECOND);
     burst(log.as_mut(), SECOND);
     let asked = every(10 * MS, SECOND, 20 * SECOND - 1);
     assert_eq!(admitted(log.as_mut(), asked), 18 * 5, "five in each second after the first");
@@ -95,7 +95,7 @@ fn a_log_trimmed_only_when_a_request_is_admitted() {
 /// Refused requests that still count: whoever keeps asking is never let in again.
 #[test]
 fn refused_requests_still_count() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut limiter = limiter(algorithm, 10, SECOND);
         let got = admitted(limiter.as_mut(), every(MS, 10 * SECOND, 20 * SECOND - 1));
         assert!((90..=121).contains(&got), "{got} in ten seconds: {algorithm:?}");
@@ -112,11 +112,11 @@ fn bucketed_windows_sold_as_exact() {
         (got, limiter.bound(1))
     };
     let per_second = |algorithm| Policy::new(algorithm, 100, SECOND);
-    let two = Policy { buckets: 2, ..per_second(Algorithm::SlidingWindow) };
+    let two = Policy { buckets: 2, ..per_second(AlgorithmKind::SlidingWindow) };
     assert_eq!(within_521_ms(&two), (200, 200));
     let strict = Policy { strict: true, ..two };
     assert_eq!(within_521_ms(&strict), (100, 100));
-    assert_eq!(within_521_ms(&per_second(Algorithm::SlidingLog)), (100, 100));
+    assert_eq!(within_521_ms(&per_second(AlgorithmKind::SlidingLog)), (100, 100));
 }
 
 /// The reset of a fixed window that forgets to count the request that caused it.
@@ -138,14 +138,14 @@ fn the_reset_forgets_the_request_that_caused_it() {
 #[test]
 fn the_edge_of_a_minute_admits_twice_the_limit() {
     const MINUTE: u64 = 60 * SECOND;
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let policy = Policy { buckets: 6, ..Policy::new(algorithm, 200, MINUTE) };
         let mut limiter = common::limiter(&policy);
         let before = admitted(limiter.as_mut(), every(1, MINUTE - 200, MINUTE - 1));
         let after = admitted(limiter.as_mut(), every(1, MINUTE, MINUTE + 199));
         let want = match algorithm {
-            Algorithm::FixedWindow => 400,
-            Algorithm::LeakyQueue => 201,
+            AlgorithmKind::FixedWindow => 400,
+            AlgorithmKind::LeakyQueue => 201,
             _ => 200,
         };
         assert_eq!(before + after, want, "{algorithm:?}");

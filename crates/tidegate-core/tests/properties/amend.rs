@@ -4,7 +4,7 @@ use crate::common::{self, Limiter};
 use crate::greedy::{arrivals, grab, most_within};
 use crate::{MANY, policy};
 use crate::{STEPS, for_many_policies};
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 use testkit::traffic::{self, Rng};
 
 /// A limiter after some traffic, and when the last of it came.
@@ -26,7 +26,7 @@ fn used(limiter: &mut dyn Limiter, at_us: u64) -> u64 {
 
 /// Another rule of any algorithm, whose buckets start full.
 fn any_rule(rng: &mut Rng) -> Policy {
-    let algorithm = rng.pick(Algorithm::ALL);
+    let algorithm = rng.pick(AlgorithmKind::ALL);
     Policy { initial: None, ..limited(policy(rng, algorithm)) }
 }
 
@@ -100,8 +100,8 @@ fn no_interval_across_a_change_of_limit_holds_more_than_the_larger_rule_allows()
         // A queue admits like a bucket of its places; what leaves it has its own test.
         let larger = |figure: fn(&Policy) -> u64| figure(old).max(figure(new));
         let bound = match old.algorithm {
-            Algorithm::SlidingLog => larger(|p| p.limit),
-            Algorithm::SlidingWindow if old.strict => larger(|p| p.limit),
+            AlgorithmKind::SlidingLog => larger(|p| p.limit),
+            AlgorithmKind::SlidingWindow if old.strict => larger(|p| p.limit),
             _ if old.algorithm.has_capacity() => larger(Policy::limit_figure) + larger(|p| p.limit),
             _ => 2 * larger(|p| p.limit),
         };
@@ -128,7 +128,7 @@ fn a_changed_shape_counts_what_was_used_as_taken_now() {
             events.extend(grab(rng, limiter.as_mut(), at_us, cost).map(|one| (at_us, one.cost)));
         }
         let bound = match new.algorithm {
-            Algorithm::LeakyQueue => new.limit_figure() + new.limit,
+            AlgorithmKind::LeakyQueue => new.limit_figure() + new.limit,
             _ => limiter.bound(1),
         };
         let most = most_within(&events, new.window_us);
@@ -137,8 +137,9 @@ fn a_changed_shape_counts_what_was_used_as_taken_now() {
 }
 
 /// Token and leaky bucket are one algorithm, and the state of the one is a state of the other.
-fn one_room(a: Algorithm, b: Algorithm) -> bool {
-    let bucket = |algorithm| matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+fn one_room(a: AlgorithmKind, b: AlgorithmKind) -> bool {
+    let bucket =
+        |algorithm| matches!(algorithm, AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket);
     bucket(a) && bucket(b)
 }
 
@@ -214,7 +215,7 @@ fn while_closed_a_window_empties_and_a_level_stays() {
 fn a_reservation_is_settled_while_closed() {
     for_many_policies(909, MANY, |rng, policy| {
         let policy = Policy { initial: None, ..limited(policy) };
-        if policy.algorithm == Algorithm::SlidingCounter {
+        if policy.algorithm == AlgorithmKind::SlidingCounter {
             return; // a unit of the window before counts less than a unit
         }
         let (mut limiter, at_us) = (common::limiter(&policy), 7 * policy.window_us);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::greedy::{arrivals, departures, greedy, most_within};
 use crate::{STEPS, common, for_many_of, for_many_policies};
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 
 const RULES: u64 = 400;
 
@@ -14,7 +14,7 @@ fn no_interval_of_a_window_admits_more_than_the_bound() {
         let admitted = greedy(rng, &policy, STEPS);
         let largest = admitted.iter().map(|one| one.cost).max().unwrap_or(0);
         let events = match policy.algorithm {
-            Algorithm::LeakyQueue => departures(&admitted),
+            AlgorithmKind::LeakyQueue => departures(&admitted),
             _ => arrivals(&admitted),
         };
         let most = most_within(&events, policy.window_us);
@@ -23,7 +23,7 @@ fn no_interval_of_a_window_admits_more_than_the_bound() {
     });
 }
 
-/// The bounds of the definitions, told apart from those the rooms tell.
+/// The bounds of the definitions, told apart from those the algorithms tell.
 #[test]
 fn the_bound_of_a_rule_is_the_one_of_its_definition() {
     for_many_policies(102, RULES, |rng, policy| {
@@ -31,13 +31,13 @@ fn the_bound_of_a_rule_is_the_one_of_its_definition() {
         let largest = rng.between(1, policy.limit_figure().max(1));
         let by_definition = match algorithm {
             _ if limit == 0 => 0,
-            Algorithm::SlidingLog => limit,
-            Algorithm::SlidingWindow if policy.strict => limit,
-            Algorithm::FixedWindow if policy.anchor_first_request => 2 * limit - 1,
-            Algorithm::FixedWindow | Algorithm::SlidingWindow => 2 * limit,
-            Algorithm::SlidingCounter => 2 * limit - 1,
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => policy.capacity() + limit,
-            Algorithm::LeakyQueue => limit + largest - 1,
+            AlgorithmKind::SlidingLog => limit,
+            AlgorithmKind::SlidingWindow if policy.strict => limit,
+            AlgorithmKind::FixedWindow if policy.anchor_first_request => 2 * limit - 1,
+            AlgorithmKind::FixedWindow | AlgorithmKind::SlidingWindow => 2 * limit,
+            AlgorithmKind::SlidingCounter => 2 * limit - 1,
+            AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket => policy.capacity() + limit,
+            AlgorithmKind::LeakyQueue => limit + largest - 1,
         };
         assert_eq!(common::limiter(&policy).bound(largest), by_definition, "{policy:?}");
     });
@@ -45,7 +45,7 @@ fn the_bound_of_a_rule_is_the_one_of_its_definition() {
 
 #[test]
 fn an_aligned_window_holds_no_more_than_the_limit() {
-    for_many_of(Algorithm::FixedWindow, 103, RULES, &mut |rng, mut policy| {
+    for_many_of(AlgorithmKind::FixedWindow, 103, RULES, &mut |rng, mut policy| {
         policy.anchor_first_request = false;
         let mut windows: HashMap<u64, u64> = HashMap::new();
         for one in greedy(rng, &policy, STEPS) {
@@ -58,7 +58,7 @@ fn an_aligned_window_holds_no_more_than_the_limit() {
 /// Windows follow one another, each beginning at the first unit after the last ended.
 #[test]
 fn a_window_that_begins_at_its_first_unit_holds_no_more_than_the_limit() {
-    for_many_of(Algorithm::FixedWindow, 104, RULES, &mut |rng, mut policy| {
+    for_many_of(AlgorithmKind::FixedWindow, 104, RULES, &mut |rng, mut policy| {
         policy.anchor_first_request = true;
         let (mut ends_us, mut units) = (0, 0);
         for one in greedy(rng, &policy, STEPS).into_iter().filter(|one| one.cost > 0) {
@@ -73,7 +73,7 @@ fn a_window_that_begins_at_its_first_unit_holds_no_more_than_the_limit() {
 
 #[test]
 fn a_window_less_one_bucket_holds_no_more_than_the_limit() {
-    for_many_of(Algorithm::SlidingWindow, 105, RULES, &mut |rng, policy| {
+    for_many_of(AlgorithmKind::SlidingWindow, 105, RULES, &mut |rng, policy| {
         let shorter_us = policy.window_us - policy.window_us / policy.buckets;
         if shorter_us > 0 {
             let admitted = arrivals(&greedy(rng, &policy, STEPS));
@@ -86,7 +86,7 @@ fn a_window_less_one_bucket_holds_no_more_than_the_limit() {
 /// capacity + N holds of W; of any length, a bucket gives its capacity and what flows in meanwhile.
 #[test]
 fn a_bucket_gives_no_more_than_its_capacity_and_the_rate_over_any_length_of_time() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
         for_many_of(algorithm, 106, RULES, &mut |rng, policy| {
             let admitted = arrivals(&greedy(rng, &policy, STEPS));
             let lengths_us = [1, 1_000, policy.window_us / 3, 7 * policy.window_us];

@@ -3,7 +3,7 @@
 use crate::common::{self, Limiter};
 use crate::greedy::grab;
 use crate::{MANY, STEPS, for_many_of, for_many_policies};
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 use testkit::traffic::{self, Rng};
 
 /// The longest that a cost which fits can have to wait with a clock that only goes forward.
@@ -12,9 +12,9 @@ fn longest_wait_us(policy: &Policy) -> u64 {
     let fill_us = places.div_ceil(u128::from(policy.limit.max(1)));
     match policy.algorithm {
         _ if policy.algorithm.has_capacity() => u64::try_from(fill_us).unwrap(),
-        Algorithm::SlidingCounter => 2 * policy.window_us,
-        Algorithm::SlidingWindow => policy.window_us + policy.window_us / policy.buckets,
-        Algorithm::SlidingLog => policy.window_us + policy.resolution_us,
+        AlgorithmKind::SlidingCounter => 2 * policy.window_us,
+        AlgorithmKind::SlidingWindow => policy.window_us + policy.window_us / policy.buckets,
+        AlgorithmKind::SlidingLog => policy.window_us + policy.resolution_us,
         _ => policy.window_us,
     }
 }
@@ -44,7 +44,7 @@ fn nobody_waits_longer_than_a_window_because_of_a_step() {
 #[test]
 fn an_hours_step_back_locks_nobody_out_for_an_hour() {
     const HOUR_US: u64 = 3_600_000_000;
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let policy = Policy::new(algorithm, 10, 1_000_000);
         let mut limiter = common::limiter(&policy);
         exhaust(limiter.as_mut(), 2 * HOUR_US);
@@ -106,8 +106,8 @@ fn no_step_grants_more_than_one_fill() {
 fn allowance(policy: &Policy) -> (u64, u64) {
     let (limit, fill) = (policy.limit, policy.limit_figure());
     match policy.algorithm {
-        Algorithm::SlidingLog => (limit, limit),
-        Algorithm::SlidingWindow if policy.strict => (limit, limit),
+        AlgorithmKind::SlidingLog => (limit, limit),
+        AlgorithmKind::SlidingWindow if policy.strict => (limit, limit),
         // A queue's bound tells what leaves; what it admits is a bucket's.
         _ if policy.algorithm.has_capacity() => (fill + limit, fill),
         _ => (2 * limit, 2 * limit),
@@ -149,7 +149,7 @@ fn at_any_reading_no_more_than_one_fill_is_there() {
 #[test]
 fn a_step_back_alone_gives_nothing() {
     for_many_policies(703, 2 * MANY, |rng, policy| {
-        if policy.algorithm == Algorithm::SlidingCounter || policy.limit == 0 {
+        if policy.algorithm == AlgorithmKind::SlidingCounter || policy.limit == 0 {
             return;
         }
         let at_us = 30 * policy.window_us + rng.below(policy.window_us);
@@ -198,7 +198,7 @@ fn assert_resets(limiter: &mut dyn Limiter, reads_us: u64, reset_us: u64) {
 /// A delay is how long a request is held, whatever the clock reads meanwhile.
 #[test]
 fn a_step_back_makes_no_delay_longer() {
-    for_many_of(Algorithm::LeakyQueue, 706, MANY, &mut |rng, policy| {
+    for_many_of(AlgorithmKind::LeakyQueue, 706, MANY, &mut |rng, policy| {
         let policy = Policy { limit: policy.limit.max(1), ..policy };
         let at_us = 5 * policy.window_us;
         let mut limiter = common::limiter(&policy);

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Limiter};
 use crate::{END_US, MANY, for_many_policies, policy};
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 use testkit::traffic::Rng;
 
 /// Any number at all, the edges of what fits more often.
@@ -60,7 +60,7 @@ fn check(answer: testkit::model::Expected, cost: u64) {
 }
 
 fn next(rng: &mut Rng, old: &Policy) -> Policy {
-    let algorithm = rng.pick([old.algorithm, rng.clone().pick(Algorithm::ALL)]);
+    let algorithm = rng.pick([old.algorithm, rng.clone().pick(AlgorithmKind::ALL)]);
     policy(rng, algorithm)
 }
 

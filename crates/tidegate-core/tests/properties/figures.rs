@@ -59,7 +59,7 @@ fn reset_after_is_sufficient_and_minimal() {
     });
 }
 
-/// A bucket that begins with fewer tokens is as good as new only when it never begins again.
+/// A bucket that begins with fewer tokens is idle only when it never begins again.
 #[test]
 fn a_limiter_may_be_forgotten_just_when_reset_after_says() {
     for_many_policies(504, 2 * MANY, |rng, policy| {

@@ -1,4 +1,4 @@
-//! What must hold of every room, whatever the rule and whatever the traffic.
+//! What must hold of every algorithm, whatever the rule and whatever the traffic.
 //!
 //! Each property is a seeded loop over random rules and traces, so a failure is a seed anyone can
 //! repeat. `TIDEGATE_LONG=1` tries twenty times as many.
@@ -24,7 +24,7 @@ mod refused_rules;
 mod same;
 
 use common::Limiter;
-use testkit::model::{Algorithm, Expected, Policy};
+use testkit::model::{AlgorithmKind, Expected, Policy};
 use testkit::traffic::{self, Rng};
 
 /// Rules tried of each algorithm, in a property that costs little.
@@ -34,14 +34,14 @@ const STEPS: usize = 120;
 
 /// Calls `check` with `count` random rules of every algorithm, or twenty times as many.
 fn for_many_policies(seed: u64, count: u64, mut check: impl FnMut(&mut Rng, Policy)) {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for_many_of(algorithm, seed, count, &mut check);
     }
 }
 
 /// The same for one algorithm.
 fn for_many_of(
-    algorithm: Algorithm,
+    algorithm: AlgorithmKind,
     seed: u64,
     count: u64,
     check: &mut dyn FnMut(&mut Rng, Policy),
@@ -58,9 +58,9 @@ fn times_as_many(count: u64) -> u64 {
 }
 
 /// A random rule; now and then a queue without places, which serves only who finds it idle.
-fn policy(rng: &mut Rng, algorithm: Algorithm) -> Policy {
+fn policy(rng: &mut Rng, algorithm: AlgorithmKind) -> Policy {
     let mut policy = traffic::policy(rng, algorithm);
-    if algorithm == Algorithm::LeakyQueue && rng.chance(10) {
+    if algorithm == AlgorithmKind::LeakyQueue && rng.chance(10) {
         policy.capacity = Some(0);
     }
     policy

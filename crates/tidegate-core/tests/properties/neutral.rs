@@ -1,4 +1,4 @@
-//! What changes nothing: refusals, looks, costs of 0, and forgetting what is as good as new.
+//! What changes nothing: refusals, looks, costs of 0, and forgetting what is idle.
 //!
 //! The clocks here go forward: a reading far in the past moves the state, whatever verb brings it.
 
@@ -81,7 +81,7 @@ fn a_cost_of_nothing_is_always_admitted_and_changes_nothing() {
 }
 
 #[test]
-fn forgetting_what_is_as_good_as_new_changes_nothing() {
+fn forgetting_what_is_idle_changes_nothing() {
     let mut forgotten = 0;
     for_many_policies(406, 2 * MANY, |rng, policy| {
         let requests = traffic::trace(rng, &policy, STEPS);

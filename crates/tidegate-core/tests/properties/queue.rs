@@ -2,7 +2,7 @@
 
 use crate::greedy::{Admitted, greedy};
 use crate::{STEPS, common, for_many_of};
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 use testkit::traffic;
 
 const RULES: u64 = 300;
@@ -22,7 +22,7 @@ fn check_departures(policy: &Policy, admitted: &[Admitted]) {
 
 #[test]
 fn a_queue_lets_each_request_leave_at_the_next_free_slot() {
-    for_many_of(Algorithm::LeakyQueue, 301, RULES, &mut |rng, policy| {
+    for_many_of(AlgorithmKind::LeakyQueue, 301, RULES, &mut |rng, policy| {
         check_departures(&policy, &greedy(rng, &policy, STEPS));
     });
 }
@@ -30,7 +30,7 @@ fn a_queue_lets_each_request_leave_at_the_next_free_slot() {
 /// Told times are rounded up to the microsecond, so two of them may stand up to one closer.
 #[test]
 fn units_leave_a_queue_in_order_and_a_slot_apart() {
-    for_many_of(Algorithm::LeakyQueue, 302, RULES, &mut |rng, policy| {
+    for_many_of(AlgorithmKind::LeakyQueue, 302, RULES, &mut |rng, policy| {
         let mut limiter = common::limiter(&policy);
         let mut leaves_us = Vec::new();
         for (at_us, _) in traffic::trace(rng, &policy, STEPS) {
@@ -48,7 +48,7 @@ fn units_leave_a_queue_in_order_and_a_slot_apart() {
 
 #[test]
 fn nobody_is_held_longer_than_a_full_queue_takes() {
-    for_many_of(Algorithm::LeakyQueue, 303, RULES, &mut |rng, policy| {
+    for_many_of(AlgorithmKind::LeakyQueue, 303, RULES, &mut |rng, policy| {
         let full = u128::from(policy.capacity()) * u128::from(policy.window_us);
         let longest = full.div_ceil(u128::from(policy.limit.max(1)));
         let admitted = greedy(rng, &policy, STEPS);
@@ -59,7 +59,7 @@ fn nobody_is_held_longer_than_a_full_queue_takes() {
 #[test]
 fn only_a_queue_holds_what_it_admits() {
     crate::for_many_policies(304, 60, |rng, policy| {
-        if policy.algorithm != Algorithm::LeakyQueue {
+        if policy.algorithm != AlgorithmKind::LeakyQueue {
             let admitted = greedy(rng, &policy, STEPS);
             assert!(admitted.iter().all(|one| one.delay_us == 0), "{policy:?}");
         }

@@ -1,7 +1,7 @@
 //! The bounds are not idle talk: traffic that knows the rule reaches them.
 
 use crate::{common, for_many_of};
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 
 const RULES: u64 = 200;
 
@@ -14,7 +14,7 @@ fn all_admitted(policy: &Policy, requests: &[(u64, u64)]) -> u64 {
     requests.iter().map(|(_, cost)| cost).sum()
 }
 
-fn for_rules_of(algorithm: Algorithm, seed: u64, mut check: impl FnMut(Policy)) {
+fn for_rules_of(algorithm: AlgorithmKind, seed: u64, mut check: impl FnMut(Policy)) {
     for_many_of(algorithm, seed, RULES, &mut |_, policy| {
         if policy.limit > 0 {
             check(policy);
@@ -25,7 +25,7 @@ fn for_rules_of(algorithm: Algorithm, seed: u64, mut check: impl FnMut(Policy)) 
 /// The whole of one window in its last microsecond, the whole of the next in its first.
 #[test]
 fn fixed_windows_are_made_to_admit_twice_the_limit() {
-    for_rules_of(Algorithm::FixedWindow, 201, |policy| {
+    for_rules_of(AlgorithmKind::FixedWindow, 201, |policy| {
         let policy = Policy { anchor_first_request: false, ..policy };
         let (n, w) = (policy.limit, policy.window_us);
         let got = all_admitted(&policy, &[(5 * w - 1, n), (5 * w, n)]);
@@ -36,7 +36,7 @@ fn fixed_windows_are_made_to_admit_twice_the_limit() {
 /// One unit opens the window, the rest comes in its last microsecond, then all of the next.
 #[test]
 fn a_window_that_begins_at_its_first_unit_is_made_to_admit_one_less_than_twice_the_limit() {
-    for_rules_of(Algorithm::FixedWindow, 202, |policy| {
+    for_rules_of(AlgorithmKind::FixedWindow, 202, |policy| {
         let policy = Policy { anchor_first_request: true, ..policy };
         let (n, w) = (policy.limit, policy.window_us);
         let got = all_admitted(&policy, &[(0, 1), (w - 1, n - 1), (w, n)]) - 1;
@@ -48,7 +48,7 @@ fn a_window_that_begins_at_its_first_unit_is_made_to_admit_one_less_than_twice_t
 /// The last microsecond of a bucket, and the first in which it counts no more.
 #[test]
 fn a_sliding_window_is_made_to_admit_twice_the_limit_unless_it_is_strict() {
-    for_rules_of(Algorithm::SlidingWindow, 203, |policy| {
+    for_rules_of(AlgorithmKind::SlidingWindow, 203, |policy| {
         let (n, w) = (policy.limit, policy.window_us);
         let width = w / policy.buckets;
         let span = if policy.strict { policy.buckets + 1 } else { policy.buckets };
@@ -63,12 +63,12 @@ fn a_sliding_window_is_made_to_admit_twice_the_limit_unless_it_is_strict() {
 
 #[test]
 fn strict_windows_and_logs_admit_the_whole_limit_at_once() {
-    for_rules_of(Algorithm::SlidingWindow, 204, |policy| {
+    for_rules_of(AlgorithmKind::SlidingWindow, 204, |policy| {
         let policy = Policy { strict: true, ..policy };
         let got = all_admitted(&policy, &[(policy.window_us, policy.limit)]);
         assert_eq!(got, common::limiter(&policy).bound(1), "{policy:?}");
     });
-    for_rules_of(Algorithm::SlidingLog, 205, |policy| {
+    for_rules_of(AlgorithmKind::SlidingLog, 205, |policy| {
         let got = all_admitted(&policy, &[(policy.window_us, policy.limit)]);
         assert_eq!(got, common::limiter(&policy).bound(1), "{policy:?}");
     });
@@ -77,7 +77,7 @@ fn strict_windows_and_logs_admit_the_whole_limit_at_once() {
 /// All at the end of one window; at the end of the next nearly nothing of it counts any more.
 #[test]
 fn a_sliding_counter_is_made_to_admit_one_less_than_twice_the_limit() {
-    for_rules_of(Algorithm::SlidingCounter, 206, |policy| {
+    for_rules_of(AlgorithmKind::SlidingCounter, 206, |policy| {
         let (n, w) = (policy.limit, policy.window_us);
         if 2 * n <= w {
             let got = all_admitted(&policy, &[(w - 1, n), (2 * w - 2, n - 1)]);
@@ -90,7 +90,7 @@ fn a_sliding_counter_is_made_to_admit_one_less_than_twice_the_limit() {
 /// lacks what flows in during that microsecond.
 #[test]
 fn a_bucket_is_made_to_admit_its_capacity_and_the_limit() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
         for_rules_of(algorithm, 207, |policy| {
             let policy = Policy { capacity: None, initial: None, ..policy };
             let (n, w, capacity) = (policy.limit, policy.window_us, policy.capacity());
@@ -106,7 +106,7 @@ fn a_bucket_is_made_to_admit_its_capacity_and_the_limit() {
 /// N - 1 units in the slots of one window, then a request whose units all leave in the Nth.
 #[test]
 fn a_queue_is_made_to_let_n_and_a_request_leave_within_a_window() {
-    for_rules_of(Algorithm::LeakyQueue, 208, |policy| {
+    for_rules_of(AlgorithmKind::LeakyQueue, 208, |policy| {
         let n = policy.limit.min(200);
         let cost = policy.capacity().clamp(1, 1_000);
         let policy = Policy { limit: n, capacity: Some(n + cost), ..policy };

@@ -1,6 +1,6 @@
 //! Rules that are refused say what was expected, and doing what they say helps.
 
-use tidegate_core::{Algorithm, Limit, MAX_WINDOW, Micros, Rule, RuleError, Spec, Word};
+use tidegate_core::{AlgorithmKind, Limit, MAX_WINDOW, Micros, Rule, RuleError, Spec, Word};
 
 fn errors(spec: Spec) -> Vec<RuleError> {
     Rule::new(spec).map_or_else(|errors| errors.iter().cloned().collect(), |_| Vec::new())
@@ -13,13 +13,13 @@ fn text(spec: Spec) -> String {
     errors[0].to_string()
 }
 
-fn per_second(algorithm: Algorithm, limit: u64) -> Spec {
+fn per_second(algorithm: AlgorithmKind, limit: u64) -> Spec {
     Spec::new(algorithm, limit, Micros::from_secs(1))
 }
 
 #[test]
 fn a_log_that_could_pass_64_mib_is_refused_and_the_hint_helps() {
-    let mut spec = per_second(Algorithm::SlidingLog, 1_000_000_000);
+    let mut spec = per_second(AlgorithmKind::SlidingLog, 1_000_000_000);
     spec.window = Some(Micros::from_secs(60));
     let refused = errors(spec);
     let [RuleError::TooLarge { bytes, max_memory, resolution }] = refused[..] else {
@@ -43,7 +43,8 @@ fn the_hint_for_a_large_log_helps_whatever_the_figures() {
     for limit in [100, 4_194_304, 4_194_305, 999_999_999] {
         for window in [1_000, 1_001, 4_194_304_000, 86_400_000_000, MAX_WINDOW.as_micros()] {
             for max_memory in [None, Some(1024), Some(1025), Some(65_536)] {
-                let mut spec = Spec::new(Algorithm::SlidingLog, limit, Micros::from_micros(window));
+                let mut spec =
+                    Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_micros(window));
                 spec.max_memory = max_memory;
                 if let [RuleError::TooLarge { resolution, .. }] = errors(spec)[..] {
                     hints += 1;
@@ -59,8 +60,8 @@ fn the_hint_for_a_large_log_helps_whatever_the_figures() {
 #[test]
 fn a_log_just_under_64_mib_is_accepted() {
     let entries = (64 << 20) / 16;
-    assert!(errors(per_second(Algorithm::SlidingLog, 1_000_000)).is_empty());
-    let mut spec = per_second(Algorithm::SlidingLog, entries);
+    assert!(errors(per_second(AlgorithmKind::SlidingLog, 1_000_000)).is_empty());
+    let mut spec = per_second(AlgorithmKind::SlidingLog, entries);
     spec.window = Some(Micros::from_secs(60));
     assert!(errors(spec).is_empty());
     spec.limit = Limit::Units(entries + 1);
@@ -69,7 +70,9 @@ fn a_log_just_under_64_mib_is_accepted() {
 
 #[test]
 fn a_bucket_that_never_fills_is_refused_and_the_hint_helps() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket, Algorithm::LeakyQueue] {
+    for algorithm in
+        [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket, AlgorithmKind::LeakyQueue]
+    {
         let mut spec = Spec::new(algorithm, 1, MAX_WINDOW);
         spec.capacity = Some(1_000_000_000);
         let refused = errors(spec);
@@ -88,7 +91,8 @@ fn a_bucket_that_never_fills_is_refused_and_the_hint_helps() {
 fn buckets_that_do_not_divide_the_window_are_refused_and_the_hint_helps() {
     for window_us in [1_000, 1_001, 1_009, 60_000_000, 31_622_400_000_000] {
         for buckets in [2, 7, 11, 600, 999, 1_000] {
-            let mut spec = Spec::new(Algorithm::SlidingWindow, 5, Micros::from_micros(window_us));
+            let mut spec =
+                Spec::new(AlgorithmKind::SlidingWindow, 5, Micros::from_micros(window_us));
             spec.buckets = Some(buckets);
             if window_us % buckets == 0 {
                 assert!(errors(spec).is_empty());
@@ -107,7 +111,7 @@ fn buckets_that_do_not_divide_the_window_are_refused_and_the_hint_helps() {
 
 #[test]
 fn a_memory_in_which_the_counters_of_one_key_have_no_room_is_refused_and_the_hint_helps() {
-    let mut spec = per_second(Algorithm::SlidingWindow, 10);
+    let mut spec = per_second(AlgorithmKind::SlidingWindow, 10);
     (spec.buckets, spec.strict, spec.max_memory) = (Some(1_000), Some(true), Some(4_003));
     let said = text(spec);
     assert!(said.contains("`max_memory` is 4003: expected at least the 4004 bytes"), "{said}");
@@ -120,7 +124,7 @@ fn a_memory_in_which_the_counters_of_one_key_have_no_room_is_refused_and_the_hin
 
 #[test]
 fn figures_out_of_range_are_told_with_what_is_allowed() {
-    let mut spec = per_second(Algorithm::TokenBucket, 1_000_000_001);
+    let mut spec = per_second(AlgorithmKind::TokenBucket, 1_000_000_001);
     assert!(text(spec).contains("`limit` is 1000000001: expected a whole number from 0 to"));
     spec.limit = Limit::Units(10);
     for window_us in [0, 999, MAX_WINDOW.as_micros() + 1, u64::MAX] {
@@ -139,7 +143,7 @@ fn figures_out_of_range_are_told_with_what_is_allowed() {
 
 #[test]
 fn a_resolution_is_from_a_microsecond_to_the_window() {
-    let mut spec = per_second(Algorithm::SlidingLog, 10);
+    let mut spec = per_second(AlgorithmKind::SlidingLog, 10);
     for resolution_us in [0, 1_000_001, u64::MAX] {
         spec.resolution = Some(Micros::from_micros(resolution_us));
         assert!(text(spec).contains("expected a length from \"1us\" to the window"));
@@ -152,7 +156,7 @@ fn a_resolution_is_from_a_microsecond_to_the_window() {
 
 #[test]
 fn a_word_that_means_nothing_to_the_algorithm_is_refused_with_those_it_is_for() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for word in [Word::Buckets, Word::Strict, Word::Capacity, Word::Initial, Word::MaxMemory] {
             let mut spec = per_second(*algorithm, 10);
             match word {
@@ -167,7 +171,7 @@ fn a_word_that_means_nothing_to_the_algorithm_is_refused_with_those_it_is_for() 
             } else {
                 let said = text(spec);
                 assert!(said.contains(&format!("`{word}` means nothing to `{algorithm}`")));
-                let owner = Algorithm::ALL.iter().find(|a| a.words().contains(&word)).unwrap();
+                let owner = AlgorithmKind::ALL.iter().find(|a| a.words().contains(&word)).unwrap();
                 assert!(said.contains(&format!("`{owner}`")), "{said}");
             }
         }
@@ -176,7 +180,7 @@ fn a_word_that_means_nothing_to_the_algorithm_is_refused_with_those_it_is_for() 
 
 #[test]
 fn every_mistake_is_told_at_once() {
-    let mut spec = per_second(Algorithm::SlidingLog, 2_000_000_000);
+    let mut spec = per_second(AlgorithmKind::SlidingLog, 2_000_000_000);
     spec.window = Some(Micros::ZERO);
     spec.buckets = Some(0);
     spec.initial = Some(3);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{MANY, STEPS, answers, for_many_of, policy, times_as_many};
-use testkit::model::{Algorithm, Policy};
+use testkit::model::{AlgorithmKind, Policy};
 use testkit::traffic::{self, Rng};
 
 fn assert_same(rng: &mut Rng, one: &Policy, other: &Policy) {
@@ -13,33 +13,33 @@ fn assert_same(rng: &mut Rng, one: &Policy, other: &Policy) {
 
 #[test]
 fn an_aligned_fixed_window_is_a_sliding_window_of_one_bucket() {
-    for_many_of(Algorithm::FixedWindow, 601, 2 * MANY, &mut |rng, policy| {
+    for_many_of(AlgorithmKind::FixedWindow, 601, 2 * MANY, &mut |rng, policy| {
         let aligned = Policy { anchor_first_request: false, ..policy };
         let one_bucket =
-            Policy { algorithm: Algorithm::SlidingWindow, buckets: 1, ..aligned.clone() };
+            Policy { algorithm: AlgorithmKind::SlidingWindow, buckets: 1, ..aligned.clone() };
         assert_same(rng, &aligned, &one_bucket);
     });
 }
 
 #[test]
 fn a_leaky_bucket_is_a_token_bucket() {
-    for_many_of(Algorithm::LeakyBucket, 602, 2 * MANY, &mut |rng, leaky| {
-        let token = Policy { algorithm: Algorithm::TokenBucket, ..leaky.clone() };
+    for_many_of(AlgorithmKind::LeakyBucket, 602, 2 * MANY, &mut |rng, leaky| {
+        let token = Policy { algorithm: AlgorithmKind::TokenBucket, ..leaky.clone() };
         assert_same(rng, &leaky, &token);
     });
 }
 
 #[test]
 fn gcra_is_the_token_bucket_by_another_name() {
-    use tidegate_core::Algorithm;
-    assert_eq!(Algorithm::from_name("gcra"), Some(Algorithm::TokenBucket));
+    use tidegate_core::AlgorithmKind;
+    assert_eq!(AlgorithmKind::from_name("gcra"), Some(AlgorithmKind::TokenBucket));
 }
 
 /// The cell rate algorithm of ITU-T I.371, as it is written: an increment T = W/N, a tolerance of
 /// (capacity - 1) increments, and a theoretical arrival time. In N-ths of a microsecond.
 #[test]
 fn a_token_bucket_is_the_cell_rate_algorithm() {
-    for_many_of(Algorithm::TokenBucket, 603, 2 * MANY, &mut |rng, policy| {
+    for_many_of(AlgorithmKind::TokenBucket, 603, 2 * MANY, &mut |rng, policy| {
         let policy = Policy { initial: None, limit: policy.limit.max(1), ..policy };
         let requests = traffic::trace(rng, &policy, STEPS);
         let (n, w) = (i128::from(policy.limit), i128::from(policy.window_us));
@@ -62,9 +62,10 @@ fn a_token_bucket_is_the_cell_rate_algorithm() {
 fn a_sliding_window_as_fine_as_the_clock_is_the_log() {
     let mut rng = Rng::new(604);
     for _ in 0..times_as_many(2 * MANY) {
-        let limit = policy(&mut rng, Algorithm::SlidingLog).limit;
-        let log = Policy::new(Algorithm::SlidingLog, limit, 1_000);
-        let finest = Policy { algorithm: Algorithm::SlidingWindow, buckets: 1_000, ..log.clone() };
+        let limit = policy(&mut rng, AlgorithmKind::SlidingLog).limit;
+        let log = Policy::new(AlgorithmKind::SlidingLog, limit, 1_000);
+        let finest =
+            Policy { algorithm: AlgorithmKind::SlidingWindow, buckets: 1_000, ..log.clone() };
         assert_same(&mut rng, &log, &finest);
     }
 }
@@ -73,7 +74,7 @@ fn a_sliding_window_as_fine_as_the_clock_is_the_log() {
 /// resolution, each as of the end of its tick.
 #[test]
 fn the_log_is_its_definition() {
-    for_many_of(Algorithm::SlidingLog, 605, 2 * MANY, &mut |rng, policy| {
+    for_many_of(AlgorithmKind::SlidingLog, 605, 2 * MANY, &mut |rng, policy| {
         let requests = traffic::trace(rng, &policy, STEPS);
         let tick = |at_us: u64| at_us / policy.resolution_us * policy.resolution_us;
         let mut units: VecDeque<(u64, u64)> = VecDeque::new();

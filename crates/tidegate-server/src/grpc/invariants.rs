@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use prost::Message;
-use tidegate::{Algorithm, Descriptor, Micros, Policy, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Descriptor, Micros, Policy, RuleSpec, Spec};
 
 use super::multiplier;
 use super::own_limits::OwnLimits;
@@ -17,7 +17,8 @@ static LOOKS: LazyLock<Policy> = LazyLock::new(|| {
         let spec = Spec::new(algorithm, 5, Micros::from_secs(1));
         RuleSpec::new(name, spec).in_domain("d").limit_from_request()
     };
-    let rules = vec![rule("bucket", Algorithm::TokenBucket), rule("log", Algorithm::SlidingLog)];
+    let rules =
+        vec![rule("bucket", AlgorithmKind::TokenBucket), rule("log", AlgorithmKind::SlidingLog)];
     Policy::new(rules).unwrap_or_default()
 });
 

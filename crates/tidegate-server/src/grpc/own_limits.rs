@@ -77,17 +77,17 @@ fn own_limit(
 mod tests {
     use super::*;
     use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-    use tidegate::{Algorithm, RuleSpec, Spec};
+    use tidegate::{AlgorithmKind, RuleSpec, Spec};
 
     /// What a limit becomes under two rules that look at it, and one that does not.
     fn own(requests_per_unit: u32, unit: i32) -> Result<Vec<Spec>, Status> {
         let spec = |algorithm| Spec::new(algorithm, 5, Micros::from_secs(1));
-        let mut bucket = spec(Algorithm::TokenBucket);
+        let mut bucket = spec(AlgorithmKind::TokenBucket);
         bucket.capacity = Some(7);
         let policy = Policy::new(vec![
             RuleSpec::new("bucket", bucket).limit_from_request(),
-            RuleSpec::new("log", spec(Algorithm::SlidingLog)).limit_from_request(),
-            RuleSpec::new("fixed", spec(Algorithm::FixedWindow)),
+            RuleSpec::new("log", spec(AlgorithmKind::SlidingLog)).limit_from_request(),
+            RuleSpec::new("fixed", spec(AlgorithmKind::FixedWindow)),
         ]);
         let limit = Some(RateLimitOverride { requests_per_unit, unit });
         let descriptors = vec![RateLimitDescriptor { limit, ..Default::default() }];
@@ -111,7 +111,10 @@ mod tests {
                 specs.len() == 2 && specs.iter().all(|spec| expected(spec) == said),
                 "{specs:?}"
             );
-            assert_eq!((specs[0].algorithm, specs[0].capacity), (Algorithm::TokenBucket, Some(7)));
+            assert_eq!(
+                (specs[0].algorithm, specs[0].capacity),
+                (AlgorithmKind::TokenBucket, Some(7))
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate::{Algorithm, Clock, Limiter, Micros, Spec, SystemClock};
+use tidegate::{AlgorithmKind, Clock, Limiter, Micros, Spec, SystemClock};
 use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
@@ -59,7 +59,7 @@ impl<C: Clock + Clone> Often<C> {
 }
 
 fn limiter<C: Clock>(clock: C) -> Option<Limiter<C>> {
-    let spec = Spec::new(Algorithm::TokenBucket, A_MINUTE, Micros::from_secs(60));
+    let spec = Spec::new(AlgorithmKind::TokenBucket, A_MINUTE, Micros::from_secs(60));
     Limiter::with_clock(spec, clock).ok()
 }
 

@@ -1,6 +1,6 @@
 //! What `CL.THROTTLE key max_burst count period [quantity]` asks, as redis-cell reads it.
 
-use tidegate::{Algorithm, MAX_LIMIT, MAX_WINDOW, Micros, Rule, Spec};
+use tidegate::{AlgorithmKind, MAX_LIMIT, MAX_WINDOW, Micros, Rule, Spec};
 
 use super::args::{Args, integer};
 
@@ -51,7 +51,7 @@ impl Figures {
         let count = within("count per period", self.count, 1, most)?;
         let seconds = (MAX_WINDOW.as_micros() / MICROS).cast_signed();
         let period = within("period", self.period, 1, seconds)?;
-        let mut spec = Spec::new(Algorithm::TokenBucket, count, Micros::from_secs(period));
+        let mut spec = Spec::new(AlgorithmKind::TokenBucket, count, Micros::from_secs(period));
         spec.capacity = Some(max_burst + 1);
         Rule::new(spec).map_err(|mistakes| mistakes.to_string())
     }

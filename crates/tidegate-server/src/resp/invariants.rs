@@ -101,7 +101,7 @@ fn judge_question(args: &Args<'_>) {
 fn judge_call(args: &Args<'_>) {
     let Ok(call) = Call::read(args) else { return };
     let Ok(rule) = call.figures.rule() else { return };
-    let usual = Spec::unlimited(tidegate::Algorithm::TokenBucket);
+    let usual = Spec::unlimited(tidegate::AlgorithmKind::TokenBucket);
     let Ok(limiter) = PlannedLimiter::new(usual) else { return };
     let before = limiter.under(&rule).peek(call.key, call.cost);
     let decided = limiter.under(&rule).check(call.key, call.cost);

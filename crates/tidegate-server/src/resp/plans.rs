@@ -1,7 +1,7 @@
 //! The limits that calls of `CL.THROTTLE` bring: where their limiters are, and the one that a connection
 //! asked by last.
 
-use tidegate::{Algorithm, Micros, OnFull, PlannedLimiter, Rule, RuleErrors, Spec};
+use tidegate::{AlgorithmKind, Micros, OnFull, PlannedLimiter, Rule, RuleErrors, Spec};
 
 use super::call::Figures;
 use crate::limiters::Limiters;
@@ -22,7 +22,7 @@ impl Throttle {
     pub(super) fn beside(limiters: &Limiters) -> Result<Self, RuleErrors> {
         match limiters.shared() {
             None => {
-                let usual = Spec::new(Algorithm::TokenBucket, 1, Micros::from_secs(1));
+                let usual = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
                 // Refused and not shared: each call has figures of its own, and one limiter under others
                 // would hold nobody to them.
                 let limiter = PlannedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);

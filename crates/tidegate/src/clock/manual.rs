@@ -19,10 +19,10 @@ use crate::clock::unparks_this_thread;
 /// every length that divides a day.
 ///
 /// ```
-/// use tidegate::{Algorithm, Limiter, ManualClock, Micros, Spec};
+/// use tidegate::{AlgorithmKind, Limiter, ManualClock, Micros, Spec};
 ///
 /// let clock = ManualClock::new();
-/// let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(1));
+/// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(1));
 /// let limiter = Limiter::with_clock(spec, clock.clone())?;
 /// assert!(limiter.admits(1));
 /// clock.advance(Micros::from_millis(999));

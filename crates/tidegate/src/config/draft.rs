@@ -1,6 +1,6 @@
 //! Rules as far as they could be read, with what is needed to find the places of their mistakes.
 
-use tidegate_core::{Algorithm, Micros, Spec};
+use tidegate_core::{AlgorithmKind, Micros, Spec};
 
 use super::source::Span;
 use super::table::Table;
@@ -19,7 +19,7 @@ pub(super) struct RuleDraft<'t> {
 
 impl<'t> RuleDraft<'t> {
     pub(super) fn new(table: Table<'t>) -> Self {
-        let mut figures = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(1));
+        let mut figures = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(1));
         figures.window = None;
         Self {
             table,

@@ -2,7 +2,7 @@
 
 pub(super) mod overrides;
 
-use tidegate_core::{Algorithm, Anchor, Layout, Word};
+use tidegate_core::{AlgorithmKind, Anchor, Layout, Word};
 use toml::de::DeValue;
 
 use super::accept::Level;
@@ -158,7 +158,7 @@ impl<'t> RuleDraft<'t> {
 
     fn algorithm(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let given = entry.value().as_str().unwrap_or_default();
-        if let Some(known) = Algorithm::from_name(given) {
+        if let Some(known) = AlgorithmKind::from_name(given) {
             self.spec.spec.algorithm = known;
             return Some(());
         }

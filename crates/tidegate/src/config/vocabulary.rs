@@ -1,6 +1,6 @@
 //! The words that a value may be, and what else people call each.
 
-use tidegate_core::Algorithm;
+use tidegate_core::AlgorithmKind;
 
 use super::hints::Known;
 
@@ -55,7 +55,7 @@ pub(super) const LAYOUTS: &[Known] = &[
 
 /// What `algorithm` may be.
 pub(super) fn algorithms() -> Vec<Known> {
-    let names = Algorithm::ALL.iter().map(|algorithm| (algorithm.name(), algorithm.also()));
+    let names = AlgorithmKind::ALL.iter().map(|algorithm| (algorithm.name(), algorithm.also()));
     // The one alias that is accepted, not only understood in hints.
     names.chain([("gcra", &["cellrate", "genericcellrate"][..])]).collect()
 }

@@ -43,10 +43,10 @@ impl<C: Clock> Bans<C> {
     pub(crate) fn left<K>(
         &self,
         met: &[Met<K>],
-        print: impl Fn(&Met<K>) -> Fingerprint,
+        fingerprint: impl Fn(&Met<K>) -> Fingerprint,
         now: Timestamp,
     ) -> Option<Vec<Option<Micros>>> {
-        let left = |met: &Met<K>| self.of(met)?.left(print(met), now);
+        let left = |met: &Met<K>| self.of(met)?.left(fingerprint(met), now);
         let left: Vec<_> = met.iter().map(left).collect();
         left.iter().any(Option::is_some).then_some(left)
     }
@@ -55,18 +55,18 @@ impl<C: Clock> Bans<C> {
     pub(crate) fn count<K>(
         &self,
         met: &Met<K>,
-        print: impl Fn(&Met<K>) -> Fingerprint,
+        fingerprint: impl Fn(&Met<K>) -> Fingerprint,
         now: Timestamp,
     ) {
         if let Some(ban) = self.of(met) {
-            ban.count(print(met), now);
+            ban.count(fingerprint(met), now);
         }
     }
 
     /// Lifts the bans of these limiters' keys.
-    pub(crate) fn lift<K>(&self, met: &[Met<K>], print: impl Fn(&Met<K>) -> Fingerprint) {
+    pub(crate) fn lift<K>(&self, met: &[Met<K>], fingerprint: impl Fn(&Met<K>) -> Fingerprint) {
         for met in met {
-            self.of_rule(met.rule).into_iter().for_each(|ban| ban.forget(print(met)));
+            self.of_rule(met.rule).into_iter().for_each(|ban| ban.forget(fingerprint(met)));
         }
     }
 }

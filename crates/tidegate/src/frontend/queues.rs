@@ -12,7 +12,7 @@ use crate::wait::{Patience, QueueKey, Queues, Stop};
 pub(crate) struct GateQueue {
     rule: usize,
     variant: usize,
-    print: Fingerprint,
+    fingerprint: Fingerprint,
 }
 
 impl GateQueue {
@@ -26,7 +26,7 @@ impl QueueKey for GateQueue {
     const COUNTS: usize = 256;
 
     fn spread(&self) -> usize {
-        self.print.spread().wrapping_add(self.rule)
+        self.fingerprint.spread().wrapping_add(self.rule)
     }
 }
 
@@ -68,5 +68,5 @@ pub(crate) fn delay_of<K>(met: &[Met<K>], done: &Done) -> Micros {
 }
 
 pub(crate) const fn queue_of(met: &Met) -> GateQueue {
-    GateQueue { rule: met.rule, variant: met.variant, print: met.print }
+    GateQueue { rule: met.rule, variant: met.variant, fingerprint: met.fingerprint }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_core::Rule;
 
 use super::Frontend;
-use crate::few::Few;
+use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::{ActivePolicy, Mode, PolicyRule, Usage};
 use crate::step::{Descriptors, Figures, Met};
@@ -21,9 +21,9 @@ impl<C, P: Borrow<ActivePolicy>> Frontend<C, P> {
         request: &Request<'_>,
         known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
         in_force: impl Fn(usize, usize, &Rule) -> Option<Figures>,
-    ) -> Few<Met<K>> {
+    ) -> InlineList<Met<K>> {
         let policy = self.loaded();
-        let mut all: Few<Met<K>> = Few::new();
+        let mut all: InlineList<Met<K>> = InlineList::new();
         let mut usage = Reported::default();
         for (place, descriptor) in request.descriptors().iter().enumerate() {
             for (number, rule) in policy.in_domain(request.domain()) {
@@ -40,8 +40,11 @@ impl<C, P: Borrow<ActivePolicy>> Frontend<C, P> {
                         None => continue,
                     },
                 };
-                let print = known_by(rule, descriptor);
-                match all.iter_mut().find(|met| met.rule == number && met.print == print) {
+                let fingerprint = known_by(rule, descriptor);
+                match all
+                    .iter_mut()
+                    .find(|met| met.rule == number && met.fingerprint == fingerprint)
+                {
                     Some(met) => {
                         met.cost = met.cost.saturating_add(descriptor.units());
                         met.by.add(place);
@@ -56,7 +59,7 @@ impl<C, P: Borrow<ActivePolicy>> Frontend<C, P> {
                         all.push(Met {
                             rule: number,
                             variant,
-                            print,
+                            fingerprint,
                             cost: descriptor.units(),
                             asks: 0,
                             report: false,

@@ -1,7 +1,7 @@
 //! The limiters that a request is settled with, and what each is charged in the end.
 
 use crate::answer::{Answer, Matched};
-use crate::few::Few;
+use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Descriptors, Met};
 
@@ -10,13 +10,13 @@ use crate::step::{Descriptors, Met};
 pub(crate) fn with_actual<K: PartialEq>(
     request: &Request<'_>,
     actual: u64,
-    resolve: impl Fn(&Request<'_>) -> Few<Met<K>>,
+    resolve: impl Fn(&Request<'_>) -> InlineList<Met<K>>,
 ) -> Vec<(Met<K>, u64)> {
     let costing_actual: Vec<_> =
         request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
     let costing = resolve(&Request::new(request.domain(), &costing_actual));
     let with_actual = |met: Met<K>| {
-        let same = |other: &&Met<K>| other.rule == met.rule && other.print == met.print;
+        let same = |other: &&Met<K>| other.rule == met.rule && other.fingerprint == met.fingerprint;
         let actual = costing.iter().find(same)?.cost;
         Some((met, actual))
     };

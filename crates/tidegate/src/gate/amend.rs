@@ -33,9 +33,9 @@ impl<C: Clock> Gate<C> {
     /// changed are asked under a reader's lock.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Descriptor, Gate, Limit, Micros, Policy, Request, RuleSpec, Spec};
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Limit, Micros, Policy, Request, RuleSpec, Spec};
     ///
-    /// let per_day = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(86_400));
+    /// let per_day = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400));
     /// let rules = vec![RuleSpec::new("per-user", per_day(100)).key(["user"])];
     /// let gate = Gate::new(Policy::new(rules)?);
     /// let entries = [("user", "ada")];
@@ -65,7 +65,7 @@ impl<C: Clock> Gate<C> {
     ///
     /// ```
     /// use tidegate::{
-    ///     Algorithm, Descriptor, Gate, Limit, Micros, OverrideSpec, Policy, Request, RuleSpec, Spec,
+    ///     AlgorithmKind, Descriptor, Gate, Limit, Micros, OverrideSpec, Policy, Request, RuleSpec, Spec,
     /// };
     ///
     /// let vip = |limit| {
@@ -73,7 +73,7 @@ impl<C: Clock> Gate<C> {
     ///     vip.limit = Some(Limit::Units(limit));
     ///     vip
     /// };
-    /// let spec = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(3_600));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(3_600));
     /// let rule = RuleSpec::new("per-user", spec).key(["user"]).with_override(vip(50));
     /// let gate = Gate::new(Policy::new(vec![rule])?);
     /// gate.amend_override("default", "per-user", vip(70))?;

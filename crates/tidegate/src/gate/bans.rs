@@ -25,11 +25,11 @@ impl<C: Clock> Gate<C> {
     ///
     /// ```
     /// use tidegate::{
-    ///     Algorithm, Ban, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, Spec,
+    ///     AlgorithmKind, Ban, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, Spec,
     /// };
     ///
     /// let clock = ManualClock::new();
-    /// let spec = Spec::new(Algorithm::FixedWindow, 1, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(1));
     /// let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])])?;
     /// let hour = Micros::from_secs(3_600);
     /// let ban = Ban::with_clock(2, Micros::from_secs(60), hour, clock.clone())?;
@@ -59,7 +59,7 @@ impl<C: Clock> Gate<C> {
     }
 
     fn banned_at(&self, met: &[Met], now: Timestamp) -> Option<Done> {
-        let left = self.front.bans.left(met, |met| met.print, now)?;
+        let left = self.front.bans.left(met, |met| met.fingerprint, now)?;
         let mut done = self.memory.step(met, &now, Step::Peek);
         // One whose rule was changed to be unlimited refuses nobody.
         let banned = done.decisions.iter_mut().zip(left).filter(|(decided, _)| !decided.unlimited);
@@ -81,7 +81,7 @@ impl<C: Clock> Gate<C> {
         for (met, decided) in met.iter().zip(&done.decisions) {
             // One without a limiter of its own was refused for what others took.
             if !decided.decision.is_allowed() && !decided.elsewhere {
-                self.front.bans.count(met, |met| met.print, done.at);
+                self.front.bans.count(met, |met| met.fingerprint, done.at);
             }
         }
     }

@@ -38,10 +38,10 @@ impl<C: Clock> Gate<C> {
     /// with 0 where nothing is to count.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
     ///
     /// // Only failed logins count.
-    /// let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(900));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(900));
     /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("logins", spec).key(["user"])])?);
     /// let entries = [("user", "ada")];
     /// let descriptors = [Descriptor::new(&entries)];

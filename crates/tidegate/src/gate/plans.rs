@@ -6,7 +6,7 @@ use tidegate_core::Rule;
 
 use super::Gate;
 use crate::clock::Clock;
-use crate::few::Few;
+use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::NoSuchRule;
 use crate::step::Met;
@@ -31,9 +31,9 @@ impl<C: Clock> Gate<C> {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, Rule, RuleSpec, Spec};
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, Rule, RuleSpec, Spec};
     ///
-    /// let per_hour = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(3_600));
+    /// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(3_600));
     /// let rules = vec![RuleSpec::new("per-user", per_hour(2)).key(["user"]), RuleSpec::new("all", per_hour(50))];
     /// let large = Arc::new(Rule::new(per_hour(100))?);
     /// let gate = Gate::new(Policy::new(rules)?).with_plans("default", "per-user", move |descriptor| {
@@ -68,8 +68,8 @@ impl<C: Clock> Gate<C> {
     }
 
     /// The same limiters with their plans looked up again, and under what their rules were changed to.
-    pub(crate) fn with_plans_of_now(&self, met: &[Met], request: &Request<'_>) -> Few<Met> {
-        let mut met: Few<Met> = met.iter().cloned().collect();
+    pub(crate) fn with_plans_of_now(&self, met: &[Met], request: &Request<'_>) -> InlineList<Met> {
+        let mut met: InlineList<Met> = met.iter().cloned().collect();
         for one in met.iter_mut().filter(|one| !one.brought && self.memory.is_figured(one.rule)) {
             let rule = self.policy().rules().get(one.rule);
             let descriptor = request.descriptors().get(one.first);

@@ -2,8 +2,8 @@
 
 use super::Gate;
 use crate::clock::Clock;
-use crate::few::Few;
-use crate::once::{self, Answers, Once};
+use crate::dedupe::{self, DedupeCache, IdempotencyKey};
+use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Decided, Done, Met};
 
@@ -15,7 +15,7 @@ impl<C: Clock> Gate<C> {
     /// whose time ends first. Its request, asked again, is decided anew.
     #[must_use]
     pub fn with_max_remembered_answers(mut self, most: usize) -> Self {
-        self.answers = Answers::new(most);
+        self.answers = DedupeCache::new(most);
         self
     }
 
@@ -33,12 +33,12 @@ impl<C: Clock> Gate<C> {
 
     /// How the request is known if it is asked again.
     #[inline]
-    pub(crate) fn once(&self, request: &Request<'_>, met: &[Met]) -> Option<Once> {
+    pub(crate) fn once(&self, request: &Request<'_>, met: &[Met]) -> Option<IdempotencyKey> {
         let id = request.id()?;
         // A rule that was changed to be unlimited has no say in how long it is remembered.
         let limited = |met: &&Met| !self.front.policy.any() || self.is_limited(met);
-        let limited: Few<Met> = met.iter().filter(limited).cloned().collect();
-        once::of(self.policy(), &self.seed, id, met, &limited)
+        let limited: InlineList<Met> = met.iter().filter(limited).cloned().collect();
+        dedupe::of(self.policy(), &self.seed, id, met, &limited)
     }
 
     /// What needs no limiter: the answer that the request got before, or a ban.
@@ -46,7 +46,7 @@ impl<C: Clock> Gate<C> {
     pub(crate) fn without_asking(
         &self,
         met: &[Met],
-        once: Option<Once>,
+        once: Option<IdempotencyKey>,
         clock: &impl Clock,
     ) -> Option<Done> {
         let is_still = |met: &Met, decided: &Decided| self.is_still(met, decided);

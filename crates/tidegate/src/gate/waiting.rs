@@ -8,12 +8,12 @@ use self::renewed::{AsDecided, Renewed};
 use super::Gate;
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
-use crate::few::Few;
+use crate::dedupe::IdempotencyKey;
 use crate::frontend::{GateQueue, GateQueues, delay_of, patience, queue_of, stops_of};
-use crate::once::Once;
+use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Done, Met, Step};
-use crate::store::memory::Ahead;
+use crate::store::memory::Preview;
 use crate::wait::{
     InProcess, Stop, Waitable, hold, hold_blocking, step_behind, wait, wait_blocking, wait_in_queue,
 };
@@ -37,10 +37,10 @@ impl<C: Clock> Gate<C> {
     /// one after another, and would rather not make a task of each.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, OnExcess, Policy, Request, RuleSpec, Spec};
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, OnExcess, Policy, Request, RuleSpec, Spec};
     ///
     /// let hour = Micros::from_secs(3_600);
-    /// let spec = Spec::new(Algorithm::TokenBucket, 1, hour);
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 1, hour);
     /// let waits = RuleSpec::new("all", spec).on_excess(OnExcess::Wait { wait: hour, max_waiters: 1 });
     /// let gate = Gate::new(Policy::new(vec![waits])?);
     /// let descriptors = [Descriptor::new(&[])];
@@ -65,10 +65,10 @@ impl<C: Clock> Gate<C> {
     #[cold]
     pub(crate) fn step_behind(
         &self,
-        met: Few<Met>,
-        once: Option<Once>,
+        met: InlineList<Met>,
+        once: Option<IdempotencyKey>,
         step: Step,
-    ) -> (Few<Met>, Done) {
+    ) -> (InlineList<Met>, Done) {
         let waitable = self.waitable(met, once, Micros::ZERO);
         let done = step_behind(&waitable, step);
         (waitable.met, done)
@@ -80,7 +80,12 @@ impl<C: Clock> Gate<C> {
     }
 
     /// The way to these limiters for a request that may wait for so long where their rules let it.
-    fn waitable(&self, met: Few<Met>, once: Option<Once>, max_wait: Micros) -> ToGate<'_, C> {
+    fn waitable(
+        &self,
+        met: InlineList<Met>,
+        once: Option<IdempotencyKey>,
+        max_wait: Micros,
+    ) -> ToGate<'_, C> {
         let stops = stops_of(self.policy(), &met, max_wait, queue_of);
         ToGate { gate: self, stops, met, once, renewed: None }
     }
@@ -115,11 +120,11 @@ impl<C: Timer> Gate<C> {
     /// holds here.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, Spec};
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, ManualClock, Micros, Policy, Request, RuleSpec, Spec};
     /// use tidegate::OnExcess;
     ///
     /// let wait = OnExcess::Wait { wait: Micros::from_secs(2), max_waiters: 100 };
-    /// let spec = Spec::new(Algorithm::TokenBucket, 1, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
     /// let rule = RuleSpec::new("all", spec).on_excess(wait);
     /// let clock = ManualClock::new();
     /// let gate = Gate::with_clock(Policy::new(vec![rule])?, clock.clone());
@@ -172,9 +177,9 @@ impl<C: Park> Gate<C> {
     /// (`on_excess`), and may be cut short by the request.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, OnExcess, Policy, Request, RuleSpec, Spec};
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, OnExcess, Policy, Request, RuleSpec, Spec};
     ///
-    /// let spec = Spec::new(Algorithm::TokenBucket, 1, Micros::from_millis(40));
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_millis(40));
     /// let patient = OnExcess::Wait { wait: Micros::from_secs(10), max_waiters: 100 };
     /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec).on_excess(patient)])?);
     /// let descriptors = [Descriptor::new(&[])];
@@ -200,8 +205,8 @@ impl<C: Park> Gate<C> {
 #[derive(Debug)]
 struct ToGate<'g, C> {
     gate: &'g Gate<C>,
-    met: Few<Met>,
-    once: Option<Once>,
+    met: InlineList<Met>,
+    once: Option<IdempotencyKey>,
     stops: Vec<Stop<GateQueue>>,
     /// Where plans are looked up again while it waits.
     renewed: Option<Renewed<'g>>,
@@ -218,11 +223,11 @@ impl<C: Clock> Waitable for ToGate<'_, C> {
         &self.stops
     }
 
-    fn ahead(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Ahead>> {
+    fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
         match &self.renewed {
-            None => self.gate.look_ahead(self.met.get(stop.place)?),
+            None => self.gate.preview_now(self.met.get(stop.place)?),
             Some(renewed) => {
-                self.gate.look_ahead(renewed.now(self.gate, &self.met).get(stop.place)?)
+                self.gate.preview_now(renewed.now(self.gate, &self.met).get(stop.place)?)
             }
         }
     }

@@ -20,7 +20,7 @@ pub struct DecisionLine<'g> {
     pub remaining: Option<u64>,
     /// Least wait until the same cost fits: 0 when allowed, null when it never does.
     pub retry_after_us: Option<u64>,
-    /// Least wait until all limiters are as good as new.
+    /// Least wait until all limiters are idle.
     pub reset_after_us: u64,
     /// How long an admitted request must be held.
     pub delay_us: u64,

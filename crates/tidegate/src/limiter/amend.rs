@@ -18,9 +18,9 @@ impl<C: Clock> Limiter<C> {
     /// A limiter that was never changed pays nothing for this; one that was is kept under a lock.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Limiter, Micros, Spec};
+    /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
     ///
-    /// let per_day = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(86_400));
+    /// let per_day = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400));
     /// let limiter = Limiter::new(per_day(100))?;
     /// assert!(limiter.admits(80));
     /// limiter.amend(per_day(120))?;

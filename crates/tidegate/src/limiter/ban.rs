@@ -1,6 +1,6 @@
 //! A ban for a time, after so many refusals.
 
-use tidegate_core::{Algorithm, Anchor, Micros, RuleErrors, Spec, Timestamp};
+use tidegate_core::{AlgorithmKind, Anchor, Micros, RuleErrors, Spec, Timestamp};
 
 use super::KeyedLimiter;
 use crate::clock::{Clock, Reading, SystemClock};
@@ -93,7 +93,7 @@ impl<C: Clock + Clone> Ban<C> {
         clock: C,
     ) -> Result<Self, RuleErrors> {
         let counter = |units, window, clock| {
-            let mut spec = Spec::new(Algorithm::FixedWindow, units, window);
+            let mut spec = Spec::new(AlgorithmKind::FixedWindow, units, window);
             spec.anchor = Some(Anchor::FirstRequest);
             KeyedLimiter::build(RuleSpec::new("", spec).max_keys(max_keys, OnFull::Refuse), clock)
         };
@@ -106,58 +106,63 @@ impl<C: Clock> Ban<C> {
     /// How long the key is banned still; `None` where it is not.
     #[must_use]
     pub fn is_banned(&self, key: impl AsRef<[u8]>) -> Option<Micros> {
-        self.left(self.print(key.as_ref()), self.bans.clock.now())
+        self.left(self.fingerprint(key.as_ref()), self.bans.clock.now())
     }
 
     /// Counts a refusal of the key, unless it is banned; how long it is banned from now on, if it is.
     pub fn refused(&self, key: impl AsRef<[u8]>) -> Option<Micros> {
-        self.count(self.print(key.as_ref()), self.bans.clock.now())
+        self.count(self.fingerprint(key.as_ref()), self.bans.clock.now())
     }
 
     /// Ends the key's ban, and forgets the refusals that were counted.
     pub fn lift(&self, key: impl AsRef<[u8]>) {
-        self.forget(self.print(key.as_ref()));
+        self.forget(self.fingerprint(key.as_ref()));
     }
 
     /// One fingerprint for both tables.
-    fn print(&self, key: &[u8]) -> Fingerprint {
+    fn fingerprint(&self, key: &[u8]) -> Fingerprint {
         self.bans.seed.of_bytes(key)
     }
 
     /// [`Ban::is_banned`] at `now`.
-    pub(crate) fn left(&self, print: Fingerprint, now: Timestamp) -> Option<Micros> {
-        let left = step(&self.bans, print, Step::Peek, now)?.decision?.retry_after()?;
+    pub(crate) fn left(&self, fingerprint: Fingerprint, now: Timestamp) -> Option<Micros> {
+        let left = step(&self.bans, fingerprint, Step::Peek, now)?.decision?.retry_after()?;
         (!left.is_zero()).then_some(left)
     }
 
     /// [`Ban::refused`] at `now`.
-    pub(crate) fn count(&self, print: Fingerprint, now: Timestamp) -> Option<Micros> {
-        if let Some(left) = self.left(print, now) {
+    pub(crate) fn count(&self, fingerprint: Fingerprint, now: Timestamp) -> Option<Micros> {
+        if let Some(left) = self.left(fingerprint, now) {
             return Some(left);
         }
-        let counted = step(&self.refusals, print, Step::Ask, now)?.decision?;
+        let counted = step(&self.refusals, fingerprint, Step::Ask, now)?.decision?;
         if counted.remaining == 0 {
             // Of several that come this far at once, all but the first find the ban begun.
-            step(&self.bans, print, Step::Ask, now);
+            step(&self.bans, fingerprint, Step::Ask, now);
         }
         // Also where another began it meanwhile: what was counted here would outlast the ban.
-        self.left(print, now).inspect(|_| forget(&self.refusals, print))
+        self.left(fingerprint, now).inspect(|_| forget(&self.refusals, fingerprint))
     }
 
     /// [`Ban::lift`] of a fingerprint.
-    pub(crate) fn forget(&self, print: Fingerprint) {
-        forget(&self.bans, print);
-        forget(&self.refusals, print);
+    pub(crate) fn forget(&self, fingerprint: Fingerprint) {
+        forget(&self.bans, fingerprint);
+        forget(&self.refusals, fingerprint);
     }
 }
 
 /// One step of one unit with a key's limiter; `None` where there is no room for it.
-fn step<C>(all: &KeyedLimiter<C>, print: Fingerprint, step: Step, now: Timestamp) -> Option<One> {
-    let part = Part::alone(print, 1, step);
+fn step<C>(
+    all: &KeyedLimiter<C>,
+    fingerprint: Fingerprint,
+    step: Step,
+    now: Timestamp,
+) -> Option<One> {
+    let part = Part::alone(fingerprint, 1, step);
     let one = all.table.as_ref()?.one(&part, Reading::of(&now));
     (!one.elsewhere).then_some(one)
 }
 
-fn forget<C>(all: &KeyedLimiter<C>, print: Fingerprint) {
-    all.table.iter().for_each(|table| table.forget(print));
+fn forget<C>(all: &KeyedLimiter<C>, fingerprint: Fingerprint) {
+    all.table.iter().for_each(|table| table.forget(fingerprint));
 }

@@ -14,10 +14,10 @@ impl<C: Clock> Limiter<C> {
     /// It is the time of this limiter's clock, whatever that of the statistics: clone one for both.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Limiter, Micros, Spec, Statistics, SystemClock};
+    /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec, Statistics, SystemClock};
     ///
     /// let clock = SystemClock::new();
-    /// let spec = Spec::new(Algorithm::SlidingLog, 5, Micros::from_secs(60));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 5, Micros::from_secs(60));
     /// let limiter = Limiter::with_clock(spec, clock.clone())?;
     /// let statistics = Statistics::with_clock(clock);
     /// assert!(limiter.admits_counted(4, &statistics));
@@ -61,10 +61,10 @@ impl<C: Clock> KeyedLimiter<C> {
     /// It is the time of this limiter's clock, whatever that of the statistics: clone one for both.
     ///
     /// ```
-    /// use tidegate::{Algorithm, KeyedLimiter, Micros, Spec, Statistics, SystemClock};
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec, Statistics, SystemClock};
     ///
     /// let clock = SystemClock::new();
-    /// let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(60));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(60));
     /// let per_user = KeyedLimiter::with_clock(spec, clock.clone())?;
     /// let statistics = Statistics::with_clock(clock);
     /// let admitted = ["ada", "ada", "bob"].map(|user| per_user.admits_counted(user, 1, &statistics));

@@ -8,19 +8,19 @@ use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step, UNLIMITED};
-use crate::store::memory::{Ahead, Later, Part, Table, table_of};
+use crate::store::memory::{Later, Part, Preview, Table, table_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// A limiter for each key, in bounded memory.
 ///
-/// Keys are not kept, only fingerprints of them. A limiter that is as good as new may be dropped at
+/// Keys are not kept, only fingerprints of them. A limiter that is idle may be dropped at
 /// any time, which changes no decision; when all places are taken by others, new keys share one
 /// limiter or are refused ([`OnFull`]). Nobody who is being limited is ever forgotten.
 ///
 /// ```
-/// use tidegate::{Algorithm, KeyedLimiter, Micros, Spec};
+/// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec};
 ///
-/// let per_user = KeyedLimiter::new(Spec::new(Algorithm::FixedWindow, 1, Micros::from_secs(3600)))?;
+/// let per_user = KeyedLimiter::new(Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(3600)))?;
 /// assert!(per_user.admits("alice", 1));
 /// assert!(!per_user.admits("alice", 1));
 /// assert!(per_user.admits("bob", 1));
@@ -34,11 +34,11 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tidegate::{Algorithm, Ban, Gate, Micros, Policy, RuleSpec, Spec};
+/// use tidegate::{AlgorithmKind, Ban, Gate, Micros, Policy, RuleSpec, Spec};
 /// use tidegate::{Answer, Descriptor, Request};
 ///
 /// let (minute, hour) = (Micros::from_secs(60), Micros::from_secs(3_600));
-/// let per_user = RuleSpec::new("per-user", Spec::new(Algorithm::FixedWindow, 1, hour)).key(["user"]);
+/// let per_user = RuleSpec::new("per-user", Spec::new(AlgorithmKind::FixedWindow, 1, hour)).key(["user"]);
 /// let log = |_: &Request<'_>, answer: &Answer<'_>| println!("{:?}", answer.retry_after());
 /// let gate = Gate::new(Policy::new(vec![per_user])?)
 ///     .with_observer(Arc::new(log))
@@ -152,14 +152,16 @@ impl<C: Clock> KeyedLimiter<C> {
         let mut verdicts = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
             let (early, clock) = self.reading(&self.clock).apart();
-            let prints: Vec<_> = batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
-            let touched = prints.iter().fold(0, |all, print| all ^ table.touch(*print));
+            let fingerprints: Vec<_> =
+                batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
+            let touched =
+                fingerprints.iter().fold(0, |all, fingerprint| all ^ table.touch(*fingerprint));
             std::hint::black_box(touched);
-            let admits = |print| match self.queues.are_idle() {
-                true => table.admits(print, 1, early, clock),
-                false => self.admits_behind(print, 1),
+            let admits = |fingerprint| match self.queues.are_idle() {
+                true => table.admits(fingerprint, 1, early, clock),
+                false => self.admits_behind(fingerprint, 1),
             };
-            verdicts.extend(prints.into_iter().map(admits));
+            verdicts.extend(fingerprints.into_iter().map(admits));
         }
         verdicts
     }
@@ -175,10 +177,10 @@ impl<C: Clock> KeyedLimiter<C> {
     pub(super) fn admits_by<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> bool {
         let Some(table) = &self.table else { return self.admits_unlimited(clock, key, cost) };
         let (early, clock) = self.reading(clock).apart();
-        let print = self.seed.of_bytes(key);
+        let fingerprint = self.seed.of_bytes(key);
         match self.queues.are_idle() {
-            true => table.admits(print, cost, early, clock),
-            false => self.admits_behind(print, cost),
+            true => table.admits(fingerprint, cost, early, clock),
+            false => self.admits_behind(fingerprint, cost),
         }
     }
 
@@ -193,30 +195,30 @@ impl<C: Clock> KeyedLimiter<C> {
         cost: u64,
         step: Step,
     ) -> Decision {
-        let print = self.seed.of_bytes(key);
+        let fingerprint = self.seed.of_bytes(key);
         if !self.queues.are_idle() && !step.gives_back() {
-            return self.step_behind(print, cost, step);
+            return self.step_behind(fingerprint, cost, step);
         }
-        let one = self.step_now_by(clock, print, cost, step);
+        let one = self.step_now_by(clock, fingerprint, cost, step);
         if step.gives_back() {
-            self.queues.wake(&print);
+            self.queues.wake(&fingerprint);
         }
         one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
     }
 
     /// One step, whoever waits; `None` when unlimited.
-    pub(crate) fn step_now(&self, print: Fingerprint, cost: u64, step: Step) -> Option<One> {
-        self.step_now_by(&self.clock, print, cost, step)
+    pub(crate) fn step_now(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> Option<One> {
+        self.step_now_by(&self.clock, fingerprint, cost, step)
     }
 
     fn step_now_by<T: Clock>(
         &self,
         clock: &T,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         cost: u64,
         step: Step,
     ) -> Option<One> {
-        let (part, reading) = (Part::alone(print, cost, step), || self.reading(clock));
+        let (part, reading) = (Part::alone(fingerprint, cost, step), || self.reading(clock));
         match &self.table {
             Some(table) => Some(table.one(&part, reading())),
             None => self.later.has_begun().then(|| self.later.one(&part, reading())),
@@ -226,22 +228,22 @@ impl<C: Clock> KeyedLimiter<C> {
     /// [`KeyedLimiter::admits`] of limiters that were built unlimited.
     fn admits_unlimited<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> bool {
         let limited = || {
-            let (print, reading) = (self.seed.of_bytes(key), self.reading(clock));
+            let (fingerprint, reading) = (self.seed.of_bytes(key), self.reading(clock));
             match self.queues.are_idle() {
-                true => self.later.admits(print, cost, reading),
-                false => self.admits_behind(print, cost),
+                true => self.later.admits(fingerprint, cost, reading),
+                false => self.admits_behind(fingerprint, cost),
             }
         };
         !self.later.has_begun() || limited()
     }
 
-    /// A look ahead; `None` when unlimited.
-    pub(crate) fn look_ahead(&self, print: Fingerprint) -> Option<Box<dyn Ahead>> {
-        let part = Part::alone(print, 1, Step::Peek);
+    /// A preview; `None` when unlimited.
+    pub(crate) fn preview_now(&self, fingerprint: Fingerprint) -> Option<Box<dyn Preview>> {
+        let part = Part::alone(fingerprint, 1, Step::Peek);
         let reading = || self.reading(&self.clock);
         match &self.table {
-            Some(table) => Some(table.ahead(&part, reading())),
-            None => self.later.has_begun().then(|| self.later.ahead(&part, reading())),
+            Some(table) => Some(table.preview(&part, reading())),
+            None => self.later.has_begun().then(|| self.later.preview(&part, reading())),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step, UNLIMITED, decision_of};
-use crate::store::memory::{Ahead, Part, Table, table_of_rules};
+use crate::store::memory::{Part, Preview, Table, table_of_rules};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// Tells the plan of a key.
@@ -49,9 +49,9 @@ pub(crate) type Plan = Option<Arc<Rule>>;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use tidegate::{Algorithm, Micros, PlannedLimiter, Rule, Spec};
+/// use tidegate::{AlgorithmKind, Micros, PlannedLimiter, Rule, Spec};
 ///
-/// let per_hour = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(3_600));
+/// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(3_600));
 /// let large = Arc::new(Rule::new(per_hour(100))?);
 /// let limiter = PlannedLimiter::new(per_hour(2))?
 ///     .with_plans(move |key| (key == b"ada").then(|| Arc::clone(&large)));
@@ -181,9 +181,9 @@ impl<C: Clock> PlannedLimiter<C> {
 
     /// Makes the key's limiter as good as new, and lets whoever waits for it go on.
     pub fn reset(&self, key: impl AsRef<[u8]>) {
-        let print = self.seed.of_bytes(key.as_ref());
-        self.table.forget(print);
-        self.queues.wake(&print);
+        let fingerprint = self.seed.of_bytes(key.as_ref());
+        self.table.forget(fingerprint);
+        self.queues.wake(&fingerprint);
     }
 
     /// Tells those who wait for the key that it has another plan: else they ask again only when what they
@@ -217,10 +217,10 @@ impl<C: Clock> PlannedLimiter<C> {
 /// The limiters of a [`PlannedLimiter`] under figures that a call brings along.
 ///
 /// ```
-/// use tidegate::{Algorithm, Micros, PlannedLimiter, Rule, Spec};
+/// use tidegate::{AlgorithmKind, Micros, PlannedLimiter, Rule, Spec};
 ///
-/// let limiter = PlannedLimiter::new(Spec::unlimited(Algorithm::TokenBucket))?;
-/// let mut burst_of_three = Spec::new(Algorithm::TokenBucket, 30, Micros::from_secs(60));
+/// let limiter = PlannedLimiter::new(Spec::unlimited(AlgorithmKind::TokenBucket))?;
+/// let mut burst_of_three = Spec::new(AlgorithmKind::TokenBucket, 30, Micros::from_secs(60));
 /// burst_of_three.capacity = Some(3);
 /// let rule = Rule::new(burst_of_three)?;
 /// let verdicts = [(); 4].map(|()| limiter.under(&rule).admits("ada", 1));
@@ -246,26 +246,26 @@ impl<C> Copy for Under<'_, C> {}
 impl<C: Clock> Under<'_, C> {
     /// See [`PlannedLimiter::admits`].
     pub fn admits(&self, key: impl AsRef<[u8]>, cost: u64) -> bool {
-        let print = self.print(key.as_ref());
+        let fingerprint = self.fingerprint(key.as_ref());
         if !self.all.queues.are_idle() {
-            return self.behind(print, cost, Step::Decide).allowed;
+            return self.behind(fingerprint, cost, Step::Decide).allowed;
         }
-        self.step_now(print, cost, Step::Decide).verdict.is_allowed()
+        self.step_now(fingerprint, cost, Step::Decide).verdict.is_allowed()
     }
 
     /// See [`PlannedLimiter::check`].
     pub fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
-        self.step(self.print(key.as_ref()), cost, Step::Ask)
+        self.step(self.fingerprint(key.as_ref()), cost, Step::Ask)
     }
 
     /// See [`PlannedLimiter::peek`].
     pub fn peek(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
-        self.step(self.print(key.as_ref()), cost, Step::Peek)
+        self.step(self.fingerprint(key.as_ref()), cost, Step::Peek)
     }
 
     /// See [`PlannedLimiter::refund`].
     pub fn refund(&self, key: impl AsRef<[u8]>, units: u64) -> Decision {
-        self.step(self.print(key.as_ref()), units, Step::Refund)
+        self.step(self.fingerprint(key.as_ref()), units, Step::Refund)
     }
 
     /// See [`PlannedLimiter::reserve`].
@@ -273,69 +273,74 @@ impl<C: Clock> Under<'_, C> {
     /// # Errors
     /// The decision that refuses, with when to come back; nothing is taken.
     pub fn reserve(&self, key: impl AsRef<[u8]>, units: u64) -> Result<Reservation, Decision> {
-        let print = self.print(key.as_ref());
-        Reservation::of(units, self.take_or_refuse(print, units)?)
+        let fingerprint = self.fingerprint(key.as_ref());
+        Reservation::of(units, self.take_or_refuse(fingerprint, units)?)
     }
 
     /// See [`PlannedLimiter::settle`].
     pub fn settle(&self, key: impl AsRef<[u8]>, reservation: Reservation, actual: u64) -> Decision {
-        let (print, units, step) =
-            (self.print(key.as_ref()), reservation.units(), Step::Settle { actual });
+        let (fingerprint, units, step) =
+            (self.fingerprint(key.as_ref()), reservation.units(), Step::Settle { actual });
         if reservation.took_nothing() {
-            self.step(print, units, Step::Peek)
+            self.step(fingerprint, units, Step::Peek)
         } else if reservation.took_elsewhere() {
             let one = self.all.table.shared(units, step, self.reading());
             // Those who wait for it wait in the queues of their own keys.
             self.all.queues.wake_all();
             told(one)
         } else {
-            self.step(print, units, step)
+            self.step(fingerprint, units, step)
         }
     }
 
     /// The fingerprint of a key.
-    pub(crate) fn print(&self, key: &[u8]) -> Fingerprint {
+    pub(crate) fn fingerprint(&self, key: &[u8]) -> Fingerprint {
         self.all.seed.of_bytes(key)
     }
 
-    fn step(&self, print: Fingerprint, cost: u64, step: Step) -> Decision {
+    fn step(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> Decision {
         if !self.all.queues.are_idle() && !step.gives_back() {
-            return decision_of(&self.behind(print, cost, step));
+            return decision_of(&self.behind(fingerprint, cost, step));
         }
-        let one = self.step_now(print, cost, step);
+        let one = self.step_now(fingerprint, cost, step);
         if step.gives_back() {
-            self.all.queues.wake(&print);
+            self.all.queues.wake(&fingerprint);
         }
         told(one)
     }
 
     /// The same with all that came of it.
     #[cfg(feature = "tower")]
-    pub(crate) fn done(&self, print: Fingerprint, cost: u64, step: Step) -> crate::step::Done {
+    pub(crate) fn done(
+        &self,
+        fingerprint: Fingerprint,
+        cost: u64,
+        step: Step,
+    ) -> crate::step::Done {
         if !self.all.queues.are_idle() && !step.gives_back() {
-            return self.behind(print, cost, step);
+            return self.behind(fingerprint, cost, step);
         }
-        let done = self.done_now(print, cost, step);
+        let done = self.done_now(fingerprint, cost, step);
         if step.gives_back() {
-            self.all.queues.wake(&print);
+            self.all.queues.wake(&fingerprint);
         }
         done
     }
 
     /// One step, whoever waits.
-    pub(crate) fn step_now(&self, print: Fingerprint, cost: u64, step: Step) -> One {
-        self.all.table.one(&self.part(print, cost, step), self.reading())
+    pub(crate) fn step_now(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> One {
+        self.all.table.one(&self.part(fingerprint, cost, step), self.reading())
     }
 
-    /// A look ahead; `None` when unlimited.
-    pub(crate) fn look_ahead(&self, print: Fingerprint) -> Option<Box<dyn Ahead>> {
-        let part = self.part(print, 1, Step::Peek);
-        let ahead = || self.all.table.ahead(&part, self.reading());
-        (!self.rule.is_unlimited()).then(ahead)
+    /// A preview; `None` when unlimited.
+    pub(crate) fn preview_now(&self, fingerprint: Fingerprint) -> Option<Box<dyn Preview>> {
+        let part = self.part(fingerprint, 1, Step::Peek);
+        let preview = || self.all.table.preview(&part, self.reading());
+        (!self.rule.is_unlimited()).then(preview)
     }
 
-    const fn part(&self, print: Fingerprint, cost: u64, step: Step) -> Part<'_> {
-        Part::alone(print, cost, step).under(self.rule, self.brought)
+    const fn part(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> Part<'_> {
+        Part::alone(fingerprint, cost, step).under(self.rule, self.brought)
     }
 
     /// A reading of the clock, which is read once the limiter is locked.

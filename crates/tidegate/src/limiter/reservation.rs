@@ -70,9 +70,9 @@ impl<C: Clock> Limiter<C> {
     /// Takes `units` for work whose cost is known only afterwards.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Limiter, Micros, Spec};
+    /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
     ///
-    /// let tokens = Limiter::new(Spec::new(Algorithm::FixedWindow, 100, Micros::from_secs(86_400)))?;
+    /// let tokens = Limiter::new(Spec::new(AlgorithmKind::FixedWindow, 100, Micros::from_secs(86_400)))?;
     /// if let Ok(reservation) = tokens.reserve(60) {
     ///     // The work turns out to need less.
     ///     tokens.settle(reservation, 25);
@@ -108,8 +108,8 @@ impl<C: Clock> KeyedLimiter<C> {
     /// # Errors
     /// The decision that refuses, with when to come back; nothing is taken.
     pub fn reserve(&self, key: impl AsRef<[u8]>, units: u64) -> Result<Reservation, Decision> {
-        let print = self.seed.of_bytes(key.as_ref());
-        Reservation::of(units, self.take_or_refuse(print, units)?)
+        let fingerprint = self.seed.of_bytes(key.as_ref());
+        Reservation::of(units, self.take_or_refuse(fingerprint, units)?)
     }
 
     /// Ends a reservation of the same key with what the work did cost: see [`Limiter::settle`]. What was

@@ -10,9 +10,9 @@ impl<C: Clock> KeyedLimiter<C> {
     /// was decided there has none of its own to be made as new.
     ///
     /// ```
-    /// use tidegate::{Algorithm, KeyedLimiter, Micros, Spec};
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec};
     ///
-    /// let per_user = KeyedLimiter::new(Spec::new(Algorithm::FixedWindow, 1, Micros::from_secs(3600)))?;
+    /// let per_user = KeyedLimiter::new(Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(3600)))?;
     /// assert!(per_user.admits("alice", 1));
     /// assert!(!per_user.admits("alice", 1));
     /// per_user.reset("alice");
@@ -20,11 +20,11 @@ impl<C: Clock> KeyedLimiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     pub fn reset(&self, key: impl AsRef<[u8]>) {
-        let print = self.seed.of_bytes(key.as_ref());
+        let fingerprint = self.seed.of_bytes(key.as_ref());
         match &self.table {
-            Some(table) => table.forget(print),
-            None => self.later.forget(print),
+            Some(table) => table.forget(fingerprint),
+            None => self.later.forget(fingerprint),
         }
-        self.queues.wake(&print);
+        self.queues.wake(&fingerprint);
     }
 }

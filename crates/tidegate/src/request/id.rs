@@ -17,9 +17,9 @@ impl<'a> Request<'a> {
     /// admitted under an id once is free under it from then on.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
     ///
-    /// let spec = Spec::new(Algorithm::FixedWindow, 2, Micros::from_secs(86_400));
+    /// let spec = Spec::new(AlgorithmKind::FixedWindow, 2, Micros::from_secs(86_400));
     /// let rule = RuleSpec::new("all", spec).dedupe(Micros::from_secs(10));
     /// let gate = Gate::new(Policy::new(vec![rule])?);
     /// let descriptors = [Descriptor::new(&[])];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Rule, Spec};
 
-use crate::few::Few;
+use crate::inline_list::InlineList;
 
 /// Figures that a descriptor brings along, for the rules that let requests do so
 /// ([`RuleSpec::limit_from_request`](crate::RuleSpec)); all others do not look at it.
@@ -18,9 +18,9 @@ use crate::few::Few;
 /// meet one limiter, the first that brings figures for it decides.
 ///
 /// ```
-/// use tidegate::{Algorithm, Descriptor, Gate, Micros, OwnLimit, Policy, Request, Rule, RuleSpec, Spec};
+/// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, OwnLimit, Policy, Request, Rule, RuleSpec, Spec};
 ///
-/// let per_hour = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(3_600));
+/// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(3_600));
 /// let rule = RuleSpec::new("per-user", per_hour(2)).key(["user"]).limit_from_request();
 /// let gate = Gate::new(Policy::new(vec![rule])?);
 ///
@@ -39,14 +39,14 @@ use crate::few::Few;
 pub struct OwnLimit {
     for_all: Option<Arc<Rule>>,
     /// By the names of rules, which are unique in their domain.
-    by_rule: Few<(Box<str>, Arc<Rule>)>,
+    by_rule: InlineList<(Box<str>, Arc<Rule>)>,
 }
 
 impl OwnLimit {
     /// The same figures for every rule that looks at them, whatever its own algorithm.
     #[must_use]
     pub fn new(rule: Rule) -> Self {
-        Self { for_all: Some(Arc::new(rule)), by_rule: Few::new() }
+        Self { for_all: Some(Arc::new(rule)), by_rule: InlineList::new() }
     }
 
     /// Figures for the rules of these names; none for others.

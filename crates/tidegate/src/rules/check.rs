@@ -203,7 +203,7 @@ impl<'a> Earlier<'a> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::{Algorithm, Limit, Micros, Spec};
+    use tidegate_core::{AlgorithmKind, Limit, Micros, Spec};
 
     use super::*;
     use crate::Policy;
@@ -219,7 +219,7 @@ mod tests {
             ..OverrideSpec::default()
         };
         let mut spec =
-            RuleSpec::new("calls", Spec::new(Algorithm::FixedWindow, 5, Micros::from_secs(60)));
+            RuleSpec::new("calls", Spec::new(AlgorithmKind::FixedWindow, 5, Micros::from_secs(60)));
         spec.key = vec!["user".to_owned(), "path".to_owned()];
         let numbered = |number: usize| {
             let user = entry("user", format!("u{number}"));

@@ -42,9 +42,9 @@ impl Policy {
     /// are off, and those that do not let requests bring figures, are left out.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Descriptor, Gate, Limit, Micros, Policy, Request, RuleSpec, Spec};
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Limit, Micros, Policy, Request, RuleSpec, Spec};
     ///
-    /// let spec = Spec::new(Algorithm::TokenBucket, 2, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 2, Micros::from_secs(1));
     /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec).limit_from_request()])?);
     /// let descriptor = Descriptor::new(&[]);
     /// let minute = Micros::from_secs(60);

@@ -220,9 +220,9 @@ impl RuleSpec {
     /// Sets how its limiters learn what a request uses.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Usage};
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Usage};
     ///
-    /// let spec = Spec::new(Algorithm::SlidingLog, 1_000, Micros::from_secs(3_600));
+    /// let spec = Spec::new(AlgorithmKind::SlidingLog, 1_000, Micros::from_secs(3_600));
     /// let tokens = RuleSpec::new("tokens", spec).usage(Usage::Reported);
     /// let gate = Gate::new(Policy::new(vec![tokens])?);
     /// let admits = |cost| {

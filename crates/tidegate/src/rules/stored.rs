@@ -127,7 +127,7 @@ fn names_agree(one: &PolicyRule, other: &PolicyRule) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::Algorithm;
+    use tidegate_core::AlgorithmKind;
 
     use super::*;
     use crate::{RuleSpec, StoreUrl};
@@ -137,11 +137,11 @@ mod tests {
     }
 
     fn rule(name: &str) -> RuleSpec {
-        RuleSpec::new(name, Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(1)))
+        RuleSpec::new(name, Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(1)))
     }
 
     fn queue(name: &str) -> RuleSpec {
-        RuleSpec::new(name, Spec::new(Algorithm::LeakyQueue, 10, Micros::from_secs(1)))
+        RuleSpec::new(name, Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1)))
     }
 
     /// What is told of rules in a cluster; nothing is told of them on one server.
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(told(&[one.clone().across_slots(), all.clone().across_slots()]), "");
         assert_eq!(told(&[one.clone(), all.in_domain("another")]), "");
         assert_eq!(told(&[one.clone(), rule("off").mode(Mode::Off)]), "");
-        let open = RuleSpec::new("open", Spec::unlimited(Algorithm::TokenBucket));
+        let open = RuleSpec::new("open", Spec::unlimited(AlgorithmKind::TokenBucket));
         assert_eq!(told(&[one, open]), "");
     }
 
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_log_larger_than_a_value_of_the_store_is_told_with_what_fits() {
-        let mut spec = Spec::new(Algorithm::SlidingLog, 60_000_000, Micros::from_secs(60));
+        let mut spec = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Micros::from_secs(60));
         spec.max_memory = Some(1 << 40);
         let fits = |spec| {
             let policy = Policy::new(vec![RuleSpec::new("log", spec)]).unwrap();

@@ -21,10 +21,10 @@ impl<T, C: Timer> Shaper<T, C> {
     /// not disturbed. Also as [`Shaper::next`].
     ///
     /// ```
-    /// use tidegate::{Algorithm, ManualClock, Micros, Shaper, Spec};
+    /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// let spec = Spec::new(Algorithm::LeakyQueue, 10, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1));
     /// let shaper = Shaper::with_clock(spec, ManualClock::new())?;
     /// let worker = tokio::spawn(shaper.clone().run(|mail| async move { println!("sent {mail}") }));
     /// shaper.push("to ada")?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use loom::thread::{self, Thread};
-use tidegate_core::{Algorithm, Micros, Spec, Timestamp};
+use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
 use super::queue::{Next, ShapingQueue};
 use super::shared::Shared;
@@ -24,7 +24,7 @@ fn explore(interruptions: usize, model: impl Fn(Line) + Sync + Send + 'static) {
     builder.preemption_bound = Some(interruptions);
     builder.max_branches = 20_000;
     builder.check(move || {
-        let spec = Spec::new(Algorithm::LeakyQueue, 10, Micros::from_secs(1));
+        let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1));
         let queue = ShapingQueue::new(spec).expect("a sound rule");
         model(Arc::new(Shared::new(queue, NOW)));
     });

@@ -1,9 +1,9 @@
-//! The room of a `leaky_queue` and its state, asked as a shaper asks them.
+//! The algorithm of a `leaky_queue` and its state, asked as a shaper asks them.
 
 use std::fmt;
 
 use tidegate_core::{
-    Algorithm, Decide, Held, LeakyQueue, Limit, MAX_WINDOW, Micros, Rule, RuleErrors, Spec,
+    AlgorithmKind, Decide, Held, LeakyQueue, Limit, MAX_WINDOW, Micros, Rule, RuleErrors, Spec,
     Timestamp, Verdict,
 };
 
@@ -12,7 +12,7 @@ use tidegate_core::{
 pub(super) struct Pace {
     limit: u64,
     window: Micros,
-    room: LeakyQueue,
+    algorithm: LeakyQueue,
     state: <LeakyQueue as Decide>::State,
     /// When it was last changed; a clock is behind this where no unit was taken since.
     since: Timestamp,
@@ -20,23 +20,23 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(spec: Spec) -> Result<Self, ShaperError> {
-        if spec.algorithm != Algorithm::LeakyQueue {
+        if spec.algorithm != AlgorithmKind::LeakyQueue {
             return Err(ShaperError::NotAQueue(spec.algorithm));
         }
         Rule::new(spec)?;
         let Limit::Units(limit) = spec.limit else { return Err(ShaperError::Unlimited) };
         // Only a limit of 0 has none, and no window passes there.
         let window = spec.window.unwrap_or(MAX_WINDOW);
-        let room = LeakyQueue::build(&spec, limit, window)?;
-        let state = room.fresh(Timestamp::EPOCH);
-        Ok(Self { limit, window, room, state, since: Timestamp::EPOCH })
+        let algorithm = LeakyQueue::build(&spec, limit, window)?;
+        let state = algorithm.fresh(Timestamp::EPOCH);
+        Ok(Self { limit, window, algorithm, state, since: Timestamp::EPOCH })
     }
 
     /// The same units under the figures of `other`, which drain at its rate from now on. Time has
     /// passed ([`Pace::advance`]), and `at` is the instant that counts.
     pub(super) fn amend(&mut self, other: Self, at: Timestamp) {
         let mut slot = Some(self.state);
-        Held::new(&other.room, &mut slot, 0).amend(at, &self.room);
+        Held::new(&other.algorithm, &mut slot, 0).amend(at, &self.algorithm);
         let state = slot.unwrap_or(other.state);
         *self = Self { state, since: at, ..other };
     }
@@ -44,8 +44,8 @@ impl Pace {
     /// The instant that counts for a clock that reads `now`, and how far the slots were moved back
     /// with it.
     pub(super) fn advance(&mut self, now: Timestamp) -> (Timestamp, Micros) {
-        let last = self.room.last(&self.state);
-        let at = self.room.advance(&mut self.state, now);
+        let last = self.algorithm.last(&self.state);
+        let at = self.algorithm.advance(&mut self.state, now);
         if last > Timestamp::EPOCH || self.since.since(now) <= self.window {
             return (at, last.since(at));
         }
@@ -55,12 +55,12 @@ impl Pace {
     }
 
     pub(super) fn decide(&self, at: Timestamp, cost: u64) -> Verdict {
-        if cost == 0 { Verdict::Allow } else { self.room.decide(&self.state, at, cost) }
+        if cost == 0 { Verdict::Allow } else { self.algorithm.decide(&self.state, at, cost) }
     }
 
     /// Least wait until a cost that was denied fits.
     pub(super) fn retry_after(&self, at: Timestamp, cost: u64) -> Micros {
-        self.room.retry_after(&self.state, at, cost)
+        self.algorithm.retry_after(&self.state, at, cost)
     }
 
     /// Takes the slots of a cost that was admitted; answers the wait for the first of them.
@@ -68,18 +68,18 @@ impl Pace {
         if cost == 0 {
             return Micros::ZERO;
         }
-        self.room.take(&mut self.state, at, cost);
+        self.algorithm.take(&mut self.state, at, cost);
         self.wait_before(at, cost)
     }
 
     /// The wait until all has left but for the last `units` that were taken.
     pub(super) fn wait_before(&self, at: Timestamp, units: u64) -> Micros {
-        self.room.delay(&self.state, at, units)
+        self.algorithm.delay(&self.state, at, units)
     }
 
     /// Most units held at once, due or not: as many again as fit in line may be overdue.
     pub(super) fn most_held(&self) -> u64 {
-        (2 * self.room.limit()).max(1)
+        (2 * self.algorithm.limit()).max(1)
     }
 
     /// `cost` * W/N, rounded up.
@@ -95,7 +95,7 @@ impl Pace {
 #[non_exhaustive]
 pub enum ShaperError {
     /// The algorithm of the rule has no queue.
-    NotAQueue(Algorithm),
+    NotAQueue(AlgorithmKind),
     /// The rule is unlimited: nothing would bound the queue.
     Unlimited,
     /// The rule is wrong in itself.
@@ -114,7 +114,7 @@ impl fmt::Display for ShaperError {
             Self::NotAQueue(given) => write!(
                 f,
                 "`algorithm` is `{given}`, which has no queue: expected `{}` for a shaper",
-                Algorithm::LeakyQueue
+                AlgorithmKind::LeakyQueue
             ),
             Self::Unlimited => f.write_str(
                 "`limit` is unlimited, so nothing would bound the queue: expected a whole number \

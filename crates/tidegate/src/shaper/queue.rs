@@ -22,9 +22,9 @@ use super::refused::{Refusal, Refused};
 ///   nobody waits more than W longer.
 ///
 /// ```
-/// use tidegate::{Algorithm, Departure, Micros, Next, ShapingQueue, Spec, Timestamp};
+/// use tidegate::{AlgorithmKind, Departure, Micros, Next, ShapingQueue, Spec, Timestamp};
 ///
-/// let mut mails = ShapingQueue::new(Spec::new(Algorithm::LeakyQueue, 5, Micros::from_secs(1)))?;
+/// let mut mails = ShapingQueue::new(Spec::new(AlgorithmKind::LeakyQueue, 5, Micros::from_secs(1)))?;
 /// let now = Timestamp::from_micros(1_000_000);
 /// assert_eq!(mails.push(now, "first", 1).ok(), Some(Micros::ZERO));
 /// assert_eq!(mails.push(now, "second", 1).ok(), Some(Micros::from_millis(200)));
@@ -147,9 +147,9 @@ impl<T> ShapingQueue<T> {
     /// the new pace says.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Micros, Next, ShapingQueue, Spec, Timestamp};
+    /// use tidegate::{AlgorithmKind, Micros, Next, ShapingQueue, Spec, Timestamp};
     ///
-    /// let per_second = |limit| Spec::new(Algorithm::LeakyQueue, limit, Micros::from_secs(1));
+    /// let per_second = |limit| Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_secs(1));
     /// let mut mails = ShapingQueue::new(per_second(5))?;
     /// let now = Timestamp::from_micros(1_000_000);
     /// for mail in ["at once", "after 200 ms"] {
@@ -243,7 +243,7 @@ impl<T> ShapingQueue<T> {
 
     /// At the end, but for an item of cost 0: that one goes ahead of those that are not due yet.
     fn line_up(&mut self, departure: Departure<T>, cost: u64) {
-        let place = self.line.partition_point(|ahead| ahead.departure.slot <= departure.slot);
+        let place = self.line.partition_point(|preview| preview.departure.slot <= departure.slot);
         self.held += weight(cost);
         self.line.insert(place, Place { departure, cost });
     }

@@ -14,11 +14,11 @@ impl<T, C: Timer> Shaper<T, C> {
     /// As the clock's timer does: those of tokio outside of its runtime.
     ///
     /// ```
-    /// use tidegate::{Algorithm, ManualClock, Micros, Shaper, Spec};
+    /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// let clock = ManualClock::new();
-    /// let spec = Spec::new(Algorithm::LeakyQueue, 10, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1));
     /// let shaper = Shaper::with_clock(spec, clock.clone())?;
     /// shaper.push("at once")?;
     /// shaper.push("a tenth of a second later")?;

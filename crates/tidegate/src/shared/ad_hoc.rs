@@ -17,10 +17,10 @@ impl SharedGate {
     /// nothing of the store and admits everything.
     ///
     /// ```no_run
-    /// use tidegate::{Algorithm, Micros, Rule, SharedGate, Spec, StoreError};
+    /// use tidegate::{AlgorithmKind, Micros, Rule, SharedGate, Spec, StoreError};
     ///
     /// # async fn example(gate: &SharedGate) -> Result<(), Box<dyn std::error::Error>> {
-    /// let per_minute = Rule::new(Spec::new(Algorithm::TokenBucket, 30, Micros::from_secs(60)))?;
+    /// let per_minute = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 30, Micros::from_secs(60)))?;
     /// let decision = gate.check_under("plans", b"ada", &per_minute, 1).await?;
     /// if decision.is_allowed() { /* go on */ }
     /// # Ok(())

@@ -20,10 +20,10 @@ impl SharedGate {
     /// ([`OnStoreError::Local`](crate::OnStoreError::Local)) is changed as well.
     ///
     /// ```no_run
-    /// use tidegate::{Algorithm, Micros, SharedGate, Spec};
+    /// use tidegate::{AlgorithmKind, Micros, SharedGate, Spec};
     ///
     /// # fn example(gate: &SharedGate) -> Result<(), tidegate::AmendError> {
-    /// let half = Spec::new(Algorithm::TokenBucket, 50, Micros::from_secs(1));
+    /// let half = Spec::new(AlgorithmKind::TokenBucket, 50, Micros::from_secs(1));
     /// gate.amend("default", "per-user", half)
     /// # }
     /// ```

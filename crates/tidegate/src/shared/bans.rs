@@ -50,7 +50,7 @@ impl SharedGate {
             return None;
         }
         let now = self.now();
-        let left = self.front.bans.left(met, |met| self.fallback.print(met), now)?;
+        let left = self.front.bans.left(met, |met| self.fallback.fingerprint(met), now)?;
         if self.store.answer_key(met, origin.id).is_some() {
             let seen = Box::pin(self.look_at(met, origin)).await;
             if seen.is_repeated() {
@@ -82,13 +82,13 @@ impl SharedGate {
         for (met, matched) in again(self.met(request), |met| met, answer.matched(), known_by) {
             // One without a limiter of its own was refused for what others took.
             if !matched.decision.is_allowed() && !matched.elsewhere {
-                self.front.bans.count(&met, |met| self.fallback.print(met), self.now());
+                self.front.bans.count(&met, |met| self.fallback.fingerprint(met), self.now());
             }
         }
     }
 
     /// Lifts the bans of these limiters' keys in this process.
     pub(super) fn lift_bans(&self, met: &[KeyMet]) {
-        self.front.bans.lift(met, |met| self.fallback.print(met));
+        self.front.bans.lift(met, |met| self.fallback.fingerprint(met));
     }
 }

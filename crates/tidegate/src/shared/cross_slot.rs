@@ -145,7 +145,7 @@ impl Store {
         }
         let mut slots: Vec<(u16, Vec<usize>)> = Vec::new();
         for (place, one) in met.iter().enumerate() {
-            let slot = slot_of(&one.print);
+            let slot = slot_of(&one.fingerprint);
             match slots.iter_mut().find(|(known, _)| *known == slot) {
                 Some((_, places)) => places.push(place),
                 None => slots.push((slot, vec![place])),
@@ -290,7 +290,7 @@ impl Part {
 
     /// The limiters of this part.
     pub(super) fn keys(&self, met: &[KeyMet]) -> Vec<Vec<u8>> {
-        self.of(met).into_iter().map(|one| one.print).collect()
+        self.of(met).into_iter().map(|one| one.fingerprint).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use tidegate_core::{Decision, Micros, Outcome, Room, Rule, Visitor};
+use tidegate_core::{Algorithm, Decision, Micros, Outcome, Rule, Visitor};
 
 use super::KeyMet;
 use super::denials::Known;
@@ -10,11 +10,11 @@ use super::fallback::Fallback;
 use super::store::is_report;
 use crate::answer::{Lack, Standing};
 use crate::clock::Clock;
-use crate::few::Few;
+use crate::inline_list::InlineList;
 use crate::rules::{OnStoreError, Policy};
 use crate::step::{Decided, Done, Met};
 use crate::store::redis::StoreError;
-use crate::{once, step};
+use crate::{dedupe, step};
 
 /// The `retry_after` of a refusal for want of the store while it is unavailable.
 const COME_BACK: Micros = Micros::from_secs(1);
@@ -59,10 +59,11 @@ impl Fallback {
             OnStoreError::Open => lack == Lack::Overloaded,
             OnStoreError::Closed => false,
         };
-        let here: Few<_> = met.iter().enumerate().filter(|(_, met)| is_here(met)).collect();
+        let here: InlineList<_> = met.iter().enumerate().filter(|(_, met)| is_here(met)).collect();
         let together = *error == StoreError::Overloaded { together: true };
         let is_new = together && !here.iter().any(|(_, met)| self.has_news(met));
-        let barred: Few<_> = here.iter().map(|(_, met)| self.barred(met, lack, is_new)).collect();
+        let barred: InlineList<_> =
+            here.iter().map(|(_, met)| self.barred(met, lack, is_new)).collect();
         let refused = met.iter().any(|met| is_closed(met) && met.can_deny());
         let denied =
             here.iter().zip(&barred).any(|((_, met), bar)| bar.is_some() && met.can_deny());
@@ -75,7 +76,7 @@ impl Fallback {
         let done = self.step(&here, step, id);
         let closed = |met: &KeyMet| is_closed(met).then(|| self.closed(met, lack)).flatten();
         let closed = |met: &KeyMet| Some(Decided::of(closed(met)?, false, false));
-        let mut decisions: Few<_> = met.iter().map(closed).collect();
+        let mut decisions: InlineList<_> = met.iter().map(closed).collect();
         for (((place, met), bar), decided) in here.iter().zip(barred).zip(done.decisions) {
             // What is closed has told already.
             if let Some(decision @ None) = decisions.get_mut(*place) {
@@ -98,7 +99,7 @@ impl Fallback {
         // A request is the same under its id whatever this node's share of the limits is.
         let whole = |met: &KeyMet| Met { figures: met.figures.clone(), ..self.met(met) };
         let whole: Vec<_> = here.iter().map(|(_, met)| whole(met)).collect();
-        match once::of(&self.policy.loaded, &self.seed, id, &whole, &whole) {
+        match dedupe::of(&self.policy.loaded, &self.seed, id, &whole, &whole) {
             Some(once) => self.answers.step(once, &local, &self.clock, step, |_, _| true, run),
             None => run(),
         }
@@ -112,11 +113,12 @@ impl Fallback {
         if met.asks == 0 || !holds(whole, met.asks) {
             return None;
         }
-        let (print, now) = (self.seed.of_bytes(&met.print), self.clock.now());
+        let (fingerprint, now) = (self.seed.of_bytes(&met.fingerprint), self.clock.now());
         if let Some(Known { cost, wait }) = self.denied(met, now) {
             return Some(Barred { wait, left: cost.saturating_sub(1) });
         }
-        let is_scarce = || lack == Lack::Overloaded && self.left.of(print, met.asks, now).is_some();
+        let is_scarce =
+            || lack == Lack::Overloaded && self.left.of(fingerprint, met.asks, now).is_some();
         let has_none = is_new || self.share().has_none(whole) || is_scarce();
         has_none.then(|| Barred { wait: self.come_back(lack), left: 0 })
     }
@@ -181,8 +183,8 @@ pub(super) fn limit_of(rule: &Rule) -> Option<u64> {
     struct LimitOf;
     impl Visitor for LimitOf {
         type Out = u64;
-        fn visit<R: Room>(self, room: &R) -> u64 {
-            room.limit()
+        fn visit<R: Algorithm>(self, algorithm: &R) -> u64 {
+            algorithm.limit()
         }
     }
     rule.visit(LimitOf)

@@ -28,14 +28,14 @@ pub(super) struct Denials(Box<[Mutex<Vec<Place>>]>);
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// The three words of the limiter's fingerprint; all zero where there is no denial.
-    print: [u32; 3],
+    fingerprint: [u32; 3],
     /// The least cost that is denied.
     cost: u64,
     until: Timestamp,
 }
 
 impl Place {
-    const EMPTY: Self = Self { print: [0; 3], cost: 0, until: Timestamp::EPOCH };
+    const EMPTY: Self = Self { fingerprint: [0; 3], cost: 0, until: Timestamp::EPOCH };
 }
 
 /// What is known of a limiter: that the store denies it `cost` and more for `wait` from now on.
@@ -53,54 +53,61 @@ impl Denials {
     /// Notes that the store denied a limiter this cost until a time. A denial of no larger cost that still
     /// lasts stays. Where another thread is in the shard nothing is noted, for this is on the way of each
     /// denial, and there are many of whatever is asked often.
-    pub(super) fn note(&self, print: Fingerprint, cost: u64, now: Timestamp, until: Timestamp) {
-        self.put(print, cost, until, |known| cost <= known.cost || known.until <= now);
+    pub(super) fn note(
+        &self,
+        fingerprint: Fingerprint,
+        cost: u64,
+        now: Timestamp,
+        until: Timestamp,
+    ) {
+        self.put(fingerprint, cost, until, |known| cost <= known.cost || known.until <= now);
     }
 
     /// Notes the same in place of whatever is known of the limiter.
-    pub(super) fn replace(&self, print: Fingerprint, cost: u64, until: Timestamp) {
-        self.put(print, cost, until, |_| true);
+    pub(super) fn replace(&self, fingerprint: Fingerprint, cost: u64, until: Timestamp) {
+        self.put(fingerprint, cost, until, |_| true);
     }
 
     fn put(
         &self,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         cost: u64,
         until: Timestamp,
         replaces: impl Fn(&Place) -> bool,
     ) {
-        let words = print.words();
+        let words = fingerprint.words();
         let Some(Ok(mut shard)) = self.shard(words).map(|shard| shard.try_lock()) else { return };
         if shard.is_empty() {
             shard.resize(GROUPS * PLACES, Place::EMPTY);
         }
         let Some(group) = group_of(&mut shard, words) else { return };
-        let place = match group.iter().position(|place| place.print == words) {
+        let place = match group.iter().position(|place| place.fingerprint == words) {
             Some(known) => group.get_mut(known),
             None => group.iter_mut().min_by_key(|place| place.until),
         };
         let Some(place) = place else { return };
-        if place.print != words || replaces(place) {
-            *place = Place { print: words, cost, until };
+        if place.fingerprint != words || replaces(place) {
+            *place = Place { fingerprint: words, cost, until };
         }
     }
 
     /// What the store has said of a limiter that is asked for `cost` now; `None` where nothing is known that
     /// denies it.
-    pub(super) fn of(&self, print: Fingerprint, cost: u64, now: Timestamp) -> Option<Known> {
-        let words = print.words();
+    pub(super) fn of(&self, fingerprint: Fingerprint, cost: u64, now: Timestamp) -> Option<Known> {
+        let words = fingerprint.words();
         let mut shard = held(self.shard(words)?);
-        let place = *group_of(&mut shard, words)?.iter().find(|place| place.print == words)?;
+        let place =
+            *group_of(&mut shard, words)?.iter().find(|place| place.fingerprint == words)?;
         let denies = place.cost <= cost && now < place.until;
         denies.then(|| Known { cost: place.cost, wait: place.until.since(now) })
     }
 
     /// Forgets what the store has said of a limiter, for something was given back to it.
-    pub(super) fn forget(&self, print: Fingerprint) {
-        let words = print.words();
+    pub(super) fn forget(&self, fingerprint: Fingerprint) {
+        let words = fingerprint.words();
         let Some(mut shard) = self.shard(words).map(held) else { return };
         let group = group_of(&mut shard, words).into_iter().flatten();
-        group.filter(|place| place.print == words).for_each(|place| *place = Place::EMPTY);
+        group.filter(|place| place.fingerprint == words).for_each(|place| *place = Place::EMPTY);
     }
 
     /// Forgets all, for values were changed.
@@ -138,45 +145,45 @@ mod tests {
 
     #[test]
     fn a_denial_holds_for_its_cost_and_more_until_it_ends() {
-        let (denials, print) = (Denials::new(), Seed::random().of_bytes(b"ada"));
-        assert_eq!(denials.of(print, 5, at(10)), None);
-        denials.note(print, 3, at(10), at(100));
-        assert_eq!(denials.of(print, 2, at(10)), None);
-        assert_eq!(denials.of(print, 3, at(10)), known(3, 90));
-        assert_eq!(denials.of(print, 9, at(99)), known(3, 1));
-        assert_eq!(denials.of(print, 9, at(100)), None);
-        denials.forget(print);
-        assert_eq!(denials.of(print, 9, at(50)), None);
+        let (denials, fingerprint) = (Denials::new(), Seed::random().of_bytes(b"ada"));
+        assert_eq!(denials.of(fingerprint, 5, at(10)), None);
+        denials.note(fingerprint, 3, at(10), at(100));
+        assert_eq!(denials.of(fingerprint, 2, at(10)), None);
+        assert_eq!(denials.of(fingerprint, 3, at(10)), known(3, 90));
+        assert_eq!(denials.of(fingerprint, 9, at(99)), known(3, 1));
+        assert_eq!(denials.of(fingerprint, 9, at(100)), None);
+        denials.forget(fingerprint);
+        assert_eq!(denials.of(fingerprint, 9, at(50)), None);
     }
 
     #[test]
     fn the_denial_of_a_smaller_cost_is_kept_while_it_lasts() {
-        let (denials, print) = (Denials::new(), Seed::random().of_bytes(b"ada"));
-        denials.note(print, 3, at(0), at(100));
-        denials.note(print, 8, at(10), at(500));
-        assert_eq!(denials.of(print, 8, at(20)), known(3, 80));
-        denials.note(print, 1, at(30), at(60));
-        assert_eq!(denials.of(print, 2, at(40)), known(1, 20));
-        denials.note(print, 8, at(60), at(500));
+        let (denials, fingerprint) = (Denials::new(), Seed::random().of_bytes(b"ada"));
+        denials.note(fingerprint, 3, at(0), at(100));
+        denials.note(fingerprint, 8, at(10), at(500));
+        assert_eq!(denials.of(fingerprint, 8, at(20)), known(3, 80));
+        denials.note(fingerprint, 1, at(30), at(60));
+        assert_eq!(denials.of(fingerprint, 2, at(40)), known(1, 20));
+        denials.note(fingerprint, 8, at(60), at(500));
         assert_eq!(
-            (denials.of(print, 7, at(70)), denials.of(print, 8, at(70))),
+            (denials.of(fingerprint, 7, at(70)), denials.of(fingerprint, 8, at(70))),
             (None, known(8, 430))
         );
         denials.clear();
-        assert_eq!(denials.of(print, 8, at(70)), None);
+        assert_eq!(denials.of(fingerprint, 8, at(70)), None);
     }
 
     #[test]
     fn invented_keys_take_no_more_memory_than_there_is_and_the_last_ones_are_known() {
         let (denials, seed) = (Denials::new(), Seed::random());
-        let print = |number: usize| seed.of_bytes(&number.to_le_bytes());
+        let fingerprint = |number: usize| seed.of_bytes(&number.to_le_bytes());
         for number in 0..4 * MOST {
-            denials.note(print(number), 1, at(0), at(1_000 + number as u64));
+            denials.note(fingerprint(number), 1, at(0), at(1_000 + number as u64));
         }
         let places: usize = denials.0.iter().map(|shard| held(shard).len()).sum();
         assert_eq!((places, size_of::<Place>()), (MOST, 32));
-        let last =
-            (3 * MOST..4 * MOST).filter(|number| denials.of(print(*number), 1, at(1)).is_some());
+        let last = (3 * MOST..4 * MOST)
+            .filter(|number| denials.of(fingerprint(*number), 1, at(1)).is_some());
         assert!(last.count() > MOST * 3 / 4);
     }
 }

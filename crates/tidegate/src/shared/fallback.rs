@@ -10,8 +10,8 @@ use super::denials::{Denials, Known};
 use super::share::{Share, is_local};
 use super::{KeyMet, SharedGateError};
 use crate::clock::{Clock, Reading, SystemClock};
+use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
-use crate::once::Answers;
 use crate::rules::{ActivePolicy, AmendError, Policy, PolicyRule, refused};
 use crate::step;
 use crate::step::Met;
@@ -41,7 +41,7 @@ pub(super) struct Fallback {
     /// Refusals so far that were spread.
     pub(super) shed: AtomicU64,
     /// What requests were answered by it that may be asked again.
-    pub(super) answers: Answers,
+    pub(super) answers: DedupeCache,
     pub(super) seed: Seed,
     pub(super) clock: SystemClock,
 }
@@ -68,7 +68,7 @@ impl Fallback {
             denials: Denials::new(),
             left: Denials::new(),
             shed: AtomicU64::new(0),
-            answers: Answers::default(),
+            answers: DedupeCache::default(),
             seed: Seed::random(),
             clock,
         })
@@ -170,8 +170,8 @@ impl Fallback {
     pub(super) fn learn_denials(&self, met: &[KeyMet], denied: impl Fn(usize) -> Option<Decision>) {
         for (place, met) in warm(&self.policy.loaded, met).filter(|(_, met)| !met.brought) {
             if let Some(Outcome::Deny { retry_after }) = denied(place).map(|told| told.outcome) {
-                let (print, now) = (self.print(met), self.clock.now());
-                self.denials.note(print, met.asks, now, now.plus(retry_after));
+                let (fingerprint, now) = (self.fingerprint(met), self.clock.now());
+                self.denials.note(fingerprint, met.asks, now, now.plus(retry_after));
             }
         }
     }
@@ -182,13 +182,13 @@ impl Fallback {
     pub(super) fn learn_left(&self, met: &[KeyMet], told: impl Fn(usize) -> Option<Decision>) {
         for (place, met) in warm(&self.policy.loaded, met) {
             if let Some(Decision { remaining, limit, .. }) = told(place) {
-                let (print, now) = (self.print(met), self.clock.now());
+                let (fingerprint, now) = (self.fingerprint(met), self.clock.now());
                 if remaining.saturating_mul(2) < limit {
-                    self.left.replace(print, 1, now.plus(SCARCE));
+                    self.left.replace(fingerprint, 1, now.plus(SCARCE));
                 } else if remaining / PLENTY.1 >= met.asks {
-                    self.left.replace(print, u64::MAX, now.plus(PLENTY.0));
+                    self.left.replace(fingerprint, u64::MAX, now.plus(PLENTY.0));
                 } else {
-                    self.left.forget(print);
+                    self.left.forget(fingerprint);
                 }
             }
         }
@@ -196,24 +196,24 @@ impl Fallback {
 
     /// What the store has lately denied of a limiter, if that still holds for this request.
     pub(super) fn denied(&self, met: &KeyMet, now: Timestamp) -> Option<Known> {
-        self.denials.of(self.print(met), met.asks, now)
+        self.denials.of(self.fingerprint(met), met.asks, now)
     }
 
     /// What a limiter is known by in this process.
-    pub(super) fn print(&self, met: &KeyMet) -> Fingerprint {
-        self.seed.of_bytes(&met.print)
+    pub(super) fn fingerprint(&self, met: &KeyMet) -> Fingerprint {
+        self.seed.of_bytes(&met.fingerprint)
     }
 
     /// Whether the store has just said that plenty is left of a limiter, or how little.
     pub(super) fn has_news(&self, met: &KeyMet) -> bool {
-        self.left.of(self.print(met), u64::MAX, self.clock.now()).is_some()
+        self.left.of(self.fingerprint(met), u64::MAX, self.clock.now()).is_some()
     }
 
     /// Forgets what the store denied, for something was given back.
     pub(super) fn forget_denials(&self, met: &[KeyMet]) {
-        for print in met.iter().map(|met| self.print(met)) {
-            self.denials.forget(print);
-            self.left.forget(print);
+        for fingerprint in met.iter().map(|met| self.fingerprint(met)) {
+            self.denials.forget(fingerprint);
+            self.left.forget(fingerprint);
         }
     }
 
@@ -235,11 +235,11 @@ impl Fallback {
     pub(super) fn met(&self, met: &KeyMet) -> Met {
         let KeyMet { rule, variant, cost, asks, report, .. } = *met;
         let KeyMet { enforced, brought, by_plan, first, by, .. } = *met;
-        let (print, figures) = (self.print(met), None);
+        let (fingerprint, figures) = (self.fingerprint(met), None);
         Met {
             rule,
             variant,
-            print,
+            fingerprint,
             cost,
             asks,
             report,

@@ -1,7 +1,7 @@
 //! Limiters that are new and for which the store has no room: their rule keeps so many keys at most, or the store has
 //! no memory left.
 
-use tidegate_core::{Decision, Micros, Outcome, Room, Told, Verdict, Visitor};
+use tidegate_core::{Algorithm, Decision, Micros, Outcome, Told, Verdict, Visitor};
 
 use super::store::{Store, Waits, Wanted};
 use crate::clock::Clock;
@@ -22,7 +22,7 @@ impl Store {
         let mut rest: Vec<Limiter<'_>> = Vec::with_capacity(limiters.len());
         let mut refused = Vec::new();
         for (one, lacks) in limiters.iter().zip(lacks) {
-            let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Room));
+            let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Algorithm));
             let is_there = |shared: &Limiter<'_>| {
                 limiters.iter().chain(&rest).any(|one| one.key == shared.key)
             };
@@ -67,7 +67,7 @@ impl Store {
     }
 }
 
-/// That there is no room: come back a window later, when every limiter that was not asked meanwhile is as good as new.
+/// That there is no room: come back a window later, when every limiter that was not asked meanwhile is idle.
 fn refusal(one: &Limiter<'_>, step: Step, done: &Decided) -> (Decision, Seen) {
     let (limit, window) = one.rule.visit(Figures).unwrap_or_default();
     let (outcome, verdict) = match one.asks(step) {
@@ -84,7 +84,7 @@ struct Figures;
 
 impl Visitor for Figures {
     type Out = (u64, Micros);
-    fn visit<R: Room>(self, room: &R) -> (u64, Micros) {
-        (room.limit(), room.window())
+    fn visit<R: Algorithm>(self, algorithm: &R) -> (u64, Micros) {
+        (algorithm.limit(), algorithm.window())
     }
 }

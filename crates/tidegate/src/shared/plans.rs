@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::store::Store;
 use super::{KeyMet, SharedGate};
-use crate::few::Few;
 use crate::frontend::with_actual;
+use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::{NoSuchRule, PolicyRule};
 use crate::step::limited;
@@ -41,12 +41,12 @@ impl SharedGate {
     }
 
     /// The limiters a request meets, in the order of the rules, each once.
-    pub(crate) fn met(&self, request: &Request<'_>) -> Few<KeyMet> {
+    pub(crate) fn met(&self, request: &Request<'_>) -> InlineList<KeyMet> {
         limited(self.met_at_all(request))
     }
 
     /// The same with those that are unlimited by a plan, or by what the request brings.
-    pub(crate) fn met_at_all(&self, request: &Request<'_>) -> Few<KeyMet> {
+    pub(crate) fn met_at_all(&self, request: &Request<'_>) -> InlineList<KeyMet> {
         let prefix = &self.settings().key_prefix;
         let known_by =
             |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
@@ -103,9 +103,9 @@ impl Store {
         deadline: Instant,
     ) -> Result<(), StoreError> {
         let is_cluster = self.client.settings().url.is_cluster();
-        let slot = |met: &KeyMet| if is_cluster { slot_of(&met.print) } else { 0 };
+        let slot = |met: &KeyMet| if is_cluster { slot_of(&met.fingerprint) } else { 0 };
         let mut all: Vec<_> =
-            all.iter().map(|(units, met)| (slot(met), (&*met.print, *units))).collect();
+            all.iter().map(|(units, met)| (slot(met), (&*met.fingerprint, *units))).collect();
         all.sort_by_key(|(slot, _)| *slot);
         for (number, here) in all.chunk_by(|one, other| one.0 == other.0).enumerate() {
             let here: Vec<_> = here.iter().map(|(_, one)| *one).collect();

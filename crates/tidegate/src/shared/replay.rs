@@ -57,8 +57,8 @@ impl SharedReplay {
     ) -> Result<Answer<'_>, StoreError> {
         let met = self.gate.met(request);
         for met in &met {
-            if !self.keys.contains(&met.print) {
-                self.keys.insert(met.print.clone());
+            if !self.keys.contains(&met.fingerprint) {
+                self.keys.insert(met.fingerprint.clone());
             }
         }
         self.keys.extend(self.gate.store.answer_key(&met, request.id()));

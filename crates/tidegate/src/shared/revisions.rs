@@ -30,7 +30,7 @@ impl Store {
         deadline: Instant,
     ) -> Result<(), StoreError> {
         match met.iter().find(|met| has_revision(met)) {
-            Some(first) => self.know_loaded(&first.print, deadline).await,
+            Some(first) => self.know_loaded(&first.fingerprint, deadline).await,
             None => Ok(()),
         }
     }

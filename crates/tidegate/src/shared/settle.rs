@@ -64,7 +64,7 @@ impl SharedGate {
         let parts = self.store.parts(&met);
         let mut slots: Vec<Vec<_>> = parts.iter().map(|part| part.keys(&met)).collect();
         if slots.is_empty() && !met.is_empty() {
-            slots.push(met.iter().map(|met| met.print.clone()).collect());
+            slots.push(met.iter().map(|met| met.fingerprint.clone()).collect());
         }
         let deadline = self.store.client.deadline();
         for keys in slots {

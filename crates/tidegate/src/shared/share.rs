@@ -1,6 +1,6 @@
 //! A node's share of each limit, for decisions that are taken without the store.
 
-use tidegate_core::{Algorithm, Limit, Rule, Spec};
+use tidegate_core::{AlgorithmKind, Limit, Rule, Spec};
 
 use crate::rules::{AmendError, OnStoreError, Policy, PolicyErrors, PolicyRule, RuleSpec};
 
@@ -75,7 +75,7 @@ impl Share {
     }
 
     /// A queue without places still lets one request after another through; a bucket without room is none.
-    fn capacity(self, algorithm: Algorithm, units: u64) -> u64 {
+    fn capacity(self, algorithm: AlgorithmKind, units: u64) -> u64 {
         self.of_units(units).max(units.min(algorithm.least_capacity()))
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::KeyMet;
 use super::store::{Asked, Remembered, Store, Waits, Wanted, is_report};
 use crate::clock::Clock;
-use crate::once;
+use crate::dedupe;
 use crate::request::Origin;
 use crate::step::UNLIMITED;
 use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Seen, Step, Superseded};
@@ -69,7 +69,7 @@ impl Store {
 
     fn note_undecided(&self, error: &StoreError, met: &[KeyMet]) {
         if let Some(first) = met.first() {
-            self.client.note_undecided(error, &first.print);
+            self.client.note_undecided(error, &first.fingerprint);
         }
     }
 
@@ -185,7 +185,7 @@ impl Store {
     }
 
     fn remembered<'i>(&self, met: &[KeyMet], id: Option<&'i str>) -> Option<Remembered<'i>> {
-        Some(Remembered { id: id?, time: once::time(self.loaded_policy(), met)? })
+        Some(Remembered { id: id?, time: dedupe::time(self.loaded_policy(), met)? })
     }
 
     fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[Limiter<'_>]) -> Vec<u8> {
@@ -204,7 +204,7 @@ impl Store {
             let rule = met.rule_in(self.loaded_policy())?;
             let cost = costs.get(place).copied().unwrap_or(met.cost);
             let actual = actual.get(place).copied().unwrap_or_default();
-            let limiter = Limiter::new(&met.print, rule, cost)?.turned_out(actual);
+            let limiter = Limiter::new(&met.fingerprint, rule, cost)?.turned_out(actual);
             let looks = costs.is_empty() && met.asks > met.cost;
             let limiter = if looks { limiter.looking() } else { limiter };
             let limiter = limiter.of_revision(self.revision(met));

@@ -9,9 +9,9 @@ impl SharedGate {
     /// password nor a certificate looked up.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Micros, Policy, RuleSpec, SharedGate, Spec, StoreSettings};
+    /// use tidegate::{AlgorithmKind, Micros, Policy, RuleSpec, SharedGate, Spec, StoreSettings};
     ///
-    /// let spec = Spec::new(Algorithm::TokenBucket, 2, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 2, Micros::from_secs(1));
     /// let mut settings = StoreSettings::new("redis://127.0.0.1".parse()?);
     /// settings.nodes = Some(0);
     /// let told = SharedGate::fits(&Policy::new(vec![RuleSpec::new("few", spec)])?, &settings).unwrap_err();

@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use tidegate_core::{Algorithm, Limit, Micros, Rule, Timestamp};
+use tidegate_core::{AlgorithmKind, Limit, Micros, Rule, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::store::Late;
 use super::{KeyMet, SharedGate};
 use crate::answer::Answer;
-use crate::few::Few;
 use crate::frontend::{GateQueue, GateQueues, delay_of, queue_of, stops_of};
+use crate::inline_list::InlineList;
 use crate::request::{Origin, Request};
 use crate::step::{Decided, Done};
-use crate::store::memory::{Ahead, Foreseen, ahead_of_told};
+use crate::store::memory::{Forecast, Preview, preview_of_told};
 use crate::store::redis::script::Seen;
 use crate::store::redis::{StoreError, script};
 use crate::wait::{Progress, Stop, Ticket, Waitable, Waiter, refuse_behind};
@@ -268,7 +268,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
 /// The limiters in a store that one request meets, and what was last seen of them.
 struct ToStore<'g> {
     gate: &'g SharedGate,
-    met: Few<KeyMet>,
+    met: InlineList<KeyMet>,
     stops: Vec<Stop<GateQueue>>,
     seen: Vec<Seen>,
     /// By place, the wait that was told.
@@ -279,7 +279,7 @@ struct ToStore<'g> {
 }
 
 impl<'g> ToStore<'g> {
-    fn new(gate: &'g SharedGate, met: Few<KeyMet>, max_wait: Micros) -> Self {
+    fn new(gate: &'g SharedGate, met: InlineList<KeyMet>, max_wait: Micros) -> Self {
         let stops = stops_of(gate.policy(), &met, max_wait, |met| gate.queue_of(met));
         Self { gate, met, stops, seen: Vec::new(), waits: Vec::new(), laps: Vec::new() }
     }
@@ -310,7 +310,7 @@ impl<'g> ToStore<'g> {
     fn log_limit(&self, stop: &Stop<GateQueue>) -> Option<u64> {
         let spec = *self.rule(stop.place)?.spec();
         match (spec.algorithm, spec.limit) {
-            (Algorithm::SlidingLog, Limit::Units(limit)) if limit > 0 => Some(limit),
+            (AlgorithmKind::SlidingLog, Limit::Units(limit)) if limit > 0 => Some(limit),
             _ => None,
         }
     }
@@ -354,20 +354,20 @@ impl Waitable for ToStore<'_> {
         &self.stops
     }
 
-    fn ahead(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Ahead>> {
+    fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
         let (rule, seen) = (self.rule(stop.place)?, self.seen.get(stop.place)?);
         let looked = self.log_limit(stop).and(self.laps.get(stop.place));
         let least = self.waits.get(stop.place).copied().unwrap_or_default();
         let Some(laps) = looked else {
             // What is in force until it is admitted is not told: it waits at least so long.
             if seen.tried {
-                return Some(Box::new(Known(Foreseen { wait: least, delay: Micros::ZERO })));
+                return Some(Box::new(Known(Forecast { wait: least, delay: Micros::ZERO })));
             }
-            return ahead_of_told(rule, &seen.told);
+            return preview_of_told(rule, &seen.told);
         };
         let window = rule.spec().window.unwrap_or_default().as_micros();
         let wait = least.plus(Micros::from_micros(laps.saturating_mul(window)));
-        Some(Box::new(Known(Foreseen { wait, delay: Micros::ZERO })))
+        Some(Box::new(Known(Forecast { wait, delay: Micros::ZERO })))
     }
 
     fn delay(&self, done: &Done) -> Micros {
@@ -380,10 +380,10 @@ impl Waitable for ToStore<'_> {
 }
 
 /// What has been worked out for the last who is let in, those before it included.
-struct Known(Foreseen);
+struct Known(Forecast);
 
-impl Ahead for Known {
-    fn admit(&mut self, _cost: u64) -> Option<Foreseen> {
+impl Preview for Known {
+    fn admit(&mut self, _cost: u64) -> Option<Forecast> {
         Some(self.0)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::Rule;
 
 use super::Step;
-use crate::few::Few;
+use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
 #[cfg(feature = "redis")]
 use crate::rules::Policy;
@@ -21,7 +21,7 @@ pub(crate) struct Met<K = Fingerprint> {
     /// Which of the rule's figures hold for the key.
     pub(crate) variant: usize,
     /// What it is known by.
-    pub(crate) print: K,
+    pub(crate) fingerprint: K,
     /// Units that it is to take.
     pub(crate) cost: u64,
     /// Units that it decides about: its cost, or one where its usage is reported.
@@ -83,7 +83,7 @@ impl<K> Met<K> {
 }
 
 /// Those that can refuse a request: what is unlimited is not met.
-pub(crate) fn limited<K>(mut met: Few<Met<K>>) -> Few<Met<K>> {
+pub(crate) fn limited<K>(mut met: InlineList<Met<K>>) -> InlineList<Met<K>> {
     if met.iter().any(Met::is_unlimited) {
         met.retain(|one| !one.is_unlimited());
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Verdict};
 
-use crate::few::Few;
+use crate::inline_list::InlineList;
 
 /// What one limiter answered.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub(crate) struct Done<D = Decided> {
     pub(crate) at: Timestamp,
     /// Whether it is what the same request was answered before, under its id.
     pub(crate) repeated: bool,
-    pub(crate) decisions: Few<D>,
+    pub(crate) decisions: InlineList<D>,
 }
 
 /// What one limiter answered.

@@ -1,12 +1,11 @@
 //! The memory store: every limiter of every rule in this process, one atomic step at a time.
 //!
 //! Each variant of a rule has a table of its own. How it keeps states is chosen once, when the store
-//! is built: packed into a word each where the room can do that and the clock never steps back, else
+//! is built: packed into a word each where the algorithm can do that and the clock never steps back, else
 //! whole. A step over one limiter is the table's own; a step over several holds all of them, in one
 //! fixed order, reads the clock once they are held, and runs the core's verbs over all: nothing can
 //! come between what is decided and what is taken.
 
-mod ahead;
 mod amend;
 mod budget;
 mod cell;
@@ -25,6 +24,7 @@ mod packed;
 mod parameters;
 mod per_key;
 mod preset;
+mod preview;
 mod ruled;
 mod sharded;
 mod spin;
@@ -36,16 +36,16 @@ use std::sync::Arc;
 use tidegate_core::{Rule, Timestamp, decide_all, look_at_all};
 
 use crate::clock::{Clock, Reading};
-use crate::few::Few;
+use crate::inline_list::InlineList;
 use crate::rules::{Policy, PolicyRule, RuleSpec};
 use crate::step::{Decided, Done, Met, One, Step};
-#[cfg(feature = "redis")]
-pub(crate) use ahead::ahead_of_told;
-pub(crate) use ahead::{Ahead, Foreseen};
 use amend::Changes;
 use budget::Budget;
 pub(crate) use cell::{Cell, cell_of};
 pub(crate) use later::Later;
+#[cfg(feature = "redis")]
+pub(crate) use preview::preview_of_told;
+pub(crate) use preview::{Forecast, Preview};
 use ruled::RuledTable;
 use sync::{AtomicUsize, Ordering::Relaxed};
 use table::Build;
@@ -99,7 +99,12 @@ impl MemoryStore {
     /// Runs one step over all limiters of `met`, which names none twice.
     pub(crate) fn step(&self, met: &[Met], clock: &impl Clock, step: Step) -> Done {
         match met {
-            [] => Done { allowed: true, at: clock.now(), repeated: false, decisions: Few::new() },
+            [] => Done {
+                allowed: true,
+                at: clock.now(),
+                repeated: false,
+                decisions: InlineList::new(),
+            },
             [one] => self.step_with_one(one, clock, step),
             several => self.step_with_all(several, clock, |_| step),
         }
@@ -125,7 +130,7 @@ impl MemoryStore {
                     allowed: true,
                     at: clock.now(),
                     repeated: false,
-                    decisions: Few::new(),
+                    decisions: InlineList::new(),
                 };
             }
         };
@@ -166,12 +171,12 @@ impl MemoryStore {
         }
     }
 
-    /// A look ahead on a limiter; `None` where there is none.
-    pub(crate) fn ahead(&self, met: &Met, clock: &impl Clock) -> Option<Box<dyn Ahead>> {
+    /// A preview on a limiter; `None` where there is none.
+    pub(crate) fn preview(&self, met: &Met, clock: &impl Clock) -> Option<Box<dyn Preview>> {
         let part = self.part(0, met, Step::Peek);
         match self.table(met) {
-            Some(table) => Some(table.ahead(&part, Reading::of(clock))),
-            None => self.later(met).map(|later| later.ahead(&part, Reading::of(clock))),
+            Some(table) => Some(table.preview(&part, Reading::of(clock))),
+            None => self.later(met).map(|later| later.preview(&part, Reading::of(clock))),
         }
     }
 

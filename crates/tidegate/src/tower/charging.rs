@@ -9,9 +9,9 @@ use super::entries::Question;
 use super::fields::Fields;
 use crate::answer::{Answer, Matched};
 use crate::clock::Clock;
-use crate::few::Few;
 use crate::frontend::{again, known_by};
 use crate::gate::Gate;
+use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::step::{Descriptors, Met};
 
@@ -36,7 +36,7 @@ impl Took {
     }
 
     /// Keeps those of `met`, which are all that the same request meets, that took the cost.
-    pub(super) fn of<K>(&self, met: Few<Met<K>>) -> Vec<Met<K>> {
+    pub(super) fn of<K>(&self, met: InlineList<Met<K>>) -> Vec<Met<K>> {
         let all = again(met, |met| met, &self.limiters, |(known_by, _)| *known_by);
         all.into_iter().filter(|(_, (_, took))| *took).map(|(met, _)| met).collect()
     }

@@ -28,9 +28,9 @@ use crate::stats::Statistics;
 /// ```
 /// use std::sync::Arc;
 /// use tidegate::tower::RateLimitLayer;
-/// use tidegate::{Algorithm, Gate, Micros, Policy, RuleSpec, Spec};
+/// use tidegate::{AlgorithmKind, Gate, Micros, Policy, RuleSpec, Spec};
 ///
-/// let spec = Spec::new(Algorithm::TokenBucket, 60, Micros::from_secs(60));
+/// let spec = Spec::new(AlgorithmKind::TokenBucket, 60, Micros::from_secs(60));
 /// let gate = Gate::new(Policy::new(vec![RuleSpec::new("per-ip", spec).key(["ip"])])?);
 /// let layer = RateLimitLayer::new(Arc::new(gate));
 /// # Ok::<(), tidegate::PolicyErrors>(())

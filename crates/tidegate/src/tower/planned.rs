@@ -34,9 +34,9 @@ impl RateLimitLayer {
     /// ```
     /// use std::sync::Arc;
     /// use tidegate::tower::{Entries, RateLimitLayer, header};
-    /// use tidegate::{Algorithm, Micros, PlannedLimiter, Rule, Spec};
+    /// use tidegate::{AlgorithmKind, Micros, PlannedLimiter, Rule, Spec};
     ///
-    /// let per_minute = |limit| Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(60));
+    /// let per_minute = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(60));
     /// let paid = Arc::new(Rule::new(per_minute(6_000))?);
     /// let limiter = PlannedLimiter::new(per_minute(60))?
     ///     .with_plans(move |key| key.starts_with(b"paid-").then(|| paid.clone()));
@@ -58,9 +58,9 @@ impl RateLimitLayer {
     /// ```
     /// use std::sync::Arc;
     /// use tidegate::tower::{ClientIp, Entries, RateLimitLayer};
-    /// use tidegate::{Algorithm, Micros, PlannedLimiter, Spec};
+    /// use tidegate::{AlgorithmKind, Micros, PlannedLimiter, Spec};
     ///
-    /// let usual = Spec::new(Algorithm::LeakyQueue, 10, Micros::from_secs(1));
+    /// let usual = Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1));
     /// let limiter = Arc::new(PlannedLimiter::new(usual)?.with_max_waiters(100));
     /// let who = Entries::new().entry("ip", ClientIp::peer());
     /// let layer = RateLimitLayer::planned_waiting(limiter, who, Micros::from_secs(5));
@@ -90,7 +90,7 @@ impl<C: Clock> Planned<C> {
         // Of no cost where it is looked at afterwards, when nobody asks whether it might come again.
         let cost = if step == Step::Peek { 0 } else { cost };
         self.limiter.by_plan(key.as_bytes(), |under, key| {
-            let done = under.done(under.print(key), cost, step);
+            let done = under.done(under.fingerprint(key), cost, step);
             told_by(under.rule, cost, &done, told)
         })
     }

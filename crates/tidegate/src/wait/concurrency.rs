@@ -220,8 +220,8 @@ impl<C: Timer> KeyedConcurrency<C> {
         units: u64,
         max_wait: Micros,
     ) -> Option<Permit> {
-        let print = self.seed.of_bytes(key.as_ref());
-        acquire(PermitWaiter::new(&self.permits, print, units, max_wait), &self.clock).await
+        let fingerprint = self.seed.of_bytes(key.as_ref());
+        acquire(PermitWaiter::new(&self.permits, fingerprint, units, max_wait), &self.clock).await
     }
 }
 
@@ -233,8 +233,11 @@ impl<C: Park> KeyedConcurrency<C> {
         units: u64,
         max_wait: Micros,
     ) -> Option<Permit> {
-        let print = self.seed.of_bytes(key.as_ref());
-        acquire_blocking(PermitWaiter::new(&self.permits, print, units, max_wait), &self.clock)
+        let fingerprint = self.seed.of_bytes(key.as_ref());
+        acquire_blocking(
+            PermitWaiter::new(&self.permits, fingerprint, units, max_wait),
+            &self.clock,
+        )
     }
 }
 

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::task::Waker;
 
-use tidegate_core::{Algorithm, Micros, Spec, Timestamp};
+use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
 use super::drive::Progress;
 use super::places::Ticket;
@@ -42,7 +42,7 @@ fn joined<'a>(limiter: &'a Limiter<ManualClock>, now: Timestamp) -> Waiting<'a> 
 }
 
 /// The most that one of a hundred looks at who join a queue of so many, and who leave it in any order.
-fn most_looked_at(algorithm: Algorithm, waiting: u64) -> (u64, u64) {
+fn most_looked_at(algorithm: AlgorithmKind, waiting: u64) -> (u64, u64) {
     let clock = ManualClock::new();
     let now = crate::clock::Clock::now(&clock);
     let spec = Spec::new(algorithm, 3, Micros::from_secs(10));
@@ -65,7 +65,9 @@ fn most_looked_at(algorithm: Algorithm, waiting: u64) -> (u64, u64) {
 
 #[test]
 fn who_joins_or_leaves_a_long_line_looks_at_few_places() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow, Algorithm::FixedWindow] {
+    for algorithm in
+        [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingWindow, AlgorithmKind::FixedWindow]
+    {
         for (waiting, doublings) in [(1_000, 10), (8_000, 13), (32_000, 15)] {
             let (joins, leaves) = most_looked_at(algorithm, waiting);
             // Those told apart, and some paths from the root of a tree whose depth is drawn by lot.

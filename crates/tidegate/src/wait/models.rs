@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use loom::thread::{self, Thread};
-use tidegate_core::{Algorithm, Micros, Spec, Timestamp};
+use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
 use super::DEFAULT_MAX_WAITERS;
 use super::drive::Progress;
@@ -107,7 +107,7 @@ fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
 
 /// A limiter of one unit that is taken.
 fn taken() -> Arc<Limiter<Still>> {
-    let spec = Spec::new(Algorithm::FixedWindow, 1, Micros::from_secs(100));
+    let spec = Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(100));
     let limiter = Limiter::with_clock(spec, Still).expect("a sound rule");
     assert!(limiter.admits(1));
     Arc::new(limiter)

@@ -11,7 +11,7 @@ use super::places::{Place, Places, Ticket};
 /// its deadline; only one whose task is alive but asleep does not, and it must not hold up the others.
 pub(super) const GRACE: Micros = Micros::from_secs(1);
 
-/// How many of those who stand before somebody are told apart by their costs when it is foreseen how long
+/// How many of those who stand before somebody are told apart by their costs when it is forecast how long
 /// that one waits: a bound on the work of joining a long queue.
 const TOLD_APART: usize = 64;
 

@@ -6,7 +6,7 @@ use super::places::Ticket;
 use super::queues::HeldQueues;
 use super::queues::{QueueKey, Queues};
 use crate::step::{Decided, Done, One, Step, decision_of};
-use crate::store::memory::{Ahead, Foreseen};
+use crate::store::memory::{Forecast, Preview};
 
 /// How long, and beside how many, one may wait for a limiter.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,8 @@ pub(crate) trait Waitable {
     /// The limiters that can refuse it.
     fn stops(&self) -> &[Stop<Self::Key>];
 
-    /// A look ahead on one limiter; `None` where there is none.
-    fn ahead(&self, stop: &Stop<Self::Key>) -> Option<Box<dyn Ahead>>;
+    /// A preview on one limiter; `None` where there is none.
+    fn preview(&self, stop: &Stop<Self::Key>) -> Option<Box<dyn Preview>>;
 
     /// How long a request that was admitted must be held.
     fn delay(&self, done: &Done) -> Micros;
@@ -57,18 +57,18 @@ pub(crate) trait InProcess: Waitable {
 }
 
 /// When `stop` lets a request through, behind those who came before `ticket`; `None` is never.
-pub(crate) fn foresee<D: Waitable>(
+pub(crate) fn forecast_for<D: Waitable>(
     waitable: &D,
     held: &HeldQueues<'_, D::Key>,
     stop: &Stop<D::Key>,
     ticket: Ticket,
-) -> Option<Foreseen> {
-    let Some(mut ahead) = waitable.ahead(stop) else { return Some(Foreseen::default()) };
+) -> Option<Forecast> {
+    let Some(mut preview) = waitable.preview(stop) else { return Some(Forecast::default()) };
     let before = held.queue(&stop.queue).map(|queue| queue.before(ticket)).unwrap_or_default();
     for cost in before.first {
-        ahead.admit(cost);
+        preview.admit(cost);
     }
-    ahead.admit_behind(before.others, stop.cost)
+    preview.admit_behind(before.others, stop.cost)
 }
 
 /// A refusal in the figures of a limiter; `wait` is none when it never ends, and is told as at least a
@@ -116,10 +116,10 @@ pub(crate) fn refuse_behind<D: Waitable>(
         waitable.stops().iter().filter(|stop| held.len(&stop.queue) > 0 && limits(stop)).collect();
     for stop in queues {
         (is_behind, seen.allowed) = (true, false);
-        let foreseen = foresee(waitable, held, stop, Ticket::MAX);
+        let forecast = forecast_for(waitable, held, stop, Ticket::MAX);
         if let Some(decided) = seen.decisions.get_mut(stop.place) {
             let least = decided.decision.retry_after();
-            let wait = least.and_then(|least| Some(foreseen?.wait.max(least)));
+            let wait = least.and_then(|least| Some(forecast?.wait.max(least)));
             refuse(&mut decided.decision, wait);
             decided.decision.remaining = 0;
         }
@@ -132,8 +132,8 @@ pub(crate) trait Source {
     /// One step.
     fn one(&self, cost: u64, step: Step) -> One;
 
-    /// A look ahead; `None` where it is unlimited.
-    fn ahead(&self) -> Option<Box<dyn Ahead>>;
+    /// A preview; `None` where it is unlimited.
+    fn preview(&self) -> Option<Box<dyn Preview>>;
 
     /// See [`Waitable::renew`].
     fn renew(&self) {}
@@ -200,8 +200,8 @@ impl<K: QueueKey, S: Source> Waitable for Single<'_, K, S> {
         self.stop.as_slice()
     }
 
-    fn ahead(&self, _stop: &Stop<K>) -> Option<Box<dyn Ahead>> {
-        self.source.ahead()
+    fn preview(&self, _stop: &Stop<K>) -> Option<Box<dyn Preview>> {
+        self.source.preview()
     }
 
     fn delay(&self, done: &Done) -> Micros {

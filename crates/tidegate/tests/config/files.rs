@@ -6,8 +6,8 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use tidegate::{
-    Algorithm, Anchor, Layout, Limit, Micros, Mode, OnExcess, OnFull, OnStoreError, OverrideSpec,
-    RuleSpec, Spec, config,
+    AlgorithmKind, Anchor, Layout, Limit, Micros, Mode, OnExcess, OnFull, OnStoreError,
+    OverrideSpec, RuleSpec, Spec, config,
 };
 
 /// Every `.toml` file of a folder beside this one, with its name and text.
@@ -52,7 +52,7 @@ fn every_mistake_is_told_with_its_place_and_a_hint() {
     assert!(marks > 100, "the table holds {marks} mistakes only");
 }
 
-fn spec(algorithm: Algorithm, limit: u64, window: &str) -> Spec {
+fn spec(algorithm: AlgorithmKind, limit: u64, window: &str) -> Spec {
     Spec::new(algorithm, limit, config::parse_duration(window).unwrap())
 }
 
@@ -65,18 +65,18 @@ fn override_on(entries: &[(&str, &str)], change: impl FnOnce(&mut OverrideSpec))
 
 /// What `right/full.toml` says, said in code.
 fn full() -> Vec<RuleSpec> {
-    let mut log = spec(Algorithm::SlidingLog, 100, "1s");
+    let mut log = spec(AlgorithmKind::SlidingLog, 100, "1s");
     log.resolution = Some(Micros::from_micros(250));
     log.max_memory = Some(64 << 10);
     log.layout = Some(Layout::SortedSet);
-    let mut windows = spec(Algorithm::SlidingWindow, 7, "250ms");
+    let mut windows = spec(AlgorithmKind::SlidingWindow, 7, "250ms");
     (windows.buckets, windows.strict) = (Some(5), Some(true));
     windows.max_memory = Some(1 << 20);
-    let mut first = spec(Algorithm::FixedWindow, 1, "1d");
+    let mut first = spec(AlgorithmKind::FixedWindow, 1, "1d");
     first.anchor = Some(Anchor::FirstRequest);
-    let mut bucket = spec(Algorithm::TokenBucket, 100, "1s");
+    let mut bucket = spec(AlgorithmKind::TokenBucket, 100, "1s");
     (bucket.capacity, bucket.initial) = (Some(20), Some(0));
-    let mut shut = spec(Algorithm::LeakyQueue, 0, "1s");
+    let mut shut = spec(AlgorithmKind::LeakyQueue, 0, "1s");
     shut.window = None;
     vec![
         RuleSpec::new("pay-channel", log)
@@ -99,7 +99,7 @@ fn full() -> Vec<RuleSpec> {
         RuleSpec::new("bucket", bucket)
             .on_excess(OnExcess::Wait { wait: Micros::from_secs(2), max_waiters: 100 })
             .on_store_error(OnStoreError::Local),
-        RuleSpec::new("drip", spec(Algorithm::LeakyBucket, 60, "60s"))
+        RuleSpec::new("drip", spec(AlgorithmKind::LeakyBucket, 60, "60s"))
             .key(["user"])
             .hash_tag("user")
             .dedupe(Micros::from_millis(1_500))
@@ -112,7 +112,7 @@ fn full() -> Vec<RuleSpec> {
                 other.window = Some(Micros::from_secs(3_600));
                 other.capacity = Some(9);
             })),
-        RuleSpec::new("open", Spec::unlimited(Algorithm::TokenBucket)),
+        RuleSpec::new("open", Spec::unlimited(AlgorithmKind::TokenBucket)),
         RuleSpec::new("shut", shut),
     ]
 }
@@ -134,7 +134,10 @@ fn a_file_with_every_field_becomes_the_rules_it_says() {
 fn a_rule_written_in_one_line_is_the_same_rule() {
     let text = r#"rule = [{ name = "a", algorithm = "sliding_log", rate = "1/s" }]"#;
     let policy = config::parse("f", text).unwrap();
-    assert_eq!(policy.rules()[0].spec(), &RuleSpec::new("a", spec(Algorithm::SlidingLog, 1, "1s")));
+    assert_eq!(
+        policy.rules()[0].spec(),
+        &RuleSpec::new("a", spec(AlgorithmKind::SlidingLog, 1, "1s"))
+    );
 }
 
 /// A byte-order mark and carriage returns, as some editors write them, change neither what is read nor

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::packed::{TODAY_US, TestClock, long, together};
 use testkit::traffic::Rng;
 use tidegate::{
-    Algorithm, AmendError, Ban, Descriptor, Gate, Limit, Micros, OnFull, OverrideSpec, Policy,
+    AlgorithmKind, AmendError, Ban, Descriptor, Gate, Limit, Micros, OnFull, OverrideSpec, Policy,
     Request, RuleSpec, Spec,
 };
 
@@ -16,9 +16,9 @@ const DAY: Micros = Micros::from_secs(86_400);
 type Still = Gate<TestClock>;
 
 /// What flows back in an instant of a still clock is nothing.
-fn per_day(algorithm: Algorithm, limit: u64) -> Spec {
+fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
-    spec.capacity = (algorithm == Algorithm::LeakyQueue && limit > 0).then(|| limit - 1);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue && limit > 0).then(|| limit - 1);
     spec
 }
 
@@ -60,8 +60,8 @@ fn amend(gate: &Still, rule: &str, spec: Spec) {
 
 #[test]
 fn what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm() {
-    for from in Algorithm::ALL.iter().copied() {
-        for to in Algorithm::ALL.iter().copied() {
+    for from in AlgorithmKind::ALL.iter().copied() {
+        for to in AlgorithmKind::ALL.iter().copied() {
             let gate = all_and_each(per_day(from, 1_000), per_day(from, 100));
             assert!(admits(&gate, "ada", 60) && admits(&gate, "bob", 30));
             amend(&gate, "each", per_day(to, 120));
@@ -81,7 +81,7 @@ fn what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm() {
 
 #[test]
 fn an_unlimited_rule_forgets_refuses_nobody_and_reports_nothing() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let gate = all_and_each(Spec::unlimited(algorithm), per_day(algorithm, 10));
         assert!(admits(&gate, "ada", 6));
         assert_eq!((left(&gate, "ada"), gate.keys()), (vec![4], 1));
@@ -109,18 +109,18 @@ fn an_unlimited_rule_forgets_refuses_nobody_and_reports_nothing() {
 fn an_override_goes_on_changing_what_it_changed_and_is_changed_by_its_entries() {
     let mut vip = OverrideSpec::new("user", "vip");
     vip.limit = Some(Limit::Units(50));
-    let rule = RuleSpec::new("each", per_day(Algorithm::SlidingLog, 10)).key(["user"]);
+    let rule = RuleSpec::new("each", per_day(AlgorithmKind::SlidingLog, 10)).key(["user"]);
     let gate = gate(vec![rule.with_override(vip.clone())]);
     assert!(admits(&gate, "vip", 30) && admits(&gate, "ada", 3));
-    amend(&gate, "each", per_day(Algorithm::TokenBucket, 20));
+    amend(&gate, "each", per_day(AlgorithmKind::TokenBucket, 20));
     assert_eq!((left(&gate, "vip"), left(&gate, "ada")), (vec![20], vec![17]));
     vip.limit = Some(Limit::Units(40));
     gate.amend_override("default", "each", vip.clone()).unwrap();
     assert_eq!((left(&gate, "vip"), left(&gate, "ada")), (vec![10], vec![17]));
     let in_force = gate.in_force("default", "each").unwrap();
-    assert_eq!(in_force.spec, per_day(Algorithm::TokenBucket, 20));
+    assert_eq!(in_force.spec, per_day(AlgorithmKind::TokenBucket, 20));
     assert_eq!(in_force.overrides, [vip]);
-    assert_eq!(gate.policy().rules()[0].spec().spec, per_day(Algorithm::SlidingLog, 10));
+    assert_eq!(gate.policy().rules()[0].spec().spec, per_day(AlgorithmKind::SlidingLog, 10));
 
     let told = gate.amend_override("default", "each", OverrideSpec::new("user", "ada"));
     assert!(matches!(told, Err(AmendError::NoSuchOverride { .. })), "{told:?}");
@@ -130,15 +130,15 @@ fn an_override_goes_on_changing_what_it_changed_and_is_changed_by_its_entries() 
 fn what_is_wrong_is_told_with_its_place_and_changes_nothing() {
     let mut vip = OverrideSpec::new("user", "vip");
     vip.window = Some(Micros::from_secs(1));
-    let first = RuleSpec::new("first", per_day(Algorithm::SlidingLog, 10));
-    let rule = RuleSpec::new("each", per_day(Algorithm::SlidingWindow, 10)).key(["user"]);
+    let first = RuleSpec::new("first", per_day(AlgorithmKind::SlidingLog, 10));
+    let rule = RuleSpec::new("each", per_day(AlgorithmKind::SlidingWindow, 10)).key(["user"]);
     let gate = gate(vec![first, rule.with_override(vip)]);
     assert!(admits(&gate, "ada", 4));
-    let mut wrong = per_day(Algorithm::SlidingWindow, 10);
+    let mut wrong = per_day(AlgorithmKind::SlidingWindow, 10);
     wrong.buckets = Some(999);
     let told = gate.amend("default", "each", wrong).unwrap_err().to_string();
     assert!(told.starts_with("rule 2 (`each`)") && told.contains("override 1"), "{told}");
-    let mut initial = per_day(Algorithm::TokenBucket, 10);
+    let mut initial = per_day(AlgorithmKind::TokenBucket, 10);
     initial.initial = Some(0);
     assert!(gate.amend("default", "each", initial).unwrap_err().to_string().contains("`initial`"));
     let told = gate.amend("default", "eech", initial).unwrap_err();
@@ -152,7 +152,7 @@ fn what_is_wrong_is_told_with_its_place_and_changes_nothing() {
 fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     let mut vip = OverrideSpec::new("kind", "vip");
     vip.limit = Some(Limit::Units(20));
-    let rule = RuleSpec::new("each", per_day(Algorithm::TokenBucket, 10)).key(["kind", "user"]);
+    let rule = RuleSpec::new("each", per_day(AlgorithmKind::TokenBucket, 10)).key(["kind", "user"]);
     let gate = gate(vec![rule.with_override(vip)]);
     let used = |kind: &str, user: u64, cost: u64| {
         let user = user.to_string();
@@ -167,7 +167,7 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
         assert_eq!(used("vip", user, 1 + user % 10), 1 + user % 10);
         assert_eq!(used("any", user, 1 + user % 10), 1 + user % 10);
     }
-    let mut large = per_day(Algorithm::SlidingWindow, 10);
+    let mut large = per_day(AlgorithmKind::SlidingWindow, 10);
     (large.buckets, large.max_memory) = (Some(1_000), Some(3_000_000));
     for _ in 0..2 {
         let told = gate.amend("default", "each", large).unwrap_err().to_string();
@@ -185,7 +185,7 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
 #[test]
 fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
     let rules = ["one", "two"].map(|name| {
-        let spec = per_day(Algorithm::FixedWindow, 10);
+        let spec = per_day(AlgorithmKind::FixedWindow, 10);
         RuleSpec::new(name, spec).key([name]).max_keys(60, OnFull::Refuse)
     });
     let most = NonZeroUsize::new(100).unwrap();
@@ -198,27 +198,27 @@ fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
     };
     let how_many = |rule, keys: std::ops::Range<u64>| keys.filter(|key| comes(rule, *key)).count();
     assert_eq!((how_many("one", 0..80), gate.keys()), (60, 60));
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         amend(&gate, "one", per_day(algorithm, 1_000));
         assert_eq!(gate.keys(), 60, "{algorithm}");
     }
     assert_eq!((how_many("two", 0..80), gate.keys()), (40, 100));
     assert_eq!(how_many("one", 100..200), 0, "no room, whatever tables there were");
-    amend(&gate, "one", Spec::unlimited(Algorithm::TokenBucket));
+    amend(&gate, "one", Spec::unlimited(AlgorithmKind::TokenBucket));
     assert_eq!((gate.keys(), how_many("two", 80..100)), (40, 20));
-    amend(&gate, "one", per_day(Algorithm::SlidingLog, 5));
+    amend(&gate, "one", per_day(AlgorithmKind::SlidingLog, 5));
     assert_eq!((how_many("one", 0..80), gate.keys()), (40, 100));
 }
 
 /// What keys without room have taken from the limiter they share is carried over as well.
 #[test]
 fn the_limiter_shared_by_keys_without_room_is_carried_over() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let each = RuleSpec::new("each", per_day(algorithm, 10)).key(["user"]);
         let all = RuleSpec::new("all", per_day(algorithm, 1_000));
         let gate = gate(vec![all, each.max_keys(1, OnFull::Share)]);
         assert!(admits(&gate, "own", 1) && admits(&gate, "beyond", 7));
-        amend(&gate, "each", per_day(Algorithm::FixedWindow, 10));
+        amend(&gate, "each", per_day(AlgorithmKind::FixedWindow, 10));
         assert_eq!((left(&gate, "another")[1], left(&gate, "own")[1]), (3, 9), "{algorithm}");
         assert!(!admits(&gate, "another", 4) && admits(&gate, "own", 4));
     }
@@ -226,13 +226,13 @@ fn the_limiter_shared_by_keys_without_room_is_carried_over() {
 
 #[test]
 fn a_cost_that_was_held_is_settled_where_its_limiter_is_now() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let gate = all_and_each(per_day(algorithm, 100), per_day(algorithm, 10));
         let entries = [("user", "ada")];
         let descriptors = [Descriptor::new(&entries).cost(6)];
         let request = Request::new("default", &descriptors);
         let held = [gate.hold(&request).unwrap()];
-        amend(&gate, "each", per_day(Algorithm::SlidingLog, 20));
+        amend(&gate, "each", per_day(AlgorithmKind::SlidingLog, 20));
         amend(&gate, "all", Spec::unlimited(algorithm));
         assert_eq!(left(&gate, "ada"), [14]);
         held.into_iter().for_each(|charge| charge.settle(2));
@@ -253,7 +253,7 @@ fn a_cost_that_was_held_is_settled_where_its_limiter_is_now() {
 
 #[test]
 fn an_id_is_answered_the_same_only_under_the_figures_of_then() {
-    let spec = |limit| per_day(Algorithm::SlidingLog, limit);
+    let spec = |limit| per_day(AlgorithmKind::SlidingLog, limit);
     let each = RuleSpec::new("each", spec(100)).key(["user"]).dedupe(Micros::from_secs(60));
     let gate = gate(vec![RuleSpec::new("all", spec(1_000)), each]);
     let entries = [("user", "ada")];
@@ -268,7 +268,7 @@ fn an_id_is_answered_the_same_only_under_the_figures_of_then() {
     amend(&gate, "all", spec(900));
     assert!(repeated(), "the same figures again");
     // Where only the other rule can refuse, nothing is remembered.
-    amend(&gate, "each", Spec::unlimited(Algorithm::SlidingLog));
+    amend(&gate, "each", Spec::unlimited(AlgorithmKind::SlidingLog));
     assert_eq!([repeated(), repeated()], [false, false]);
     assert_eq!(left(&gate, "ada"), [896]);
 }
@@ -276,21 +276,21 @@ fn an_id_is_answered_the_same_only_under_the_figures_of_then() {
 #[test]
 fn a_ban_ends_where_its_rule_is_unlimited() {
     let clock = TestClock::at(TODAY_US);
-    let spec = per_day(Algorithm::FixedWindow, 1);
+    let spec = per_day(AlgorithmKind::FixedWindow, 1);
     let rules = vec![RuleSpec::new("each", spec).key(["user"])];
     let ban = Ban::with_clock(1, DAY, DAY, clock.clone()).unwrap();
     let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock);
     let gate = gate.with_ban("default", "each", ban).unwrap();
     assert!(admits(&gate, "ada", 1) && !admits(&gate, "ada", 1));
-    amend(&gate, "each", per_day(Algorithm::FixedWindow, 10));
+    amend(&gate, "each", per_day(AlgorithmKind::FixedWindow, 10));
     assert!(!admits(&gate, "ada", 1), "banned still");
-    amend(&gate, "each", Spec::unlimited(Algorithm::FixedWindow));
+    amend(&gate, "each", Spec::unlimited(AlgorithmKind::FixedWindow));
     assert!(admits(&gate, "ada", 100));
 }
 
 /// Seven threads take and give back what they can, of two rules at once, while an eighth moves both: each
 /// unit is counted once by both rules or by none, and no more was admitted than the largest limits.
-fn eight_threads(algorithms: impl Fn(u64) -> Algorithm + Sync) {
+fn eight_threads(algorithms: impl Fn(u64) -> AlgorithmKind + Sync) {
     const MOST: [u64; 2] = [3_000, 1_200];
     let spec = |turn: u64, limit| per_day(algorithms(turn), limit);
     let gate = all_and_each(spec(0, 500), spec(0, 300));
@@ -343,7 +343,7 @@ fn eight_threads(algorithms: impl Fn(u64) -> Algorithm + Sync) {
 #[test]
 fn rules_that_move_while_eight_threads_take_charge_all_or_none() {
     for _ in 0..if long() { 20 } else { 1 } {
-        for algorithm in Algorithm::ALL.iter().copied() {
+        for algorithm in AlgorithmKind::ALL.iter().copied() {
             eight_threads(|_| algorithm);
         }
     }
@@ -352,23 +352,25 @@ fn rules_that_move_while_eight_threads_take_charge_all_or_none() {
 #[test]
 fn algorithms_that_change_while_eight_threads_take_lose_no_unit() {
     for _ in 0..if long() { 40 } else { 2 } {
-        eight_threads(|turn| Algorithm::ALL[turn as usize % Algorithm::ALL.len()]);
+        eight_threads(|turn| AlgorithmKind::ALL[turn as usize % AlgorithmKind::ALL.len()]);
     }
 }
 
 /// Two threads change the rule of one another while others ask for both, in either order.
 #[test]
 fn two_who_change_two_rules_wait_for_nobody_for_ever() {
-    let gate =
-        all_and_each(per_day(Algorithm::SlidingLog, 10), Spec::unlimited(Algorithm::FixedWindow));
+    let gate = all_and_each(
+        per_day(AlgorithmKind::SlidingLog, 10),
+        Spec::unlimited(AlgorithmKind::FixedWindow),
+    );
     together(6, |thread, rng| {
         for turn in 0..if long() { 20_000 } else { 500 } {
             let rule = ["all", "each"][(thread + turn) as usize % 2];
             match thread {
                 0 | 1 if rng.chance(20) => {
-                    amend(&gate, rule, Spec::unlimited(Algorithm::TokenBucket))
+                    amend(&gate, rule, Spec::unlimited(AlgorithmKind::TokenBucket))
                 }
-                0 | 1 => amend(&gate, rule, per_day(Algorithm::FixedWindow, 1 + turn % 9)),
+                0 | 1 => amend(&gate, rule, per_day(AlgorithmKind::FixedWindow, 1 + turn % 9)),
                 _ => {
                     let user = ["ada", "bob"][rng.below(2) as usize];
                     admits(&gate, user, rng.below(2));
@@ -377,8 +379,8 @@ fn two_who_change_two_rules_wait_for_nobody_for_ever() {
             }
         }
     });
-    amend(&gate, "all", per_day(Algorithm::FixedWindow, 10));
-    amend(&gate, "each", per_day(Algorithm::FixedWindow, 10));
+    amend(&gate, "all", per_day(AlgorithmKind::FixedWindow, 10));
+    amend(&gate, "each", per_day(AlgorithmKind::FixedWindow, 10));
     assert!(left(&gate, "ada").iter().all(|left| *left <= 10));
     ask(&gate, "ada", 1, |gate, request| assert_eq!(gate.reset(request), 2));
     assert_eq!(left(&gate, "ada"), [10, 10]);

@@ -12,8 +12,8 @@ use crate::packed::{TestClock, long, spec_of, told};
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
 use tidegate::{
-    Algorithm, Answer, Clock, Descriptor, Gate, Limit, Micros, Mode, OverrideSpec, Policy, Request,
-    Rule, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, Limit, Micros, Mode, OverrideSpec, Policy,
+    Request, Rule, RuleSpec, Spec, Timestamp,
 };
 
 const USERS: [&str; 3] = ["ada", "bob", "vip"];
@@ -69,7 +69,7 @@ impl Known {
 
 /// Other figures; now and then none.
 fn figures(rng: &mut Rng) -> Option<model::Policy> {
-    let algorithm = rng.pick(model::Algorithm::ALL);
+    let algorithm = rng.pick(model::AlgorithmKind::ALL);
     // Of one under which nothing is used nobody knows whether it has begun: it may have been dropped.
     let policy = model::Policy { initial: None, ..traffic::policy(rng, algorithm) };
     (!rng.chance(10)).then_some(policy)
@@ -78,7 +78,7 @@ fn figures(rng: &mut Rng) -> Option<model::Policy> {
 /// Both buckets are one algorithm in two vocabularies: a level is kept as it is between them, which the
 /// models, to whom they are two, would round up to whole units.
 fn in_one_vocabulary(old: Option<&model::Policy>, mut next: model::Policy) -> model::Policy {
-    let buckets = [model::Algorithm::TokenBucket, model::Algorithm::LeakyBucket];
+    let buckets = [model::AlgorithmKind::TokenBucket, model::AlgorithmKind::LeakyBucket];
     let is_bucket = |policy: &&model::Policy| buckets.contains(&policy.algorithm);
     if let Some(old) = old.filter(is_bucket).filter(|_| is_bucket(&&next)) {
         next.algorithm = old.algorithm;
@@ -93,7 +93,7 @@ fn nearby(rng: &mut Rng, policy: &model::Policy) -> model::Policy {
 }
 
 fn spec(figures: Option<&model::Policy>) -> Spec {
-    figures.map_or(Spec::unlimited(Algorithm::TokenBucket), spec_of)
+    figures.map_or(Spec::unlimited(AlgorithmKind::TokenBucket), spec_of)
 }
 
 fn vip(figures: Option<&model::Policy>) -> OverrideSpec {
@@ -266,7 +266,7 @@ fn walks() -> u64 {
 fn changed_rules_decide_as_models_that_are_changed() {
     for seed in 0..walks() {
         let mut rng = Rng::new(seed);
-        let algorithm = rng.pick(model::Algorithm::ALL);
+        let algorithm = rng.pick(model::AlgorithmKind::ALL);
         let policy = traffic::policy(&mut rng, algorithm);
         let trace = traffic::trace(&mut rng, &policy, 120);
         let clock = TestClock::at(trace[0].0);
@@ -289,7 +289,7 @@ fn changed_rules_decide_as_models_that_are_changed() {
 fn changed_rules_of_whole_states_decide_as_models_that_are_changed() {
     for seed in 0..walks() {
         let mut rng = Rng::new(seed);
-        let algorithm = rng.pick(model::Algorithm::ALL);
+        let algorithm = rng.pick(model::AlgorithmKind::ALL);
         let policy = traffic::policy(&mut rng, algorithm);
         let trace = traffic::trace(&mut rng, &policy, 120);
         let clock = Stepping(Arc::new(AtomicU64::new(trace[0].0)));
@@ -307,7 +307,7 @@ fn changed_rules_of_whole_states_decide_as_models_that_are_changed() {
 #[test]
 fn a_change_in_a_recorded_trace_comes_at_its_own_time() {
     let at = |second: u64| Timestamp::from_micros(1_700_000_000_000_000 + second * 1_000_000);
-    let per_hour = |limit| Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(3_600));
+    let per_hour = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(3_600));
     let policy = Policy::new(vec![RuleSpec::new("all", per_hour(60))]).unwrap();
     let gate = Gate::with_clock(policy, Timestamp::EPOCH);
     let descriptors = [Descriptor::new(&[]).cost(60)];

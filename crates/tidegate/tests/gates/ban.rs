@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::packed::{TODAY_US, TestClock, together};
 use crate::tasks::{Task, ms};
 use tidegate::{
-    Algorithm, Answer, Ban, Clock, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess, OnFull,
-    Policy, Request, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Answer, Ban, Clock, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess,
+    OnFull, Policy, Request, RuleSpec, Spec, Timestamp,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
@@ -15,7 +15,7 @@ const MINUTE: Micros = Micros::from_secs(60);
 const HOUR: Micros = Micros::from_secs(3_600);
 
 fn log(limit: u64, window: Micros) -> Spec {
-    Spec::new(Algorithm::SlidingLog, limit, window)
+    Spec::new(AlgorithmKind::SlidingLog, limit, window)
 }
 
 fn gate<C: Clock>(rules: Vec<RuleSpec>, clock: C) -> Gate<C> {

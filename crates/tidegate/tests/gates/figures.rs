@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex};
 
 use crate::packed::{TODAY_US, TestClock, long, together};
 use tidegate::{
-    Algorithm, Ban, Clock, Descriptor, Gate, Limit, Micros, Mode, OnFull, OwnLimit, Policy,
+    AlgorithmKind, Ban, Clock, Descriptor, Gate, Limit, Micros, Mode, OnFull, OwnLimit, Policy,
     Request, Rule, RuleSpec, Spec,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
 const USER: &str = "per-user";
 
-fn per_day(algorithm: Algorithm, limit: u64) -> Spec {
+fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
-    spec.capacity = (algorithm == Algorithm::LeakyQueue).then(|| limit - 1);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
     spec
 }
 
 fn log(limit: u64) -> Spec {
-    per_day(Algorithm::SlidingLog, limit)
+    per_day(AlgorithmKind::SlidingLog, limit)
 }
 
 fn own(spec: Spec) -> OwnLimit {
@@ -91,7 +91,7 @@ fn a_plan_is_one_of_the_rules_of_a_request_all_or_nothing() {
     plans.set("ada", log(100));
     assert!(!ask(&[("ada", 21)], None, |request| gate.admits(request)), "all have 20");
     assert_eq!(left(&gate, "ada"), [70, 20]);
-    plans.set("ada", Spec::unlimited(Algorithm::SlidingLog));
+    plans.set("ada", Spec::unlimited(AlgorithmKind::SlidingLog));
     assert_eq!(left(&gate, "ada"), [20], "the rule is not met");
     plans.set("ada", log(30));
     assert_eq!(left(&gate, "ada"), [0, 20], "what was used stays used");
@@ -128,7 +128,7 @@ fn of_two_descriptors_that_meet_one_limiter_the_first_that_brings_figures_decide
 /// Without the rule for all it would be admitted, under figures that are then in force.
 #[test]
 fn a_refused_request_puts_the_figures_it_brought_in_force_for_nobody() {
-    let short = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(1));
+    let short = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(1));
     let clock = TestClock::at(TODAY_US);
     let per_user = RuleSpec::new(USER, log(10)).limit_from_request();
     let (gate, _) = gate_by(clock.clone(), per_user, 15);
@@ -149,10 +149,10 @@ fn a_refused_request_puts_the_figures_it_brought_in_force_for_nobody() {
 
 #[test]
 fn figures_that_are_new_with_each_request_cost_no_memory() {
-    let per_user = RuleSpec::new(USER, per_day(Algorithm::FixedWindow, 1_000_000));
+    let per_user = RuleSpec::new(USER, per_day(AlgorithmKind::FixedWindow, 1_000_000));
     let (gate, plans) = gate_of(per_user.limit_from_request(), 1_000_000);
     for number in 0..20_000_u64 {
-        let spec = per_day(Algorithm::FixedWindow, 1_000_000 + number);
+        let spec = per_day(AlgorithmKind::FixedWindow, 1_000_000 + number);
         let brought = own(spec);
         plans.set("bob", spec);
         let users = [("ada", 1), ("bob", 1)];
@@ -166,7 +166,7 @@ fn figures_that_are_new_with_each_request_cost_no_memory() {
 /// order; the rule for all gives to the unit what it has, and users are charged what was admitted.
 #[test]
 fn eight_threads_on_requests_of_three_rules_admit_the_limit_and_not_one_unit_more() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         for round in 0..if long() { 40 } else { 3 } {
             let per_user = RuleSpec::new(USER, per_day(algorithm, 500)).limit_from_request();
             let (gate, plans) = gate_of(per_user, 301);
@@ -207,7 +207,7 @@ fn a_charge_is_given_back_where_it_was_taken_though_the_plan_has_changed() {
     let asked = [4, 5].map(|cost| [Descriptor::new(&entries).cost(cost)]);
     let [released, settled] =
         [0, 1].map(|n: usize| gate.hold(&Request::new("default", &asked[n])).unwrap());
-    plans.set("ada", Spec::unlimited(Algorithm::SlidingLog));
+    plans.set("ada", Spec::unlimited(AlgorithmKind::SlidingLog));
     released.release();
     assert_eq!(left(&gate, "ada"), [45]);
     plans.set("ada", log(20));
@@ -325,12 +325,12 @@ fn a_rule_that_there_is_not_has_no_plans() {
 #[test]
 fn header_fields_tell_the_figures_that_decided() {
     let (gate, plans) = gate(2, 50);
-    plans.set("ada", Spec::new(Algorithm::TokenBucket, 30, Micros::from_secs(60)));
+    plans.set("ada", Spec::new(AlgorithmKind::TokenBucket, 30, Micros::from_secs(60)));
     let field = |own: Option<&OwnLimit>| {
         let fields = ask(&[("ada", 1)], own, |request| tidegate::headers::of(&gate.peek(request)));
         fields.into_iter().find(|(name, _)| *name == "RateLimit-Policy").unwrap().1
     };
     assert_eq!(field(None), r#""per-user";q=30;w=60, "all";q=50;w=86400"#);
-    let brought = own(Spec::new(Algorithm::FixedWindow, 7, Micros::from_secs(5)));
+    let brought = own(Spec::new(AlgorithmKind::FixedWindow, 7, Micros::from_secs(5)));
     assert_eq!(field(Some(&brought)), r#""per-user";q=7;w=5, "all";q=50;w=86400"#);
 }

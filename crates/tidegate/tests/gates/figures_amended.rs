@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TODAY_US, TestClock, together};
 use tidegate::{
-    Algorithm, Descriptor, Gate, Limit, Micros, OnFull, OwnLimit, Policy, Request, Rule, RuleSpec,
-    Spec,
+    AlgorithmKind, Descriptor, Gate, Limit, Micros, OnFull, OwnLimit, Policy, Request, Rule,
+    RuleSpec, Spec,
 };
 
 const EACH: &str = "each";
 
 fn log(limit: u64) -> Spec {
-    Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(86_400))
+    Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400))
 }
 
 /// A rule for each user, "each", under a plan for ada; before it and behind it one for all.
@@ -91,7 +91,7 @@ fn what_a_rule_is_changed_to_holds_where_there_is_no_plan_and_nothing_is_brought
     });
     amend(&gate, EACH, 5);
     assert!(!admits(&gate, "bob", 1), "9 of 5 are used");
-    gate.amend("default", EACH, Spec::unlimited(Algorithm::SlidingLog)).unwrap();
+    gate.amend("default", EACH, Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
     assert_eq!(left(&gate, "bob").len(), 2, "it is not met");
     assert!(admits(&gate, "bob", 100));
     amend(&gate, EACH, 10);

@@ -31,10 +31,10 @@ enum Plan {
 /// A few figures of any algorithm. Not both buckets: the state of one is exactly a state of the other,
 /// where the model begins anew with whole units.
 fn figures(rng: &mut Rng) -> Vec<model::Policy> {
-    let buckets = [model::Algorithm::TokenBucket, model::Algorithm::LeakyBucket];
+    let buckets = [model::AlgorithmKind::TokenBucket, model::AlgorithmKind::LeakyBucket];
     let other = rng.pick(buckets);
     let algorithms: Vec<_> =
-        model::Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != other).collect();
+        model::AlgorithmKind::ALL.into_iter().filter(|algorithm| *algorithm != other).collect();
     let mut pool = Vec::new();
     for _ in 0..3 {
         let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
@@ -96,7 +96,7 @@ impl Walk {
         let own = [(); 3].map(|()| any(rng, pool));
         let modes = [(); 3].map(|()| rng.pick([Mode::Enforce, Mode::Enforce, Mode::Shadow]));
         let usages = [0, 1, 2].map(|number: usize| match own[number].algorithm {
-            model::Algorithm::LeakyQueue => Usage::Requested,
+            model::AlgorithmKind::LeakyQueue => Usage::Requested,
             _ => rng.pick([Usage::Requested, Usage::Requested, Usage::Reported]),
         });
         let rule = |number: usize| {
@@ -125,7 +125,7 @@ impl Walk {
         let rule = match &plan {
             Plan::Own => None,
             Plan::Other(policy) => Some(spec_of(policy)),
-            Plan::Unlimited => Some(Spec::unlimited(tidegate::Algorithm::SlidingLog)),
+            Plan::Unlimited => Some(Spec::unlimited(tidegate::AlgorithmKind::SlidingLog)),
         };
         match rule.map(|spec| Arc::new(Rule::new(spec).unwrap())) {
             Some(rule) => plans.insert(user.to_owned(), rule),

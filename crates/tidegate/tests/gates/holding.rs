@@ -4,7 +4,7 @@
 use crate::packed::{TODAY_US, TestClock};
 use crate::tasks::{Task, bucket, ms, run};
 use tidegate::{
-    Algorithm, Clock, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess, Policy, Request,
+    AlgorithmKind, Clock, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess, Policy, Request,
     RuleSpec, Spec,
 };
 
@@ -16,7 +16,7 @@ fn gate<C: Clock>(rules: Vec<RuleSpec>, clock: C) -> Gate<C> {
 }
 
 fn log(limit: u64) -> Spec {
-    Spec::new(Algorithm::SlidingLog, limit, HOUR)
+    Spec::new(AlgorithmKind::SlidingLog, limit, HOUR)
 }
 
 /// Asks for `cost` units as `user`.

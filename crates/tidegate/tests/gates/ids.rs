@@ -1,14 +1,16 @@
 //! Answers remembered in memory: as many as was said, and no more.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use tidegate::{Algorithm, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp};
+use tidegate::{
+    AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
+};
 
 /// No window of a day ends soon.
 const BEGIN_US: u64 = 1_700_000_000_000_000;
 
-/// Room for all that is asked, so that only what is remembered makes a difference.
+/// Algorithm for all that is asked, so that only what is remembered makes a difference.
 fn gate(most: usize) -> Gate<Timestamp> {
-    let spec = Spec::new(Algorithm::TokenBucket, 100_000, Micros::from_secs(86_400));
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 100_000, Micros::from_secs(86_400));
     let rule = RuleSpec::new("user", spec).key(["user"]).dedupe(Micros::from_secs(10));
     let policy = Policy::new(vec![rule]).unwrap();
     let gate = Gate::with_clock(policy, Timestamp::from_micros(BEGIN_US));

@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::packed::{TODAY_US, TestClock, together};
 use crate::tasks::{Task, settle};
 use tidegate::{
-    Algorithm, Answer, Charge, Clock, Descriptor, Gate, KeyedLimiter, ManualClock, Micros, Mode,
-    OnFull, Policy, Request, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Answer, Charge, Clock, Descriptor, Gate, KeyedLimiter, ManualClock, Micros,
+    Mode, OnFull, Policy, Request, RuleSpec, Spec, Timestamp,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
 const MINUTE: Micros = Micros::from_secs(60);
 const HOUR: Micros = Micros::from_secs(3_600);
 
-fn per_day(algorithm: Algorithm, limit: u64) -> Spec {
+fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
-    spec.capacity = (algorithm == Algorithm::LeakyQueue).then_some(limit - 1);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then_some(limit - 1);
     spec
 }
 
 fn log(limit: u64, window: Micros) -> Spec {
-    Spec::new(Algorithm::SlidingLog, limit, window)
+    Spec::new(AlgorithmKind::SlidingLog, limit, window)
 }
 
 fn gate<C: Clock>(rules: Vec<RuleSpec>, clock: C) -> Gate<C> {
@@ -47,7 +47,7 @@ fn a_charge_is_kept_unless_it_is_released() {
         (|charge| charge.settle(1), 9),
         (|charge| charge.settle(13), 0),
     ];
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         for (number, (end, remaining)) in endings.into_iter().enumerate() {
             let rules = vec![
                 RuleSpec::new("all", per_day(algorithm, 10)),
@@ -129,7 +129,7 @@ fn eight_threads_keep_no_more_than_the_limit() {
     assert_eq!((kept, seen), (kept.min(100), vec![100 - kept]));
 }
 
-fn is_as_new_after_a_reset<C: Clock + Clone>(algorithm: Algorithm, clock: &C, amended: bool) {
+fn is_as_new_after_a_reset<C: Clock + Clone>(algorithm: AlgorithmKind, clock: &C, amended: bool) {
     let keyed = KeyedLimiter::with_clock(per_day(algorithm, 5), clock.clone()).unwrap();
     if amended {
         keyed.amend(per_day(algorithm, 4)).unwrap();
@@ -145,7 +145,7 @@ fn is_as_new_after_a_reset<C: Clock + Clone>(algorithm: Algorithm, clock: &C, am
 
 #[test]
 fn a_key_that_is_reset_is_as_new_and_no_other_is() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         for amended in [false, true] {
             is_as_new_after_a_reset(algorithm, &TestClock::at(TODAY_US), amended);
             is_as_new_after_a_reset(algorithm, &Timestamp::from_micros(TODAY_US), amended);

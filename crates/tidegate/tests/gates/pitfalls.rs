@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use tidegate::{
-    Algorithm, Clock, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Clock, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -21,7 +21,7 @@ fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Gate<Timestamp> {
     Gate::with_clock(Policy::new(rules.into_iter().collect()).unwrap(), NOW)
 }
 
-fn per_minute(algorithm: Algorithm, limit: u64) -> Spec {
+fn per_minute(algorithm: AlgorithmKind, limit: u64) -> Spec {
     Spec::new(algorithm, limit, Micros::from_secs(60))
 }
 
@@ -57,7 +57,7 @@ fn eight_threads<C: Clock>(gate: &Gate<C>, asks: usize) -> u64 {
 /// Two round trips, or two instructions: 102 of 100, 21 of 20, 400 of 200, 1,024 of 1,000.
 #[test]
 fn check_then_act() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for limit in [20, 100, 200, 1_000] {
             let gate = gate([RuleSpec::new("r", per_minute(*algorithm, limit))]);
             let most = left(&gate, &[])[0];
@@ -79,7 +79,9 @@ impl Clock for Ticking {
 /// 5,000 times the limit. Here the bucket holds 10, and a unit flows in at every 1,000th reading.
 #[test]
 fn time_taken_before_the_lock() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket, Algorithm::LeakyQueue] {
+    for algorithm in
+        [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket, AlgorithmKind::LeakyQueue]
+    {
         let mut spec = Spec::new(algorithm, 1_000, Micros::from_secs(1));
         spec.capacity = Some(10);
         let policy = Policy::new(vec![RuleSpec::new("r", spec)]).unwrap();
@@ -95,7 +97,7 @@ fn time_taken_before_the_lock() {
 /// Two threads raced, and the limiter refused for ever.
 #[test]
 fn a_limiter_that_refuses_for_ever_after_two_threads_raced() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let gate = gate([RuleSpec::new("r", per_minute(*algorithm, 50))]);
         let first = eight_threads(&gate, 100);
         let later = NOW.plus(Micros::from_secs(180));
@@ -110,10 +112,10 @@ fn a_limiter_that_refuses_for_ever_after_two_threads_raced() {
 /// other as well.
 #[test]
 fn the_first_is_charged_although_the_second_refuses() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let rules = [
             RuleSpec::new("first", per_minute(*algorithm, 10)),
-            RuleSpec::new("second", per_minute(Algorithm::SlidingLog, 3)),
+            RuleSpec::new("second", per_minute(AlgorithmKind::SlidingLog, 3)),
             RuleSpec::new("third", per_minute(*algorithm, 20)),
         ];
         let gate = gate(rules);
@@ -128,7 +130,7 @@ fn the_first_is_charged_although_the_second_refuses() {
 /// The same key named twice in one request was looked at twice and each time found room.
 #[test]
 fn the_same_key_named_twice_bypasses_the_check() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let gate = gate([RuleSpec::new("r", per_minute(*algorithm, 10)).key(["user"])]);
         let ada = [("user", "ada")];
         let all = left(&gate, &ada)[0];
@@ -144,7 +146,7 @@ fn the_same_key_named_twice_bypasses_the_check() {
 /// Sums that wrapped: two halves of 2^64 made a cost of nothing.
 #[test]
 fn costs_that_wrap_when_they_are_summed() {
-    let gate = gate([RuleSpec::new("r", per_minute(Algorithm::TokenBucket, 10))]);
+    let gate = gate([RuleSpec::new("r", per_minute(AlgorithmKind::TokenBucket, 10))]);
     let half = Descriptor::new(&[]).cost(1 << 63);
     let answer = gate.check(&Request::new("default", &[half, half]));
     assert!(answer.is_never());
@@ -154,7 +156,7 @@ fn costs_that_wrap_when_they_are_summed() {
 /// `a|b` + `c` is `a` + `b|c` when the parts are only joined.
 #[test]
 fn key_parts_joined_without_escaping() {
-    let gate = gate([RuleSpec::new("r", per_minute(Algorithm::SlidingLog, 1)).key(["a", "b"])]);
+    let gate = gate([RuleSpec::new("r", per_minute(AlgorithmKind::SlidingLog, 1)).key(["a", "b"])]);
     for key in [("a|b", "c"), ("a", "b|c"), ("a:b", "c"), ("a", "b:c"), ("", "abc"), ("abc", "")] {
         assert!(ask(&gate, &[("a", key.0), ("b", key.1)]), "{key:?}");
         assert!(!ask(&gate, &[("a", key.0), ("b", key.1)]), "{key:?}");
@@ -165,8 +167,8 @@ fn key_parts_joined_without_escaping() {
 #[test]
 fn two_rules_share_one_limiter() {
     let gate = gate([
-        RuleSpec::new("one", per_minute(Algorithm::SlidingLog, 4)).key(["user"]),
-        RuleSpec::new("two", per_minute(Algorithm::SlidingLog, 9)).key(["user"]),
+        RuleSpec::new("one", per_minute(AlgorithmKind::SlidingLog, 4)).key(["user"]),
+        RuleSpec::new("two", per_minute(AlgorithmKind::SlidingLog, 9)).key(["user"]),
     ]);
     assert!(ask(&gate, &[("user", "ada")]));
     assert_eq!(left(&gate, &[("user", "ada")]), [3, 8]);
@@ -175,7 +177,7 @@ fn two_rules_share_one_limiter() {
 /// 3,000 other keys through a cache of 1,000 gave a limited caller a fresh budget.
 #[test]
 fn other_keys_give_a_limited_caller_a_fresh_budget() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let gate = gate([RuleSpec::new("r", per_minute(*algorithm, 2)).key(["user"])]);
         exhaust(|| ask(&gate, &[("user", "ada")]));
         for other in 0..20_000 {
@@ -189,7 +191,7 @@ fn other_keys_give_a_limited_caller_a_fresh_budget() {
 /// A sweep that took what was not yet as good as new; in windows under a second it took everything.
 #[test]
 fn a_sweep_forgets_callers_that_are_still_limited() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let spec = Spec::new(*algorithm, 1, Micros::from_millis(100));
         let gate = gate([RuleSpec::new("r", spec).key(["user"])]);
         let at = |user: &str, us| {
@@ -208,7 +210,7 @@ fn a_sweep_forgets_callers_that_are_still_limited() {
 /// A limiter whose state is per clone of the service: 1,500 requests through a limit of 5.
 #[test]
 fn state_per_clone_of_the_service() {
-    let gate = Arc::new(gate([RuleSpec::new("r", per_minute(Algorithm::TokenBucket, 5))]));
+    let gate = Arc::new(gate([RuleSpec::new("r", per_minute(AlgorithmKind::TokenBucket, 5))]));
     let clones: Vec<_> = (0..300).map(|_| Arc::clone(&gate)).collect();
     let got = clones.iter().flat_map(|gate| (0..5).map(|_| ask(gate, &[]))).filter(|yes| *yes);
     assert_eq!(got.count(), 5);
@@ -217,7 +219,7 @@ fn state_per_clone_of_the_service() {
 /// Headers computed by a second call: refused with `remaining: 5000`.
 #[test]
 fn refused_with_5000_remaining() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let gate = gate([RuleSpec::new("r", per_minute(*algorithm, 5_000))]);
         for cost in [3_000, 3_000, 1_500, 700, 5_000, 6_000] {
             let descriptor = [Descriptor::new(&[]).cost(cost)];
@@ -231,7 +233,7 @@ fn refused_with_5000_remaining() {
 /// One unauthenticated command with enormous numbers killed the task that decides.
 #[test]
 fn one_command_kills_the_task_that_decides() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let gate = gate([RuleSpec::new("r", per_minute(*algorithm, 10))]);
         for cost in [2_000_000_000, 9_000_000_000_000_000_000, u64::MAX] {
             let descriptor = [Descriptor::new(&[]).cost(cost)];
@@ -248,7 +250,7 @@ fn one_command_kills_the_task_that_decides() {
 /// 429 with no Retry-After, or with one of 0 s.
 #[test]
 fn a_refusal_without_a_wait() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let gate = gate([RuleSpec::new("r", per_minute(*algorithm, 100))]);
         exhaust(|| ask(&gate, &[]));
         let descriptor = [Descriptor::new(&[])];

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tidegate::{
-    Algorithm, Answer, Ban, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess, OnFull, Policy,
-    Problem, Request, RuleSpec, RuleStatistics, Spec, Usage,
+    AlgorithmKind, Answer, Ban, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess, OnFull,
+    Policy, Problem, Request, RuleSpec, RuleStatistics, Spec, Usage,
 };
 
 const HOUR: Micros = Micros::from_secs(3_600);
@@ -13,13 +13,14 @@ const ADA: &[(&str, &str)] = &[("user", "ada")];
 const KIND: &[(&str, &str)] = &[("kind", "request")];
 
 /// Tokens of each user, reported.
-fn tokens(algorithm: Algorithm, limit: u64) -> RuleSpec {
+fn tokens(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     RuleSpec::new("tokens", Spec::new(algorithm, limit, HOUR)).key(["user"]).usage(Usage::Reported)
 }
 
 /// Requests, counted before they run.
 fn requests(limit: u64) -> RuleSpec {
-    RuleSpec::new("requests", Spec::new(Algorithm::SlidingLog, limit, HOUR)).when("kind", "request")
+    RuleSpec::new("requests", Spec::new(AlgorithmKind::SlidingLog, limit, HOUR))
+        .when("kind", "request")
 }
 
 fn gate(rules: Vec<RuleSpec>) -> (Gate<ManualClock>, ManualClock) {
@@ -43,7 +44,7 @@ fn left(gate: &Gate<ManualClock>, name: &str) -> u64 {
 
 #[test]
 fn the_fourth_report_of_300_of_1000_is_taken_and_the_next_look_is_refused() {
-    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::LeakyQueue) {
+    for algorithm in AlgorithmKind::ALL.iter().filter(|one| **one != AlgorithmKind::LeakyQueue) {
         let (gate, clock) = gate(vec![tokens(*algorithm, 1_000)]);
         for taken in [300, 600, 900] {
             assert!(ask(&gate, &[(ADA, 0)]).is_allowed(), "{algorithm:?}");
@@ -68,7 +69,7 @@ fn the_fourth_report_of_300_of_1000_is_taken_and_the_next_look_is_refused() {
 
 #[test]
 fn a_report_that_reaches_the_limit_exactly_is_answered_that_nothing_is_left() {
-    let (gate, _) = gate(vec![tokens(Algorithm::SlidingLog, 10)]);
+    let (gate, _) = gate(vec![tokens(AlgorithmKind::SlidingLog, 10)]);
     assert!(ask(&gate, &[(ADA, 9)]).is_allowed());
     assert!(!ask(&gate, &[(ADA, 1)]).is_allowed());
     assert!(!ask(&gate, &[(ADA, 5)]).is_allowed(), "and taken beyond it all the same");
@@ -78,7 +79,7 @@ fn a_report_that_reaches_the_limit_exactly_is_answered_that_nothing_is_left() {
 
 #[test]
 fn a_cost_above_the_limit_is_taken_and_not_answered_never() {
-    let (gate, _) = gate(vec![tokens(Algorithm::TokenBucket, 10)]);
+    let (gate, _) = gate(vec![tokens(AlgorithmKind::TokenBucket, 10)]);
     let report = ask(&gate, &[(ADA, 25)]);
     // 15 are owed, and one more unit is waited for.
     let wait = Micros::from_micros(16 * HOUR.as_micros() / 10);
@@ -88,7 +89,7 @@ fn a_cost_above_the_limit_is_taken_and_not_answered_never() {
 
 #[test]
 fn a_report_beside_another_rule_is_taken_from_all_and_refused_by_none() {
-    let (gate, _) = gate(vec![tokens(Algorithm::SlidingWindow, 100), requests(2)]);
+    let (gate, _) = gate(vec![tokens(AlgorithmKind::SlidingWindow, 100), requests(2)]);
     let report = ask(&gate, &[(ADA, 10), (KIND, 5)]);
     let decisions: Vec<_> = report.matched().iter().map(|one| one.decision().verdict()).collect();
     assert!(!report.is_allowed(), "the other rule stands beyond its limit");
@@ -101,7 +102,7 @@ fn a_report_beside_another_rule_is_taken_from_all_and_refused_by_none() {
 
 #[test]
 fn a_look_beside_another_rule_charges_that_one_only_if_the_reported_one_would_admit() {
-    let (gate, _) = gate(vec![tokens(Algorithm::TokenBucket, 100), requests(2)]);
+    let (gate, _) = gate(vec![tokens(AlgorithmKind::TokenBucket, 100), requests(2)]);
     let look = [(ADA, 0), (KIND, 1)];
     assert!(ask(&gate, &look).is_allowed());
     assert_eq!((left(&gate, "tokens"), left(&gate, "requests")), (100, 1));
@@ -112,7 +113,8 @@ fn a_look_beside_another_rule_charges_that_one_only_if_the_reported_one_would_ad
 
 #[test]
 fn a_report_repeated_under_its_id_is_taken_once_and_answered_the_same_also_where_denied() {
-    let (gate, _) = gate(vec![tokens(Algorithm::SlidingLog, 100).dedupe(Micros::from_secs(60))]);
+    let (gate, _) =
+        gate(vec![tokens(AlgorithmKind::SlidingLog, 100).dedupe(Micros::from_secs(60))]);
     for (id, cost, allowed, remaining) in [("a", 60, true, 40), ("b", 60, false, 0)] {
         let descriptors = [Descriptor::new(ADA).cost(cost)];
         let request = Request::new("default", &descriptors).with_id(id).unwrap();
@@ -132,7 +134,7 @@ fn a_report_repeated_under_its_id_is_taken_once_and_answered_the_same_also_where
 #[test]
 fn a_report_waits_for_nobody_and_is_taken_once_by_one_who_would_wait() {
     let wait = OnExcess::Wait { wait: HOUR, max_waiters: 10 };
-    let rules = vec![tokens(Algorithm::SlidingLog, 100), requests(1).on_excess(wait)];
+    let rules = vec![tokens(AlgorithmKind::SlidingLog, 100), requests(1).on_excess(wait)];
     let (gate, _) = gate(rules);
     assert!(ask(&gate, &[(KIND, 1)]).is_allowed());
     let descriptors = [Descriptor::new(ADA).cost(70), Descriptor::new(KIND)];
@@ -151,7 +153,7 @@ fn a_report_waits_for_nobody_and_is_taken_once_by_one_who_would_wait() {
 
 #[test]
 fn a_rule_in_shadow_mode_makes_no_report_of_a_request_that_another_may_refuse() {
-    let shadow = tokens(Algorithm::SlidingLog, 10).mode(Mode::Shadow);
+    let shadow = tokens(AlgorithmKind::SlidingLog, 10).mode(Mode::Shadow);
     let (gate, _) = gate(vec![shadow, requests(1)]);
     assert!(ask(&gate, &[(ADA, 4), (KIND, 1)]).is_allowed());
     assert!(!ask(&gate, &[(ADA, 4), (KIND, 1)]).is_allowed(), "the other rule refuses as before");
@@ -165,7 +167,7 @@ fn a_rule_in_shadow_mode_makes_no_report_of_a_request_that_another_may_refuse() 
 fn who_reports_is_not_banned_for_it_and_a_banned_key_still_reports() {
     let clock = ManualClock::new();
     let ban = Ban::with_clock(2, HOUR, HOUR, clock.clone()).unwrap();
-    let policy = Policy::new(vec![tokens(Algorithm::TokenBucket, 36_000)]).unwrap();
+    let policy = Policy::new(vec![tokens(AlgorithmKind::TokenBucket, 36_000)]).unwrap();
     let gate = Gate::with_clock(policy, clock.clone()).with_ban("default", "tokens", ban).unwrap();
     for _ in 0..5 {
         let _ = ask(&gate, &[(ADA, 36_000)]);
@@ -185,7 +187,7 @@ fn who_reports_is_not_banned_for_it_and_a_banned_key_still_reports() {
 #[test]
 fn what_was_reported_counts_as_passed_and_a_refused_look_as_one_unit() {
     let clock = ManualClock::new();
-    let policy = Policy::new(vec![tokens(Algorithm::SlidingLog, 100)]).unwrap();
+    let policy = Policy::new(vec![tokens(AlgorithmKind::SlidingLog, 100)]).unwrap();
     let statistics = Arc::new(RuleStatistics::with_clock(&policy, clock.clone()));
     let gate = Gate::with_clock(policy, clock).with_observer(statistics.clone());
     for cost in [0, 60, 60, 0, 0] {
@@ -197,7 +199,7 @@ fn what_was_reported_counts_as_passed_and_a_refused_look_as_one_unit() {
 
 #[test]
 fn a_bucket_that_starts_empty_begins_to_fill_with_a_look() {
-    let mut spec = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(10));
+    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(10));
     spec.initial = Some(0);
     let (gate, clock) = gate(vec![RuleSpec::new("all", spec).usage(Usage::Reported)]);
     assert!(!ask(&gate, &[(ADA, 0)]).is_allowed());
@@ -207,7 +209,7 @@ fn a_bucket_that_starts_empty_begins_to_fill_with_a_look() {
 
 #[test]
 fn keys_without_room_report_to_the_limiter_they_share() {
-    let (gate, _) = gate(vec![tokens(Algorithm::SlidingLog, 100).max_keys(1, OnFull::Share)]);
+    let (gate, _) = gate(vec![tokens(AlgorithmKind::SlidingLog, 100).max_keys(1, OnFull::Share)]);
     let of = |user, cost| ask(&gate, &[(&[("user", user)], cost)]);
     assert!(of("ada", 50).is_allowed());
     assert!(of("bob", 90).matched()[0].is_overflow());
@@ -218,7 +220,7 @@ fn keys_without_room_report_to_the_limiter_they_share() {
 
 #[test]
 fn work_that_is_held_for_a_look_is_settled_with_what_it_used() {
-    let (gate, _) = gate(vec![tokens(Algorithm::SlidingLog, 100)]);
+    let (gate, _) = gate(vec![tokens(AlgorithmKind::SlidingLog, 100)]);
     let descriptors = [Descriptor::new(ADA).cost(0)];
     let request = Request::new("default", &descriptors);
     gate.hold(&request).unwrap().settle(130);
@@ -229,7 +231,7 @@ fn work_that_is_held_for_a_look_is_settled_with_what_it_used() {
 #[test]
 fn a_queue_and_a_line_are_refused_where_usage_is_reported() {
     let wait = OnExcess::Wait { wait: HOUR, max_waiters: 10 };
-    let rules = vec![tokens(Algorithm::LeakyQueue, 10).on_excess(wait)];
+    let rules = vec![tokens(AlgorithmKind::LeakyQueue, 10).on_excess(wait)];
     let errors = Policy::new(rules).unwrap_err();
     let problems: Vec<_> = errors.iter().map(|error| &error.problem).collect();
     assert_eq!(problems, [&Problem::ReportedQueue, &Problem::ReportedWait]);

@@ -7,7 +7,7 @@
 )]
 
 use tidegate::{
-    Algorithm, Answer, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Answer, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
 };
 
 fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Gate<Timestamp> {
@@ -18,7 +18,7 @@ fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Gate<Timestamp> {
 }
 
 fn log(name: &str, limit: u64, seconds: u64) -> RuleSpec {
-    RuleSpec::new(name, Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(seconds)))
+    RuleSpec::new(name, Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(seconds)))
 }
 
 fn ask(gate: &Gate<Timestamp>, cost: u64) -> Answer<'_> {
@@ -80,7 +80,7 @@ fn ties_between_descriptors_go_to_the_rule_that_is_first_in_the_file() {
 #[test]
 fn the_delay_is_the_longest_of_all_queues() {
     let queue = |name, limit| {
-        RuleSpec::new(name, Spec::new(Algorithm::LeakyQueue, limit, Micros::from_secs(60)))
+        RuleSpec::new(name, Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_secs(60)))
     };
     let gate = gate([queue("fast", 60), queue("slow", 20), log("log", 99, 60)]);
     let delays: Vec<_> = (0..3).map(|_| ask(&gate, 1).delay()).collect();

@@ -7,7 +7,7 @@
 )]
 
 use tidegate::{
-    Algorithm, Answer, Descriptor, Gate, Limit, Micros, Mode, OverrideSpec, Policy, Request,
+    AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, Mode, OverrideSpec, Policy, Request,
     RuleSpec, Spec, Timestamp,
 };
 
@@ -19,7 +19,7 @@ fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Frozen {
 }
 
 fn log(limit: u64) -> Spec {
-    Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(60))
+    Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60))
 }
 
 fn check<'g>(gate: &'g Frozen, entries: &[(&str, &str)], cost: u64) -> Answer<'g> {
@@ -149,7 +149,7 @@ fn the_first_override_whose_entries_are_equal_holds() {
 
 #[test]
 fn an_override_may_change_the_window_and_the_capacity() {
-    let mut bucket = Spec::new(Algorithm::TokenBucket, 60, Micros::from_secs(60));
+    let mut bucket = Spec::new(AlgorithmKind::TokenBucket, 60, Micros::from_secs(60));
     bucket.capacity = Some(2);
     let mut over = OverrideSpec::new("user", "ada");
     (over.window, over.capacity) = (Some(Micros::from_secs(120)), Some(4));
@@ -207,7 +207,7 @@ fn a_shadow_rule_is_not_charged_for_what_another_rule_refuses() {
 
 #[test]
 fn unlimited_rules_report_nothing() {
-    let unlimited = Spec::unlimited(Algorithm::TokenBucket);
+    let unlimited = Spec::unlimited(AlgorithmKind::TokenBucket);
     let gate =
         gate([RuleSpec::new("free", unlimited), RuleSpec::new("live", log(2)).key(["user"])]);
     let answer = check(&gate, &[], 7);
@@ -218,7 +218,7 @@ fn unlimited_rules_report_nothing() {
 
 #[test]
 fn looking_takes_nothing_and_a_cost_of_nothing_is_always_admitted() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let spec = Spec::new(*algorithm, 3, Micros::from_secs(60));
         let gate = gate([RuleSpec::new("r", spec)]);
         let descriptor = [Descriptor::new(&[])];
@@ -237,7 +237,7 @@ fn looking_takes_nothing_and_a_cost_of_nothing_is_always_admitted() {
 
 #[test]
 fn what_is_given_back_can_be_taken_again_and_no_more() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let spec = Spec::new(*algorithm, 10, Micros::from_secs(60));
         let gate = gate([RuleSpec::new("r", spec)]);
         let of = |cost| [Descriptor::new(&[]).cost(cost)];
@@ -262,7 +262,7 @@ fn a_reset_forgets_the_limiters_a_request_meets_and_no_others() {
 
 #[test]
 fn admits_is_check_without_the_figures() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let spec = Spec::new(*algorithm, 5, Micros::from_secs(60));
         let (one, other) = (gate([RuleSpec::new("r", spec)]), gate([RuleSpec::new("r", spec)]));
         for cost in [1, 0, 3, 9, 1, 2, 1, 1] {

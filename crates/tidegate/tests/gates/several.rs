@@ -28,7 +28,7 @@ struct Pair {
 
 /// A random rule for a number in the file, with no key or a key of one or two entries.
 fn pair(rng: &mut Rng, number: usize) -> Pair {
-    let algorithm = rng.pick(model::Algorithm::ALL);
+    let algorithm = rng.pick(model::AlgorithmKind::ALL);
     let mut policy = traffic::policy(rng, algorithm);
     let key: &[&str] = rng.pick([&[][..], &["user"], &["ip"], &["user", "ip"]]);
     if !key.is_empty() {
@@ -36,7 +36,7 @@ fn pair(rng: &mut Rng, number: usize) -> Pair {
     }
     let mut spec = RuleSpec::new(format!("rule-{number}"), spec_of(&policy)).key(key.to_vec());
     spec.mode = rng.pick([Mode::Enforce, Mode::Enforce, Mode::Enforce, Mode::Shadow, Mode::Off]);
-    if algorithm != model::Algorithm::LeakyQueue && rng.chance(25) {
+    if algorithm != model::AlgorithmKind::LeakyQueue && rng.chance(25) {
         spec.usage = Usage::Reported;
     }
     Pair { policy, spec }

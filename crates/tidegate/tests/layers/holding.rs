@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use tidegate::tower::{Entries, InFlight, Pacing, RateLimitLayer};
 use tidegate::{
-    Algorithm, Clock, Concurrency, Gate, ManualClock, Micros, Mode, PlannedLimiter, Policy,
+    AlgorithmKind, Clock, Concurrency, Gate, ManualClock, Micros, Mode, PlannedLimiter, Policy,
     RuleSpec, Spec, Statistics, Timer, TokioClock,
 };
 use tower::{Layer, ServiceExt, service_fn};
@@ -19,7 +19,7 @@ const HALF: Micros = Micros::from_millis(500);
 
 /// One each half second, and room for three that are held.
 fn queue() -> Spec {
-    let mut spec = Spec::new(Algorithm::LeakyQueue, 2, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 2, Micros::from_secs(1));
     spec.capacity = Some(3);
     spec
 }

@@ -14,7 +14,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tidegate::tower::{Pacing, RateLimitLayer, Reason, Refusal, header};
 use tidegate::{
-    Algorithm, Clock, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, RuleSpec, Spec,
+    AlgorithmKind, Clock, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, RuleSpec, Spec,
     Timestamp,
 };
 use tokio::net::TcpListener;
@@ -122,7 +122,7 @@ fn held_behind_the_gate(
     clock: &ManualClock,
 ) -> (Arc<Gate<ManualClock>>, impl Future<Output: Sized>) {
     let wait = OnExcess::Wait { wait: Micros::from_secs(200), max_waiters: 10 };
-    let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(100));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(100));
     let gate = gate(vec![RuleSpec::new("pace", spec).on_excess(wait)], clock);
     let pacing = Pacing::new().most_wait(Micros::from_secs(200));
     let service = RateLimitLayer::outgoing(gate.clone(), pacing).layer(service_fn(asks_late));
@@ -245,7 +245,7 @@ async fn clones_of_a_real_client_share_the_pace_exactly() {
 #[test]
 fn after_a_hold_the_pace_is_still_kept() {
     let wait = OnExcess::Wait { wait: Micros::from_secs(60), max_waiters: 100 };
-    let spec = Spec::new(Algorithm::SlidingLog, 5, Micros::from_secs(1));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 5, Micros::from_secs(1));
     let clock = ManualClock::new();
     let gate = gate(vec![RuleSpec::new("pace", spec).on_excess(wait)], &clock);
     let sent = Arc::new(Mutex::new(Vec::new()));

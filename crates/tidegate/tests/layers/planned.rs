@@ -8,7 +8,7 @@ use crate::common::poll_once;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use tidegate::tower::{Entries, RateLimitLayer, Refusal, header};
-use tidegate::{Algorithm, ManualClock, Micros, PlannedLimiter, Rule, Spec};
+use tidegate::{AlgorithmKind, ManualClock, Micros, PlannedLimiter, Rule, Spec};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 /// So many a minute; twice as much for whoever has paid, and no limit for `root`.
@@ -17,9 +17,9 @@ fn limiter(limit: u64) -> Arc<PlannedLimiter<ManualClock>> {
 }
 
 fn limiter_by(clock: &ManualClock, limit: u64) -> Arc<PlannedLimiter<ManualClock>> {
-    let spec = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(60));
+    let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
     let paid = Arc::new(Rule::new(spec(2 * limit)).unwrap());
-    let all = Arc::new(Rule::new(Spec::unlimited(Algorithm::SlidingLog)).unwrap());
+    let all = Arc::new(Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
     let plan_of = move |key: &[u8]| match key {
         b"root" => Some(Arc::clone(&all)),
         key => key.starts_with(b"paid").then(|| Arc::clone(&paid)),
@@ -153,7 +153,7 @@ fn who_goes_away_while_it_waits_under_a_plan_takes_nothing() {
 
 #[test]
 fn the_figures_told_to_one_who_waited_are_those_of_the_plan_that_let_it_through() {
-    let spec = |limit| Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(60));
+    let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
     let rule = |limit| Arc::new(Rule::new(spec(limit)).unwrap());
     let booked = Arc::new(Mutex::new(rule(1)));
     let plan = booked.clone();

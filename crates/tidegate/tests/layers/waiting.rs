@@ -10,7 +10,7 @@ use axum::body::Body;
 use http::{Request, Response};
 use tidegate::tower::{InFlight, RateLimitLayer, Reason, Refusal, header};
 use tidegate::{
-    Algorithm, Concurrency, Descriptor, Gate, KeyedConcurrency, ManualClock, Micros, OnExcess,
+    AlgorithmKind, Concurrency, Descriptor, Gate, KeyedConcurrency, ManualClock, Micros, OnExcess,
     Policy, RuleSpec, Spec,
 };
 use tower::{Layer, ServiceExt, service_fn};
@@ -26,7 +26,7 @@ async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
 /// One rule for all: two in a second, waiting up to a second and a half.
 fn waiting_gate(clock: &ManualClock) -> Arc<Gate<ManualClock>> {
     let wait = OnExcess::Wait { wait: Micros::from_millis(1_500), max_waiters: 10 };
-    let spec = Spec::new(Algorithm::SlidingLog, 2, Micros::from_secs(1));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 2, Micros::from_secs(1));
     let rule = RuleSpec::new("all", spec).on_excess(wait);
     Arc::new(Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone()))
 }
@@ -76,7 +76,7 @@ fn a_client_that_goes_away_keeps_no_place_and_takes_no_unit() {
 #[test]
 fn a_shaped_request_is_held_until_its_slot() {
     let clock = ManualClock::new();
-    let mut spec = Spec::new(Algorithm::LeakyQueue, 2, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 2, Micros::from_secs(1));
     spec.capacity = Some(5);
     let policy = Policy::new(vec![RuleSpec::new("even", spec)]).unwrap();
     let gate = Arc::new(Gate::with_clock(policy, clock.clone()));

@@ -4,14 +4,16 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TODAY_US, TestClock, long, together};
-use tidegate::{Algorithm, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Spec, Timestamp};
+use tidegate::{
+    AlgorithmKind, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Spec, Timestamp,
+};
 
 const DAY: Micros = Micros::from_secs(86_400);
 
-fn per_day(algorithm: Algorithm, limit: u64) -> Spec {
+fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
     // What flows back in an instant is less than a unit, and so is nothing.
-    spec.capacity = (algorithm == Algorithm::LeakyQueue && limit > 0).then(|| limit - 1);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue && limit > 0).then(|| limit - 1);
     spec
 }
 
@@ -60,7 +62,7 @@ impl Both {
 
 #[test]
 fn a_changed_limit_is_not_ignored_by_keys_that_exist_and_mints_no_credit() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let both = Both::new(per_day(algorithm, 100));
         assert!(both.admits(30));
         both.amend(per_day(algorithm, 120));
@@ -76,13 +78,13 @@ fn a_changed_limit_is_not_ignored_by_keys_that_exist_and_mints_no_credit() {
 /// Limits whose states take one word, two, or none, and each algorithm to each.
 #[test]
 fn what_was_used_stays_used_under_every_other_algorithm() {
-    for from in Algorithm::ALL.iter().copied() {
-        for to in Algorithm::ALL.iter().copied() {
+    for from in AlgorithmKind::ALL.iter().copied() {
+        for to in AlgorithmKind::ALL.iter().copied() {
             for limits in [[100, 100], [1_000_000_000, 100], [100, 50_000_000]] {
-                if limits.iter().any(|limit| *limit > 10_000) && to == Algorithm::SlidingLog {
+                if limits.iter().any(|limit| *limit > 10_000) && to == AlgorithmKind::SlidingLog {
                     continue;
                 }
-                if limits[0] > 10_000 && from == Algorithm::SlidingLog {
+                if limits[0] > 10_000 && from == AlgorithmKind::SlidingLog {
                     continue;
                 }
                 let both = Both::new(per_day(from, limits[0]));
@@ -99,7 +101,9 @@ fn what_was_used_stays_used_under_every_other_algorithm() {
 /// A count that a word has no room for is not cut off by a low limit in between.
 #[test]
 fn a_large_count_survives_a_small_limit() {
-    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingCounter, Algorithm::TokenBucket] {
+    for algorithm in
+        [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingCounter, AlgorithmKind::TokenBucket]
+    {
         let both = Both::new(per_day(algorithm, 1_000_000_000));
         assert!(both.admits(999_999_000));
         both.amend(per_day(algorithm, 5));
@@ -111,7 +115,7 @@ fn a_large_count_survives_a_small_limit() {
 
 #[test]
 fn a_limit_of_zero_closes_and_opens_again_where_it_was() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let both = Both::new(per_day(algorithm, 100));
         assert!(both.admits(60));
         both.amend(per_day(algorithm, 0));
@@ -131,7 +135,7 @@ fn a_full_bucket_with_initial_begins_again_after_a_limit_of_zero() {
     for clock_steps_back in [false, true] {
         for (used, left) in [(0, 0), (4, 6)] {
             let clock = TestClock::at(TODAY_US);
-            let mut bucket = per_day(Algorithm::TokenBucket, 10);
+            let mut bucket = per_day(AlgorithmKind::TokenBucket, 10);
             bucket.initial = Some(0);
             let limiter: Box<dyn Fn(u64, u64) -> u64> = match clock_steps_back {
                 false => Box::new(through_zero(Limiter::with_clock(bucket, clock.clone()), bucket)),
@@ -165,7 +169,7 @@ fn through_zero<C: Clock>(
     move |cost, times| {
         assert!(limiter.admits(cost));
         for _ in 0..times {
-            limiter.amend(per_day(Algorithm::TokenBucket, 0)).unwrap();
+            limiter.amend(per_day(AlgorithmKind::TokenBucket, 0)).unwrap();
             limiter.amend(open).unwrap();
         }
         limiter.available()
@@ -174,7 +178,7 @@ fn through_zero<C: Clock>(
 
 #[test]
 fn an_unlimited_rule_forgets_and_what_follows_begins_as_new() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let both = Both::new(per_day(algorithm, 100));
         assert!(both.admits(60));
         both.amend(Spec::unlimited(algorithm));
@@ -197,9 +201,9 @@ fn an_unlimited_rule_forgets_and_what_follows_begins_as_new() {
 
 #[test]
 fn a_rule_that_is_wrong_leaves_the_old_one_in_force() {
-    let both = Both::new(per_day(Algorithm::TokenBucket, 10));
+    let both = Both::new(per_day(AlgorithmKind::TokenBucket, 10));
     assert!(both.admits(4));
-    let wrong = per_day(Algorithm::TokenBucket, 2_000_000_000);
+    let wrong = per_day(AlgorithmKind::TokenBucket, 2_000_000_000);
     assert!(both.alone.amend(wrong).is_err() && both.keyed.amend(wrong).is_err());
     assert_eq!((both.available(), both.capacity()), (6, 10));
 }
@@ -207,7 +211,7 @@ fn a_rule_that_is_wrong_leaves_the_old_one_in_force() {
 /// Refunds, resets and reservations find the limiter where it is now.
 #[test]
 fn every_verb_follows_the_limiter() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let both = Both::new(per_day(algorithm, 10));
         let reserved = (both.alone.reserve(6).unwrap(), both.keyed.reserve("key", 6).unwrap());
         both.amend(per_day(algorithm, 20));
@@ -226,13 +230,13 @@ fn every_verb_follows_the_limiter() {
 /// A clock that steps back keeps all states whole, whatever the rule.
 #[test]
 fn limiters_of_a_clock_that_may_step_back_change_too() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let at = Timestamp::from_micros(TODAY_US);
         let limiter = Limiter::with_clock(per_day(algorithm, 100), at).unwrap();
         let keyed = KeyedLimiter::with_clock(per_day(algorithm, 100), at).unwrap();
         assert!(limiter.admits(30) && keyed.admits("key", 30));
-        limiter.amend(per_day(Algorithm::FixedWindow, 40)).unwrap();
-        keyed.amend(per_day(Algorithm::FixedWindow, 40)).unwrap();
+        limiter.amend(per_day(AlgorithmKind::FixedWindow, 40)).unwrap();
+        keyed.amend(per_day(AlgorithmKind::FixedWindow, 40)).unwrap();
         assert_eq!((limiter.available(), keyed.available("key")), (10, 10), "{algorithm}");
     }
 }
@@ -242,9 +246,10 @@ fn limiters_of_a_clock_that_may_step_back_change_too() {
 fn no_key_of_many_is_lost_or_mixed_up() {
     const KEYS: u64 = 10_000;
     let clock = TestClock::at(TODAY_US);
-    let keyed = KeyedLimiter::with_clock(per_day(Algorithm::FixedWindow, 50), clock).unwrap();
+    let keyed = KeyedLimiter::with_clock(per_day(AlgorithmKind::FixedWindow, 50), clock).unwrap();
     (0..KEYS).for_each(|key| assert!(keyed.admits(key.to_le_bytes(), 1 + key % 50)));
-    for to in [Algorithm::SlidingWindow, Algorithm::TokenBucket, Algorithm::SlidingLog] {
+    for to in [AlgorithmKind::SlidingWindow, AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog]
+    {
         keyed.amend(per_day(to, 60)).unwrap();
         assert_eq!(keyed.keys() as u64, KEYS);
         for key in 0..KEYS {
@@ -256,11 +261,11 @@ fn no_key_of_many_is_lost_or_mixed_up() {
 /// What keys without room have taken from the limiter they share is carried over as well.
 #[test]
 fn the_limiter_shared_by_keys_without_room_is_carried_over() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let keyed = KeyedLimiter::with_max_keys(per_day(algorithm, 10), 1, OnFull::Share).unwrap();
         assert!(keyed.admits("own", 1));
         assert!(keyed.admits("beyond", 7));
-        keyed.amend(per_day(Algorithm::FixedWindow, 10)).unwrap();
+        keyed.amend(per_day(AlgorithmKind::FixedWindow, 10)).unwrap();
         assert_eq!(keyed.available("another beyond"), 3, "{algorithm}");
         assert!(!keyed.admits("another beyond", 4));
         assert_eq!(keyed.available("own"), 9);
@@ -271,10 +276,10 @@ fn the_limiter_shared_by_keys_without_room_is_carried_over() {
 /// changes.
 #[test]
 fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
-    let small = Spec::new(Algorithm::TokenBucket, 10, DAY);
+    let small = Spec::new(AlgorithmKind::TokenBucket, 10, DAY);
     let keyed = KeyedLimiter::with_clock(small, TestClock::at(TODAY_US)).unwrap();
     (0..1_000_u64).for_each(|key| assert!(keyed.admits(key.to_le_bytes(), 1 + key % 10)));
-    let mut large = Spec::new(Algorithm::SlidingWindow, 10, DAY);
+    let mut large = Spec::new(AlgorithmKind::SlidingWindow, 10, DAY);
     (large.buckets, large.max_memory) = (Some(1_000), Some(1_000_000));
     for _ in 0..2 {
         let told = keyed.amend(large).unwrap_err().to_string();
@@ -333,7 +338,7 @@ fn four_threads(first: Spec, limits: &[u64], spec: impl Fn(u64) -> Spec + Sync) 
 #[test]
 fn a_limit_that_moves_while_four_threads_take_admits_no_more_than_the_largest() {
     for _ in 0..if long() { 20 } else { 1 } {
-        for algorithm in Algorithm::ALL.iter().copied() {
+        for algorithm in AlgorithmKind::ALL.iter().copied() {
             let spec = |limit| per_day(algorithm, limit);
             four_threads(spec(500), &[700, 300, 3_000, 0, 1_000], spec);
         }
@@ -344,7 +349,7 @@ fn a_limit_that_moves_while_four_threads_take_admits_no_more_than_the_largest() 
 #[test]
 fn an_algorithm_that_changes_while_four_threads_take_loses_no_unit() {
     let spec = |limit: u64| {
-        let all = Algorithm::ALL;
+        let all = AlgorithmKind::ALL;
         per_day(all[limit as usize % all.len()], limit)
     };
     for _ in 0..if long() { 20 } else { 2 } {

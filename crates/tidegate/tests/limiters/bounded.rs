@@ -8,16 +8,16 @@ use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
 use testkit::model::{self, Model};
 use testkit::traffic::Rng;
 use tidegate::{
-    Algorithm, Decision, Descriptor, Gate, Micros, OnFull, Policy, Request, RuleSpec, Spec,
+    AlgorithmKind, Decision, Descriptor, Gate, Micros, OnFull, Policy, Request, RuleSpec, Spec,
 };
 
 const SECOND_US: u64 = 1_000_000;
 /// Kept in a word each, in two or in none: tables of both kinds.
-const ALGORITHMS: [Algorithm; 4] = [
-    Algorithm::FixedWindow,
-    Algorithm::SlidingCounter,
-    Algorithm::TokenBucket,
-    Algorithm::SlidingLog,
+const ALGORITHMS: [AlgorithmKind; 4] = [
+    AlgorithmKind::FixedWindow,
+    AlgorithmKind::SlidingCounter,
+    AlgorithmKind::TokenBucket,
+    AlgorithmKind::SlidingLog,
 ];
 
 fn gate(spec: Spec, max_keys: usize, on_full: OnFull, clock: &TestClock) -> Gate<TestClock> {
@@ -25,7 +25,7 @@ fn gate(spec: Spec, max_keys: usize, on_full: OnFull, clock: &TestClock) -> Gate
     Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone())
 }
 
-fn per_minute(algorithm: Algorithm, limit: u64) -> Spec {
+fn per_minute(algorithm: AlgorithmKind, limit: u64) -> Spec {
     Spec::new(algorithm, limit, Micros::from_secs(60))
 }
 
@@ -120,7 +120,7 @@ fn three_thousand_other_keys_through_a_cache_of_a_thousand_free_nobody() {
 /// most of them find the place of one who left, and every answer is that of a limiter kept for ever.
 #[test]
 fn dropping_limiters_that_are_as_good_as_new_changes_no_decision() {
-    for algorithm in model::Algorithm::ALL {
+    for algorithm in model::AlgorithmKind::ALL {
         for seed in 0..if long() { 50 } else { 5 } {
             let rng = &mut Rng::new(seed);
             let policy = model::Policy::new(algorithm, rng.between(1, 6), SECOND_US);

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tidegate::{
-    Algorithm, Answer, Clock, Descriptor, Gate, Micros, OnFull, Policy, Request, RuleSpec, Spec,
-    Timestamp,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, Micros, OnFull, Policy, Request, RuleSpec,
+    Spec, Timestamp,
 };
 
 /// A clock that is moved by hand, and only forward, so that states are packed.
@@ -25,10 +25,10 @@ impl Clock for &Hand {
 
 const SECOND_US: u64 = 1_000_000;
 /// One kept in a word, and one kept whole.
-const BOTH: [Algorithm; 2] = [Algorithm::FixedWindow, Algorithm::SlidingLog];
+const BOTH: [AlgorithmKind; 2] = [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingLog];
 
 /// One unit per second for each value of the entry of the rule's own name.
-fn rule(name: &str, algorithm: Algorithm) -> RuleSpec {
+fn rule(name: &str, algorithm: AlgorithmKind) -> RuleSpec {
     RuleSpec::new(name, Spec::new(algorithm, 1, Micros::from_secs(1))).key([name])
 }
 
@@ -58,7 +58,7 @@ fn a_key_beyond_the_cap_shares_one_limiter_or_is_refused_and_says_so() {
     }
 }
 
-/// The limiter in the way is as good as new after its window: room is found wherever it lies.
+/// The limiter in the way is idle after its window: room is found wherever it lies.
 #[test]
 fn room_is_had_as_soon_as_a_limiter_is_as_good_as_new() {
     for algorithm in BOTH {
@@ -77,8 +77,8 @@ fn room_is_had_as_soon_as_a_limiter_is_as_good_as_new() {
 fn all_rules_together_keep_no_more_than_the_common_cap() {
     let hand = Hand::default();
     let rules = vec![
-        rule("user", Algorithm::FixedWindow).max_keys(40, OnFull::Refuse),
-        rule("ip", Algorithm::SlidingLog).max_keys(80, OnFull::Refuse),
+        rule("user", AlgorithmKind::FixedWindow).max_keys(40, OnFull::Refuse),
+        rule("ip", AlgorithmKind::SlidingLog).max_keys(80, OnFull::Refuse),
     ];
     let policy = Policy::new(rules).unwrap().with_max_keys(NonZeroUsize::new(100).unwrap());
     let gate = Gate::with_clock(policy, &hand);
@@ -133,7 +133,7 @@ fn limiters_of_one_request_that_lie_side_by_side_are_each_counted_once() {
 #[test]
 fn a_cap_of_no_keys_is_refused_with_a_hint() {
     for (max_keys, hint) in [(0, "`limit = 0`"), (1_000_000_001, "from 1 to 1000000000")] {
-        let spec = rule("user", Algorithm::FixedWindow).max_keys(max_keys, OnFull::Share);
+        let spec = rule("user", AlgorithmKind::FixedWindow).max_keys(max_keys, OnFull::Share);
         let told = Policy::new(vec![spec]).unwrap_err().to_string();
         assert!(
             told.contains(&format!("`max_keys` is {max_keys}")) && told.contains(hint),

@@ -4,22 +4,22 @@
 
 use crate::packed::{TODAY_US, TestClock};
 use tidegate::{
-    Algorithm, Answer, Clock, Descriptor, Gate, Micros, OnFull, Policy, Request, RuleSpec, Spec,
-    Timestamp,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, Micros, OnFull, Policy, Request, RuleSpec,
+    Spec, Timestamp,
 };
 
 const MINUTE: Micros = Micros::from_secs(60);
 const SECOND_US: u64 = 1_000_000;
 
-fn per_minute(algorithm: Algorithm, limit: u64) -> Spec {
+fn per_minute(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, MINUTE);
-    spec.capacity = (algorithm == Algorithm::LeakyQueue).then_some(limit - 1);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then_some(limit - 1);
     spec
 }
 
 /// Gates with room for one key in each of two rules, by a clock that packs states and by one that does
 /// not.
-fn gates(algorithm: Algorithm, on_full: OnFull) -> [Box<dyn Ask>; 2] {
+fn gates(algorithm: AlgorithmKind, on_full: OnFull) -> [Box<dyn Ask>; 2] {
     let rules = || {
         let rule = |name: &str| RuleSpec::new(name, per_minute(algorithm, 5)).max_keys(1, on_full);
         Policy::new(vec![rule("user").key(["user"]), rule("ip").key(["ip"])]).unwrap()
@@ -73,7 +73,7 @@ const BEYOND: [(&str, &str); 2] = [("user", "b"), ("ip", "2")];
 
 #[test]
 fn a_look_tells_what_a_check_will_tell() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         for on_full in [OnFull::Share, OnFull::Refuse] {
             for gate in gates(algorithm, on_full) {
                 gate.check(&FIRST, 1);
@@ -101,7 +101,7 @@ fn a_look_tells_what_a_check_will_tell() {
 /// left long ago, would give the others more than the limit.
 #[test]
 fn a_refund_of_a_key_without_room_gives_nobody_a_credit() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         for gate in gates(algorithm, OnFull::Share) {
             gate.check(&FIRST, 1);
             gate.check(&BEYOND, 4);
@@ -116,12 +116,12 @@ fn a_refund_of_a_key_without_room_gives_nobody_a_credit() {
     }
 }
 
-/// Of a full table one limiter after another is as good as new; whoever comes looks at a few, and goes
+/// Of a full table one limiter after another is idle; whoever comes looks at a few, and goes
 /// on where the one before ended.
 #[test]
 fn a_place_that_is_free_is_found_within_a_round() {
     const KEYS: u64 = 3_000;
-    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingLog] {
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog] {
         let clock = TestClock::at(TODAY_US);
         let rule = RuleSpec::new("r", per_minute(algorithm, 1)).key(["user"]);
         let rule = rule.max_keys(KEYS as usize, OnFull::Refuse);
@@ -131,7 +131,7 @@ fn a_place_that_is_free_is_found_within_a_round() {
             let descriptors = [Descriptor::new(&entries)];
             gate.admits(&Request::new(Request::DEFAULT_DOMAIN, &descriptors))
         };
-        // The first is as good as new a second before all others.
+        // The first is idle a second before all others.
         assert!(is_admitted("first"));
         clock.pass(SECOND_US);
         (1..KEYS).for_each(|n| assert!(is_admitted(&n.to_string()), "{algorithm}"));

@@ -8,7 +8,7 @@ use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::Rng;
 use tidegate::{
-    Algorithm, Anchor, Decision, Descriptor, Gate, KeyedLimiter, Limiter, Micros, Mode, OnFull,
+    AlgorithmKind, Anchor, Decision, Descriptor, Gate, KeyedLimiter, Limiter, Micros, Mode, OnFull,
     Policy, Request, RuleSpec, Spec,
 };
 
@@ -16,7 +16,7 @@ const HOUR_US: u64 = 3_600_000_000;
 
 /// The limiters whose states are packed, in one word or (the large limits) in two.
 fn policies() -> Vec<model::Policy> {
-    use model::Algorithm::{FixedWindow, LeakyBucket, LeakyQueue, SlidingCounter, TokenBucket};
+    use model::AlgorithmKind::{FixedWindow, LeakyBucket, LeakyQueue, SlidingCounter, TokenBucket};
     let of = |algorithm, limit| model::Policy::new(algorithm, limit, HOUR_US);
     let mut all = Vec::new();
     for limit in [100, 1_000_000_000] {
@@ -48,7 +48,7 @@ fn with<T>(both: bool, cost: u64, verb: impl FnOnce(&Request<'_>) -> T) -> T {
 impl All {
     fn new(policy: &model::Policy) -> Self {
         let (spec, clock) = (spec_of(policy), TestClock::at(TODAY_US));
-        let other = Spec::new(Algorithm::FixedWindow, 1_000_000_000, Micros::from_millis(1));
+        let other = Spec::new(AlgorithmKind::FixedWindow, 1_000_000_000, Micros::from_millis(1));
         let rules = vec![
             RuleSpec::new("own", spec).key(["user"]),
             RuleSpec::new("other", other).key(["other"]).mode(Mode::Shadow),
@@ -103,7 +103,7 @@ impl All {
 #[test]
 fn a_debt_of_a_million_is_still_one_when_the_limit_is_a_million() {
     let per_hour = |limit| {
-        let mut spec = Spec::new(Algorithm::FixedWindow, limit, Micros::from_secs(3_600));
+        let mut spec = Spec::new(AlgorithmKind::FixedWindow, limit, Micros::from_secs(3_600));
         spec.anchor = Some(Anchor::FirstRequest);
         spec
     };
@@ -165,7 +165,7 @@ fn all_of_a_debt_is_owed_under_the_rule_that_follows() {
     }
 }
 
-/// Debts, asks and refunds at random while time passes, also until all is as good as new again.
+/// Debts, asks and refunds at random while time passes, also until all is idle again.
 #[test]
 fn limiters_with_debts_of_any_size_decide_as_the_models() {
     for seed in 0..if long() { 200 } else { 8 } {
@@ -203,7 +203,7 @@ fn limiters_with_debts_of_any_size_decide_as_the_models() {
 /// a word: what is left of it goes on counting.
 #[test]
 fn a_unit_admitted_beside_the_last_of_a_debt_cuts_nothing_off() {
-    let policy = model::Policy::new(model::Algorithm::SlidingCounter, 100, HOUR_US);
+    let policy = model::Policy::new(model::AlgorithmKind::SlidingCounter, 100, HOUR_US);
     for both in [false, true] {
         let mut all = All::new(&policy);
         all.settle(1 << 33, both);
@@ -219,7 +219,7 @@ fn a_unit_admitted_beside_the_last_of_a_debt_cuts_nothing_off() {
 /// A debt that was paid leaves nothing behind: the key goes when its units have left.
 #[test]
 fn a_key_whose_debt_has_left_is_dropped_and_begins_anew() {
-    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingCounter] {
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingCounter] {
         let (clock, day) = (TestClock::at(TODAY_US), Micros::from_secs(86_400));
         let spec = Spec::new(algorithm, 10, day);
         let rules = vec![RuleSpec::new("own", spec).key(["user"]).max_keys(1, OnFull::Refuse)];
@@ -242,7 +242,7 @@ fn a_key_whose_debt_has_left_is_dropped_and_begins_anew() {
     }
 }
 
-/// A debt that is forgotten by hand is gone, and its key is as good as new.
+/// A debt that is forgotten by hand is gone, and its key is idle.
 #[test]
 fn a_reset_ends_a_debt() {
     for policy in policies() {

@@ -8,30 +8,30 @@ use std::sync::{Arc, Mutex};
 use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
-use tidegate::{Algorithm, Clock, Micros, PlannedLimiter, Rule, Spec};
+use tidegate::{AlgorithmKind, Clock, Micros, PlannedLimiter, Rule, Spec};
 
 pub(crate) const DAY: Micros = Micros::from_secs(86_400);
 const KEYS: [&str; 3] = ["ada", "bob", ""];
 const WALKS: u64 = 300;
 const STEPS: usize = 200;
 
-pub(crate) fn per_day(algorithm: Algorithm, limit: u64) -> Rule {
+pub(crate) fn per_day(algorithm: AlgorithmKind, limit: u64) -> Rule {
     let mut spec = Spec::new(algorithm, limit, DAY);
-    spec.capacity = (algorithm == Algorithm::LeakyQueue).then_some(limit - 1);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then_some(limit - 1);
     Rule::new(spec).unwrap()
 }
 
 pub(crate) fn limiter<C: Clock>(clock: C) -> PlannedLimiter<C> {
-    PlannedLimiter::with_clock(Spec::unlimited(Algorithm::TokenBucket), clock).unwrap()
+    PlannedLimiter::with_clock(Spec::unlimited(AlgorithmKind::TokenBucket), clock).unwrap()
 }
 
 /// A few plans of any algorithm. Not both buckets: the state of one is exactly a state of the other,
 /// where the model begins anew with whole units.
 fn plans(rng: &mut Rng) -> Vec<model::Policy> {
-    let buckets = [model::Algorithm::TokenBucket, model::Algorithm::LeakyBucket];
+    let buckets = [model::AlgorithmKind::TokenBucket, model::AlgorithmKind::LeakyBucket];
     let other = rng.pick(buckets);
     let algorithms: Vec<_> =
-        model::Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != other).collect();
+        model::AlgorithmKind::ALL.into_iter().filter(|algorithm| *algorithm != other).collect();
     let count = rng.between(2, 4);
     let mut any = || {
         let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
@@ -211,7 +211,7 @@ fn under_changing_plans_it_answers_as_a_model_that_is_amended() {
 
 #[test]
 fn a_changed_plan_is_not_ignored_by_a_key_that_exists_and_mints_no_credit() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let limiter = limiter(TestClock::at(TODAY_US));
         let of = |limit| per_day(algorithm, limit);
         assert!(limiter.under(&of(100)).admits("key", 30));
@@ -228,8 +228,8 @@ fn a_changed_plan_is_not_ignored_by_a_key_that_exists_and_mints_no_credit() {
 #[test]
 fn going_to_and_fro_between_plans_is_no_way_to_more_than_the_larger() {
     let limiter = limiter(TestClock::at(TODAY_US));
-    for from in Algorithm::ALL.iter().copied() {
-        for to in Algorithm::ALL.iter().copied() {
+    for from in AlgorithmKind::ALL.iter().copied() {
+        for to in AlgorithmKind::ALL.iter().copied() {
             let key = format!("{from} {to}");
             let (small, large) = (per_day(from, 5), per_day(to, 8));
             let ask = |number: u32| {
@@ -244,7 +244,8 @@ fn going_to_and_fro_between_plans_is_no_way_to_more_than_the_larger() {
 #[test]
 fn an_unlimited_plan_counts_nothing_and_forgets_nothing() {
     let limiter = limiter(TestClock::at(TODAY_US));
-    let (few, all) = (per_day(Algorithm::SlidingLog, 3), Spec::unlimited(Algorithm::SlidingLog));
+    let (few, all) =
+        (per_day(AlgorithmKind::SlidingLog, 3), Spec::unlimited(AlgorithmKind::SlidingLog));
     let all = Rule::new(all).unwrap();
     assert!(limiter.under(&few).admits("key", 2));
     assert!(limiter.under(&all).admits("key", u64::MAX));
@@ -255,8 +256,8 @@ fn an_unlimited_plan_counts_nothing_and_forgets_nothing() {
 
 #[test]
 fn a_plan_is_looked_up_by_key_and_the_usual_one_is_for_all_others() {
-    let gold = Arc::new(per_day(Algorithm::SlidingLog, 10));
-    let limiter = PlannedLimiter::new(*per_day(Algorithm::SlidingLog, 2).spec()).unwrap();
+    let gold = Arc::new(per_day(AlgorithmKind::SlidingLog, 10));
+    let limiter = PlannedLimiter::new(*per_day(AlgorithmKind::SlidingLog, 2).spec()).unwrap();
     let limiter = limiter.with_plans(move |key| key.starts_with(b"gold").then(|| gold.clone()));
     assert_eq!((limiter.capacity("gold 1"), limiter.capacity("ada")), (10, 2));
     assert!(limiter.admits("ada", 2) && !limiter.admits("ada", 1));
@@ -272,7 +273,7 @@ fn a_plan_is_looked_up_by_key_and_the_usual_one_is_for_all_others() {
 /// gives what the largest plan has.
 #[test]
 fn eight_threads_under_plans_of_their_own_get_what_the_largest_has() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         for round in 0..if long() { 50 } else { 4 } {
             let limiter = limiter(TestClock::at(TODAY_US));
             let got = [(); 3].map(|()| AtomicU64::new(0));
@@ -304,10 +305,10 @@ fn eight_threads_under_plans_of_their_own_get_what_the_largest_has() {
 #[test]
 fn what_is_given_back_under_eight_plans_at_once_is_neither_lost_nor_doubled() {
     let limiter = limiter(TestClock::at(TODAY_US));
-    let largest = per_day(Algorithm::TokenBucket, 1_000);
+    let largest = per_day(AlgorithmKind::TokenBucket, 1_000);
     assert!(limiter.under(&largest).admits("key", 800));
     together(8, |thread, _| {
-        let plan = per_day(Algorithm::TokenBucket, 900 + thread);
+        let plan = per_day(AlgorithmKind::TokenBucket, 900 + thread);
         for _ in 0..100 {
             let _ = limiter.under(&plan).refund("key", 1);
         }

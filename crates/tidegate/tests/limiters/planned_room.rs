@@ -3,12 +3,13 @@
 
 use crate::packed::{TODAY_US, TestClock, together};
 use crate::planned::{DAY, limiter, per_day};
-use tidegate::{Algorithm, Limit, Micros, OnFull, PlannedLimiter, Rule, Spec};
+use tidegate::{AlgorithmKind, Limit, Micros, OnFull, PlannedLimiter, Rule, Spec};
 
 #[test]
 fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
-    let (small, large) = (per_day(Algorithm::SlidingLog, 3), per_day(Algorithm::SlidingLog, 5));
-    let usual = *per_day(Algorithm::FixedWindow, 4).spec();
+    let (small, large) =
+        (per_day(AlgorithmKind::SlidingLog, 3), per_day(AlgorithmKind::SlidingLog, 5));
+    let usual = *per_day(AlgorithmKind::FixedWindow, 4).spec();
     let shared = PlannedLimiter::with_clock(usual, TestClock::at(TODAY_US)).unwrap();
     let shared = shared.with_max_keys(2, OnFull::Share);
     assert!(!shared.under(&log(0, 1)).admits("shut", 1));
@@ -33,7 +34,7 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
 
 #[test]
 fn a_reservation_of_the_shared_limiter_is_settled_there() {
-    let plan = per_day(Algorithm::SlidingLog, 5);
+    let plan = per_day(AlgorithmKind::SlidingLog, 5);
     let limiter = PlannedLimiter::with_clock(*plan.spec(), TestClock::at(TODAY_US)).unwrap();
     let limiter = limiter.with_max_keys(1, OnFull::Share);
     assert!(limiter.under(&plan).admits("ada", 1));
@@ -42,14 +43,15 @@ fn a_reservation_of_the_shared_limiter_is_settled_there() {
     assert_eq!(limiter.under(&plan).refund("bob", 1).remaining, 4, "nobody knows who took it");
 }
 
-/// A limiter that is as good as new makes room, whatever plan it was under.
+/// A limiter that is idle makes room, whatever plan it was under.
 #[test]
 fn idle_limiters_make_room_under_any_plan() {
     let clock = TestClock::at(TODAY_US);
     let limiter = limiter(clock.clone()).with_max_keys(10, OnFull::Refuse);
     for round in 0..50_u64 {
         for number in 0..10_u64 {
-            let algorithm = Algorithm::ALL[(round + number) as usize % Algorithm::ALL.len()];
+            let algorithm =
+                AlgorithmKind::ALL[(round + number) as usize % AlgorithmKind::ALL.len()];
             let plan = Rule::new(Spec::new(algorithm, 5, Micros::from_secs(1))).unwrap();
             assert!(limiter.under(&plan).admits(format!("{round} {number}"), 1), "{round}");
         }
@@ -63,7 +65,7 @@ fn idle_limiters_make_room_under_any_plan() {
 #[test]
 fn a_log_without_memory_to_grow_admits_no_more_than_its_plans() {
     let clock = TestClock::at(TODAY_US);
-    let mut usual = Spec::new(Algorithm::SlidingLog, 10_000, DAY);
+    let mut usual = Spec::new(AlgorithmKind::SlidingLog, 10_000, DAY);
     usual.max_memory = Some(200_000);
     let limiter = PlannedLimiter::with_clock(usual, clock.clone()).unwrap();
     let mut larger = usual;
@@ -85,7 +87,7 @@ fn a_log_without_memory_to_grow_admits_no_more_than_its_plans() {
 }
 
 fn log(limit: u64, window_s: u64) -> Rule {
-    Rule::new(Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(window_s))).unwrap()
+    Rule::new(Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(window_s))).unwrap()
 }
 
 #[test]
@@ -107,7 +109,7 @@ fn calls_that_are_denied_under_two_figures_do_not_starve_a_key() {
 fn a_bucket_that_begins_empty_begins_with_a_denied_call_and_fills() {
     let clock = TestClock::at(TODAY_US);
     let limiter = limiter(clock.clone());
-    let mut empty = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(10));
+    let mut empty = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(10));
     empty.initial = Some(0);
     let empty = Rule::new(empty).unwrap();
     assert!(limiter.under(&log(1, 1)).admits("key", 1));
@@ -137,7 +139,8 @@ fn keys_without_room_share_the_usual_figures_whoever_asks_and_nothing_where_ther
 #[test]
 fn what_was_reserved_before_a_plan_became_unlimited_is_given_back() {
     let limiter = limiter(TestClock::at(TODAY_US));
-    let (ten, all) = (log(10, 3_600), Rule::new(Spec::unlimited(Algorithm::SlidingLog)).unwrap());
+    let (ten, all) =
+        (log(10, 3_600), Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
     for actual in [2, 9] {
         let reserved = limiter.under(&ten).reserve("key", 5).unwrap();
         let before = limiter.under(&ten).peek("key", 1).remaining;
@@ -149,11 +152,11 @@ fn what_was_reserved_before_a_plan_became_unlimited_is_given_back() {
 
 #[test]
 fn what_is_given_back_where_no_memory_is_left_for_a_changed_plan_is_given_back() {
-    let bucket = per_day(Algorithm::TokenBucket, 10);
-    let mut small = Spec::new(Algorithm::SlidingLog, 10_000, DAY);
+    let bucket = per_day(AlgorithmKind::TokenBucket, 10);
+    let mut small = Spec::new(AlgorithmKind::SlidingLog, 10_000, DAY);
     small.max_memory = Some(200_000);
     let limiter = PlannedLimiter::with_clock(small, TestClock::at(TODAY_US)).unwrap();
-    let mut large = Spec::new(Algorithm::SlidingWindow, 1_000, DAY);
+    let mut large = Spec::new(AlgorithmKind::SlidingWindow, 1_000, DAY);
     large.buckets = Some(1_000);
     let large = Rule::new(large).unwrap();
     let reserved = limiter.under(&bucket).reserve("key", 5).unwrap();

@@ -15,7 +15,7 @@ use std::thread;
 
 use testkit::traffic::Rng;
 use tidegate::{
-    Algorithm, Clock, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Clock, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
 };
 
 const THREADS: u64 = 8;
@@ -25,16 +25,16 @@ const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const ASKS: u64 = 400;
 
 /// Every algorithm, several times over.
-fn rounds() -> impl Iterator<Item = Algorithm> {
+fn rounds() -> impl Iterator<Item = AlgorithmKind> {
     let times = if std::env::var_os("TIDEGATE_LONG").is_some() { 100 } else { 5 };
-    (0..times).flat_map(|_| Algorithm::ALL.iter().copied())
+    (0..times).flat_map(|_| AlgorithmKind::ALL.iter().copied())
 }
 
 fn gate(rules: Vec<RuleSpec>) -> Gate<Timestamp> {
     Gate::with_clock(Policy::new(rules).unwrap(), NOW)
 }
 
-fn rule(name: &str, algorithm: Algorithm, limit: u64) -> RuleSpec {
+fn rule(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     RuleSpec::new(name, Spec::new(algorithm, limit, Micros::from_secs(3_600)))
 }
 
@@ -106,7 +106,7 @@ type Charged = Mutex<HashMap<(&'static str, String), u64>>;
 
 /// One limit for all, one for each user, one for each address: different requests meet different
 /// limiters, and most of what one of them admits another refuses.
-fn three_rules(algorithms: [Algorithm; 3]) {
+fn three_rules(algorithms: [AlgorithmKind; 3]) {
     let gate = gate(vec![
         rule("all", algorithms[0], 1_500),
         rule("user", algorithms[1], 900).key(["user"]),
@@ -145,7 +145,7 @@ fn three_rules(algorithms: [Algorithm; 3]) {
 
 #[test]
 fn nobody_is_charged_for_a_refusal_of_three_rules_at_once() {
-    let all = Algorithm::ALL;
+    let all = AlgorithmKind::ALL;
     for (i, one) in rounds().enumerate() {
         let (second, third) = (all[(i + 1) % all.len()], all[(i + 3) % all.len()]);
         three_rules([one, second, third]);
@@ -211,7 +211,7 @@ impl Clock for Ticking {
 fn no_window_of_a_running_clock_holds_more_than_the_limit() {
     const LIMIT: usize = 100;
     let window = Micros::from_millis(1);
-    let spec = Spec::new(Algorithm::SlidingLog, LIMIT as u64, window);
+    let spec = Spec::new(AlgorithmKind::SlidingLog, LIMIT as u64, window);
     let policy = Policy::new(vec![RuleSpec::new("r", spec)]).unwrap();
     let gate = Gate::with_clock(policy, Ticking(AtomicU64::new(0)));
     let times = Mutex::new(Vec::new());

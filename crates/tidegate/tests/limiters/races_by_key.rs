@@ -13,8 +13,8 @@ use crate::packed::{TODAY_US, TestClock, long, spec_of, together};
 use testkit::model::{self, Model};
 use testkit::traffic::Rng;
 use tidegate::{
-    Algorithm, Clock, Descriptor, Gate, KeyedLimiter, Limiter, Micros, Policy, Request, RuleSpec,
-    Spec, Timestamp,
+    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limiter, Micros, Policy, Request,
+    RuleSpec, Spec, Timestamp,
 };
 
 const SECOND_US: u64 = 1_000_000;
@@ -31,11 +31,12 @@ fn policies() -> Vec<model::Policy> {
         capacity: Some(200),
         ..model::Policy::new(algorithm, 999_999_937, 40_000_000 * SECOND_US / 2)
     };
-    let bucket = |algorithm: &model::Algorithm| algorithm.has_capacity();
-    let all = model::Algorithm::ALL;
+    let bucket = |algorithm: &model::AlgorithmKind| algorithm.has_capacity();
+    let all = model::AlgorithmKind::ALL;
     let first_request =
-        model::Policy { anchor_first_request: true, ..small(model::Algorithm::FixedWindow) };
-    let part_full = model::Policy { initial: Some(100), ..small(model::Algorithm::TokenBucket) };
+        model::Policy { anchor_first_request: true, ..small(model::AlgorithmKind::FixedWindow) };
+    let part_full =
+        model::Policy { initial: Some(100), ..small(model::AlgorithmKind::TokenBucket) };
     let two_words = all.into_iter().filter(bucket).map(large);
     all.into_iter().map(small).chain([first_request, part_full]).chain(two_words).collect()
 }
@@ -123,7 +124,7 @@ fn left(gate: &Gate<TestClock>, entries: &[(&str, &str)]) -> HashMap<String, u64
 
 /// One limit for all, one for each user, one for each address, new addresses all the time: the tables
 /// grow while limiters of several are held at once.
-fn three_rules(algorithms: [Algorithm; 3]) {
+fn three_rules(algorithms: [AlgorithmKind; 3]) {
     let rule = |name: &str, algorithm, limit| {
         RuleSpec::new(name, Spec::new(algorithm, limit, Micros::from_secs(3_600)))
     };
@@ -165,7 +166,7 @@ fn three_rules(algorithms: [Algorithm; 3]) {
 
 #[test]
 fn nobody_is_charged_for_a_refusal_of_three_rules_at_once() {
-    let all = Algorithm::ALL;
+    let all = AlgorithmKind::ALL;
     for round in 0..rounds() as usize {
         for (i, one) in all.iter().enumerate() {
             three_rules([*one; 3]);
@@ -205,7 +206,7 @@ fn most(policy: &model::Policy, span_us: u64) -> u64 {
 #[test]
 fn a_clock_that_runs_admits_no_more_than_the_rule_allows() {
     const WINDOW_US: u64 = 4_000;
-    for algorithm in model::Algorithm::ALL {
+    for algorithm in model::AlgorithmKind::ALL {
         for round in 0..rounds() {
             let policy = model::Policy::new(algorithm, 20 + 10 * (round % 3), WINDOW_US);
             let clock = Running(TestClock::at(TODAY_US));

@@ -7,21 +7,21 @@ use std::task::{Context, Waker};
 
 use crate::packed::{TODAY_US, TestClock, together};
 use tidegate::{
-    Algorithm, Descriptor, Gate, KeyedLimiter, Limiter, ManualClock, Micros, OnFull, Policy,
+    AlgorithmKind, Descriptor, Gate, KeyedLimiter, Limiter, ManualClock, Micros, OnFull, Policy,
     Request, RuleSpec, Spec,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
 
-fn per_day(algorithm: Algorithm, limit: u64) -> Spec {
+fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
-    spec.capacity = (algorithm == Algorithm::LeakyQueue).then_some(limit - 1);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then_some(limit - 1);
     spec
 }
 
 #[test]
 fn the_difference_comes_back_or_is_taken_even_into_debt() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let clock = TestClock::at(TODAY_US);
         let alone = Limiter::with_clock(per_day(algorithm, 100), clock.clone()).unwrap();
         let keyed = KeyedLimiter::with_clock(per_day(algorithm, 100), clock).unwrap();
@@ -52,11 +52,12 @@ fn the_difference_comes_back_or_is_taken_even_into_debt() {
 fn nothing_reserved_from_an_unlimited_rule_comes_back_to_a_limited_one() {
     let clock = TestClock::at(TODAY_US);
     let alone =
-        Limiter::with_clock(Spec::unlimited(Algorithm::FixedWindow), clock.clone()).unwrap();
-    let keyed = KeyedLimiter::with_clock(Spec::unlimited(Algorithm::FixedWindow), clock).unwrap();
+        Limiter::with_clock(Spec::unlimited(AlgorithmKind::FixedWindow), clock.clone()).unwrap();
+    let keyed =
+        KeyedLimiter::with_clock(Spec::unlimited(AlgorithmKind::FixedWindow), clock).unwrap();
     let reserved = (alone.reserve(50).unwrap(), keyed.reserve("key", 50).unwrap());
-    alone.amend(per_day(Algorithm::FixedWindow, 10)).unwrap();
-    keyed.amend(per_day(Algorithm::FixedWindow, 10)).unwrap();
+    alone.amend(per_day(AlgorithmKind::FixedWindow, 10)).unwrap();
+    keyed.amend(per_day(AlgorithmKind::FixedWindow, 10)).unwrap();
     assert!(alone.admits(10) && keyed.admits("key", 10));
     assert_eq!(alone.settle(reserved.0, 0).remaining, 0);
     assert_eq!(keyed.settle("key", reserved.1, 0).remaining, 0);
@@ -64,7 +65,7 @@ fn nothing_reserved_from_an_unlimited_rule_comes_back_to_a_limited_one() {
 
 #[test]
 fn what_eight_threads_reserve_and_settle_is_what_it_cost() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let clock = TestClock::at(TODAY_US);
         let alone = Limiter::with_clock(per_day(algorithm, 100_000), clock.clone()).unwrap();
         let keyed = KeyedLimiter::with_clock(per_day(algorithm, 100_000), clock).unwrap();
@@ -88,7 +89,7 @@ fn what_eight_threads_reserve_and_settle_is_what_it_cost() {
 /// meanwhile.
 #[test]
 fn what_was_reserved_from_the_shared_limiter_goes_back_to_it() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let spec = per_day(algorithm, 10);
         let keyed = KeyedLimiter::with_max_keys(spec, 1, OnFull::Share).unwrap();
         assert!(keyed.admits("first", 1));
@@ -109,7 +110,7 @@ fn left(gate: &Gate<TestClock>, descriptors: &[Descriptor<'_>]) -> Vec<u64> {
 
 #[test]
 fn a_request_is_settled_with_every_limiter_it_meets() {
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         let rule = |name: &str, limit| RuleSpec::new(name, per_day(algorithm, limit));
         let rules = vec![rule("all", 100), rule("user", 50).key(["user"])];
         let gate = Gate::with_clock(Policy::new(rules).unwrap(), TestClock::at(TODAY_US));
@@ -135,7 +136,7 @@ fn a_request_is_settled_with_every_limiter_it_meets() {
 /// Its turn has come as soon as nobody stands before it in its own line.
 #[test]
 fn reservations_are_answered_while_others_wait() {
-    let spec = || per_day(Algorithm::TokenBucket, 1);
+    let spec = || per_day(AlgorithmKind::TokenBucket, 1);
     let alone = Limiter::with_clock(spec(), ManualClock::new()).unwrap();
     assert!(alone.admits(1));
     let mut first = Box::pin(alone.acquire(1, DAY));

@@ -3,12 +3,12 @@
 
 use crate::packed::{TODAY_US, TestClock, long, together};
 use tidegate::{
-    Algorithm, Clock, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Clock, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
 };
 
 /// Three rules, in a fixed order of tables, that are always charged and forgotten together: whoever
 /// looks, they are equal.
-fn are_equal_at_any_time<C: Clock>(algorithm: Algorithm, clock: C) {
+fn are_equal_at_any_time<C: Clock>(algorithm: AlgorithmKind, clock: C) {
     let spec = Spec::new(algorithm, 1_000_000, Micros::from_secs(86_400));
     let rule = |name: &str| RuleSpec::new(name, spec).key(["user"]);
     let rules = vec![rule("a"), rule("b"), rule("c")];
@@ -33,7 +33,9 @@ fn are_equal_at_any_time<C: Clock>(algorithm: Algorithm, clock: C) {
 
 #[test]
 fn limiters_charged_and_forgotten_together_are_equal_at_any_time() {
-    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindow, Algorithm::TokenBucket] {
+    for algorithm in
+        [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow, AlgorithmKind::TokenBucket]
+    {
         are_equal_at_any_time(algorithm, TestClock::at(TODAY_US));
         are_equal_at_any_time(algorithm, Timestamp::from_micros(TODAY_US));
     }

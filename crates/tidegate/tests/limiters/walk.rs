@@ -138,7 +138,7 @@ fn step(subject: &dyn Subject, model: &mut Model, key: &str, at_us: u64, cost: u
 fn walk(keys: &[&str], make: impl Fn(&model::Policy, TestClock) -> Box<dyn Subject>) {
     let mut steps = 0;
     let policies = POLICIES * if long() { 10 } else { 1 };
-    for algorithm in model::Algorithm::ALL {
+    for algorithm in model::AlgorithmKind::ALL {
         for seed in 0..policies {
             let rng = &mut Rng::new(seed);
             let mut policy = traffic::policy(rng, algorithm);
@@ -194,7 +194,7 @@ fn a_gate_whose_clock_never_steps_back_answers_as_the_models() {
 fn a_gate_to_which_usage_is_reported_answers_as_the_models() {
     walk(&KEYS, |policy, clock| {
         let mut rule = RuleSpec::new("r", spec_of(policy)).key(["user"]);
-        if policy.algorithm != model::Algorithm::LeakyQueue {
+        if policy.algorithm != model::AlgorithmKind::LeakyQueue {
             rule = rule.usage(Usage::Reported);
         }
         Box::new(Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock))

@@ -5,19 +5,19 @@ use std::time::SystemTime;
 
 use redis::Value;
 use tidegate::script::{Answer, Batch, Call, Decided, Limiter, Reply, Step};
-use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
 
 use crate::server::{Client, Server};
 use crate::walk_batch::{Told, is_of_others, run_batch};
 
 const HOUR: Micros = Micros::from_secs(3_600);
 
-fn rule(algorithm: Algorithm, limit: u64) -> Rule {
+fn rule(algorithm: AlgorithmKind, limit: u64) -> Rule {
     Rule::new(Spec::new(algorithm, limit, HOUR)).unwrap()
 }
 
 fn sorted_set(limit: u64) -> Rule {
-    let mut spec = Spec::new(Algorithm::SlidingLog, limit, HOUR);
+    let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, HOUR);
     spec.layout = Some(Layout::SortedSet);
     Rule::new(spec).unwrap()
 }
@@ -61,7 +61,7 @@ fn commands(client: &Client) -> Vec<(String, u64)> {
 fn a_hot_key_is_read_once_and_written_once_however_often_it_is_asked() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::SlidingLog) {
+    for algorithm in AlgorithmKind::ALL.iter().filter(|one| **one != AlgorithmKind::SlidingLog) {
         let rule = rule(*algorithm, 500);
         let limiters = [one(algorithm.name(), &rule, 1)];
         let call = ask(&limiters);
@@ -75,7 +75,7 @@ fn a_hot_key_is_read_once_and_written_once_however_often_it_is_asked() {
         let counts = counts.map(|(name, times)| (name.to_owned(), times));
         assert_eq!(commands(&client), counts, "{algorithm}");
     }
-    let rule = rule(Algorithm::SlidingLog, 500);
+    let rule = rule(AlgorithmKind::SlidingLog, 500);
     let call = ask(&[one("log", &rule, 1)]);
     run_batch(&client, &[(&call, 500)]);
     commands(&client);
@@ -91,7 +91,7 @@ fn a_hot_key_is_read_once_and_written_once_however_often_it_is_asked() {
 fn a_rule_that_all_requests_share_is_read_once_and_each_caller_is_asked_by_its_own() {
     let server = Server::start();
     let client = server.client();
-    let (global, own) = (rule(Algorithm::SlidingLog, 20), rule(Algorithm::TokenBucket, 1));
+    let (global, own) = (rule(AlgorithmKind::SlidingLog, 20), rule(AlgorithmKind::TokenBucket, 1));
     let users: Vec<_> = (0..31).map(|user| format!("user:{user}")).collect();
     let limiters: Vec<_> =
         users.iter().map(|user| [one("global", &global, 1), one(user, &own, 1)]).collect();
@@ -116,7 +116,7 @@ fn a_rule_that_all_requests_share_is_read_once_and_each_caller_is_asked_by_its_o
 fn a_request_that_fails_spoils_no_other() {
     let server = Server::start();
     let client = server.client();
-    let (bucket, set) = (rule(Algorithm::TokenBucket, 5), sorted_set(5));
+    let (bucket, set) = (rule(AlgorithmKind::TokenBucket, 5), sorted_set(5));
     let another_version = [b"\x09\x03".as_slice(), &[0; 60]].concat();
     client.run(&[b"RPUSH", b"list", b"of nobody"]).unwrap();
     client.run(&[b"SET", b"version", &another_version]).unwrap();
@@ -142,7 +142,8 @@ fn a_request_that_fails_spoils_no_other() {
 fn a_store_without_memory_fails_those_that_would_take_and_refuses_whom_it_refused() {
     let server = Server::start();
     let client = server.client();
-    let rules = [rule(Algorithm::TokenBucket, 2), rule(Algorithm::SlidingLog, 2), sorted_set(2)];
+    let rules =
+        [rule(AlgorithmKind::TokenBucket, 2), rule(AlgorithmKind::SlidingLog, 2), sorted_set(2)];
     let full: Vec<_> = (0..3).map(|rule| format!("full:{rule}")).collect();
     let new: Vec<_> = (0..3).map(|rule| format!("new:{rule}")).collect();
     let both = |number: usize| {
@@ -183,7 +184,7 @@ fn without(server: &Server, commands: &[&str]) -> Client {
 fn a_request_that_fails_while_it_takes_takes_nothing() {
     let server = Server::start();
     let client = without(&server, &["zadd"]);
-    let (bucket, set) = (rule(Algorithm::TokenBucket, 50), sorted_set(5));
+    let (bucket, set) = (rule(AlgorithmKind::TokenBucket, 50), sorted_set(5));
     let takes = [one("bucket", &bucket, 1)];
     let fails = [one("bucket", &bucket, 1), one("fresh", &bucket, 1), one("set", &set, 1)];
     let (takes, fails) = (ask(&takes), ask(&fails));
@@ -202,8 +203,9 @@ fn a_request_that_fails_while_it_takes_takes_nothing() {
 #[test]
 fn what_can_not_be_written_in_the_end_was_not_admitted() {
     let server = Server::start();
-    let log = rule(Algorithm::SlidingLog, 30);
-    let (bucket, other) = (rule(Algorithm::TokenBucket, 5), rule(Algorithm::TokenBucket, 5));
+    let log = rule(AlgorithmKind::SlidingLog, 30);
+    let (bucket, other) =
+        (rule(AlgorithmKind::TokenBucket, 5), rule(AlgorithmKind::TokenBucket, 5));
     let admitted = [one("log", &log, 1)];
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
     for second in 0..20 {
@@ -235,7 +237,7 @@ fn what_can_not_be_written_in_the_end_was_not_admitted() {
 fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
     let server = Server::start();
     let client = server.client();
-    let bucket = rule(Algorithm::TokenBucket, 5);
+    let bucket = rule(AlgorithmKind::TokenBucket, 5);
     let limiters = [one("bucket", &bucket, 2)];
     let call = ask(&limiters).remembering(b"answer".to_vec(), HOUR);
     assert!(call.can_merge() && !call.is_repeat_of(&call.clone()), "each is a request of its own");
@@ -255,10 +257,10 @@ fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
 }
 
 #[test]
-fn a_key_that_a_batch_wrote_expires_when_it_is_as_good_as_new() {
+fn a_key_that_a_batch_wrote_expires_when_it_is_idle() {
     let server = Server::start();
     let client = server.client();
-    let rules = Algorithm::ALL.iter().map(|algorithm| rule(*algorithm, 97));
+    let rules = AlgorithmKind::ALL.iter().map(|algorithm| rule(*algorithm, 97));
     for (number, rule) in rules.chain([sorted_set(97)]).enumerate() {
         let key = format!("expiry:{number}");
         let limiters = [one(&key, &rule, 1)];
@@ -277,7 +279,7 @@ fn a_key_that_a_batch_wrote_expires_when_it_is_as_good_as_new() {
 
 #[test]
 fn calls_are_merged_that_ask_and_repeats_are_those_that_say_the_same() {
-    let bucket = rule(Algorithm::TokenBucket, 5);
+    let bucket = rule(AlgorithmKind::TokenBucket, 5);
     let limiters = [one("bucket", &bucket, 1)];
     let call = ask(&limiters);
     assert!(call.can_merge() && call.is_repeat_of(&ask(&limiters)));
@@ -295,7 +297,7 @@ fn calls_are_merged_that_ask_and_repeats_are_those_that_say_the_same() {
         ask(&[one("other", &bucket, 1)]),
         ask(&[one("bucket", &bucket, 1).shadow()]),
         ask(&[one("bucket", &bucket, 1).brought()]),
-        ask(&[one("bucket", &rule(Algorithm::TokenBucket, 6), 1)]),
+        ask(&[one("bucket", &rule(AlgorithmKind::TokenBucket, 6), 1)]),
         Call::new(&limiters, Step::Ask, at),
     ];
     assert!(!others.iter().any(|other| call.is_repeat_of(other)));
@@ -303,7 +305,7 @@ fn calls_are_merged_that_ask_and_repeats_are_those_that_say_the_same() {
 
 #[test]
 fn a_reply_that_does_not_answer_each_request_as_often_as_it_was_asked_is_no_answer() {
-    let bucket = rule(Algorithm::TokenBucket, 5);
+    let bucket = rule(AlgorithmKind::TokenBucket, 5);
     let call = ask(&[one("bucket", &bucket, 1)]);
     let batch = Batch::of(&[(&call, 2)]);
     let replies = |times: &[i64]| {

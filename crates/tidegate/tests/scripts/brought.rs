@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use tidegate::script::{Limiter, Step};
 use tidegate::{
-    Algorithm, Clock, Decision, Descriptor, Gate, Layout, Micros, OwnLimit, Policy, Request, Rule,
-    RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Micros, OwnLimit, Policy, Request,
+    Rule, RuleSpec, Spec, Timestamp,
 };
 
 use crate::figures::{ENTRIES, Hand, minute};
@@ -19,7 +19,7 @@ fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
     let client = server.client();
     let at =
         |seconds: u64| Some(Timestamp::from_micros(1_763_700_000_000_000 + seconds * 1_000_000));
-    let full = minute(Algorithm::FixedWindow, 1, None);
+    let full = minute(AlgorithmKind::FixedWindow, 1, None);
     for (algorithm, layout) in kinds() {
         let rule = minute(algorithm, 9, layout);
         let key = format!("stays:{algorithm:?}:{layout:?}").into_bytes();
@@ -29,7 +29,7 @@ fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
         }
         let stored = || client.run(&[b"DUMP", &key]).unwrap();
         let before = stored();
-        for other in [minute(algorithm, 7, layout), minute(Algorithm::SlidingWindow, 5, None)] {
+        for other in [minute(algorithm, 7, layout), minute(AlgorithmKind::SlidingWindow, 5, None)] {
             let limiter = |cost| Limiter::new(&key, &other, cost).unwrap();
             let brought = |cost| limiter(cost).brought();
             let alone = |one: Limiter<'_>, step| client.step(&[one], step, at(5)).allowed;
@@ -43,7 +43,7 @@ fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
             assert_eq!(stored(), before, "{algorithm:?} {layout:?}");
         }
         // One whose rule was changed, or whose plan is another, follows when it is denied.
-        let other = minute(Algorithm::SlidingWindow, 5, None);
+        let other = minute(AlgorithmKind::SlidingWindow, 5, None);
         let planned = Limiter::new(&key, &other, 4).unwrap().looked_up();
         assert!(!client.step(&[planned], Step::Ask, at(5)).allowed);
         let followed = stored();
@@ -55,9 +55,9 @@ fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
 }
 
 /// Each kind of limiter with what it is stored as.
-fn kinds() -> impl Iterator<Item = (Algorithm, Option<Layout>)> {
-    let kinds = Algorithm::ALL.iter().map(|algorithm| (*algorithm, None));
-    kinds.chain([(Algorithm::SlidingLog, Some(Layout::SortedSet))])
+fn kinds() -> impl Iterator<Item = (AlgorithmKind, Option<Layout>)> {
+    let kinds = AlgorithmKind::ALL.iter().map(|algorithm| (*algorithm, None));
+    kinds.chain([(AlgorithmKind::SlidingLog, Some(Layout::SortedSet))])
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_refused_request_leaves_figures_as_they_were_where_the_clock_went_back_by_mo
             assert_eq!(there.decisions, [*here.matched()[0].decision()], "{algorithm:?}");
             there.decisions[0]
         };
-        for other in [minute(algorithm, 7, layout), minute(Algorithm::SlidingWindow, 5, None)] {
+        for other in [minute(algorithm, 7, layout), minute(AlgorithmKind::SlidingWindow, 5, None)] {
             for step in [Step::Ask, Step::Peek] {
                 let [asked, beside] =
                     ["asked", "beside"].map(|name| format!("{name}:{other:?}:{step:?}"));
@@ -152,8 +152,8 @@ fn what_a_clock_that_went_back_has_moved_expires_by_the_time_of_the_server() {
 fn a_bucket_that_begins_with_too_few_tokens_begins_when_it_is_denied() {
     let server = Server::start();
     let client = server.client();
-    let window = minute(Algorithm::FixedWindow, 10, None);
-    let mut spec = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(10));
+    let window = minute(AlgorithmKind::FixedWindow, 10, None);
+    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(10));
     spec.initial = Some(1);
     let bucket = Rule::new(spec).unwrap();
     let own = OwnLimit::new(bucket.clone());

@@ -13,8 +13,8 @@ use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Answer, Call, Limiter, Step};
 use tidegate::{
-    Algorithm, Clock, Decision, Descriptor, Gate, Layout, Micros, Mode, OwnLimit, Policy, Request,
-    Rule, RuleSpec, Spec, Timestamp, Usage,
+    AlgorithmKind, Clock, Decision, Descriptor, Gate, Layout, Micros, Mode, OwnLimit, Policy,
+    Request, Rule, RuleSpec, Spec, Timestamp, Usage,
 };
 
 const NAMES: [&str; 3] = ["planned", "plain", "brought"];
@@ -33,7 +33,7 @@ impl Clock for Hand {
 /// Some figures that are no debts beyond all telling.
 fn figures(rng: &mut Rng, layout: Layout) -> Rule {
     loop {
-        let algorithms: Vec<_> = model::Algorithm::ALL.into_iter().collect();
+        let algorithms: Vec<_> = model::AlgorithmKind::ALL.into_iter().collect();
         let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
         let mut policy = traffic::policy(rng, algorithm);
         policy.limit = if rng.chance(5) { 0 } else { policy.limit.clamp(1, 1_000) };
@@ -45,9 +45,9 @@ fn figures(rng: &mut Rng, layout: Layout) -> Rule {
         policy.resolution_us = policy.resolution_us.clamp(1, 60_000);
         let Ok(rule) = checked(&policy) else { continue };
         let mut spec = *rule.spec();
-        spec.layout = (algorithm == model::Algorithm::SlidingLog).then_some(layout);
+        spec.layout = (algorithm == model::AlgorithmKind::SlidingLog).then_some(layout);
         if rng.chance(3) {
-            spec = Spec::new(Algorithm::FixedWindow, 0, Micros::from_secs(1));
+            spec = Spec::new(AlgorithmKind::FixedWindow, 0, Micros::from_secs(1));
             spec.window = None;
         }
         return Rule::new(spec).unwrap();
@@ -75,7 +75,7 @@ impl<'c> Walk<'c> {
         let mut usages =
             [(); 3].map(|()| rng.pick([Usage::Requested, Usage::Requested, Usage::Reported]));
         for (usage, own) in usages.iter_mut().zip(&own) {
-            if own.spec().algorithm == Algorithm::LeakyQueue {
+            if own.spec().algorithm == AlgorithmKind::LeakyQueue {
                 *usage = Usage::Requested;
             }
         }
@@ -104,7 +104,7 @@ impl<'c> Walk<'c> {
         }
     }
 
-    /// Whether each limiter is in use: one that is as good as new may be gone, or be seen by a clock gone back.
+    /// Whether each limiter is in use: one that is idle may be gone, or be seen by a clock gone back.
     fn is_used(&self, rng: &mut Rng) -> bool {
         let (one, other, context) = self.step(rng, Step::Peek, None, 0);
         assert_eq!(one, other, "{context}");
@@ -209,7 +209,7 @@ fn figures_of_plans_and_requests_are_told_as_in_memory() {
             if rng.chance(15) {
                 let plan = match rng.below(5) {
                     0 => None,
-                    1 => Some(Rule::new(Spec::unlimited(Algorithm::TokenBucket)).unwrap()),
+                    1 => Some(Rule::new(Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap()),
                     _ => Some(any(rng, &walk.pool)),
                 };
                 *walk.plan.lock().unwrap() = plan.map(Arc::new);
@@ -236,9 +236,9 @@ fn figures_of_plans_and_requests_are_told_as_in_memory() {
 }
 
 /// A rule of so many units a minute.
-pub(super) fn minute(algorithm: Algorithm, limit: u64, layout: Option<Layout>) -> Rule {
+pub(super) fn minute(algorithm: AlgorithmKind, limit: u64, layout: Option<Layout>) -> Rule {
     let mut spec = Spec::new(algorithm, limit, Micros::from_secs(60));
-    spec.capacity = (algorithm == Algorithm::LeakyQueue).then(|| limit - 1);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
     spec.layout = layout;
     Rule::new(spec).unwrap()
 }
@@ -250,7 +250,7 @@ fn a_wait_for_other_figures_is_remembered_with_the_answer() {
     let at =
         |seconds: u64| Some(Timestamp::from_micros(1_763_700_000_000_000 + seconds * 1_000_000));
     let (window, other) =
-        (minute(Algorithm::SlidingLog, 5, None), minute(Algorithm::SlidingWindow, 3, None));
+        (minute(AlgorithmKind::SlidingLog, 5, None), minute(AlgorithmKind::SlidingWindow, 3, None));
     let five = Limiter::new(b"shadow", &window, 5).unwrap();
     assert!(client.step(&[five], Step::Ask, at(0)).allowed);
     let shadow = || Limiter::new(b"shadow", &other, 1).unwrap().brought().shadow();
@@ -280,7 +280,7 @@ fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
     let server = Server::start();
     let client = server.client();
     let at = Some(Timestamp::from_micros(1_763_700_000_000_000));
-    let rule = minute(Algorithm::SlidingLog, 10, None);
+    let rule = minute(AlgorithmKind::SlidingLog, 10, None);
     let (known, unknown) = (b"known".as_slice(), b"unknown".as_slice());
     let seven = Limiter::new(known, &rule, 7).unwrap();
     assert!(client.step(&[seven], Step::Ask, at).allowed);

@@ -10,7 +10,7 @@ use crate::server::{Client, Server, long};
 use testkit::model::{self, Policy, Revised};
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Limiter, Revision, Step};
-use tidegate::{Algorithm, Decision, Layout, Outcome, Rule, Timestamp};
+use tidegate::{AlgorithmKind, Decision, Layout, Outcome, Rule, Timestamp};
 
 /// A time of our days, at the beginning of a second.
 const TODAY_US: u64 = 1_763_700_000_000_000;
@@ -26,7 +26,7 @@ struct Node {
 impl Node {
     fn new(policy: Policy, layout: Layout, revision: u64) -> Self {
         let mut spec = *rule_of(&policy).spec();
-        spec.layout = (spec.algorithm == Algorithm::SlidingLog).then_some(layout);
+        spec.layout = (spec.algorithm == AlgorithmKind::SlidingLog).then_some(layout);
         Self { policy, rule: Rule::new(spec).unwrap(), revision }
     }
 
@@ -51,9 +51,9 @@ fn is_as_expected(told: &Decision, expected: &model::Expected) -> bool {
 fn longest_wait_us(policy: &Policy) -> u64 {
     let fills = policy.limit_figure() * policy.window_us / policy.limit + 1;
     match policy.algorithm {
-        model::Algorithm::SlidingCounter => 2 * policy.window_us,
-        model::Algorithm::SlidingLog => policy.window_us + policy.resolution_us,
-        model::Algorithm::SlidingWindow => policy.window_us + policy.window_us / policy.buckets,
+        model::AlgorithmKind::SlidingCounter => 2 * policy.window_us,
+        model::AlgorithmKind::SlidingLog => policy.window_us + policy.resolution_us,
+        model::AlgorithmKind::SlidingWindow => policy.window_us + policy.window_us / policy.buckets,
         algorithm if algorithm.has_capacity() => fills,
         _ => policy.window_us,
     }
@@ -63,12 +63,12 @@ fn longest_wait_us(policy: &Policy) -> u64 {
 fn bound(node: &Node, cost: u64) -> u64 {
     match node.policy.algorithm {
         // Its bound is of what leaves.
-        model::Algorithm::LeakyQueue => node.policy.limit_figure() + node.policy.limit,
+        model::AlgorithmKind::LeakyQueue => node.policy.limit_figure() + node.policy.limit,
         _ => node.rule.bound(cost).unwrap(),
     }
 }
 
-fn some_policy(rng: &mut Rng, algorithm: model::Algorithm) -> Policy {
+fn some_policy(rng: &mut Rng, algorithm: model::AlgorithmKind) -> Policy {
     loop {
         let mut policy = traffic::policy(rng, algorithm);
         policy.limit = 1 + rng.below(12);
@@ -121,18 +121,19 @@ fn walk(client: &Client, rng: &mut Rng, key: &str, mut nodes: [Node; 2], restart
     assert!(model.changes() <= 1 + 2 * began, "{key}: {} changes", model.changes());
 }
 
-fn walks(algorithm: model::Algorithm, layout: Layout) {
+fn walks(algorithm: model::AlgorithmKind, layout: Layout) {
     let server = Server::start();
     let client = server.client();
     let rng = &mut Rng::new(17);
     for number in 0..if long() { 300 } else { 24 } {
         let other = match number % 3 {
-            0 => rng.pick(model::Algorithm::ALL),
+            0 => rng.pick(model::AlgorithmKind::ALL),
             _ => algorithm,
         };
         // To scripts the two buckets are one algorithm, to the models two.
-        let is_bucket =
-            |it| matches!(it, model::Algorithm::TokenBucket | model::Algorithm::LeakyBucket);
+        let is_bucket = |it| {
+            matches!(it, model::AlgorithmKind::TokenBucket | model::AlgorithmKind::LeakyBucket)
+        };
         let other = if is_bucket(other) && is_bucket(algorithm) { algorithm } else { other };
         let (one, other) = (some_policy(rng, algorithm), some_policy(rng, other));
         let (old, new) = if number % 2 == 0 { (one, other) } else { (other, one) };
@@ -147,7 +148,7 @@ macro_rules! walks {
     ($($name:ident $algorithm:ident $layout:ident;)+) => { $(
         #[test]
         fn $name() {
-            walks(model::Algorithm::$algorithm, Layout::$layout);
+            walks(model::AlgorithmKind::$algorithm, Layout::$layout);
         }
     )+ };
 }
@@ -164,7 +165,7 @@ walks! {
 }
 
 /// 5 units in so many seconds.
-fn five(algorithm: model::Algorithm, window_s: u64) -> Node {
+fn five(algorithm: model::AlgorithmKind, window_s: u64) -> Node {
     let mut policy = Policy::new(algorithm, 5, window_s * 1_000_000);
     policy.capacity = algorithm.has_capacity().then_some(5);
     Node::new(policy, Layout::String, 1)
@@ -235,7 +236,7 @@ fn ten_seconds(client: &Client, nodes: [&Node; 2], which: Which) -> Told {
 fn two_sets_of_values_by_turns_for_ten_seconds() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in model::Algorithm::ALL {
+    for algorithm in model::AlgorithmKind::ALL {
         for [old_s, new_s] in [[2, 1], [1, 2]] {
             let nodes = [five(algorithm, old_s), five(algorithm, new_s)];
             let nodes = [&nodes[0], &nodes[1]];

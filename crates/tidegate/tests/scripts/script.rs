@@ -1,12 +1,12 @@
 //! What scripts promise beside their decisions: the server's clock, expiry to the millisecond, nothing
-//! kept that is as good as new, recovery from a lost script, little memory, and nothing of others touched.
+//! kept that is idle, recovery from a lost script, little memory, and nothing of others touched.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Client, Server};
 use tidegate::script::{Answer, Call, Limiter, Reply, Step};
-use tidegate::{Algorithm, Layout, Micros, Outcome, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Micros, Outcome, Rule, Spec, Timestamp};
 
-fn rule(algorithm: Algorithm, limit: u64, window: Micros) -> Rule {
+fn rule(algorithm: AlgorithmKind, limit: u64, window: Micros) -> Rule {
     Rule::new(Spec::new(algorithm, limit, window)).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn time(client: &Client) -> Timestamp {
 fn the_time_is_the_servers() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm, 5, Micros::from_secs(60));
         let before = time(&client);
         let decided = client.step(&one(algorithm.name(), &rule, 1), Step::Ask, None);
@@ -41,10 +41,10 @@ fn the_time_is_the_servers() {
 }
 
 #[test]
-fn a_key_expires_at_the_first_millisecond_at_which_it_is_as_good_as_new() {
+fn a_key_expires_at_the_first_millisecond_at_which_it_is_idle() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         // Of the log, entries one behind the other, then in a ring.
         let rule = rule(*algorithm, 97, Micros::from_secs(3_600));
         let key = format!("expiry:{algorithm}");
@@ -62,7 +62,7 @@ fn a_key_expires_at_the_first_millisecond_at_which_it_is_as_good_as_new() {
 fn a_changed_rule_changes_when_its_keys_expire() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let key = format!("changed:{algorithm}");
         for (units, hours) in [(40, 2), (2, 1), (2, 3)] {
             let rule = rule(*algorithm, 97, Micros::from_secs(3_600 * hours));
@@ -81,7 +81,7 @@ fn a_changed_rule_changes_when_its_keys_expire() {
 fn a_window_below_a_second_still_expires_its_key() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm, 5, Micros::from_millis(20));
         let key = format!("short:{algorithm}");
         assert!(client.step(&one(&key, &rule, 1), Step::Ask, None).allowed);
@@ -96,7 +96,7 @@ fn a_window_below_a_second_still_expires_its_key() {
 fn nothing_is_kept_of_a_limiter_that_is_as_good_as_new() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm, 50, Micros::from_secs(60));
         let key = format!("new:{algorithm}");
         client.step(&one(&key, &rule, 0), Step::Ask, None);
@@ -116,9 +116,9 @@ fn two_requests_in_one_tick_both_count() {
     let server = Server::start();
     let client = server.client();
     let at = Some(Timestamp::from_micros(1_763_700_000_123_456));
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut spec = Spec::new(*algorithm, 2, Micros::from_secs(1));
-        spec.capacity = (*algorithm == Algorithm::LeakyQueue).then_some(1);
+        spec.capacity = (*algorithm == AlgorithmKind::LeakyQueue).then_some(1);
         let rule = Rule::new(spec).unwrap();
         let admitted =
             [(); 3].map(|()| client.step(&one(algorithm.name(), &rule, 1), Step::Ask, at));
@@ -130,7 +130,7 @@ fn two_requests_in_one_tick_both_count() {
 fn a_script_that_the_server_forgot_is_sent_again_and_the_limiter_goes_on() {
     let server = Server::start();
     let client = server.client();
-    let rule = rule(Algorithm::SlidingLog, 10, Micros::from_secs(60));
+    let rule = rule(AlgorithmKind::SlidingLog, 10, Micros::from_secs(60));
     let ask = || client.step(&one("flush", &rule, 1), Step::Ask, None).decisions[0].remaining;
     assert_eq!([ask(), ask()], [9, 8]);
     assert_eq!(client.loaded.get(), 1, "it was sent once");
@@ -147,7 +147,7 @@ fn what_no_limiter_wrote_is_told_and_left_alone() {
     // A log before its newest and oldest entries lay in front of its ring.
     let another_kind = [b"\x02\x06".as_slice(), &[0; 300]].concat();
     for stored in [b"1".as_slice(), &[0; 22], &[0; 300], &another_version, &another_kind] {
-        for algorithm in Algorithm::ALL {
+        for algorithm in AlgorithmKind::ALL {
             client.run(&[b"SET", b"foreign", stored]).unwrap();
             let rule = rule(*algorithm, 5, Micros::from_secs(1));
             let limiters = one("foreign", &rule, 1);
@@ -168,14 +168,14 @@ fn what_no_limiter_wrote_is_told_and_left_alone() {
 fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let key = format!("changed:{algorithm}");
         let remaining = |limit: u64, cost: u64| {
             let rule = rule(*algorithm, limit, Micros::from_secs(86_400));
             let told = client.step(&one(&key, &rule, cost), Step::Ask, None);
             // A queue has one place more than its capacity: the one that is served.
             told.decisions[0].remaining
-                - u64::from(*algorithm == Algorithm::LeakyQueue && limit > 0)
+                - u64::from(*algorithm == AlgorithmKind::LeakyQueue && limit > 0)
         };
         assert_eq!(remaining(100, 80), 20, "{algorithm}");
         assert_eq!(remaining(120, 0), 40, "{algorithm}: the difference is added");
@@ -188,7 +188,7 @@ fn a_changed_limit_holds_at_once_without_credit_and_without_reset() {
 
 /// A log of few units in a sorted set.
 fn sorted_set(limit: u64, window: Micros) -> Rule {
-    let mut spec = Spec::new(Algorithm::SlidingLog, limit, window);
+    let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, window);
     spec.layout = Some(Layout::SortedSet);
     Rule::new(spec).unwrap()
 }
@@ -222,7 +222,7 @@ fn a_sorted_set_of_others_is_told_and_left_alone() {
     let client = server.client();
     client.run(&[b"ZADD", b"foreign", b"1", b"one", b"2", b"two"]).unwrap();
     for layout in [Layout::String, Layout::SortedSet] {
-        let mut spec = Spec::new(Algorithm::SlidingLog, 5, Micros::from_secs(1));
+        let mut spec = Spec::new(AlgorithmKind::SlidingLog, 5, Micros::from_secs(1));
         spec.layout = Some(layout);
         let rule = Rule::new(spec).unwrap();
         let limiters = one("foreign", &rule, 1);
@@ -246,7 +246,7 @@ fn layouts_measured() {
     for limit in [10_u64, 100, 1_000, 10_000] {
         let mut told = Vec::new();
         for layout in [Layout::String, Layout::SortedSet] {
-            let mut spec = Spec::new(Algorithm::SlidingLog, limit, window);
+            let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, window);
             spec.layout = Some(layout);
             let rule = Rule::new(spec).unwrap();
             let key = format!("{layout:?}:{limit}");
@@ -280,7 +280,7 @@ fn layouts_measured() {
 fn a_log_takes_a_ninth_of_the_memory_of_a_sorted_set() {
     let server = Server::start();
     let client = server.client();
-    let rule = rule(Algorithm::SlidingLog, 1_000, Micros::from_secs(3_600));
+    let rule = rule(AlgorithmKind::SlidingLog, 1_000, Micros::from_secs(3_600));
     for _ in 0..1_000 {
         let told = client.step(&one("log", &rule, 1), Step::Ask, None);
         let member = format!("{}:0", told.at.as_micros());
@@ -296,7 +296,7 @@ fn a_log_takes_a_ninth_of_the_memory_of_a_sorted_set() {
 fn a_reset_forgets() {
     let server = Server::start();
     let client = server.client();
-    let rule = rule(Algorithm::TokenBucket, 5, Micros::from_secs(60));
+    let rule = rule(AlgorithmKind::TokenBucket, 5, Micros::from_secs(60));
     client.step(&one("reset", &rule, 5), Step::Ask, None);
     let (script, keys) = Call::reset(vec![b"reset".to_vec(), b"none".to_vec()]);
     assert_eq!(client.eval(&script, &keys, &[]), Reply::Int(1));

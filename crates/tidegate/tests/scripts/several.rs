@@ -9,17 +9,17 @@ use crate::server::{Server, held, long};
 use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Limiter, Step};
-use tidegate::{Algorithm, Decision, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Decision, Micros, Rule, Spec, Timestamp};
 use tidegate_core::look_at_all;
 
-const ALGORITHMS: [model::Algorithm; 7] = [
-    model::Algorithm::FixedWindow,
-    model::Algorithm::SlidingWindow,
-    model::Algorithm::SlidingCounter,
-    model::Algorithm::SlidingLog,
-    model::Algorithm::TokenBucket,
-    model::Algorithm::LeakyBucket,
-    model::Algorithm::LeakyQueue,
+const ALGORITHMS: [model::AlgorithmKind; 7] = [
+    model::AlgorithmKind::FixedWindow,
+    model::AlgorithmKind::SlidingWindow,
+    model::AlgorithmKind::SlidingCounter,
+    model::AlgorithmKind::SlidingLog,
+    model::AlgorithmKind::TokenBucket,
+    model::AlgorithmKind::LeakyBucket,
+    model::AlgorithmKind::LeakyQueue,
 ];
 
 /// One limiter of a walk.
@@ -134,7 +134,7 @@ fn none_is_charged_when_one_refuses_and_a_changed_one_is_amended_in_the_same_ste
     let client = server.client();
     let rule =
         |algorithm, limit| Rule::new(Spec::new(algorithm, limit, Micros::from_secs(60))).unwrap();
-    let (wide, narrow) = (rule(Algorithm::SlidingLog, 10), rule(Algorithm::TokenBucket, 2));
+    let (wide, narrow) = (rule(AlgorithmKind::SlidingLog, 10), rule(AlgorithmKind::TokenBucket, 2));
     let ask = |wide: &Rule, cost| {
         let both = [Limiter::new(b"wide", wide, cost), Limiter::new(b"narrow", &narrow, cost)];
         client.step(&both.map(Option::unwrap), Step::Ask, None)
@@ -144,7 +144,7 @@ fn none_is_charged_when_one_refuses_and_a_changed_one_is_amended_in_the_same_ste
     assert!(!refused.allowed);
     assert_eq!(refused.decisions[0].remaining, 8, "the one that would admit is not charged");
 
-    let wider = rule(Algorithm::SlidingWindow, 20);
+    let wider = rule(AlgorithmKind::SlidingWindow, 20);
     let amended = ask(&wider, 1);
     assert!(!amended.allowed);
     assert_eq!(client.changed.get(), 1);

@@ -7,7 +7,7 @@ use crate::server::{Client, Server, held, long};
 use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Answer, Call, Decided, Limiter, Step};
-use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
 
 /// A time of our days.
 const TODAY_US: u64 = 1_763_700_000_000_000;
@@ -28,14 +28,14 @@ fn ask(client: &Client, key: &str, rule: &Rule, cost: u64, at_us: u64) -> Decide
 }
 
 /// A rule of few units, so that it is full now and then.
-fn few(rng: &mut Rng, algorithm: model::Algorithm, layout: Layout) -> Rule {
+fn few(rng: &mut Rng, algorithm: model::AlgorithmKind, layout: Layout) -> Rule {
     let mut policy = traffic::policy(rng, algorithm);
     policy.limit = 1 + rng.below(12);
     policy.capacity = policy.capacity.map(|_| 1 + rng.below(12));
     (policy.window_us, policy.buckets, policy.resolution_us) = (120_000, 6, rng.pick([1, 5_000]));
     (policy.initial, policy.anchor_first_request) = (None, false);
     let mut spec = *rule_of(&policy).spec();
-    if spec.algorithm == Algorithm::SlidingLog {
+    if spec.algorithm == AlgorithmKind::SlidingLog {
         spec.layout = Some(layout);
     }
     Rule::new(spec).unwrap()
@@ -43,7 +43,7 @@ fn few(rng: &mut Rng, algorithm: model::Algorithm, layout: Layout) -> Rule {
 
 /// Requests that are kept, and others that are undone a while later; what the store admits, the core,
 /// which knows of the former alone, must admit as well.
-fn walk(client: &Client, algorithm: model::Algorithm, layout: Layout) {
+fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
     let rng = &mut Rng::new(5);
     let (walks, turns) = if long() { (200, 1_000) } else { (10, 300) };
     let (mut admitted, mut early, mut refused) = (0, 0, 0);
@@ -86,23 +86,23 @@ fn what_is_undone_never_lets_more_through() {
     let server = Server::start();
     let client = server.client();
     for algorithm in [
-        model::Algorithm::FixedWindow,
-        model::Algorithm::SlidingWindow,
-        model::Algorithm::SlidingCounter,
-        model::Algorithm::SlidingLog,
-        model::Algorithm::TokenBucket,
-        model::Algorithm::LeakyBucket,
+        model::AlgorithmKind::FixedWindow,
+        model::AlgorithmKind::SlidingWindow,
+        model::AlgorithmKind::SlidingCounter,
+        model::AlgorithmKind::SlidingLog,
+        model::AlgorithmKind::TokenBucket,
+        model::AlgorithmKind::LeakyBucket,
     ] {
         walk(&client, algorithm, Layout::String);
     }
-    walk(&client, model::Algorithm::SlidingLog, Layout::SortedSet);
+    walk(&client, model::AlgorithmKind::SlidingLog, Layout::SortedSet);
 }
 
 #[test]
 fn what_still_counts_is_given_back_and_what_has_left_is_not() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::LeakyQueue) {
+    for algorithm in AlgorithmKind::ALL.iter().filter(|one| **one != AlgorithmKind::LeakyQueue) {
         let rule = Rule::new(Spec::new(*algorithm, 10, Micros::from_secs(10))).unwrap();
         let key = algorithm.name();
         assert!(ask(&client, key, &rule, 4, TODAY_US).allowed);
@@ -120,8 +120,9 @@ fn what_still_counts_is_given_back_and_what_has_left_is_not() {
 fn a_rule_that_changed_meanwhile_gives_nothing_back() {
     let server = Server::start();
     let client = server.client();
-    let rule =
-        |limit| Rule::new(Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(10))).unwrap();
+    let rule = |limit| {
+        Rule::new(Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(10))).unwrap()
+    };
     assert!(ask(&client, "changed", &rule(10), 4, TODAY_US).allowed);
     let (changed, since) = (rule(20), Timestamp::from_micros(TODAY_US));
     let limiters = [Limiter::new(b"changed", &changed, 4).unwrap()];

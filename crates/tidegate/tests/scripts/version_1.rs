@@ -10,7 +10,7 @@ use crate::server::{Client, Server};
 use crate::version_2::{BEGAN_US, LIMIT, OldNode, bytes, kept, limiter, rule};
 use redis::Value;
 use tidegate::script::{Answer, Call, Limiter, Reply, Step};
-use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
 
 const PAST: &str = "version_1";
 
@@ -39,7 +39,7 @@ fn agree(client: &Client, keys: [&str; 2], rule: &Rule, context: &str) {
 fn a_limiter_that_version_1_wrote_goes_on_where_it_stood() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm);
         for second in 0..26 {
             client.step(&limiter("now", &rule), Step::Decide, at(second));
@@ -58,7 +58,7 @@ fn a_log_that_version_1_wrote_goes_on_whatever_its_size_and_layout() {
     for (units, layout) in
         [(3, Layout::String), (19, Layout::String), (900, Layout::String), (9, Layout::SortedSet)]
     {
-        let mut spec = Spec::new(Algorithm::SlidingLog, 1_000, Micros::from_secs(86_400));
+        let mut spec = Spec::new(AlgorithmKind::SlidingLog, 1_000, Micros::from_secs(86_400));
         spec.layout = Some(layout);
         let rule = Rule::new(spec).unwrap();
         for key in ["then", "now"] {
@@ -92,7 +92,7 @@ fn a_log_that_version_1_wrote_goes_on_whatever_its_size_and_layout() {
 fn units_go_back_to_what_version_1_wrote() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         client.run(&[b"SET", b"then", &bytes(kept(PAST, *algorithm, "state").trim_end())]).unwrap();
         let call = Call::giving_back(&[(b"then".as_slice(), 5)], at(26));
         call.given_back(&client.eval(&call.script, &call.keys, &call.args)).unwrap();
@@ -106,7 +106,7 @@ fn units_go_back_to_what_version_1_wrote() {
 fn a_node_of_version_1_leaves_what_version_2_wrote_as_it_is() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let (old, rule) = (OldNode::kept(PAST, *algorithm), rule(*algorithm));
         let key = algorithm.name();
         assert!(client.step(&limiter(key, &rule), Step::Ask, None).allowed);
@@ -124,7 +124,7 @@ fn a_node_of_version_1_leaves_what_version_2_wrote_as_it_is() {
 fn the_version_of_what_version_1_wrote_and_is_not_known_is_told() {
     let server = Server::start();
     let client = server.client();
-    let rule = rule(Algorithm::SlidingLog);
+    let rule = rule(AlgorithmKind::SlidingLog);
     client.run(&[b"SET", b"then", &[b"\x01\x06".as_slice(), &[0; 300]].concat()]).unwrap();
     let limiters = limiter("then", &rule);
     let call = Call::new(&limiters, Step::Ask, None);

@@ -18,20 +18,20 @@ use std::thread;
 
 use crate::server::{Client, Server};
 use tidegate::script::{Call, Limiter, Reply, Script, Step};
-use tidegate::{Algorithm, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Micros, Rule, Spec, Timestamp};
 
 const VERSION: &str = "version_2";
 pub const LIMIT: u64 = 20;
 /// When the states were written: 26 units were asked for, a second after the other.
 pub const BEGAN_US: u64 = 1_767_225_600_000_000;
 
-pub fn rule(algorithm: Algorithm) -> Rule {
+pub fn rule(algorithm: AlgorithmKind) -> Rule {
     Rule::new(Spec::new(algorithm, LIMIT, Micros::from_secs(86_400))).unwrap()
 }
 
 /// Units admitted when nothing comes back: a queue serves one more than it has places for.
-fn most(algorithm: Algorithm) -> u64 {
-    LIMIT + u64::from(algorithm == Algorithm::LeakyQueue)
+fn most(algorithm: AlgorithmKind) -> u64 {
+    LIMIT + u64::from(algorithm == AlgorithmKind::LeakyQueue)
 }
 
 pub fn limiter<'a>(key: &'a str, rule: &'a Rule) -> [Limiter<'a>; 1] {
@@ -42,19 +42,19 @@ fn blesses() -> bool {
     std::env::var_os("TIDEGATE_BLESS").is_some()
 }
 
-fn path(version: &str, algorithm: Algorithm, kind: &str) -> PathBuf {
+fn path(version: &str, algorithm: AlgorithmKind, kind: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(version);
     folder.join(format!("{algorithm}.{kind}"))
 }
 
 /// A file of the past.
-pub fn kept(version: &str, algorithm: Algorithm, kind: &str) -> String {
+pub fn kept(version: &str, algorithm: AlgorithmKind, kind: &str) -> String {
     let path = path(version, algorithm, kind);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The same, written first as it is now where that is asked for.
-fn blessed(algorithm: Algorithm, kind: &str, now: &str) -> String {
+fn blessed(algorithm: AlgorithmKind, kind: &str, now: &str) -> String {
     if blesses() {
         std::fs::write(path(VERSION, algorithm, kind), now).unwrap();
     }
@@ -80,7 +80,7 @@ pub struct OldNode {
 }
 
 impl OldNode {
-    fn of(algorithm: Algorithm) -> Self {
+    fn of(algorithm: AlgorithmKind) -> Self {
         let rule = rule(algorithm);
         let call = Call::new(&limiter("", &rule), Step::Decide, None);
         let args: String = call.args.iter().map(|arg| hex(arg) + "\n").collect();
@@ -89,7 +89,7 @@ impl OldNode {
         Self::kept(VERSION, algorithm)
     }
 
-    pub fn kept(version: &str, algorithm: Algorithm) -> Self {
+    pub fn kept(version: &str, algorithm: AlgorithmKind) -> Self {
         let text = kept(version, algorithm, "lua");
         let args = kept(version, algorithm, "args").lines().map(bytes).collect();
         // A name that no server knows, so that it is always sent by its text.
@@ -119,7 +119,7 @@ fn new_node_asks(client: &Client, key: &str, rule: &Rule) -> bool {
 fn old_and_new_nodes_take_turns_on_one_key_and_admit_the_limit() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let (old, rule) = (OldNode::of(*algorithm), rule(*algorithm));
         for (who_begins, key) in [(0, format!("old:{algorithm}")), (1, format!("new:{algorithm}"))]
         {
@@ -137,7 +137,7 @@ fn old_and_new_nodes_take_turns_on_one_key_and_admit_the_limit() {
 #[test]
 fn old_and_new_nodes_at_once_never_admit_more_than_the_limit() {
     let server = Server::start();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let key = format!("race:{algorithm}");
         let admitted = |ask: &dyn Fn(&Client) -> bool| {
             let client = server.client();
@@ -157,7 +157,7 @@ fn old_and_new_nodes_at_once_never_admit_more_than_the_limit() {
 fn what_is_written_today_is_what_the_first_release_of_version_2_wrote() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm);
         let at = |second: u64| Some(Timestamp::from_micros(BEGAN_US + second * 1_000_000));
         for second in 0..26 {
@@ -184,7 +184,7 @@ fn what_is_written_today_is_what_the_first_release_of_version_2_wrote() {
 fn a_state_of_another_version_is_told_by_its_number_and_left_alone() {
     let server = Server::start();
     let client = server.client();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut stored = bytes(kept(VERSION, *algorithm, "state").trim_end());
         let rule = rule(*algorithm);
         for version in [3, 31] {

@@ -10,7 +10,7 @@ use crate::server::{Client, Server, held, long};
 use testkit::model::{self, Policy};
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Limiter, Step};
-use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
 
 const SEED: u64 = 20_261_121;
 /// Steps under one policy before the next begins, on a key of its own.
@@ -29,7 +29,7 @@ fn closed(policy: &Policy) -> Rule {
     let mut spec = *rule_of(policy).spec();
     (spec.limit, spec.window) = (tidegate::Limit::Units(0), None);
     Rule::new(spec).unwrap_or_else(|_| {
-        let mut bare = Spec::new(Algorithm::FixedWindow, 0, Micros::from_secs(1));
+        let mut bare = Spec::new(AlgorithmKind::FixedWindow, 0, Micros::from_secs(1));
         bare.window = None;
         Rule::new(bare).unwrap()
     })
@@ -50,13 +50,13 @@ fn another(rng: &mut Rng, policy: &mut Policy) -> Rule {
         5 => return closed(policy),
         _ => {
             let algorithm = rng.pick([
-                model::Algorithm::FixedWindow,
-                model::Algorithm::SlidingWindow,
-                model::Algorithm::SlidingCounter,
-                model::Algorithm::SlidingLog,
-                model::Algorithm::TokenBucket,
-                model::Algorithm::LeakyBucket,
-                model::Algorithm::LeakyQueue,
+                model::AlgorithmKind::FixedWindow,
+                model::AlgorithmKind::SlidingWindow,
+                model::AlgorithmKind::SlidingCounter,
+                model::AlgorithmKind::SlidingLog,
+                model::AlgorithmKind::TokenBucket,
+                model::AlgorithmKind::LeakyBucket,
+                model::AlgorithmKind::LeakyQueue,
             ]);
             *policy = traffic::policy(rng, algorithm);
         }
@@ -67,7 +67,7 @@ fn another(rng: &mut Rng, policy: &mut Policy) -> Rule {
 /// The same rule, its log in a sorted set, or now and then not, where rules are changed.
 fn laid_out(rng: &mut Rng, rule: Rule, amends: bool) -> Rule {
     let mut spec = *rule.spec();
-    if spec.algorithm == Algorithm::SlidingLog && spec.window.is_some() {
+    if spec.algorithm == AlgorithmKind::SlidingLog && spec.window.is_some() {
         let as_string = amends && rng.chance(20);
         spec.layout = Some(if as_string { Layout::String } else { Layout::SortedSet });
     }
@@ -91,7 +91,7 @@ fn actual_of(rng: &mut Rng, policy: &Policy, cost: u64) -> u64 {
     rng.pick([0, 0, cost / 2, cost, cost + 1, above])
 }
 
-fn walk(client: &Client, algorithm: model::Algorithm, amends: bool, layout: Layout) {
+fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: Layout) {
     let rng = &mut Rng::new(SEED);
     let sorted_set = layout == Layout::SortedSet;
     let (mut number, mut compared) = (0, 0);
@@ -167,14 +167,14 @@ macro_rules! walks {
         #[test]
         fn $name() {
             let server = Server::start();
-            walk(&server.client(), model::Algorithm::$algorithm, false, Layout::$layout);
+            walk(&server.client(), model::AlgorithmKind::$algorithm, false, Layout::$layout);
         }
 
         #[test]
         fn $amended() {
             let server = Server::start();
             let client = server.client();
-            walk(&client, model::Algorithm::$algorithm, true, Layout::$layout);
+            walk(&client, model::AlgorithmKind::$algorithm, true, Layout::$layout);
             assert!(client.changed.get() > 0, "no rule was found changed");
         }
     )+ };

@@ -9,7 +9,7 @@ use redis::Value;
 use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Batch, Call, Limiter, Reply, Revision, Script, Step};
-use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
 
 use crate::server::policies::checked;
 use crate::server::{Client, Server, long, reply};
@@ -92,7 +92,7 @@ fn key(side: &str, number: usize) -> Vec<u8> {
 
 fn rule(rng: &mut Rng) -> Rule {
     loop {
-        let algorithms: Vec<_> = model::Algorithm::ALL.into_iter().collect();
+        let algorithms: Vec<_> = model::AlgorithmKind::ALL.into_iter().collect();
         let algorithm = algorithms[rng.below(algorithms.len() as u64) as usize];
         let mut policy = traffic::policy(rng, algorithm);
         policy.limit = rng.pick([0, 1, 7, 60, 400]);
@@ -103,11 +103,11 @@ fn rule(rng: &mut Rng) -> Rule {
         policy.resolution_us = policy.resolution_us.clamp(1, 60_000);
         let Ok(rule) = checked(&policy) else { continue };
         let mut spec = *rule.spec();
-        if algorithm == model::Algorithm::SlidingLog {
+        if algorithm == model::AlgorithmKind::SlidingLog {
             spec.layout = Some(rng.pick([Layout::String, Layout::SortedSet]));
         }
         if rng.chance(4) {
-            spec = Spec::new(Algorithm::FixedWindow, 0, Micros::from_secs(1));
+            spec = Spec::new(AlgorithmKind::FixedWindow, 0, Micros::from_secs(1));
             spec.window = None;
         }
         return Rule::new(spec).unwrap();
@@ -278,7 +278,7 @@ fn a_batch_over_logs_in_rings_is_its_requests_one_after_the_other() {
     let mut seen = Seen::default();
     for number in 0..walks {
         let rules = [30, 300].map(|limit| {
-            let mut spec = Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(60));
+            let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
             spec.resolution = Some(Micros::from_micros(1));
             Rule::new(spec).unwrap()
         });

@@ -6,7 +6,7 @@
 use crate::server::{Client, Server, held, long};
 use testkit::traffic::Rng;
 use tidegate::script::{Limiter, Step};
-use tidegate::{Algorithm, Layout, Micros, Rule, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
 
 /// A time of our days.
 const TODAY_US: u64 = 1_763_700_000_000_000;
@@ -24,7 +24,7 @@ struct Shape {
 
 fn rule(shape: &Shape) -> Rule {
     let window = Micros::from_micros(shape.window_us);
-    let mut spec = Spec::new(Algorithm::SlidingLog, shape.limit, window);
+    let mut spec = Spec::new(AlgorithmKind::SlidingLog, shape.limit, window);
     spec.resolution = Some(Micros::from_micros(shape.resolution_us));
     spec.layout = Some(shape.layout);
     Rule::new(spec).unwrap()

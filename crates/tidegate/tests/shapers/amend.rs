@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use crate::tasks::{Task, ms, now, push_all, shaper, spec, ten_a_second};
 use tidegate::{
-    Algorithm, Clock as _, Departure, Limit, Micros, Next, Refusal, ShaperError, ShapingQueue,
+    AlgorithmKind, Clock as _, Departure, Limit, Micros, Next, Refusal, ShaperError, ShapingQueue,
     Spec, Timestamp,
 };
 
@@ -121,8 +121,8 @@ fn a_pace_that_can_not_be_is_refused_and_changes_nothing() {
     let mut unlimited = spec(10, 9);
     unlimited.limit = Limit::Unlimited;
     assert_eq!(shaper.amend(unlimited), Err(ShaperError::Unlimited));
-    let bucket = Spec::new(Algorithm::TokenBucket, 10, ms(1_000));
-    assert_eq!(shaper.amend(bucket), Err(ShaperError::NotAQueue(Algorithm::TokenBucket)));
+    let bucket = Spec::new(AlgorithmKind::TokenBucket, 10, ms(1_000));
+    assert_eq!(shaper.amend(bucket), Err(ShaperError::NotAQueue(AlgorithmKind::TokenBucket)));
     assert!(matches!(shaper.amend(spec(2_000_000_000, 9)), Err(ShaperError::Rule(_))));
     let slot = clock.now().plus(ms(100));
     assert_eq!(now(shaper.next()), Some(Some('A')));

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tidegate::{
-    Algorithm, Departure, Micros, Next, Refusal, ShaperError, ShapingQueue, Spec, Timestamp,
+    AlgorithmKind, Departure, Micros, Next, Refusal, ShaperError, ShapingQueue, Spec, Timestamp,
 };
 
 /// A slot every 100 ms; one is served and `capacity` wait.
@@ -11,7 +11,7 @@ fn ten_a_second<T>(capacity: u64) -> ShapingQueue<T> {
 }
 
 fn spec(limit: u64, window_ms: u64, capacity: u64) -> Spec {
-    let mut spec = Spec::new(Algorithm::LeakyQueue, limit, Micros::from_millis(window_ms));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_millis(window_ms));
     spec.capacity = Some(capacity);
     spec
 }
@@ -221,9 +221,9 @@ fn closed_now_it_gives_back_the_rest_in_order() {
 #[test]
 fn a_rule_that_can_not_shape_is_told_why() {
     let told = |spec| ShapingQueue::<()>::new(spec).unwrap_err().to_string();
-    let bucket = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(1));
+    let bucket = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(1));
     assert!(told(bucket).contains("expected `leaky_queue`"), "{}", told(bucket));
-    let unlimited = Spec::unlimited(Algorithm::LeakyQueue);
+    let unlimited = Spec::unlimited(AlgorithmKind::LeakyQueue);
     assert!(told(unlimited).contains("nothing would bound the queue"));
     let wrong = spec(10, 0, 2);
     assert!(told(wrong).contains("`window` is 0us"), "{}", told(wrong));

@@ -6,7 +6,7 @@
 use testkit::model::{self, Model, Policy};
 use testkit::traffic::Rng;
 use tidegate::{
-    Algorithm, Departure, MAX_WINDOW, Micros, Next, Refusal, ShapingQueue, Spec, Timestamp,
+    AlgorithmKind, Departure, MAX_WINDOW, Micros, Next, Refusal, ShapingQueue, Spec, Timestamp,
 };
 
 const STEPS: u64 = 300;
@@ -100,14 +100,14 @@ impl Naive {
 }
 
 fn policy(limit: u64, window_us: u64, capacity: u64) -> Policy {
-    let mut policy = Policy::new(model::Algorithm::LeakyQueue, limit, window_us);
+    let mut policy = Policy::new(model::AlgorithmKind::LeakyQueue, limit, window_us);
     policy.capacity = Some(capacity);
     policy
 }
 
 fn spec(policy: &Policy) -> Spec {
     let window = Micros::from_micros(policy.window_us);
-    let mut spec = Spec::new(Algorithm::LeakyQueue, policy.limit, window);
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, policy.limit, window);
     spec.window = (policy.window_us > 0).then_some(window);
     spec.capacity = policy.capacity;
     spec
@@ -251,14 +251,14 @@ fn every_answer_and_every_slot_is_the_models_while_the_pace_changes() {
     }
 }
 
-/// What the core's room says of any interval: no two slots closer than W/N times the units between,
+/// What the core's algorithm says of any interval: no two slots closer than W/N times the units between,
 /// but for the microsecond by which each is rounded up; and in the order of their coming.
 #[test]
 fn slots_are_evenly_apart_and_in_order() {
     for seed in 0..walks() {
         let mut rng = Rng::new(seed);
         let (limit, window) = (rng.skewed(100_000), rng.between(1_000, 3_000_000));
-        let spec = Spec::new(Algorithm::LeakyQueue, limit, Micros::from_micros(window));
+        let spec = Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_micros(window));
         let mut queue = ShapingQueue::new(spec).unwrap();
         let (mut now, mut before) = (1_000_000, None);
         for number in 0..STEPS {

@@ -9,7 +9,7 @@ use std::task::{Context, Waker};
 
 use testkit::traffic::Rng;
 use tidegate::{
-    Algorithm, Clock, KeyedLimiter, Limiter, ManualClock, Micros, Spec, Statistics, Timestamp,
+    AlgorithmKind, Clock, KeyedLimiter, Limiter, ManualClock, Micros, Spec, Statistics, Timestamp,
 };
 
 /// A clock that moves on with each reading, by more than half a second, so that what is counted by the next
@@ -51,7 +51,7 @@ impl Clock for Ticking {
 
 /// Every algorithm, with states that are packed and with states that are kept whole, and one unlimited.
 fn limiters() -> impl Iterator<Item = (Spec, bool)> {
-    let specs = Algorithm::ALL.iter().flat_map(|algorithm| {
+    let specs = AlgorithmKind::ALL.iter().flat_map(|algorithm| {
         [Spec::new(*algorithm, 7, Micros::from_millis(900)), Spec::unlimited(*algorithm)]
     });
     specs.flat_map(|spec| [(spec, true), (spec, false)])
@@ -133,7 +133,7 @@ fn counting_reads_no_clock_that_the_decision_has_read() {
 fn what_is_refused_behind_a_line_is_counted_as_well() {
     let clock = ManualClock::new();
     clock.advance_to(Timestamp::from_micros(1_699_999_200_000_000));
-    let spec = Spec::new(Algorithm::SlidingLog, 1, Micros::from_secs(60));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(60));
     let limiter = Limiter::with_clock(spec, clock.clone()).unwrap();
     let keyed = KeyedLimiter::with_clock(spec, clock.clone()).unwrap();
     let statistics = Statistics::with_clock(clock.clone());

@@ -9,20 +9,21 @@ use std::time::Duration;
 
 use crate::server::{gate_over, gate_with, settings};
 use tidegate::{
-    Algorithm, Answer, Descriptor, Micros, OnStoreError, Request, Rule, RuleSpec, SharedGate, Spec,
+    AlgorithmKind, Answer, Descriptor, Micros, OnStoreError, Request, Rule, RuleSpec, SharedGate,
+    Spec,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
 
 /// `limit` units a day for each user.
 fn per_user(limit: u64) -> RuleSpec {
-    let spec = Spec::new(Algorithm::SlidingLog, limit, DAY);
+    let spec = Spec::new(AlgorithmKind::SlidingLog, limit, DAY);
     RuleSpec::new("per-user", spec).key(["user"]).across_slots()
 }
 
 /// `limit` units a day for all who pay.
 fn payments(limit: u64) -> RuleSpec {
-    let spec = Spec::new(Algorithm::SlidingLog, limit, DAY);
+    let spec = Spec::new(AlgorithmKind::SlidingLog, limit, DAY);
     RuleSpec::new("payments", spec).key(["pays"]).across_slots()
 }
 
@@ -255,7 +256,7 @@ async fn a_reservation_gives_back_in_each_slot_while_plans_are_unlimited() {
     let unlimited = Arc::new(AtomicBool::new(false));
     let (mut gate, _) = gate_over(&cluster.url(), vec![per_user(10), payments(20)]).await;
     for rule in ["per-user", "payments"] {
-        let none = Arc::new(Rule::new(Spec::unlimited(Algorithm::SlidingLog)).unwrap());
+        let none = Arc::new(Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
         let unlimited = Arc::clone(&unlimited);
         let plan = move |_: &Descriptor<'_>| unlimited.load(Relaxed).then(|| Arc::clone(&none));
         gate = gate.with_plans("default", rule, plan).unwrap();

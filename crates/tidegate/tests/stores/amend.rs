@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use crate::server::{Server, check, gate_over, gate_with, rule, settings, until_lost};
 use tidegate::{
-    Algorithm, AmendError, Descriptor, Limit, Micros, OnExcess, OnStoreError, OverrideSpec,
+    AlgorithmKind, AmendError, Descriptor, Limit, Micros, OnExcess, OnStoreError, OverrideSpec,
     Problem, Request, RuleSpec, SharedGate, Spec,
 };
 use tokio::task::yield_now;
 
 const DAY: Micros = Micros::from_secs(86_400);
 
-fn per_day(algorithm: Algorithm, limit: u64) -> Spec {
+fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     rule(algorithm, limit).spec
 }
 
@@ -40,8 +40,11 @@ async fn admits(gate: &SharedGate, user: &str, cost: u64) -> bool {
 #[tokio::test]
 async fn what_was_used_stays_used_under_every_other_algorithm() {
     let server = Server::start(&[]);
-    for from in Algorithm::ALL.iter().copied().filter(|from| *from != Algorithm::LeakyQueue) {
-        for to in [Algorithm::SlidingLog, Algorithm::TokenBucket, Algorithm::FixedWindow] {
+    for from in AlgorithmKind::ALL.iter().copied().filter(|from| *from != AlgorithmKind::LeakyQueue)
+    {
+        for to in
+            [AlgorithmKind::SlidingLog, AlgorithmKind::TokenBucket, AlgorithmKind::FixedWindow]
+        {
             let name = format!("{}-{}", from.name(), to.name());
             let rules = vec![
                 RuleSpec::new(format!("{name}-all"), per_day(from, 1_000)),
@@ -66,20 +69,20 @@ async fn what_was_used_stays_used_under_every_other_algorithm() {
 async fn an_unlimited_rule_asks_nobody_and_one_that_was_is_asked() {
     let server = Server::start(&[]);
     let rules = vec![
-        RuleSpec::new("all", Spec::unlimited(Algorithm::TokenBucket)),
-        rule(Algorithm::SlidingLog, 10),
+        RuleSpec::new("all", Spec::unlimited(AlgorithmKind::TokenBucket)),
+        rule(AlgorithmKind::SlidingLog, 10),
     ];
     let name = rules[1].name.clone();
     let (gate, _) = gate_over(&server.url(), rules).await;
     let gate = Arc::new(gate);
     assert!(admits(&gate, "ada", 6).await);
-    gate.amend("default", &name, Spec::unlimited(Algorithm::SlidingLog)).unwrap();
+    gate.amend("default", &name, Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
     assert!(admits(&gate, "ada", 1_000).await);
     assert_eq!(left(&gate, "ada").await, []);
-    gate.amend("default", "all", per_day(Algorithm::FixedWindow, 5)).unwrap();
+    gate.amend("default", "all", per_day(AlgorithmKind::FixedWindow, 5)).unwrap();
     assert!(admits(&gate, "ada", 2).await);
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 3)]);
-    gate.amend("default", &name, per_day(Algorithm::SlidingLog, 10)).unwrap();
+    gate.amend("default", &name, per_day(AlgorithmKind::SlidingLog, 10)).unwrap();
     // The store keeps what was used before for as long as it counts: never a reset.
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(5), 3), (Limit::Units(10), 4)]);
     let descriptors = [Descriptor::new(&[("user", "ada")]).cost(3)];
@@ -94,7 +97,7 @@ async fn an_override_is_changed_by_its_entries() {
     let server = Server::start(&[]);
     let mut vip = OverrideSpec::new("user", "vip");
     vip.limit = Some(Limit::Units(50));
-    let own = rule(Algorithm::TokenBucket, 10).with_override(vip.clone());
+    let own = rule(AlgorithmKind::TokenBucket, 10).with_override(vip.clone());
     let name = own.name.clone();
     let (gate, _) = gate_over(&server.url(), vec![own]).await;
     assert!(admits(&gate, "vip", 30).await);
@@ -108,17 +111,17 @@ async fn an_override_is_changed_by_its_entries() {
 #[tokio::test]
 async fn what_can_not_be_kept_or_shared_is_refused_and_changes_nothing() {
     let server = Server::start(&[]);
-    let local = rule(Algorithm::TokenBucket, 100).on_store_error(OnStoreError::Local);
+    let local = rule(AlgorithmKind::TokenBucket, 100).on_store_error(OnStoreError::Local);
     let name = local.name.clone();
     let mut settings = settings(&server.url());
     settings.nodes = Some(10);
     let (gate, _) = gate_with(settings, vec![local]).await;
-    let mut log = Spec::new(Algorithm::SlidingLog, 60_000_000, Micros::from_secs(60));
+    let mut log = Spec::new(AlgorithmKind::SlidingLog, 60_000_000, Micros::from_secs(60));
     log.max_memory = Some(1 << 40);
     let Err(AmendError::Rule(told)) = gate.amend("default", &name, log) else { panic!("it fits") };
     let problem = told.iter().next().unwrap().problem.clone();
     assert!(matches!(problem, Problem::TooLargeForStore { .. }), "{problem}");
-    let told = gate.amend("default", "none", per_day(Algorithm::TokenBucket, 9));
+    let told = gate.amend("default", "none", per_day(AlgorithmKind::TokenBucket, 9));
     assert!(matches!(told, Err(AmendError::NoSuchRule(_))), "{told:?}");
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(100), 100)]);
 }
@@ -126,16 +129,17 @@ async fn what_can_not_be_kept_or_shared_is_refused_and_changes_nothing() {
 #[tokio::test]
 async fn what_decides_while_the_store_is_away_is_changed_as_well() {
     let mut server = Server::start(&[]);
-    let local = rule(Algorithm::TokenBucket, 100).on_store_error(OnStoreError::Local);
-    let closed = RuleSpec::new("closed", per_day(Algorithm::TokenBucket, 100)).in_domain("closed");
+    let local = rule(AlgorithmKind::TokenBucket, 100).on_store_error(OnStoreError::Local);
+    let closed =
+        RuleSpec::new("closed", per_day(AlgorithmKind::TokenBucket, 100)).in_domain("closed");
     let name = local.name.clone();
     let rules = vec![local, closed.on_store_error(OnStoreError::Closed)];
     let mut settings = settings(&server.url());
     settings.nodes = Some(10);
     let (gate, events) = gate_with(settings, rules).await;
     assert!(admits(&gate, "ada", 4).await);
-    gate.amend("default", &name, per_day(Algorithm::TokenBucket, 200)).unwrap();
-    gate.amend("closed", "closed", Spec::unlimited(Algorithm::TokenBucket)).unwrap();
+    gate.amend("default", &name, per_day(AlgorithmKind::TokenBucket, 200)).unwrap();
+    gate.amend("closed", "closed", Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
     server.kill();
     until_lost(&gate, &events).await;
     let answer = check(&gate, "ada", 1).await;
@@ -170,7 +174,9 @@ async fn waiter(gate: &Arc<SharedGate>, cost: u64) -> tokio::task::JoinHandle<(b
 async fn who_waits_goes_on_under_the_figures_of_now() {
     let server = Server::start(&[]);
     let wait = OnExcess::Wait { wait: Micros::from_secs(9 * 86_400), max_waiters: 9 };
-    for algorithm in [Algorithm::SlidingLog, Algorithm::TokenBucket, Algorithm::FixedWindow] {
+    for algorithm in
+        [AlgorithmKind::SlidingLog, AlgorithmKind::TokenBucket, AlgorithmKind::FixedWindow]
+    {
         let own = named(&format!("wait-{}", algorithm.name()), rule(algorithm, 10));
         let own = own.on_excess(wait);
         let name = own.name.clone();
@@ -197,8 +203,8 @@ async fn who_waits_goes_on_under_the_figures_of_now() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_moves_while_many_ask_admits_no_more_than_its_largest_limit() {
     let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![rule(Algorithm::SlidingLog, 50)]).await;
-    let (gate, name) = (Arc::new(gate), rule(Algorithm::SlidingLog, 50).name);
+    let (gate, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 50)]).await;
+    let (gate, name) = (Arc::new(gate), rule(AlgorithmKind::SlidingLog, 50).name);
     let mut asked = tokio::task::JoinSet::new();
     for _ in 0..400 {
         let gate = Arc::clone(&gate);
@@ -206,11 +212,11 @@ async fn a_rule_that_moves_while_many_ask_admits_no_more_than_its_largest_limit(
     }
     for turn in 0..200 {
         let limit = [120, 30, 0, 70][turn % 4];
-        gate.amend("default", &name, per_day(Algorithm::SlidingLog, limit)).unwrap();
+        gate.amend("default", &name, per_day(AlgorithmKind::SlidingLog, limit)).unwrap();
         yield_now().await;
     }
     let admitted: u64 = asked.join_all().await.into_iter().sum();
-    gate.amend("default", &name, per_day(Algorithm::SlidingLog, 120)).unwrap();
+    gate.amend("default", &name, per_day(AlgorithmKind::SlidingLog, 120)).unwrap();
     assert!(admitted <= 120, "{admitted}");
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(120), 120 - admitted)]);
 }
@@ -218,14 +224,14 @@ async fn a_rule_that_moves_while_many_ask_admits_no_more_than_its_largest_limit(
 #[tokio::test]
 async fn an_id_is_answered_the_same_only_under_the_figures_of_then() {
     let server = Server::start(&[]);
-    let own = rule(Algorithm::SlidingLog, 10).dedupe(DAY);
+    let own = rule(AlgorithmKind::SlidingLog, 10).dedupe(DAY);
     let name = own.name.clone();
     let (gate, _) = gate_over(&server.url(), vec![own]).await;
     let descriptors = [Descriptor::new(&[("user", "ada")])];
     let request = Request::new("default", &descriptors).with_id("an id").unwrap();
     let repeated = async || gate.check(&request).await.is_repeated();
     assert_eq!([repeated().await, repeated().await], [false, true]);
-    gate.amend("default", &name, per_day(Algorithm::SlidingLog, 20)).unwrap();
+    gate.amend("default", &name, per_day(AlgorithmKind::SlidingLog, 20)).unwrap();
     assert_eq!([repeated().await, repeated().await], [false, true]);
     assert_eq!(left(&gate, "ada").await, [(Limit::Units(20), 18)]);
 }

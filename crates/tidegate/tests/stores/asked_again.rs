@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tidegate::{
-    Algorithm, Answer, Descriptor, Gate, Limit, Micros, OnStoreError, OverrideSpec, Policy,
+    AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, OnStoreError, OverrideSpec, Policy,
     Request, RuleSpec, Spec,
 };
 
@@ -10,7 +10,7 @@ use crate::server::{Server, gate_over, rule, until_lost};
 
 const DEDUPE: Micros = Micros::from_secs(10);
 
-fn remembering(algorithm: Algorithm, limit: u64) -> RuleSpec {
+fn remembering(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     rule(algorithm, limit).dedupe(DEDUPE)
 }
 
@@ -19,10 +19,10 @@ async fn an_override_has_the_dedupe_of_its_rule_and_a_changed_rule_decides_anew(
     let server = Server::start(&[]);
     let mut ada = OverrideSpec::new("user", "ada");
     ada.limit = Some(Limit::Units(20));
-    let rules = vec![remembering(Algorithm::TokenBucket, 10).with_override(ada)];
+    let rules = vec![remembering(AlgorithmKind::TokenBucket, 10).with_override(ada)];
     let (gate, _) = gate_over(&server.url(), rules).await;
     let (changed, _) =
-        gate_over(&server.url(), vec![remembering(Algorithm::TokenBucket, 30)]).await;
+        gate_over(&server.url(), vec![remembering(AlgorithmKind::TokenBucket, 30)]).await;
     let descriptors = [Descriptor::new(&[("user", "ada")])];
     let request = Request::new("default", &descriptors).with_id("a").unwrap();
     let remaining = |answer: &Answer<'_>| answer.matched()[0].decision().remaining;
@@ -35,7 +35,8 @@ async fn an_override_has_the_dedupe_of_its_rule_and_a_changed_rule_decides_anew(
 #[tokio::test]
 async fn a_look_tells_what_is_remembered_and_a_reset_forgets_units_only() {
     let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![remembering(Algorithm::SlidingWindow, 2)]).await;
+    let (gate, _) =
+        gate_over(&server.url(), vec![remembering(AlgorithmKind::SlidingWindow, 2)]).await;
     let descriptors = [Descriptor::new(&[("user", "ada")])];
     let plain = Request::new("default", &descriptors);
     let request = plain.with_id("a").unwrap();
@@ -54,7 +55,8 @@ async fn a_look_tells_what_is_remembered_and_a_reset_forgets_units_only() {
 #[tokio::test]
 async fn what_is_remembered_expires_by_itself() {
     let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![remembering(Algorithm::TokenBucket, 10)]).await;
+    let (gate, _) =
+        gate_over(&server.url(), vec![remembering(AlgorithmKind::TokenBucket, 10)]).await;
     let descriptors = [Descriptor::new(&[("user", "ada")])];
     let request = Request::new("default", &descriptors).with_id("a").unwrap();
     let _ = gate.check(&request).await;
@@ -70,7 +72,7 @@ async fn what_is_remembered_expires_by_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_that_ask_at_once_under_one_id_one_takes() {
     let server = Server::start(&[]);
-    let rules = || vec![remembering(Algorithm::SlidingLog, 100)];
+    let rules = || vec![remembering(AlgorithmKind::SlidingLog, 100)];
     let (one, _) = gate_over(&server.url(), rules()).await;
     let (two, _) = gate_over(&server.url(), rules()).await;
     let memory = Gate::new(Policy::new(rules()).unwrap());
@@ -96,7 +98,8 @@ async fn of_many_that_ask_at_once_under_one_id_one_takes() {
 #[tokio::test]
 async fn while_the_store_is_away_a_local_rule_remembers_in_process() {
     let mut server = Server::start(&[]);
-    let rules = vec![remembering(Algorithm::TokenBucket, 5).on_store_error(OnStoreError::Local)];
+    let rules =
+        vec![remembering(AlgorithmKind::TokenBucket, 5).on_store_error(OnStoreError::Local)];
     let (gate, events) = gate_over(&server.url(), rules).await;
     server.kill();
     until_lost(&gate, &events).await;
@@ -114,7 +117,7 @@ async fn while_the_store_is_away_a_local_rule_remembers_in_process() {
 async fn one_that_was_held_is_not_held_again_under_its_id() {
     let server = Server::start(&[]);
     let second = Micros::from_secs(1);
-    let rule = RuleSpec::new("q", Spec::new(Algorithm::LeakyQueue, 1, second)).dedupe(DEDUPE);
+    let rule = RuleSpec::new("q", Spec::new(AlgorithmKind::LeakyQueue, 1, second)).dedupe(DEDUPE);
     let (gate, _) = gate_over(&server.url(), vec![rule]).await;
     let descriptors = [Descriptor::new(&[])];
     let plain = Request::new("default", &descriptors);
@@ -137,7 +140,7 @@ async fn one_that_was_held_is_not_held_again_under_its_id() {
 async fn one_that_asks_again_is_held_until_its_slot() {
     let server = Server::start(&[]);
     let window = Micros::from_millis(100);
-    let rule = RuleSpec::new("q", Spec::new(Algorithm::LeakyQueue, 1, window)).dedupe(DEDUPE);
+    let rule = RuleSpec::new("q", Spec::new(AlgorithmKind::LeakyQueue, 1, window)).dedupe(DEDUPE);
     let (gate, _) = gate_over(&server.url(), vec![rule]).await;
     let descriptors = [Descriptor::new(&[])];
     let plain = Request::new("default", &descriptors);

@@ -12,11 +12,11 @@ use crate::server::{
     Events, Server, check, gate_over, gate_with, path, rule, settings, until_lost,
 };
 use tidegate::{
-    Algorithm, Micros, OnStoreError, Policy, Secret, SharedGate, SharedGateError, StoreError,
+    AlgorithmKind, Micros, OnStoreError, Policy, Secret, SharedGate, SharedGateError, StoreError,
 };
 
 fn token(limit: u64, on_store_error: OnStoreError) -> tidegate::RuleSpec {
-    rule(Algorithm::TokenBucket, limit).on_store_error(on_store_error)
+    rule(AlgorithmKind::TokenBucket, limit).on_store_error(on_store_error)
 }
 
 /// The words that an outage was told with, once, and that it ended, once.
@@ -243,8 +243,9 @@ async fn more_than_this_nodes_part_leaves_no_debt() {
 #[tokio::test]
 async fn a_closed_rule_keeps_a_local_one_from_being_charged() {
     let mut server = Server::start(&[]);
-    let closed =
-        rule(Algorithm::FixedWindow, 5).when("user", "ada").on_store_error(OnStoreError::Closed);
+    let closed = rule(AlgorithmKind::FixedWindow, 5)
+        .when("user", "ada")
+        .on_store_error(OnStoreError::Closed);
     let rules = vec![token(3, OnStoreError::Local), closed];
     let (gate, events) = gate_over(&server.url(), rules).await;
     server.kill();

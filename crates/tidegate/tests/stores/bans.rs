@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::server::{Server, check, gate_over, rule, until_lost};
 use tidegate::{
-    Algorithm, Answer, Ban, Descriptor, Micros, Mode, OnExcess, OnFull, OnStoreError, Request,
+    AlgorithmKind, Answer, Ban, Descriptor, Micros, Mode, OnExcess, OnFull, OnStoreError, Request,
     RuleSpec, SharedGate, Spec,
 };
 
@@ -19,7 +19,7 @@ fn ban(refusals: u64) -> Ban {
 }
 
 fn log(limit: u64) -> RuleSpec {
-    rule(Algorithm::SlidingLog, limit)
+    rule(AlgorithmKind::SlidingLog, limit)
 }
 
 async fn banning(server: &Server, refusals: u64, rules: Vec<RuleSpec>) -> SharedGate {
@@ -34,7 +34,7 @@ fn is_banned(answer: &Answer<'_>) -> bool {
 #[tokio::test]
 async fn a_banned_key_is_denied_and_the_store_is_not_asked() {
     let server = Server::start(&[]);
-    let all = RuleSpec::new("all", Spec::new(Algorithm::SlidingLog, 100, DAY));
+    let all = RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, 100, DAY));
     let gate = banning(&server, 2, vec![log(1), all]).await;
     assert!(check(&gate, "ada", 1).await.is_allowed());
     for _ in 0..2 {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use tidegate::{
-    Algorithm, Answer, Descriptor, Layout, Micros, Mode, OnFull, Outcome, Request, RuleSpec,
+    AlgorithmKind, Answer, Descriptor, Layout, Micros, Mode, OnFull, Outcome, Request, RuleSpec,
     SharedGate, Spec,
 };
 use tokio::task::JoinSet;
@@ -17,11 +17,11 @@ use crate::server::{Server, check, gate_over, gate_with, settings};
 /// The set in which the keys of the rule of these tests are counted.
 const COUNTER: &str = "tidegate:?keys:default:r";
 
-fn named_r(algorithm: Algorithm) -> RuleSpec {
+fn named_r(algorithm: AlgorithmKind) -> RuleSpec {
     RuleSpec::new("r", Spec::new(algorithm, 5, Micros::from_secs(60))).key(["user"])
 }
 
-fn capped(algorithm: Algorithm, most: usize, on_full: OnFull) -> RuleSpec {
+fn capped(algorithm: AlgorithmKind, most: usize, on_full: OnFull) -> RuleSpec {
     named_r(algorithm).max_keys(most, on_full)
 }
 
@@ -44,7 +44,7 @@ async fn own(gate: &SharedGate, users: std::ops::Range<usize>) -> Vec<usize> {
 
 #[tokio::test]
 async fn keys_beyond_the_cap_share_one_limiter_and_the_others_notice_nothing() {
-    for algorithm in Algorithm::ALL.iter().filter(|one| **one != Algorithm::LeakyQueue) {
+    for algorithm in AlgorithmKind::ALL.iter().filter(|one| **one != AlgorithmKind::LeakyQueue) {
         let server = Server::start(&[]);
         let rules = vec![capped(*algorithm, 100, OnFull::Share)];
         let (gate, _) = gate_over(&server.url(), rules).await;
@@ -69,10 +69,10 @@ async fn keys_beyond_the_cap_share_one_limiter_and_the_others_notice_nothing() {
 #[tokio::test]
 async fn keys_beyond_the_cap_are_refused_where_the_rule_says_so() {
     let server = Server::start(&[]);
-    let mut set = capped(Algorithm::SlidingLog, 3, OnFull::Refuse);
+    let mut set = capped(AlgorithmKind::SlidingLog, 3, OnFull::Refuse);
     set.spec.layout = Some(Layout::SortedSet);
     let global =
-        RuleSpec::new("all", Spec::new(Algorithm::FixedWindow, 100, Micros::from_secs(60)));
+        RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 100, Micros::from_secs(60)));
     let (gate, _) = gate_over(&server.url(), vec![set, global]).await;
     assert_eq!(own(&gate, 0..9).await, [0, 1, 2]);
     let answer = ask(&gate, "another").await;
@@ -89,9 +89,9 @@ async fn keys_beyond_the_cap_are_refused_where_the_rule_says_so() {
 #[tokio::test]
 async fn a_rule_in_shadow_mode_that_has_no_room_refuses_nobody() {
     let server = Server::start(&[]);
-    let shadow = capped(Algorithm::TokenBucket, 1, OnFull::Refuse).mode(Mode::Shadow);
+    let shadow = capped(AlgorithmKind::TokenBucket, 1, OnFull::Refuse).mode(Mode::Shadow);
     let global =
-        RuleSpec::new("all", Spec::new(Algorithm::FixedWindow, 100, Micros::from_secs(60)));
+        RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 100, Micros::from_secs(60)));
     let (gate, _) = gate_over(&server.url(), vec![shadow, global]).await;
     for (number, user) in ["a", "b", "c"].into_iter().enumerate() {
         let answer = ask(&gate, user).await;
@@ -105,7 +105,7 @@ async fn a_rule_in_shadow_mode_that_has_no_room_refuses_nobody() {
 async fn a_key_that_has_expired_makes_room() {
     let server = Server::start(&[]);
     let window = Micros::from_millis(200);
-    let spec = Spec::new(Algorithm::SlidingWindow, 5, window);
+    let spec = Spec::new(AlgorithmKind::SlidingWindow, 5, window);
     let rules = vec![RuleSpec::new("r", spec).key(["user"]).max_keys(2, OnFull::Refuse)];
     let (gate, _) = gate_over(&server.url(), rules).await;
     for round in 0..3 {
@@ -128,7 +128,7 @@ async fn a_key_that_has_expired_makes_room() {
 #[tokio::test]
 async fn what_ends_before_its_time_makes_room() {
     let server = Server::start(&[]);
-    let rules = vec![capped(Algorithm::FixedWindow, 1, OnFull::Refuse)];
+    let rules = vec![capped(AlgorithmKind::FixedWindow, 1, OnFull::Refuse)];
     let (gate, _) = gate_over(&server.url(), rules).await;
     let entries = [("user", "ada")];
     let descriptors = [Descriptor::new(&entries)];
@@ -150,9 +150,11 @@ async fn the_cap_holds_however_many_ask_at_once_from_however_many_nodes() {
     for _ in 0..3 {
         let mut patient = settings(&server.url());
         patient.timeout = Micros::from_secs(20);
-        let global =
-            RuleSpec::new("all", Spec::new(Algorithm::SlidingLog, 100_000, Micros::from_secs(60)));
-        let rules = vec![capped(Algorithm::TokenBucket, 100, OnFull::Refuse), global];
+        let global = RuleSpec::new(
+            "all",
+            Spec::new(AlgorithmKind::SlidingLog, 100_000, Micros::from_secs(60)),
+        );
+        let rules = vec![capped(AlgorithmKind::TokenBucket, 100, OnFull::Refuse), global];
         gates.push(Arc::new(gate_with(patient, rules).await.0));
     }
     let mut asking = JoinSet::new();
@@ -170,7 +172,7 @@ async fn the_cap_holds_however_many_ask_at_once_from_however_many_nodes() {
 #[tokio::test]
 async fn in_a_cluster_each_node_has_room_for_its_part_of_the_slots() {
     let cluster = Cluster::start();
-    let rules = vec![capped(Algorithm::TokenBucket, 100, OnFull::Share)];
+    let rules = vec![capped(AlgorithmKind::TokenBucket, 100, OnFull::Share)];
     let (gate, _) = gate_over(&cluster.url(), rules).await;
     let known = own(&gate, 0..300).await;
     assert_eq!(known.len(), 100);
@@ -185,15 +187,15 @@ async fn in_a_cluster_each_node_has_room_for_its_part_of_the_slots() {
 
 #[tokio::test]
 async fn without_memory_who_has_a_limiter_keeps_it_and_who_is_new_is_refused() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for layout in [None, Some(Layout::SortedSet)] {
-            if layout.is_some() && *algorithm != Algorithm::SlidingLog {
+            if layout.is_some() && *algorithm != AlgorithmKind::SlidingLog {
                 continue;
             }
             let server = Server::start(&["--maxmemory-policy", "noeviction"]);
             let mut capped = named_r(*algorithm);
             capped.spec.layout = layout;
-            let global = Spec::new(Algorithm::FixedWindow, 100, Micros::from_secs(60));
+            let global = Spec::new(AlgorithmKind::FixedWindow, 100, Micros::from_secs(60));
             let rules = vec![RuleSpec::new("all", global), capped];
             let (gate, events) = gate_over(&server.url(), rules).await;
             assert!(ask(&gate, "ada").await.is_allowed());
@@ -204,7 +206,7 @@ async fn without_memory_who_has_a_limiter_keeps_it_and_who_is_new_is_refused() {
                 assert!(!new.is_allowed() && new.is_overflow(), "{algorithm}: {new:?}");
                 later.push(ask(&gate, "ada").await.is_allowed());
             }
-            let most = if *algorithm == Algorithm::LeakyQueue { 6 } else { 4 };
+            let most = if *algorithm == AlgorithmKind::LeakyQueue { 6 } else { 4 };
             let admitted = later.iter().filter(|allowed| **allowed).count();
             assert!(admitted <= most && admitted >= 4, "{algorithm}: {later:?}");
             assert_eq!(server.run::<usize>(&["EXISTS", "tidegate:default:r:bob"]), 0);
@@ -221,7 +223,7 @@ async fn without_memory_who_has_a_limiter_keeps_it_and_who_is_new_is_refused() {
 #[tokio::test]
 async fn without_memory_no_key_begins_because_another_has_expired() {
     let server = Server::start(&["--maxmemory-policy", "noeviction"]);
-    let rules = vec![capped(Algorithm::TokenBucket, 100, OnFull::Share)];
+    let rules = vec![capped(AlgorithmKind::TokenBucket, 100, OnFull::Share)];
     let (gate, _) = gate_over(&server.url(), rules).await;
     assert!(ask(&gate, "ada").await.is_allowed());
     server.run::<()>(&["ZADD", COUNTER, "1", "expired"]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use testkit::model::{self, Model};
-use tidegate::{Algorithm, Micros, RuleSpec, SharedGate, Spec};
+use tidegate::{AlgorithmKind, Micros, RuleSpec, SharedGate, Spec};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -32,13 +32,13 @@ fn lasting() -> Duration {
     if long() { Duration::from_secs(10) } else { Duration::from_secs(1) }
 }
 
-fn short(algorithm: Algorithm) -> RuleSpec {
+fn short(algorithm: AlgorithmKind) -> RuleSpec {
     let spec = Spec::new(algorithm, LIMIT, Micros::from_micros(WINDOW_US));
     RuleSpec::new(algorithm.name(), spec).key(["user"])
 }
 
 /// Asks about one key without a pause; the store's time of each decision, and whether it admitted.
-async fn saturate(url: &str, algorithm: Algorithm) -> Vec<(u64, bool)> {
+async fn saturate(url: &str, algorithm: AlgorithmKind) -> Vec<(u64, bool)> {
     let (gate, _) = gate_over(url, vec![short(algorithm)]).await;
     let (gate, ends) = (Arc::new(gate), Instant::now() + lasting());
     let tasks: JoinSet<_> = (0..TASKS).map(|_| ask(Arc::clone(&gate), ends)).collect();
@@ -57,10 +57,10 @@ async fn ask(gate: Arc<SharedGate>, until: Instant) -> Vec<(u64, bool)> {
 
 /// Holds what all clients were told to a serial limiter: the same requests at the same times, one after
 /// the other. Answers how many were admitted.
-fn judge(algorithm: Algorithm, mut told: Vec<(u64, bool)>) -> usize {
+fn judge(algorithm: AlgorithmKind, mut told: Vec<(u64, bool)>) -> usize {
     // Of requests in one microsecond, those that were refused came last: nothing is given back in it.
     told.sort_unstable_by_key(|(at, allowed)| (*at, !allowed));
-    let model = model::Algorithm::named(algorithm.name()).unwrap();
+    let model = model::AlgorithmKind::named(algorithm.name()).unwrap();
     let mut model = Model::new(model::Policy::new(model, LIMIT, WINDOW_US));
     for (place, (at, allowed)) in told.iter().enumerate() {
         let expected = model.step(*at, 1).allowed;
@@ -82,12 +82,12 @@ fn wall_clock_s() -> i64 {
 async fn one_client_is_told_what_a_serial_limiter_would_say() {
     let (Ok(store), Ok(log)) = (std::env::var(STORE), std::env::var(LOG)) else {
         let server = Server::start(&[]);
-        let told = saturate(&server.url(), Algorithm::SlidingLog).await;
-        judge(Algorithm::SlidingLog, told);
+        let told = saturate(&server.url(), AlgorithmKind::SlidingLog).await;
+        judge(AlgorithmKind::SlidingLog, told);
         return;
     };
     let mut lines = format!("{}\n", wall_clock_s());
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         for (at, allowed) in saturate(&store, *algorithm).await {
             lines.push_str(&format!("{algorithm} {at} {allowed}\n"));
         }
@@ -127,7 +127,7 @@ fn eight_processes_with_clocks_an_hour_apart_admit_what_one_would() {
         (words[0], words[1].parse::<u64>().unwrap(), words[2] == "true")
     });
     let answers: Vec<_> = answers.collect();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let of = answers.iter().filter(|(name, ..)| *name == algorithm.name());
         let told: Vec<_> = of.map(|(_, at, allowed)| (*at, *allowed)).collect();
         let requests = told.len();
@@ -151,7 +151,7 @@ async fn told_of(events: &Events) -> Vec<String> {
 #[tokio::test]
 async fn nodes_of_a_cluster_whose_clocks_are_apart_are_told_of_once() {
     let nodes = apart();
-    let (gate, events) = gate_over(&nodes.url(), vec![short(Algorithm::TokenBucket)]).await;
+    let (gate, events) = gate_over(&nodes.url(), vec![short(AlgorithmKind::TokenBucket)]).await;
     let told = told_of(&events).await;
     assert!(told.len() == 1 && told[0].contains("clocks of the cluster's primaries"), "{told:?}");
     assert!(check(&gate, "ada", 1).await.is_allowed());
@@ -160,7 +160,7 @@ async fn nodes_of_a_cluster_whose_clocks_are_apart_are_told_of_once() {
 #[tokio::test]
 async fn a_key_that_comes_to_a_node_an_hour_behind_waits_a_window_and_is_given_one() {
     let nodes = apart();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let minute = Micros::from_secs(60);
         let rule = RuleSpec::new("here", Spec::new(*algorithm, 6, minute)).key(["user"]);
         let (gate, _) = gate_over(&nodes.url(), vec![rule]).await;
@@ -175,7 +175,7 @@ async fn a_key_that_comes_to_a_node_an_hour_behind_waits_a_window_and_is_given_o
         let given = u64::from(refused.is_allowed());
         assert!(!refused.is_degraded(), "{algorithm}: {refused:?}");
         // The counts of a minute fade over the next one, a sixth of it for each.
-        let fades = *algorithm == Algorithm::SlidingCounter;
+        let fades = *algorithm == AlgorithmKind::SlidingCounter;
         let longest = Micros::from_secs(if fades { 70 } else { 60 });
         assert!(refused.retry_after().unwrap() <= longest, "{algorithm}: {refused:?}");
         let mut more = 0;
@@ -191,7 +191,7 @@ async fn a_server_that_says_it_is_old_is_told_of() {
     let server = Server::start(&[]);
     let proxy = Proxy::before(server.port).await;
     proxy.turn(Way::Aged);
-    let (gate, events) = gate_over(&proxy.url(), vec![short(Algorithm::TokenBucket)]).await;
+    let (gate, events) = gate_over(&proxy.url(), vec![short(AlgorithmKind::TokenBucket)]).await;
     let told = told_of(&events).await;
     assert!(told.len() == 1 && told[0].contains("expected 6.2 or later"), "{told:?}");
     assert!(check(&gate, "ada", 1).await.is_allowed());

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use crate::server::{Server, check, gate_over, rule, settings};
-use tidegate::{Algorithm, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec};
+use tidegate::{AlgorithmKind, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec};
 
 /// Two primaries, each with half of the slots.
 pub(crate) struct Cluster(pub(crate) [Server; 2]);
@@ -81,7 +81,7 @@ impl Way<'_> {
 }
 
 fn bucket(name: &str) -> RuleSpec {
-    let spec = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(86_400));
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(86_400));
     RuleSpec::new(name, spec).key(["user"]).dedupe(Micros::from_secs(600))
 }
 
@@ -139,7 +139,8 @@ async fn rules_that_are_tagged_alike_meet_in_one_slot_and_others_are_refused() {
 #[tokio::test]
 async fn a_slot_that_moves_is_followed_and_nothing_counts_twice() {
     let cluster = Cluster::start();
-    let (gate, events) = gate_over(&cluster.url(), vec![rule(Algorithm::TokenBucket, 10)]).await;
+    let (gate, events) =
+        gate_over(&cluster.url(), vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     let key = "tidegate:default:token_bucket:ada";
     assert_eq!(remaining(&gate, "ada").await, 9);
 
@@ -188,7 +189,8 @@ async fn one_node_that_is_away_does_not_take_the_other_with_it() {
 #[tokio::test]
 async fn a_slot_that_moves_to_a_node_that_held_none_is_followed() {
     let cluster = Cluster::start();
-    let (gate, events) = gate_over(&cluster.url(), vec![rule(Algorithm::TokenBucket, 10)]).await;
+    let (gate, events) =
+        gate_over(&cluster.url(), vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     let key = "tidegate:default:token_bucket:ada";
     assert_eq!(remaining(&gate, "ada").await, 9);
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{
-    Algorithm, Micros, OnStoreError, Policy, RuleSpec, SharedGate, StoreError, StoreSettings,
+    AlgorithmKind, Micros, OnStoreError, Policy, RuleSpec, SharedGate, StoreError, StoreSettings,
 };
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
@@ -175,12 +175,12 @@ async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
     let server = Server::start(&[]);
     let proxy = Proxy::before(server.port).await;
     let (gate, events) =
-        gate_with(settings(&proxy.url()), vec![rule(Algorithm::TokenBucket, 10)]).await;
+        gate_with(settings(&proxy.url()), vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     assert!(!check(&gate, "ada", 1).await.is_degraded());
     let mut hasty = settings(&proxy.url());
     hasty.timeout = Micros::from_millis(20);
     proxy.turn(Way::Slow(Duration::from_millis(100)));
-    let policy = Policy::new(vec![rule(Algorithm::TokenBucket, 10)]).unwrap();
+    let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
     let late = SharedGate::new(policy, hasty, |_| {}).unwrap();
     assert_eq!(late.connected().await, Err(StoreError::Timeout), "answered, but never in time");
     assert!(!check(&gate, "ada", 1).await.is_degraded(), "who can wait is answered");
@@ -242,7 +242,7 @@ async fn answers_that_are_lost_after_the_commit_are_had_under_an_id_and_no_unit_
 async fn what_was_lost_on_the_way_is_not_asked_again() {
     let server = Server::start(&[]);
     let proxy = Proxy::before(server.port).await;
-    let rule = rule(Algorithm::TokenBucket, 1_000);
+    let rule = rule(AlgorithmKind::TokenBucket, 1_000);
     let mut settings = settings(&proxy.url());
     settings.timeout = Micros::from_millis(20);
     let (gate, events) = gate_with(settings, closed(vec![rule])).await;

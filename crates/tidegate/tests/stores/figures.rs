@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex};
 use crate::server::{Server, gate_over, gate_with, long, rule, settings, until_lost};
 use testkit::traffic::Rng;
 use tidegate::{
-    Algorithm, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, OwnLimit, Policy,
-    Request, Rule, RuleSpec, SharedGate, Spec, StoreError,
+    AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, OwnLimit,
+    Policy, Request, Rule, RuleSpec, SharedGate, Spec, StoreError,
 };
 use tokio::task::yield_now;
 
 const DAY: Micros = Micros::from_secs(86_400);
 const USERS: [&str; 2] = ["ada", "bob"];
 
-fn figures(algorithm: Algorithm, limit: u64) -> Spec {
+fn figures(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
-    spec.capacity = (algorithm == Algorithm::LeakyQueue).then(|| limit - 1);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
     spec
 }
 
@@ -40,13 +40,16 @@ impl Plans {
     }
 }
 
-fn rules(algorithm: Algorithm) -> Vec<RuleSpec> {
+fn rules(algorithm: AlgorithmKind) -> Vec<RuleSpec> {
     let per_user = RuleSpec::new("per-user", figures(algorithm, 5)).key(["user"]);
-    vec![per_user.limit_from_request(), RuleSpec::new("all", figures(Algorithm::FixedWindow, 200))]
+    vec![
+        per_user.limit_from_request(),
+        RuleSpec::new("all", figures(AlgorithmKind::FixedWindow, 200)),
+    ]
 }
 
 /// Whether it goes on, and of each rule the limit, what is left, and the algorithm that decided.
-fn told(answer: &Answer<'_>) -> (bool, Vec<(u64, u64, Algorithm)>) {
+fn told(answer: &Answer<'_>) -> (bool, Vec<(u64, u64, AlgorithmKind)>) {
     let each = answer.matched().iter().map(|matched| {
         let decision = matched.decision();
         (decision.limit, decision.remaining, matched.figures().spec().algorithm)
@@ -72,10 +75,10 @@ async fn walk(brings: bool) {
         let rng = &mut Rng::new(seed);
         let any = |rng: &mut Rng| {
             let algorithm = rng.pick([0, 1, 2, 3, 4, 5, 6]);
-            let spec = figures(Algorithm::ALL[algorithm], rng.between(1, 30));
+            let spec = figures(AlgorithmKind::ALL[algorithm], rng.between(1, 30));
             if rng.chance(10) { Spec::unlimited(spec.algorithm) } else { spec }
         };
-        let own = Algorithm::ALL[rng.below(7) as usize];
+        let own = AlgorithmKind::ALL[rng.below(7) as usize];
         let plans = Plans::default();
         let (shared, _) = gate_over(&server.url(), rules(own)).await;
         let shared = shared.with_plans("default", "per-user", plans.looked_up()).unwrap();
@@ -134,13 +137,13 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
     let mut server = Server::start(&[]);
     let mut halved = settings(&server.url());
     halved.nodes = Some(2);
-    let local = rule(Algorithm::TokenBucket, 4).on_store_error(OnStoreError::Local);
+    let local = rule(AlgorithmKind::TokenBucket, 4).on_store_error(OnStoreError::Local);
     let (gate, events) = gate_with(halved, vec![local.limit_from_request()]).await;
     let plans = Plans::default();
     let gate = gate.with_plans("default", "token_bucket", plans.looked_up()).unwrap();
     server.kill();
     until_lost(&gate, &events).await;
-    plans.set("ada", figures(Algorithm::TokenBucket, 10));
+    plans.set("ada", figures(AlgorithmKind::TokenBucket, 10));
     let mut admitted = 0;
     for _ in 0..20 {
         let answer = check(&gate, None, None).await;
@@ -148,7 +151,7 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
         admitted += u64::from(answer.is_allowed());
     }
     assert_eq!(admitted, 5);
-    let single = OwnLimit::new((*checked(figures(Algorithm::TokenBucket, 1))).clone());
+    let single = OwnLimit::new((*checked(figures(AlgorithmKind::TokenBucket, 1))).clone());
     let answer = check(&gate, Some(&single), None).await;
     assert!(
         !answer.is_allowed() && !answer.is_never(),
@@ -159,8 +162,8 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
 #[tokio::test]
 async fn figures_that_no_store_can_hold_are_refused_and_not_let_through() {
     let server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), rules(Algorithm::SlidingLog)).await;
-    let mut huge = figures(Algorithm::SlidingLog, 60_000_000);
+    let (gate, events) = gate_over(&server.url(), rules(AlgorithmKind::SlidingLog)).await;
+    let mut huge = figures(AlgorithmKind::SlidingLog, 60_000_000);
     huge.max_memory = Some(1 << 40);
     assert!(!gate.settings().can_hold(&checked(huge)));
     let own = OwnLimit::new((*checked(huge)).clone());
@@ -177,13 +180,13 @@ async fn figures_that_no_store_can_hold_are_refused_and_not_let_through() {
 #[tokio::test]
 async fn under_another_plan_the_same_id_is_another_request() {
     let server = Server::start(&[]);
-    let rules = vec![rule(Algorithm::SlidingLog, 5).dedupe(Micros::from_secs(600))];
+    let rules = vec![rule(AlgorithmKind::SlidingLog, 5).dedupe(Micros::from_secs(600))];
     let (gate, _) = gate_over(&server.url(), rules).await;
     let plans = Plans::default();
     let gate = gate.with_plans("default", "sliding_log", plans.looked_up()).unwrap();
     let mut told = Vec::new();
     for limit in [10, 20] {
-        plans.set("ada", figures(Algorithm::SlidingLog, limit));
+        plans.set("ada", figures(AlgorithmKind::SlidingLog, limit));
         for _ in 0..2 {
             let answer = check(&gate, None, Some("order-1")).await;
             told.push((answer.is_repeated(), answer.matched()[0].decision().remaining));
@@ -196,10 +199,10 @@ async fn under_another_plan_the_same_id_is_another_request() {
 async fn who_waits_does_so_under_the_figures_it_came_with() {
     let server = Server::start(&[]);
     let wait = OnExcess::Wait { wait: DAY, max_waiters: 5 };
-    let rules = vec![rule(Algorithm::TokenBucket, 1).on_excess(wait).limit_from_request()];
+    let rules = vec![rule(AlgorithmKind::TokenBucket, 1).on_excess(wait).limit_from_request()];
     let (gate, _) = gate_over(&server.url(), rules).await;
     // One token in a day; with the request's own figures, one in a millisecond.
-    let fast = Rule::new(Spec::new(Algorithm::TokenBucket, 1, Micros::from_millis(1))).unwrap();
+    let fast = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_millis(1))).unwrap();
     let own = OwnLimit::new(fast);
     assert!(check(&gate, Some(&own), None).await.is_allowed());
     let descriptors = [Descriptor::new(&[("user", "ada")]).limit(&own)];
@@ -215,7 +218,7 @@ async fn who_waits_does_so_under_the_figures_it_came_with() {
 async fn nobody_is_refused_for_those_before_it_by_figures_that_are_not_in_force() {
     let server = Server::start(&[]);
     let wait = OnExcess::Wait { wait: Micros::from_secs(30), max_waiters: 5 };
-    let six_a = |window| Spec::new(Algorithm::FixedWindow, 6, window);
+    let six_a = |window| Spec::new(AlgorithmKind::FixedWindow, 6, window);
     let rule = RuleSpec::new("r", six_a(Micros::from_secs(1))).key(["user"]).on_excess(wait);
     let (gate, _) = gate_over(&server.url(), vec![rule.limit_from_request()]).await;
     let own = OwnLimit::new(Rule::new(six_a(DAY)).unwrap());

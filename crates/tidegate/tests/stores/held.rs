@@ -7,14 +7,14 @@ use tokio::task::JoinSet;
 
 use crate::server::{Server, check, gate_over, rule, until_lost};
 use tidegate::{
-    Algorithm, Answer, Descriptor, Micros, Mode, OnExcess, OnFull, OnStoreError, Request, RuleSpec,
-    SharedGate, Spec,
+    AlgorithmKind, Answer, Descriptor, Micros, Mode, OnExcess, OnFull, OnStoreError, Request,
+    RuleSpec, SharedGate, Spec,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
 
 fn log(name: &str, limit: u64) -> RuleSpec {
-    RuleSpec::new(name, Spec::new(Algorithm::SlidingLog, limit, DAY))
+    RuleSpec::new(name, Spec::new(AlgorithmKind::SlidingLog, limit, DAY))
 }
 
 fn left(answer: &Answer<'_>) -> Vec<u64> {
@@ -28,12 +28,12 @@ async fn seen(gate: &SharedGate, user: &str) -> Vec<u64> {
 #[tokio::test]
 async fn a_charge_is_kept_unless_it_is_released() {
     let server = Server::start(&[]);
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         for (number, remaining) in [6, 6, 10, 9, 0].into_iter().enumerate() {
             server.run::<()>(&["FLUSHALL"]);
             let per_day = |limit| {
                 let mut spec = Spec::new(algorithm, limit, DAY);
-                spec.capacity = (algorithm == Algorithm::LeakyQueue).then_some(limit - 1);
+                spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then_some(limit - 1);
                 spec
             };
             let all = RuleSpec::new("all", per_day(10));
@@ -149,7 +149,7 @@ async fn two_nodes_keep_no_more_than_the_limit() {
 #[tokio::test]
 async fn what_was_admitted_without_the_store_goes_back_to_this_nodes_share() {
     let mut server = Server::start(&[]);
-    let spec = rule(Algorithm::SlidingLog, 5);
+    let spec = rule(AlgorithmKind::SlidingLog, 5);
     let (gate, events) = gate_over(&server.url(), vec![spec]).await;
     assert!(check(&gate, "ada", 1).await.is_allowed());
     server.kill();
@@ -169,7 +169,7 @@ async fn what_was_admitted_without_the_store_goes_back_to_this_nodes_share() {
 async fn without_the_store_each_rule_decides_by_its_own() {
     for on_store_error in [OnStoreError::Closed, OnStoreError::Local, OnStoreError::Open] {
         let mut server = Server::start(&[]);
-        let spec = rule(Algorithm::SlidingLog, 5).on_store_error(on_store_error);
+        let spec = rule(AlgorithmKind::SlidingLog, 5).on_store_error(on_store_error);
         let (gate, events) = gate_over(&server.url(), vec![spec]).await;
         let descriptors = [Descriptor::new(&[("user", "ada")])];
         let request = Request::new("default", &descriptors);

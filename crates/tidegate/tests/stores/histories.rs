@@ -16,8 +16,8 @@ use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::Rng;
 use tidegate::{
-    Algorithm, Answer, Decision, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec,
-    StoreCounts, StoreSettings,
+    AlgorithmKind, Answer, Decision, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate,
+    Spec, StoreCounts, StoreSettings,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -104,9 +104,9 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(name: &str, algorithm: Algorithm, limit: u64, window_ms: u64) -> Self {
+    fn new(name: &str, algorithm: AlgorithmKind, limit: u64, window_ms: u64) -> Self {
         let spec = Spec::new(algorithm, limit, Micros::from_millis(window_ms));
-        let model = model::Algorithm::named(algorithm.name()).unwrap();
+        let model = model::AlgorithmKind::named(algorithm.name()).unwrap();
         let policy = model::Policy::new(model, limit, window_ms * 1_000);
         Self { spec: RuleSpec::new(name, spec), policy }
     }
@@ -228,7 +228,7 @@ fn cost(rng: &mut Rng) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_about_a_key_that_many_ask_for_is_that_of_the_definition() {
     let server = Server::start(&[]);
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let pairs = [Pair::new(algorithm.name(), *algorithm, 60, 50).per_user()];
         all_are_right(&server, &pairs, |rng| Asked { domain: "default", user: 0, cost: cost(rng) })
             .await;
@@ -238,8 +238,8 @@ async fn every_answer_about_a_key_that_many_ask_for_is_that_of_the_definition() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_of_a_rule_for_all_beside_one_for_each_user_is_that_of_the_definitions() {
     let server = Server::start(&[]);
-    for (place, algorithm) in Algorithm::ALL.iter().enumerate() {
-        let other = Algorithm::ALL[(place + 3) % Algorithm::ALL.len()];
+    for (place, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let other = AlgorithmKind::ALL[(place + 3) % AlgorithmKind::ALL.len()];
         let all = Pair::new(&format!("all-{algorithm}"), *algorithm, 100, 50);
         let per_user = Pair::new(&format!("user-{other}"), other, 15, 70).per_user();
         let asks = |rng: &mut Rng| {
@@ -254,14 +254,14 @@ async fn every_answer_of_a_rule_for_all_beside_one_for_each_user_is_that_of_the_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_about_many_keys_is_that_of_the_definition() {
     let server = Server::start(&[]);
-    let pair = |algorithm: &Algorithm| {
+    let pair = |algorithm: &AlgorithmKind| {
         let name = algorithm.name();
         Pair::new(name, *algorithm, 3, 40).per_user().in_domain(name)
     };
-    let pairs: Vec<_> = Algorithm::ALL.iter().map(pair).collect();
+    let pairs: Vec<_> = AlgorithmKind::ALL.iter().map(pair).collect();
     let asks = |rng: &mut Rng| {
-        let place = rng.below(Algorithm::ALL.len() as u64) as usize;
-        Asked { domain: Algorithm::ALL[place].name(), user: rng.below(100), cost: cost(rng) }
+        let place = rng.below(AlgorithmKind::ALL.len() as u64) as usize;
+        Asked { domain: AlgorithmKind::ALL[place].name(), user: rng.below(100), cost: cost(rng) }
     };
     all_are_right(&server, &pairs, asks).await;
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tidegate::{
-    Algorithm, Answer, Descriptor, Gate, Micros, Mode, Policy, Request, RuleSpec, SharedReplay,
+    AlgorithmKind, Answer, Descriptor, Gate, Micros, Mode, Policy, Request, RuleSpec, SharedReplay,
     Spec, Timestamp,
 };
 
@@ -16,7 +16,7 @@ const DEDUPE: Micros = Micros::from_secs(10);
 /// No window of a day ends soon.
 const BEGIN_US: u64 = 1_700_000_000_000_000;
 
-fn remembering(algorithm: Algorithm, limit: u64) -> RuleSpec {
+fn remembering(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     rule(algorithm, limit).dedupe(DEDUPE)
 }
 
@@ -77,7 +77,7 @@ impl Both {
 #[tokio::test]
 async fn the_same_id_takes_once_whatever_the_algorithm() {
     let server = Server::start(&[]);
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let mut both = Both::over(&server, vec![remembering(*algorithm, 3)]).await;
         let first = both.ask(&ask(0, "a")).await;
         assert!(first.0 && !first.1);
@@ -96,7 +96,7 @@ async fn the_same_id_takes_once_whatever_the_algorithm() {
 #[tokio::test]
 async fn another_cost_or_key_is_another_request_and_no_id_is_none() {
     let server = Server::start(&[]);
-    let mut both = Both::over(&server, vec![remembering(Algorithm::SlidingLog, 10)]).await;
+    let mut both = Both::over(&server, vec![remembering(AlgorithmKind::SlidingLog, 10)]).await;
     let cases = [
         (ask(0, "a"), 9),
         (Question { cost: 2, ..ask(1, "a") }, 7),
@@ -115,7 +115,7 @@ async fn another_cost_or_key_is_another_request_and_no_id_is_none() {
 #[tokio::test]
 async fn a_refusal_changes_no_later_decision_of_its_id_either() {
     let server = Server::start(&[]);
-    let spec = Spec::new(Algorithm::TokenBucket, 1, Micros::from_secs(1));
+    let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
     let rules = vec![RuleSpec::new("all", spec).dedupe(DEDUPE)];
     let mut both = Both::over(&server, rules).await;
     assert!(both.ask(&ask(0, "a")).await.0);
@@ -131,7 +131,8 @@ async fn a_refusal_changes_no_later_decision_of_its_id_either() {
 async fn several_rules_have_one_answer_remembered_for_the_longest_time() {
     let server = Server::start(&[]);
     let day = Micros::from_secs(86_400);
-    let of = |name: &str, limit| RuleSpec::new(name, Spec::new(Algorithm::TokenBucket, limit, day));
+    let of =
+        |name: &str, limit| RuleSpec::new(name, Spec::new(AlgorithmKind::TokenBucket, limit, day));
     let rules = vec![
         of("long", 10).dedupe(Micros::from_secs(20)),
         of("short", 10).key(["user"]).dedupe(Micros::from_millis(1)),
@@ -152,7 +153,7 @@ async fn several_rules_have_one_answer_remembered_for_the_longest_time() {
 #[tokio::test]
 async fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_figures() {
     let server = Server::start(&[]);
-    let mut both = Both::over(&server, vec![remembering(Algorithm::TokenBucket, 10)]).await;
+    let mut both = Both::over(&server, vec![remembering(AlgorithmKind::TokenBucket, 10)]).await;
     let users = [[("user", "ada")], [("user", "bob")], [("user", "eve")]];
     let [ada, bob, eve] = [0, 1, 2].map(|user| Descriptor::new(&users[user]).cost(user as u64 + 1));
     for (number, order) in [[ada, bob, eve], [eve, ada, bob], [bob, eve, ada]].iter().enumerate() {
@@ -170,7 +171,7 @@ async fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_
 #[tokio::test]
 async fn a_rule_that_is_met_at_no_cost_has_no_say() {
     let server = Server::start(&[]);
-    let of = |name| RuleSpec::new(name, Spec::new(Algorithm::SlidingLog, 10, DEDUPE));
+    let of = |name| RuleSpec::new(name, Spec::new(AlgorithmKind::SlidingLog, 10, DEDUPE));
     let rules = vec![of("free").key(["user"]).dedupe(DEDUPE), of("other").when("b", "*")];
     let mut both = Both::over(&server, rules).await;
     let (free, other) = ([("user", "ada")], [("b", "x")]);
@@ -185,7 +186,7 @@ async fn a_rule_that_is_met_at_no_cost_has_no_say() {
 #[tokio::test]
 async fn a_rule_that_is_only_tried_remembers_where_no_other_is_met() {
     let server = Server::start(&[]);
-    let rules = vec![remembering(Algorithm::FixedWindow, 1).mode(Mode::Shadow)];
+    let rules = vec![remembering(AlgorithmKind::FixedWindow, 1).mode(Mode::Shadow)];
     let mut both = Both::over(&server, rules).await;
     for repeated in [false, true] {
         assert_eq!(both.ask(&ask(0, "a")).await.1, repeated);
@@ -195,7 +196,7 @@ async fn a_rule_that_is_only_tried_remembers_where_no_other_is_met() {
 #[tokio::test]
 async fn a_clock_that_steps_back_makes_no_answer_last_longer_than_from_then_on() {
     let server = Server::start(&[]);
-    let mut both = Both::over(&server, vec![remembering(Algorithm::TokenBucket, 10)]).await;
+    let mut both = Both::over(&server, vec![remembering(AlgorithmKind::TokenBucket, 10)]).await;
     let hour_us = 3_600_000_000;
     assert!(both.ask(&ask(hour_us, "a")).await.0);
     for (at_us, repeated) in
@@ -206,10 +207,10 @@ async fn a_clock_that_steps_back_makes_no_answer_last_longer_than_from_then_on()
 }
 
 /// A trace with repeats: each question asks anew, or one of the last again.
-fn traces() -> impl Strategy<Value = (Algorithm, u64, Vec<Question>)> {
+fn traces() -> impl Strategy<Value = (AlgorithmKind, u64, Vec<Question>)> {
     let users = prop::sample::select(vec!["ada", "bob"]);
     let step = (0..700_000_u64, users, 1..4_u64, prop::option::of(0..4_usize));
-    let algorithms = prop::sample::select(Algorithm::ALL.to_vec());
+    let algorithms = prop::sample::select(AlgorithmKind::ALL.to_vec());
     (algorithms, 3..12_u64, prop::collection::vec(step, 1..60)).prop_map(
         |(algorithm, limit, steps)| {
             let (mut at_us, mut all) = (0, Vec::<Question>::new());
@@ -230,7 +231,7 @@ fn repeats_take_nothing_so_the_rest_of_a_trace_is_decided_as_without_them() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let dedupe = Micros::from_millis(1_500);
     let mut runner = TestRunner::new(ProptestConfig { cases: 48, ..ProptestConfig::default() });
-    let run = |(algorithm, limit, trace): (Algorithm, u64, Vec<Question>)| {
+    let run = |(algorithm, limit, trace): (AlgorithmKind, u64, Vec<Question>)| {
         let spec = Spec::new(algorithm, limit, Micros::from_secs(3));
         let rules = vec![RuleSpec::new("r", spec).key(["user"]).dedupe(dedupe)];
         let kept = runtime.block_on(async {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::task::Poll;
 
 use tidegate::{
-    Algorithm, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, Policy, Request,
-    RuleSpec, SharedGate, Spec,
+    AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, OnExcess, OnStoreError, Policy,
+    Request, RuleSpec, SharedGate, Spec,
 };
 use tokio::task::{JoinHandle, yield_now};
 
@@ -70,7 +70,7 @@ async fn two_processes_share_a_limit_and_each_keeps_its_order() {
     let server = Server::start(&[]);
     let window = Micros::from_millis(250);
     let rules = || {
-        let spec = Spec::new(Algorithm::SlidingLog, 1, window);
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 1, window);
         vec![RuleSpec::new("r", spec).key(["user"]).on_excess(patient(1, 100))]
     };
     let gates = [gate(&server, rules()).await, gate(&server, rules()).await];
@@ -96,7 +96,8 @@ async fn two_processes_share_a_limit_and_each_keeps_its_order() {
 #[tokio::test]
 async fn who_came_first_is_served_first_and_nobody_overtakes() {
     let server = Server::start(&[]);
-    let gate = gate(&server, vec![rule(Algorithm::TokenBucket, 3).on_excess(patient(9, 9))]).await;
+    let gate =
+        gate(&server, vec![rule(AlgorithmKind::TokenBucket, 3).on_excess(patient(9, 9))]).await;
     assert!(acquire(&gate, 3).await.0);
     let first = waiter_for(&gate, 3).await;
     let second = waiter_for(&gate, 1).await;
@@ -120,7 +121,7 @@ async fn what_can_not_be_in_time_is_refused_at_once_with_the_time_it_would_have_
     let hour = Micros::from_secs(3_600);
     // Longer than two days, which is what some algorithms make the sixth wait that comes at once.
     let wait = Micros::from_secs(49 * 3_600);
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let own = rule(*algorithm, 3).on_excess(OnExcess::Wait { wait, max_waiters: 9 });
         let shared = gate(&server, vec![own.clone()]).await;
         let memory = Gate::new(Policy::new(vec![own]).unwrap());
@@ -153,24 +154,28 @@ async fn what_can_not_be_in_time_is_refused_at_once_with_the_time_it_would_have_
 #[tokio::test]
 async fn a_full_line_and_a_rule_that_rejects_refuse_at_once() {
     let server = Server::start(&[]);
-    let full = gate(&server, vec![rule(Algorithm::FixedWindow, 1).on_excess(patient(9, 1))]).await;
+    let full =
+        gate(&server, vec![rule(AlgorithmKind::FixedWindow, 1).on_excess(patient(9, 1))]).await;
     assert!(acquire(&full, 1).await.0);
     let first = waiter_for(&full, 1).await;
     assert!(!acquire(&full, 1).await.0, "one may wait, and one does");
     first.abort();
-    let hasty = gate(&server, vec![rule(Algorithm::SlidingLog, 1)]).await;
+    let hasty = gate(&server, vec![rule(AlgorithmKind::SlidingLog, 1)]).await;
     assert!(acquire(&hasty, 1).await.0);
     assert!(!acquire(&hasty, 1).await.0);
-    let never = gate(&server, vec![rule(Algorithm::TokenBucket, 1).on_excess(patient(9, 9))]).await;
+    let never =
+        gate(&server, vec![rule(AlgorithmKind::TokenBucket, 1).on_excess(patient(9, 9))]).await;
     assert_eq!(acquire(&never, 2).await.1, None, "what never fits does not wait");
 }
 
 #[tokio::test]
 async fn several_rules_are_waited_for_one_after_another() {
     let server = Server::start(&[]);
-    let all = RuleSpec::new("all", Spec::new(Algorithm::TokenBucket, 2, DAY));
-    let rules =
-        vec![all.on_excess(patient(9, 9)), rule(Algorithm::SlidingLog, 1).on_excess(patient(9, 9))];
+    let all = RuleSpec::new("all", Spec::new(AlgorithmKind::TokenBucket, 2, DAY));
+    let rules = vec![
+        all.on_excess(patient(9, 9)),
+        rule(AlgorithmKind::SlidingLog, 1).on_excess(patient(9, 9)),
+    ];
     let gate = gate(&server, rules).await;
     assert!(acquire(&gate, 1).await.0);
     let own = Arc::clone(&gate);
@@ -208,7 +213,8 @@ async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
 async fn a_request_that_is_dropped_after_any_poll_takes_nothing() {
     let server = Server::start(&[]);
     // The later slots of a queue are promised already.
-    let all = Algorithm::ALL.iter().filter(|algorithm| **algorithm != Algorithm::LeakyQueue);
+    let all =
+        AlgorithmKind::ALL.iter().filter(|algorithm| **algorithm != AlgorithmKind::LeakyQueue);
     for algorithm in all {
         let gate = gate(&server, vec![rule(*algorithm, 5).on_excess(patient(9, 9))]).await;
         let descriptors = [Descriptor::new(&[("user", "ada")]).cost(2)];
@@ -231,7 +237,8 @@ async fn a_request_that_is_dropped_after_any_poll_takes_nothing() {
 #[tokio::test]
 async fn a_waiter_that_is_dropped_after_any_poll_leaves_its_place_to_the_next() {
     let server = Server::start(&[]);
-    let gate = gate(&server, vec![rule(Algorithm::TokenBucket, 1).on_excess(patient(99, 9))]).await;
+    let gate =
+        gate(&server, vec![rule(AlgorithmKind::TokenBucket, 1).on_excess(patient(99, 9))]).await;
     assert!(acquire(&gate, 1).await.0);
     let descriptors = [Descriptor::new(&[("user", "ada")])];
     let request = Request::new("default", &descriptors);
@@ -261,7 +268,8 @@ async fn a_waiter_that_is_dropped_after_any_poll_leaves_its_place_to_the_next() 
 async fn while_the_store_is_away_nobody_waits_and_each_rule_decides() {
     for (choice, unavailable) in [(OnStoreError::Closed, true), (OnStoreError::Open, false)] {
         let mut server = Server::start(&[]);
-        let own = rule(Algorithm::TokenBucket, 1).on_excess(patient(9, 9)).on_store_error(choice);
+        let own =
+            rule(AlgorithmKind::TokenBucket, 1).on_excess(patient(9, 9)).on_store_error(choice);
         let gate = gate(&server, vec![own]).await;
         assert!(acquire(&gate, 1).await.0);
         let mut waiters = Vec::new();
@@ -285,7 +293,7 @@ async fn while_the_store_is_away_nobody_waits_and_each_rule_decides() {
 #[tokio::test]
 async fn a_repeated_id_is_answered_though_others_wait() {
     let server = Server::start(&[]);
-    let own = rule(Algorithm::SlidingLog, 1).on_excess(patient(9, 9)).dedupe(DAY);
+    let own = rule(AlgorithmKind::SlidingLog, 1).on_excess(patient(9, 9)).dedupe(DAY);
     let gate = gate(&server, vec![own]).await;
     let descriptors = [Descriptor::new(&[("user", "ada")])];
     let request = Request::new("default", &descriptors).with_id("a").unwrap();
@@ -306,7 +314,7 @@ async fn an_observer_is_told_of_every_decision_and_which_were_degraded() {
         counts.0.fetch_add(1, SeqCst);
         counts.1.fetch_add(u64::from(answer.is_degraded()), SeqCst);
     };
-    let mut own = rule(Algorithm::TokenBucket, 5).on_excess(patient(1, 1));
+    let mut own = rule(AlgorithmKind::TokenBucket, 5).on_excess(patient(1, 1));
     own.spec.limit = Limit::Units(5);
     let (gate, _) = gate_over(&server.url(), vec![own]).await;
     let gate = gate.with_observer(Arc::new(observer));

@@ -9,8 +9,8 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use tidegate::tower::{InFlight, Pacing, RateLimitLayer, Reason, Refusal};
 use tidegate::{
-    Algorithm, Concurrency, Descriptor, Micros, OnExcess, OnStoreError, RuleSpec, SharedGate, Spec,
-    Statistics,
+    AlgorithmKind, Concurrency, Descriptor, Micros, OnExcess, OnStoreError, RuleSpec, SharedGate,
+    Spec, Statistics,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -19,7 +19,7 @@ use crate::server::{Server, gate_over, until_lost};
 const DAY: Micros = Micros::from_secs(86_400);
 
 fn rule(limit: u64) -> RuleSpec {
-    RuleSpec::new("all", Spec::new(Algorithm::SlidingLog, limit, DAY))
+    RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, limit, DAY))
 }
 
 async fn gate(server: &Server, rule: RuleSpec) -> Arc<SharedGate> {
@@ -152,7 +152,7 @@ async fn charging_by_outcome_goes_on_without_the_store() {
 #[tokio::test]
 async fn what_a_queue_admits_is_held_until_its_slot() {
     let server = Server::start(&[]);
-    let mut spec = Spec::new(Algorithm::LeakyQueue, 20, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 20, Micros::from_secs(1));
     spec.capacity = Some(2);
     let wait = OnExcess::Wait { wait: Micros::from_secs(30), max_waiters: 9 };
     let gate = gate(&server, RuleSpec::new("even", spec).on_excess(wait)).await;
@@ -168,7 +168,7 @@ async fn what_a_queue_admits_is_held_until_its_slot() {
 #[tokio::test]
 async fn what_is_held_back_after_all_is_given_back() {
     let server = Server::start(&[]);
-    let mut spec = Spec::new(Algorithm::LeakyQueue, 4, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 4, Micros::from_secs(1));
     spec.capacity = Some(3);
     let gate = gate(&server, RuleSpec::new("even", spec)).await;
     let most = left(&gate).await;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use tidegate::{Algorithm, Descriptor, Micros, Request, RuleSpec, SharedGate, Spec};
+use tidegate::{AlgorithmKind, Descriptor, Micros, Request, RuleSpec, SharedGate, Spec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -105,7 +105,7 @@ fn server() -> Server {
     Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"])
 }
 
-fn remembering(algorithm: Algorithm) -> RuleSpec {
+fn remembering(algorithm: AlgorithmKind) -> RuleSpec {
     rule(algorithm, 10).dedupe(Micros::from_secs(600))
 }
 
@@ -121,7 +121,7 @@ async fn used(gate: &SharedGate, request: &Request<'_>) -> Vec<u64> {
 #[tokio::test]
 async fn a_reply_lost_after_commit_is_asked_for_again_and_nothing_is_taken_twice() {
     let server = server();
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let proxy = Proxy::before(&server).await;
         let (gate, _) = behind(&proxy, Micros::from_secs(30), vec![remembering(*algorithm)]).await;
         let entries = [("user", algorithm.name())];
@@ -139,14 +139,14 @@ async fn a_reply_lost_after_commit_is_asked_for_again_and_nothing_is_taken_twice
 #[tokio::test]
 async fn a_timed_out_script_retried_counted_twice_so_only_what_all_rules_remember_is() {
     let server = server();
-    let log = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(86_400));
+    let log = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(86_400));
     let other = |name: &str| RuleSpec::new(name, log).key(["user"]);
     let brief = other("brief").dedupe(Micros::from_millis(1));
     let cases = [
-        (vec![remembering(Algorithm::TokenBucket)], false),
-        (vec![remembering(Algorithm::TokenBucket), other("forgetful")], true),
-        (vec![remembering(Algorithm::TokenBucket), brief], true),
-        (vec![rule(Algorithm::TokenBucket, 10)], true),
+        (vec![remembering(AlgorithmKind::TokenBucket)], false),
+        (vec![remembering(AlgorithmKind::TokenBucket), other("forgetful")], true),
+        (vec![remembering(AlgorithmKind::TokenBucket), brief], true),
+        (vec![rule(AlgorithmKind::TokenBucket, 10)], true),
     ];
     for (number, (rules, with_id)) in cases.into_iter().enumerate() {
         let proxy = Proxy::before(&server).await;
@@ -170,7 +170,7 @@ async fn a_timed_out_script_retried_counted_twice_so_only_what_all_rules_remembe
 async fn what_half_of_the_deadline_brings_no_answer_to_is_asked_once_more() {
     let server = server();
     let proxy = Proxy::before(&server).await;
-    let rules = vec![remembering(Algorithm::TokenBucket)];
+    let rules = vec![remembering(AlgorithmKind::TokenBucket)];
     let (gate, _) = behind(&proxy, Micros::from_secs(6), rules).await;
     let descriptors = [Descriptor::new(&[("user", "ada")])];
     let request = Request::new("default", &descriptors).with_id("a").unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tidegate::{
-    Algorithm, Answer, Descriptor, OnStoreError, OverrideSpec, Request, RuleSpec, SharedGate,
+    AlgorithmKind, Answer, Descriptor, OnStoreError, OverrideSpec, Request, RuleSpec, SharedGate,
     StoreSettings,
 };
 
@@ -65,7 +65,7 @@ async fn three_nodes_on_one_store_see_each_other_and_share_its_limits_without_it
     let mut server = Server::start(&[]);
     let mut few = OverrideSpec::new("user", "few");
     few.limit = Some(tidegate::Limit::Units(2));
-    let rule = rule(Algorithm::SlidingLog, 10).with_override(few);
+    let rule = rule(AlgorithmKind::SlidingLog, 10).with_override(few);
     let gates = gates(&server.url(), &[rule], 3).await;
     let keys: Vec<String> = server.run(&["KEYS", "*"]);
     assert_eq!(keys, [LIST], "one key for all of them");
@@ -84,7 +84,7 @@ async fn three_nodes_on_one_store_see_each_other_and_share_its_limits_without_it
 #[tokio::test]
 async fn a_node_that_ends_is_counted_no_longer_than_it_is_listed_and_one_that_leaves_not_at_all() {
     let mut server = Server::start(&[]);
-    let mut gates = gates(&server.url(), &[rule(Algorithm::TokenBucket, 12)], 3).await;
+    let mut gates = gates(&server.url(), &[rule(AlgorithmKind::TokenBucket, 12)], 3).await;
     gates.pop();
     gates[1].0.leave().await.unwrap();
     let left: Vec<(String, u64)> = server.run(&["ZRANGE", LIST, "0", "-1", "WITHSCORES"]);
@@ -106,7 +106,7 @@ async fn a_node_that_ends_is_counted_no_longer_than_it_is_listed_and_one_that_le
 #[tokio::test]
 async fn what_was_used_stays_used_when_more_nodes_share_a_limit() {
     let mut server = Server::start(&[]);
-    let rules = [rule(Algorithm::SlidingLog, 12)];
+    let rules = [rule(AlgorithmKind::SlidingLog, 12)];
     let mut all = gates(&server.url(), &rules, 1).await;
     for _ in 0..5 {
         assert!(check(&all[0].0, "ada", 1).await.is_allowed());
@@ -124,7 +124,7 @@ async fn what_was_used_stays_used_when_more_nodes_share_a_limit() {
 #[tokio::test]
 async fn a_list_that_is_lost_does_not_give_every_node_the_whole_limit() {
     let server = Server::start(&[]);
-    let gates = gates(&server.url(), &[rule(Algorithm::TokenBucket, 12)], 2).await;
+    let gates = gates(&server.url(), &[rule(AlgorithmKind::TokenBucket, 12)], 2).await;
     server.run::<()>(&["FLUSHALL"]);
     // Both list themselves again, and then once more: by that time they have told what they saw first.
     let expiries = || {
@@ -149,7 +149,7 @@ async fn a_list_that_is_lost_does_not_give_every_node_the_whole_limit() {
 #[tokio::test]
 async fn nodes_of_a_cluster_are_seen_in_one_slot() {
     let cluster = Cluster::start(2, 0);
-    let gates = gates(&cluster.url(), &[rule(Algorithm::TokenBucket, 12)], 2).await;
+    let gates = gates(&cluster.url(), &[rule(AlgorithmKind::TokenBucket, 12)], 2).await;
     let lists: Vec<u64> = cluster.all.iter().map(|node| node.run(&["DBSIZE"])).collect();
     assert_eq!(lists.iter().sum::<u64>(), 1, "{lists:?}");
     drop(gates);
@@ -158,11 +158,11 @@ async fn nodes_of_a_cluster_are_seen_in_one_slot() {
 #[tokio::test]
 async fn nobody_is_listed_where_that_would_change_nothing() {
     let server = Server::start(&[]);
-    let closed = rule(Algorithm::TokenBucket, 12).on_store_error(OnStoreError::Closed);
+    let closed = rule(AlgorithmKind::TokenBucket, 12).on_store_error(OnStoreError::Closed);
     let (gate, _) = gate_with(seen(&server.url()), vec![closed]).await;
     let mut told = settings(&server.url());
     told.nodes = Some(3);
-    let (configured, _) = gate_with(told, vec![rule(Algorithm::TokenBucket, 12)]).await;
+    let (configured, _) = gate_with(told, vec![rule(AlgorithmKind::TokenBucket, 12)]).await;
     assert_eq!((gate.nodes(), configured.nodes()), (1, 3));
     gate.leave().await.unwrap();
     assert_eq!(server.run::<u64>(&["EXISTS", LIST]), 0);
@@ -173,14 +173,14 @@ async fn a_number_of_nodes_above_a_limit_is_warned_of_once() {
     let server = Server::start(&[]);
     let mut told = settings(&server.url());
     told.nodes = Some(4);
-    let (_gate, events) = gate_with(told, vec![rule(Algorithm::TokenBucket, 3)]).await;
+    let (_gate, events) = gate_with(told, vec![rule(AlgorithmKind::TokenBucket, 3)]).await;
     assert_eq!(events.told(), ["no share: token_bucket among 4"]);
 }
 
 /// A store of which one is known to have denied, for another node took everything.
 async fn denied() -> (Server, SharedGate, Events) {
     let server = Server::start(&[]);
-    let rules = vec![rule(Algorithm::SlidingLog, 5)];
+    let rules = vec![rule(AlgorithmKind::SlidingLog, 5)];
     let (gate, events) = gate_with(settings(&server.url()), rules.clone()).await;
     let (other, _) = gate_with(settings(&server.url()), rules).await;
     assert!(check(&other, "ada", 5).await.is_allowed());
@@ -228,7 +228,7 @@ async fn a_denial_is_forgotten_with_what_is_given_back_and_with_changed_values()
         },
         |gate| {
             Box::pin(async {
-                let larger = rule(Algorithm::SlidingLog, 9).spec;
+                let larger = rule(AlgorithmKind::SlidingLog, 9).spec;
                 gate.amend("default", "sliding_log", larger).unwrap();
             })
         },
@@ -247,7 +247,7 @@ async fn a_cost_above_a_nodes_share_is_denied_for_now_and_one_above_the_limit_fo
     let mut server = Server::start(&[]);
     let mut told = settings(&server.url());
     told.nodes = Some(4);
-    let all = [Algorithm::TokenBucket, Algorithm::SlidingLog, Algorithm::FixedWindow];
+    let all = [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog, AlgorithmKind::FixedWindow];
     for algorithm in all {
         server.kill();
         server.start_again(&[]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate::{Algorithm, Answer, Descriptor, Micros, OnStoreError, Request, SharedGate};
+use tidegate::{AlgorithmKind, Answer, Descriptor, Micros, OnStoreError, Request, SharedGate};
 
 use tokio::task::{JoinSet, yield_now};
 
@@ -16,7 +16,7 @@ async fn answers(on_store_error: OnStoreError, limit: u64, verify: impl Fn(usize
     let server = Server::start(&[]);
     let mut narrow = settings(&server.url());
     (narrow.max_in_flight, narrow.nodes) = (1, Some(2));
-    let rule = rule(Algorithm::SlidingLog, limit).on_store_error(on_store_error);
+    let rule = rule(AlgorithmKind::SlidingLog, limit).on_store_error(on_store_error);
     let (gate, events) = gate_with(narrow, vec![rule]).await;
     let gate = Arc::new(gate);
     let mut controls = server.connect();

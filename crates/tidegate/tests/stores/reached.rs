@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::server::{
     Folder, Server, check, gate_over, gate_with, path, rule, settings, until_lost,
 };
-use tidegate::{Algorithm, Policy, SharedGate, StoreError};
+use tidegate::{AlgorithmKind, Policy, SharedGate, StoreError};
 
 async fn remaining(gate: &SharedGate) -> u64 {
     let answer = check(gate, "ada", 1).await;
@@ -29,7 +29,7 @@ async fn sentinel_names_the_primary_and_after_a_failover_the_new_one() {
     let sentinel = Server::start_sentinel(&config);
 
     let url = format!("redis+sentinel://127.0.0.1:{}/main", sentinel.port);
-    let (gate, events) = gate_over(&url, vec![rule(Algorithm::TokenBucket, 10)]).await;
+    let (gate, events) = gate_over(&url, vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     assert_eq!(remaining(&gate).await, 9);
     // The replica has it all before its primary goes.
     while replica.run::<u64>(&["EXISTS", "tidegate:default:token_bucket:ada"]) == 0
@@ -56,12 +56,12 @@ async fn a_socket_and_a_database_of_ones_own() {
     let socket = folder.0.join("redis.sock");
     let server = Server::start(&["--unixsocket", &path(&socket)]);
     let url = format!("unix://{}?db=3", path(&socket));
-    let (gate, _) = gate_over(&url, vec![rule(Algorithm::TokenBucket, 10)]).await;
+    let (gate, _) = gate_over(&url, vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     assert_eq!(remaining(&gate).await, 9);
-    let (other, _) = gate_over(&server.url(), vec![rule(Algorithm::TokenBucket, 10)]).await;
+    let (other, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     assert_eq!(remaining(&other).await, 9, "another database, another limiter");
     let (same, _) =
-        gate_over(&format!("{}/3", server.url()), vec![rule(Algorithm::TokenBucket, 10)]).await;
+        gate_over(&format!("{}/3", server.url()), vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     assert_eq!(remaining(&same).await, 8);
 }
 
@@ -99,10 +99,10 @@ async fn tls_goes_only_to_who_has_a_certificate_that_is_trusted() {
     let url = format!("rediss://127.0.0.1:{port}");
     let mut trusting = settings(&url);
     trusting.tls_roots = Some(certificate.into());
-    let (gate, _) = gate_with(trusting, vec![rule(Algorithm::TokenBucket, 10)]).await;
+    let (gate, _) = gate_with(trusting, vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     assert_eq!(remaining(&gate).await, 9);
 
-    let policy = Policy::new(vec![rule(Algorithm::TokenBucket, 10)]).unwrap();
+    let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
     let wary = SharedGate::new(policy, settings(&url), |_| {}).unwrap();
     let told = wary.connected().await;
     assert!(matches!(&told, Err(StoreError::Unreachable(_))), "{told:?}");

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use testkit::traffic::Rng;
-use tidegate::{Algorithm, Descriptor, Micros, Mode, OnStoreError, Request, RuleSpec, Spec, Usage};
+use tidegate::{
+    AlgorithmKind, Descriptor, Micros, Mode, OnStoreError, Request, RuleSpec, Spec, Usage,
+};
 
 use crate::ids::Both;
 use crate::server::{Server, check, gate_over, until_lost};
@@ -12,7 +14,7 @@ const KINDS: [&str; 3] = ["tokens", "requests", "both"];
 /// Three rules, of which one descriptor meets one or two; most are reported.
 fn rules(rng: &mut Rng) -> Vec<RuleSpec> {
     let algorithms: Vec<_> =
-        Algorithm::ALL.iter().filter(|one| **one != Algorithm::LeakyQueue).collect();
+        AlgorithmKind::ALL.iter().filter(|one| **one != AlgorithmKind::LeakyQueue).collect();
     let rules = ["tokens", "requests", "all"].into_iter().map(|name| {
         let algorithm = *algorithms[rng.below(algorithms.len() as u64) as usize];
         let limit = rng.pick([1, 5, 40, 40]);
@@ -55,7 +57,7 @@ async fn reports_and_looks_are_answered_in_a_store_as_in_memory() {
 #[tokio::test]
 async fn a_report_while_the_store_is_away_is_taken_here_or_refused_and_never_lost_without_a_word() {
     let spec = |name| {
-        let spec = Spec::new(Algorithm::SlidingLog, 100, Micros::from_secs(3_600));
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 100, Micros::from_secs(3_600));
         RuleSpec::new(name, spec).key(["user"]).usage(Usage::Reported)
     };
     for (on_store_error, looks) in [(OnStoreError::Local, true), (OnStoreError::Closed, false)] {

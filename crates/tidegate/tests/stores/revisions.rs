@@ -8,22 +8,22 @@ use std::sync::Arc;
 
 use crate::server::{Server, check, settings};
 use tidegate::{
-    Algorithm, Descriptor, Limit, Micros, OnExcess, Policy, Request, Rule, RuleSpec, SharedGate,
-    Spec,
+    AlgorithmKind, Descriptor, Limit, Micros, OnExcess, Policy, Request, Rule, RuleSpec,
+    SharedGate, Spec,
 };
 use tokio::task::yield_now;
 
 const DAY: Micros = Micros::from_secs(86_400);
 const TWO_DAYS: Micros = Micros::from_secs(2 * 86_400);
 
-fn per_user(algorithm: Algorithm, limit: u64, window: Micros) -> RuleSpec {
+fn per_user(algorithm: AlgorithmKind, limit: u64, window: Micros) -> RuleSpec {
     let mut spec = Spec::new(algorithm, limit, window);
-    spec.capacity = (algorithm == Algorithm::LeakyQueue).then(|| limit - 1);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
     RuleSpec::new("per-user", spec).key(["user"])
 }
 
 fn log(limit: u64) -> RuleSpec {
-    per_user(Algorithm::SlidingLog, limit, DAY)
+    per_user(AlgorithmKind::SlidingLog, limit, DAY)
 }
 
 /// A node that has just loaded a policy of this revision; 0 says none.
@@ -81,7 +81,7 @@ async fn an_old_node_is_decided_by_the_newer_values_that_have_taken_and_reports_
 #[tokio::test]
 async fn by_turns_every_algorithm_admits_what_the_newer_values_do_in_either_order() {
     let server = Server::start(&[]);
-    for algorithm in Algorithm::ALL.iter().copied() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
         for (name, old, new) in
             [("larger", (6, DAY), (9, TWO_DAYS)), ("smaller", (9, TWO_DAYS), (6, DAY))]
         {
@@ -152,7 +152,7 @@ async fn values_that_were_changed_on_one_node_hold_for_the_keys_it_has_met() {
 async fn of_several_rules_each_is_decided_by_its_own_newest_values() {
     let server = Server::start(&[]);
     let rules = |per_user, all| {
-        let all = Spec::new(Algorithm::TokenBucket, all, DAY);
+        let all = Spec::new(AlgorithmKind::TokenBucket, all, DAY);
         vec![log(per_user), RuleSpec::new("all", all)]
     };
     let old = node(&server, 1, rules(10, 100)).await;

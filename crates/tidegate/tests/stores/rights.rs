@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use tidegate::{
-    Algorithm, Descriptor, Layout, Micros, OwnLimit, Policy, Request, Rule, RuleSpec, Secret,
+    AlgorithmKind, Descriptor, Layout, Micros, OwnLimit, Policy, Request, Rule, RuleSpec, Secret,
     SharedGate, Spec, StoreError, StoreSettings,
 };
 
@@ -37,17 +37,17 @@ fn gate(server: &Server, rights: &[&str], rules: Vec<RuleSpec>) -> SharedGate {
 
 /// What connecting says, with one rule.
 async fn connected(url: &str) -> Result<(), StoreError> {
-    let policy = Policy::new(vec![rule(Algorithm::TokenBucket, 10)]).unwrap();
+    let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
     SharedGate::new(policy, of_that_user(url), |_| {}).unwrap().connected().await
 }
 
 #[tokio::test]
 async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     let server = Server::start(&[]);
-    let mut log = Spec::new(Algorithm::SlidingLog, 10, Micros::from_secs(60));
+    let mut log = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(60));
     log.layout = Some(Layout::SortedSet);
     let log = RuleSpec::new("log", log).key(["user"]);
-    let rules = || vec![rule(Algorithm::TokenBucket, 10), log.clone().in_domain("logs")];
+    let rules = || vec![rule(AlgorithmKind::TokenBucket, 10), log.clone().in_domain("logs")];
     let refused = gate(&server, &["+@all", "-pexpireat"], rules());
     let told = refused.connected().await.unwrap_err();
     assert!(matches!(told, StoreError::Denied(_)), "{told}");
@@ -82,7 +82,7 @@ async fn each_right_that_the_page_on_configuration_lists_is_missed_at_the_start(
     let server = Server::start(&[]);
     let all = listed();
     // The server knows the scripts by now, so that none has to be sent.
-    let rules = || vec![rule(Algorithm::TokenBucket, 10)];
+    let rules = || vec![rule(AlgorithmKind::TokenBucket, 10)];
     gate(&server, &["+@all"], rules()).connected().await.unwrap();
     for (number, missing) in all.iter().enumerate() {
         let others = all.iter().enumerate().filter(|(other, _)| *other != number);
@@ -112,12 +112,12 @@ fn words(rights: &[String]) -> Vec<&str> {
 async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
     let server = Server::start(&[]);
     let minute = Micros::from_secs(60);
-    let mut sorted_set = Spec::new(Algorithm::SlidingLog, 9, minute);
+    let mut sorted_set = Spec::new(AlgorithmKind::SlidingLog, 9, minute);
     sorted_set.layout = Some(Layout::SortedSet);
-    let rules = Algorithm::ALL.iter().map(|algorithm| rule(*algorithm, 9));
+    let rules = AlgorithmKind::ALL.iter().map(|algorithm| rule(*algorithm, 9));
     let rules = rules.chain([RuleSpec::new("sorted_set", sorted_set).key(["user"])]);
     let rules = rules.map(|rule| rule.dedupe(minute).limit_from_request()).collect();
-    let (rights, own) = (listed(), Spec::new(Algorithm::SlidingWindow, 9, minute));
+    let (rights, own) = (listed(), Spec::new(AlgorithmKind::SlidingWindow, 9, minute));
     assert!(rights.len() > 10, "{rights:?}");
     let gate = gate(&server, &words(&rights), rules);
     gate.connected().await.unwrap();
@@ -145,7 +145,7 @@ async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
 async fn a_user_who_may_not_ask_how_the_store_is_set_up_is_told_that_nobody_looks() {
     let server = Server::start(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
     allow(&server, &["+@all", "-info"]);
-    let rules = vec![rule(Algorithm::TokenBucket, 10)];
+    let rules = vec![rule(AlgorithmKind::TokenBucket, 10)];
     let (gate, events) = gate_with(of_that_user(&server.url()), rules).await;
     events.until(|told| told.contains("+info")).await;
     assert!(!check(&gate, "ada", 1).await.is_degraded());
@@ -192,7 +192,7 @@ async fn the_nodes_of_a_cluster_need_a_few_rights_more() {
     assert!(matches!(told, StoreError::Denied(_)), "{told}");
 
     allow_but("");
-    let rules = vec![rule(Algorithm::TokenBucket, 10)];
+    let rules = vec![rule(AlgorithmKind::TokenBucket, 10)];
     let (gate, events) = gate_with(of_that_user(&cluster.url()), rules).await;
     assert!(!check(&gate, "ada", 1).await.is_degraded());
     let way = cluster.way_of("tidegate:default:token_bucket:ada");

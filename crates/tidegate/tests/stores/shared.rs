@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::server::{Server, check, gate_over, rule, settings};
 use tidegate::{
-    Algorithm, Descriptor, Limit, Micros, Mode, OverrideSpec, Policy, Request, RuleSpec,
+    AlgorithmKind, Descriptor, Limit, Micros, Mode, OverrideSpec, Policy, Request, RuleSpec,
     SharedGate, SharedReplay, Spec, Timestamp,
 };
 
@@ -25,12 +25,12 @@ async fn admitted(gate: Arc<SharedGate>, requests: u64) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_admit_the_limit_together_whatever_the_algorithm() {
     let server = Server::start(&[]);
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let (one, _) = gate_over(&server.url(), vec![rule(*algorithm, 100)]).await;
         let (two, _) = gate_over(&server.url(), vec![rule(*algorithm, 100)]).await;
         let (one, two) = tokio::join!(admitted(one.into(), 300), admitted(two.into(), 300));
         // A queue serves one more than it has places for.
-        let most = if *algorithm == Algorithm::LeakyQueue { 101 } else { 100 };
+        let most = if *algorithm == AlgorithmKind::LeakyQueue { 101 } else { 100 };
         assert_eq!(one + two, most, "{algorithm}: {one} and {two}");
     }
 }
@@ -38,7 +38,7 @@ async fn two_nodes_admit_the_limit_together_whatever_the_algorithm() {
 #[tokio::test]
 async fn the_verbs_are_those_of_a_gate_in_process() {
     let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![rule(Algorithm::SlidingLog, 10)]).await;
+    let (gate, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 10)]).await;
     let descriptors = [Descriptor::new(&[("user", "ada")]).cost(6)];
     let request = Request::new("default", &descriptors);
     let remaining = |answer: &tidegate::Answer<'_>| answer.reported().unwrap().decision().remaining;
@@ -60,10 +60,10 @@ async fn several_rules_are_all_or_nothing_and_unlimited_ones_ask_nobody() {
     let server = Server::start(&[]);
     let day = Micros::from_secs(86_400);
     let rules = vec![
-        RuleSpec::new("wide", Spec::new(Algorithm::TokenBucket, 10, day)),
-        rule(Algorithm::FixedWindow, 3),
-        RuleSpec::new("tried", Spec::new(Algorithm::SlidingLog, 1, day)).mode(Mode::Shadow),
-        RuleSpec::new("open", Spec::unlimited(Algorithm::TokenBucket)).in_domain("other"),
+        RuleSpec::new("wide", Spec::new(AlgorithmKind::TokenBucket, 10, day)),
+        rule(AlgorithmKind::FixedWindow, 3),
+        RuleSpec::new("tried", Spec::new(AlgorithmKind::SlidingLog, 1, day)).mode(Mode::Shadow),
+        RuleSpec::new("open", Spec::unlimited(AlgorithmKind::TokenBucket)).in_domain("other"),
     ];
     let (gate, _) = gate_over(&server.url(), rules).await;
     let mut told = Vec::new();
@@ -91,7 +91,7 @@ async fn the_same_limiter_twice_costs_both_and_overrides_hold() {
     let server = Server::start(&[]);
     let mut ann = OverrideSpec::new("user", "ann");
     ann.limit = Some(Limit::Units(50));
-    let rules = vec![rule(Algorithm::TokenBucket, 10).with_override(ann)];
+    let rules = vec![rule(AlgorithmKind::TokenBucket, 10).with_override(ann)];
     let (gate, _) = gate_over(&server.url(), rules).await;
     for (entries, remaining) in [([("user", "ada")], 1), ([("user", "ann")], 41)] {
         let descriptors = [4, 5].map(|cost| Descriptor::new(&entries).cost(cost));
@@ -104,7 +104,7 @@ async fn the_same_limiter_twice_costs_both_and_overrides_hold() {
 #[tokio::test]
 async fn scripts_that_the_server_forgot_are_told_again() {
     let server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), vec![rule(Algorithm::SlidingLog, 3)]).await;
+    let (gate, events) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 3)]).await;
     for remaining in [2, 1, 0] {
         server.run::<()>(&["SCRIPT", "FLUSH"]);
         let answer = check(&gate, "ada", 1).await;
@@ -117,7 +117,7 @@ async fn scripts_that_the_server_forgot_are_told_again() {
 #[tokio::test]
 async fn a_changed_limit_holds_for_keys_that_exist() {
     let server = Server::start(&[]);
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let (old, _) = gate_over(&server.url(), vec![rule(*algorithm, 10)]).await;
         assert!(check(&old, "ada", 4).await.is_allowed());
         let (new, _) = gate_over(&server.url(), vec![rule(*algorithm, 20)]).await;
@@ -130,7 +130,7 @@ async fn a_changed_limit_holds_for_keys_that_exist() {
 #[tokio::test]
 async fn a_changed_rule_in_shadow_mode_refuses_nothing_at_the_step_that_amends_either() {
     let server = Server::start(&[]);
-    let tried = |limit| vec![rule(Algorithm::SlidingLog, limit).mode(Mode::Shadow)];
+    let tried = |limit| vec![rule(AlgorithmKind::SlidingLog, limit).mode(Mode::Shadow)];
     let (old, _) = gate_over(&server.url(), tried(10)).await;
     assert!(check(&old, "ada", 4).await.is_allowed());
     let (new, _) = gate_over(&server.url(), tried(4)).await;
@@ -141,7 +141,7 @@ async fn a_changed_rule_in_shadow_mode_refuses_nothing_at_the_step_that_amends_e
 #[tokio::test]
 async fn a_replay_in_the_store_has_keys_of_its_own_and_leaves_none() {
     let server = Server::start(&[]);
-    let policy = || Policy::new(vec![rule(Algorithm::SlidingLog, 2)]).unwrap();
+    let policy = || Policy::new(vec![rule(AlgorithmKind::SlidingLog, 2)]).unwrap();
     for _ in 0..2 {
         let mut replay = SharedReplay::new(policy(), settings(&server.url())).unwrap();
         replay.gate().connected().await.unwrap();

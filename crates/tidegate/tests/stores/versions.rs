@@ -2,14 +2,14 @@
 //! left as it is.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use tidegate::{Algorithm, Descriptor, OnStoreError, Request, StoreError};
+use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Request, StoreError};
 
 use crate::server::{Server, check, gate_over, rule};
 
 #[tokio::test]
 async fn a_limiter_of_a_later_version_is_left_alone_and_the_rule_says_what_then() {
     let server = Server::start(&[]);
-    let algorithm = Algorithm::TokenBucket;
+    let algorithm = AlgorithmKind::TokenBucket;
     for (on_store_error, allowed) in [(OnStoreError::Open, true), (OnStoreError::Closed, false)] {
         let rules = vec![rule(algorithm, 10).on_store_error(on_store_error)];
         let (gate, events) = gate_over(&server.url(), rules).await;

@@ -8,8 +8,8 @@
 
 use crate::tasks::{Task, bucket, ms, run, settle};
 use tidegate::{
-    Algorithm, Answer, Clock as _, Descriptor, Gate, KeyedLimiter, ManualClock, Micros, OnExcess,
-    Policy, Request, RuleSpec, Spec,
+    AlgorithmKind, Answer, Clock as _, Descriptor, Gate, KeyedLimiter, ManualClock, Micros,
+    OnExcess, Policy, Request, RuleSpec, Spec,
 };
 
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
@@ -65,7 +65,7 @@ fn a_limit_that_rises_wakes_the_head_and_those_behind_it_follow() {
     gate.amend("default", "all", bucket(200)).unwrap();
     assert!(tasks.iter().all(|task| task.wakes() == 0), "nobody waits for that rule");
     // Ten more in the same time for each, and what was used stays used.
-    gate.amend("default", "each", Spec::new(Algorithm::TokenBucket, 20, ms(10))).unwrap();
+    gate.amend("default", "each", Spec::new(AlgorithmKind::TokenBucket, 20, ms(10))).unwrap();
     assert_eq!(tasks.iter().map(Task::wakes).collect::<Vec<_>>(), [1, 0, 0]);
     settle(&mut tasks, &clock);
     assert_eq!(tasks.iter().map(is_admitted).collect::<Vec<_>>(), [Some(true), Some(true), None]);
@@ -80,7 +80,7 @@ fn who_can_not_be_in_time_after_a_change_is_told_so_when_it_learns_of_it() {
     let (gate, clock) = empty(100, 10);
     let began = clock.now();
     let mut tasks = all_begun(&gate, [4], &clock);
-    gate.amend("default", "each", Spec::new(Algorithm::TokenBucket, 10, ms(1_000))).unwrap();
+    gate.amend("default", "each", Spec::new(AlgorithmKind::TokenBucket, 10, ms(1_000))).unwrap();
     settle(&mut tasks, &clock);
     let (at, answer) = tasks[0].end.as_ref().unwrap();
     assert_eq!((*at, answer.is_allowed()), (began, false));
@@ -95,7 +95,7 @@ fn all_who_wait_go_on_where_their_rule_is_unlimited() {
     let (gate, clock) = empty(100, 10);
     let began = clock.now();
     let mut tasks = all_begun(&gate, [4, 4, 3, 10], &clock);
-    gate.amend("default", "each", Spec::unlimited(Algorithm::TokenBucket)).unwrap();
+    gate.amend("default", "each", Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
     // Nobody stands before one who comes now, though they have not left yet.
     assert!(ask(&gate, 5, |gate, request| gate.check(request).is_allowed()));
     settle(&mut tasks, &clock);
@@ -107,7 +107,7 @@ fn all_who_wait_go_on_where_their_rule_is_unlimited() {
 #[test]
 fn a_request_may_wait_for_a_rule_that_was_unlimited() {
     let clock = ManualClock::new();
-    let rule = RuleSpec::new("each", Spec::unlimited(Algorithm::TokenBucket)).key(["user"]);
+    let rule = RuleSpec::new("each", Spec::unlimited(AlgorithmKind::TokenBucket)).key(["user"]);
     let policy = Policy::new(vec![rule.on_excess(WAIT)]).unwrap();
     let gate = Gate::with_clock(policy, clock.clone());
     gate.amend("default", "each", bucket(3)).unwrap();

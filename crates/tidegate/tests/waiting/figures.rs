@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::tasks::{Task, bucket, ms, run, settle};
 use tidegate::{
-    Algorithm, Answer, Clock, Descriptor, Gate, ManualClock, OnExcess, OwnLimit, Policy, Request,
-    Rule, RuleSpec, Spec,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, ManualClock, OnExcess, OwnLimit, Policy,
+    Request, Rule, RuleSpec, Spec,
 };
 
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
@@ -85,7 +85,7 @@ fn who_waits_while_the_plan_becomes_unlimited_goes_on_and_is_told_of_the_other_r
     let planned = Planned::new(3);
     assert!(planned.check(3).is_allowed());
     let mut tasks = [planned.begun(2, None)];
-    planned.change(Spec::unlimited(Algorithm::TokenBucket));
+    planned.change(Spec::unlimited(AlgorithmKind::TokenBucket));
     settle(&mut tasks, &planned.clock);
     let (_, answer) = tasks[0].end.as_ref().expect("nothing holds it up");
     assert!(answer.is_allowed());
@@ -109,7 +109,7 @@ fn who_waits_while_the_plan_becomes_too_small_is_refused() {
 /// Nothing is put in force by standing in line: what was used goes at the pace of the old figures.
 #[test]
 fn who_waits_under_figures_it_brought_is_woken_when_the_old_ones_have_let_go() {
-    let log = |millis| Spec::new(Algorithm::SlidingLog, 2, ms(millis));
+    let log = |millis| Spec::new(AlgorithmKind::SlidingLog, 2, ms(millis));
     for (old, new) in [(50, 5), (5, 50)] {
         let planned = Planned::new(1);
         planned.change(log(old));

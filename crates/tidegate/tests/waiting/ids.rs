@@ -3,7 +3,7 @@
 
 use crate::tasks::{Task, bucket, ms, run};
 use tidegate::{
-    Algorithm, Answer, Clock, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, Request,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, Request,
     RuleSpec, Spec,
 };
 
@@ -36,7 +36,7 @@ fn begun<'g>(
 
 #[test]
 fn a_repeated_request_is_held_until_the_slot_of_the_first_and_no_longer() {
-    let (gate, clock) = gate(RuleSpec::new("q", Spec::new(Algorithm::LeakyQueue, 1, ms(10))));
+    let (gate, clock) = gate(RuleSpec::new("q", Spec::new(AlgorithmKind::LeakyQueue, 1, ms(10))));
     let began = clock.now();
     assert!(ask("", |request| gate.check(request).is_allowed()));
     assert_eq!(ask("a", |request| gate.check(request).delay()), ms(10));
@@ -54,7 +54,7 @@ fn a_repeated_request_is_held_until_the_slot_of_the_first_and_no_longer() {
 
 #[test]
 fn a_thread_is_held_as_well() {
-    let (gate, clock) = gate(RuleSpec::new("q", Spec::new(Algorithm::LeakyQueue, 1, ms(10))));
+    let (gate, clock) = gate(RuleSpec::new("q", Spec::new(AlgorithmKind::LeakyQueue, 1, ms(10))));
     assert!(ask("", |request| gate.check(request).is_allowed()));
     assert_eq!(ask("a", |request| gate.check(request).delay()), ms(10));
     let answer = std::thread::scope(|scope| {

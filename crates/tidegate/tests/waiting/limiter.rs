@@ -8,7 +8,7 @@
 
 use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
 use tidegate::{
-    Algorithm, Clock, Decision, KeyedLimiter, Limiter, ManualClock, Micros, Outcome, Spec,
+    AlgorithmKind, Clock, Decision, KeyedLimiter, Limiter, ManualClock, Micros, Outcome, Spec,
 };
 
 /// A bucket of `limit` tokens that is empty, one token to come each millisecond.
@@ -120,7 +120,7 @@ fn what_can_not_ever_fit_is_refused_at_once() {
         let never = Task::begun(limiter.acquire(11, Micros::MAX), &clock);
         assert_eq!(end(&never).outcome, Outcome::Never);
     }
-    let closed = Spec::new(Algorithm::SlidingLog, 0, ms(1));
+    let closed = Spec::new(AlgorithmKind::SlidingLog, 0, ms(1));
     let limiter = Limiter::with_clock(closed, clock.clone()).unwrap();
     let never = Task::begun(limiter.acquire(1, Micros::MAX), &clock);
     assert_eq!(end(&never).outcome, Outcome::Never);
@@ -129,7 +129,7 @@ fn what_can_not_ever_fit_is_refused_at_once() {
 #[test]
 fn an_unlimited_limiter_makes_nobody_wait() {
     let clock = ManualClock::new();
-    let spec = Spec::unlimited(Algorithm::TokenBucket);
+    let spec = Spec::unlimited(AlgorithmKind::TokenBucket);
     let limiter = Limiter::with_clock(spec, clock.clone()).unwrap();
     let task = Task::begun(limiter.acquire(u64::MAX, Micros::ZERO), &clock);
     assert_eq!(end(&task).limit, u64::MAX);
@@ -212,18 +212,18 @@ fn a_changed_limit_wakes_the_head() {
         .collect();
     assert!(tasks[1].is_over(), "never, with a limit of 10");
     // Twice as many in the same time, and what was used stays used.
-    limiter.amend(Spec::new(Algorithm::TokenBucket, 20, ms(10))).unwrap();
+    limiter.amend(Spec::new(AlgorithmKind::TokenBucket, 20, ms(10))).unwrap();
     assert_eq!([tasks[0].wakes(), tasks[2].wakes()], [1, 0]);
     settle(&mut tasks, &clock);
     assert!(tasks[0].is_over() && tasks[2].is_over(), "ten are there now");
     // And one that can not be in time any more is told so when it learns of it.
     assert!(limiter.admits(5));
     let mut late = vec![Task::begun(limiter.acquire(4, ms(2)), &clock)];
-    limiter.amend(Spec::new(Algorithm::TokenBucket, 10, ms(100))).unwrap();
+    limiter.amend(Spec::new(AlgorithmKind::TokenBucket, 10, ms(100))).unwrap();
     settle(&mut late, &clock);
     assert!(denied(&end(&late[0])) > Some(ms(2)));
     assert_eq!((clock.now(), limiter.waiting()), (began, 0));
-    limiter.amend(Spec::unlimited(Algorithm::TokenBucket)).unwrap();
+    limiter.amend(Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
     assert!(limiter.admits(1_000));
 }
 
@@ -279,7 +279,7 @@ fn a_future_that_was_never_polled_never_arrived() {
 
 fn queue(places: u64) -> (Limiter<ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    let mut spec = Spec::new(Algorithm::LeakyQueue, 1, ms(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 1, ms(1));
     spec.capacity = Some(places);
     (Limiter::with_clock(spec, clock.clone()).unwrap(), clock)
 }

@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
-use tidegate::{Algorithm, Clock, Concurrency, Limiter, Micros, Spec, TokioClock};
+use tidegate::{AlgorithmKind, Clock, Concurrency, Limiter, Micros, Spec, TokioClock};
 
 /// `limit` tokens, one each millisecond.
 const fn bucket(limit: u64) -> Spec {
-    Spec::new(Algorithm::TokenBucket, limit, Micros::from_millis(limit))
+    Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_millis(limit))
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +58,7 @@ async fn an_aborted_task_lets_those_behind_it_move_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tasks_on_several_threads_lose_no_wakeup_by_the_systems_clock() {
     let limiter = Arc::new(
-        Limiter::new(Spec::new(Algorithm::TokenBucket, 50, Micros::from_millis(5))).unwrap(),
+        Limiter::new(Spec::new(AlgorithmKind::TokenBucket, 50, Micros::from_millis(5))).unwrap(),
     );
     let in_flight = Concurrency::new(3);
     let tasks: Vec<_> = (0..200)

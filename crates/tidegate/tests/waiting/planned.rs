@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::tasks::{Task, bucket, ms, run, settle};
-use tidegate::{Algorithm, Clock, Decision, ManualClock, Micros, PlannedLimiter, Rule, Spec};
+use tidegate::{AlgorithmKind, Clock, Decision, ManualClock, Micros, PlannedLimiter, Rule, Spec};
 
 /// A limiter under the plan that is kept beside it.
 struct Planned {
@@ -145,7 +145,7 @@ fn threads_under_plans_of_their_own_are_all_served() {
 fn who_waits_under_figures_it_brought_is_woken_when_the_old_ones_have_let_go() {
     let clock = ManualClock::new();
     let limiter = PlannedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
-    let log = |millis| Rule::new(Spec::new(Algorithm::SlidingLog, 2, ms(millis))).unwrap();
+    let log = |millis| Rule::new(Spec::new(AlgorithmKind::SlidingLog, 2, ms(millis))).unwrap();
     for (millis, new) in [(50, 5), (5, 50)] {
         let (key, old, new, waits) = (format!("{new}"), log(millis), log(new), ms(millis));
         assert!(limiter.under(&old).admits(&key, 2));

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use tidegate::{
-    Algorithm, Concurrency, KeyedLimiter, Limiter, ManualClock, Micros, OnExcess, Policy, Request,
-    RuleSpec, Spec,
+    AlgorithmKind, Concurrency, KeyedLimiter, Limiter, ManualClock, Micros, OnExcess, Policy,
+    Request, RuleSpec, Spec,
 };
 use tidegate::{Descriptor, Gate};
 
@@ -32,7 +32,9 @@ fn all(work: impl Fn(u64, u64) + Sync) {
 
 #[test]
 fn no_wakeup_is_lost_between_threads_that_wait_for_one_limiter() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingLog, Algorithm::LeakyQueue] {
+    for algorithm in
+        [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog, AlgorithmKind::LeakyQueue]
+    {
         let limiter = Limiter::new(Spec::new(algorithm, 50, Micros::from_millis(5))).unwrap();
         let admitted = AtomicU64::new(0);
         all(|thread, round| {
@@ -47,7 +49,7 @@ fn no_wakeup_is_lost_between_threads_that_wait_for_one_limiter() {
 /// The window never ends: exactly N are admitted, by whatever verb, and all others are told no.
 #[test]
 fn threads_that_wait_and_threads_that_do_not_share_a_limit_exactly() {
-    let spec = Spec::new(Algorithm::FixedWindow, 100, Micros::from_secs(86_400));
+    let spec = Spec::new(AlgorithmKind::FixedWindow, 100, Micros::from_secs(86_400));
     let limiter = Limiter::with_clock(spec, ManualClock::new()).unwrap();
     let admitted = AtomicU64::new(0);
     all(|thread, _| {
@@ -65,7 +67,7 @@ fn threads_that_wait_and_threads_that_do_not_share_a_limit_exactly() {
 /// Every unit given back wakes somebody who waits for it: the clock stands still, so nothing else can.
 #[test]
 fn refunds_alone_let_every_waiter_through() {
-    let spec = Spec::new(Algorithm::FixedWindow, 2, Micros::from_secs(86_400));
+    let spec = Spec::new(AlgorithmKind::FixedWindow, 2, Micros::from_secs(86_400));
     let limiter = Limiter::with_clock(spec, ManualClock::new()).unwrap();
     all(|_, _| {
         assert!(limiter.acquire_blocking(1, Micros::from_secs(86_400 * 2)).is_allowed());
@@ -77,13 +79,14 @@ fn refunds_alone_let_every_waiter_through() {
 #[test]
 fn threads_wait_for_keys_and_at_a_gate() {
     let keyed =
-        KeyedLimiter::new(Spec::new(Algorithm::TokenBucket, 40, Micros::from_millis(4))).unwrap();
+        KeyedLimiter::new(Spec::new(AlgorithmKind::TokenBucket, 40, Micros::from_millis(4)))
+            .unwrap();
     all(|thread, _| {
         assert!(keyed.acquire_blocking((thread % 3).to_string(), 1, LONG).is_allowed());
     });
     let wait = OnExcess::Wait { wait: LONG, max_waiters: 100 };
     let rule = |name: &str, limit, key: &[&str]| {
-        let spec = Spec::new(Algorithm::TokenBucket, limit, Micros::from_millis(limit / 10));
+        let spec = Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_millis(limit / 10));
         RuleSpec::new(name, spec).key(key.iter().copied()).on_excess(wait)
     };
     let rules = vec![rule("all", 40, &[]), rule("each", 20, &["user"])];

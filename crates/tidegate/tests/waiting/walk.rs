@@ -94,7 +94,7 @@ impl Naive {
     }
 }
 
-fn small_policy(rng: &mut Rng, algorithm: model::Algorithm) -> model::Policy {
+fn small_policy(rng: &mut Rng, algorithm: model::AlgorithmKind) -> model::Policy {
     let window_us = rng.pick([1_000, 1_200, 7_000, 60_000]);
     let mut policy = model::Policy::new(algorithm, rng.between(1, 12), window_us);
     policy.buckets = rng.pick([1, 2, 5, 10]);
@@ -114,7 +114,7 @@ fn end_of(task: &Task<'_, Decision>) -> Option<End> {
 }
 
 /// One case: some arrive, some leave, whoever they are and however often they were polled.
-fn walk(seed: u64, algorithm: model::Algorithm) {
+fn walk(seed: u64, algorithm: model::AlgorithmKind) {
     let mut rng = Rng::new(seed);
     let policy = small_policy(&mut rng, algorithm);
     let window_us = policy.window_us;
@@ -163,7 +163,7 @@ fn walk(seed: u64, algorithm: model::Algorithm) {
 #[test]
 fn waiting_is_a_queue_played_out_whoever_leaves_it() {
     let seeds = if long() { 20_000 } else { 400 };
-    for algorithm in model::Algorithm::ALL {
+    for algorithm in model::AlgorithmKind::ALL {
         (0..seeds).for_each(|seed| walk(seed, algorithm));
     }
 }
@@ -173,7 +173,7 @@ fn waiting_is_a_queue_played_out_whoever_leaves_it() {
 #[test]
 fn cancellation_at_every_await_point_leaves_no_trace() {
     let mut told = 0;
-    for algorithm in model::Algorithm::ALL {
+    for algorithm in model::AlgorithmKind::ALL {
         for victim in 0..COSTS.len() {
             for step in 0..8 {
                 told += u32::from(leaves_no_trace(algorithm, victim, step));
@@ -186,7 +186,7 @@ fn cancellation_at_every_await_point_leaves_no_trace() {
 const COSTS: [u64; 6] = [3, 2, 4, 1, 5, 2];
 
 /// Tells whether the victim still waited when it was dropped.
-fn leaves_no_trace(algorithm: model::Algorithm, victim: usize, step: usize) -> bool {
+fn leaves_no_trace(algorithm: model::AlgorithmKind, victim: usize, step: usize) -> bool {
     let clock = ManualClock::new();
     let mut policy = model::Policy::new(algorithm, 5, 1_000);
     policy.capacity = Some(5);

@@ -7,13 +7,13 @@ use crate::algorithm::Decide;
 use crate::decision::Verdict;
 use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
-use crate::{Algorithm, Held};
+use crate::{AlgorithmKind, Held};
 
 const SECOND_US: u64 = 1_000_000;
 
 /// A log of one second, and how its verdicts were come by.
 struct Watched {
-    room: SlidingLog,
+    algorithm: SlidingLog,
     state: State,
     admitted: u32,
     denied: u32,
@@ -22,10 +22,10 @@ struct Watched {
 impl Watched {
     fn new(limit: u64) -> Self {
         let window = Micros::from_micros(SECOND_US);
-        let spec = Spec::new(Algorithm::SlidingLog, limit, window);
-        let room = SlidingLog::build(&spec, limit, window).unwrap();
-        let state = room.fresh(Timestamp::EPOCH);
-        Self { room, state, admitted: 0, denied: 0 }
+        let spec = Spec::new(AlgorithmKind::SlidingLog, limit, window);
+        let algorithm = SlidingLog::build(&spec, limit, window).unwrap();
+        let state = algorithm.fresh(Timestamp::EPOCH);
+        Self { algorithm, state, admitted: 0, denied: 0 }
     }
 
     /// One log with an entry for each of its units, a second's worth of them, the last at `SECOND_US`.
@@ -42,7 +42,7 @@ impl Watched {
 
     fn looks_of<T>(&mut self, work: impl FnOnce(&SlidingLog, &mut State) -> T) -> (T, u32) {
         self.state.ring.looks.set(0);
-        let done = work(&self.room, &mut self.state);
+        let done = work(&self.algorithm, &mut self.state);
         (done, self.state.ring.looks.get())
     }
 
@@ -50,21 +50,29 @@ impl Watched {
     fn ask(&mut self, at_us: u64, cost: u64) -> bool {
         let at = Timestamp::from_micros(at_us);
         let search = cost.ilog2() + 1;
-        let (verdict, looks) = self.looks_of(|room, state| room.decide(state, at, cost));
-        assert!(looks <= search, "{looks} looks for {cost} units at {at_us}: {:?}", self.room);
-        let (_, looks) = self.looks_of(|room, state| room.retry_after(state, at, cost));
-        assert!(looks <= search, "{looks} looks for a wait of {cost}: {:?}", self.room);
+        let (verdict, looks) = self.looks_of(|algorithm, state| algorithm.decide(state, at, cost));
+        assert!(looks <= search, "{looks} looks for {cost} units at {at_us}: {:?}", self.algorithm);
+        let (_, looks) = self.looks_of(|algorithm, state| algorithm.retry_after(state, at, cost));
+        assert!(looks <= search, "{looks} looks for a wait of {cost}: {:?}", self.algorithm);
         if verdict != Verdict::Allow {
             self.denied += 1;
             return false;
         }
         self.admitted += 1;
         let before = self.state.ring.chunks();
-        let (_, looks) = self.looks_of(|room, state| room.take(state, at, cost));
-        assert!(looks <= search + 3, "{looks} looks to take {cost} at {at_us}: {:?}", self.room);
+        let (_, looks) = self.looks_of(|algorithm, state| algorithm.take(state, at, cost));
+        assert!(
+            looks <= search + 3,
+            "{looks} looks to take {cost} at {at_us}: {:?}",
+            self.algorithm
+        );
         let freed = before.saturating_sub(self.state.ring.chunks());
         assert!(freed <= Ring::FREED_AT_ONCE, "{freed} chunks freed for {cost} at {at_us}");
-        assert!(self.state.held() <= self.room.limit, "more held than N: {:?}", self.room);
+        assert!(
+            self.state.held() <= self.algorithm.limit,
+            "more held than N: {:?}",
+            self.algorithm
+        );
         true
     }
 }
@@ -106,7 +114,7 @@ fn a_verdict_after_a_refund_looks_no_further_either() {
             let mut log = Watched::full(limit);
             let at_us = SECOND_US + 5 * (SECOND_US / limit);
             let at = Timestamp::from_micros(at_us);
-            log.room.give_back(&mut log.state, at, given_back);
+            log.algorithm.give_back(&mut log.state, at, given_back);
             for cost in COSTS {
                 log.ask(at_us, cost);
             }
@@ -127,7 +135,7 @@ fn a_refund_moves_only_what_left_since_the_last_unit() {
             assert!(log.ask(last_us, 1));
             let at = Timestamp::from_micros(last_us + left_since * every_us);
             let count = SlidingLog::count(&log.state, at);
-            let (_, looks) = log.looks_of(|room, state| room.give_back(state, at, 2));
+            let (_, looks) = log.looks_of(|algorithm, state| algorithm.give_back(state, at, 2));
             let bound = 3 * search + 2 * left_since as u32 + 10;
             assert!(looks <= bound, "{looks} looks, {left_since} left of {limit}");
             assert_eq!(SlidingLog::count(&log.state, at), count - 2);
@@ -145,10 +153,10 @@ fn a_debt_is_all_that_a_verdict_looks_at_besides() {
         let mut log = Watched::full(limit);
         let mut slot = Some(log.state.clone());
         let at = Timestamp::from_micros(2 * SECOND_US);
-        Held::new(&log.room, &mut slot, 0).settle(at, 0, limit + 5);
+        Held::new(&log.algorithm, &mut slot, 0).settle(at, 0, limit + 5);
         log.state = slot.unwrap();
         assert_eq!(log.state.held(), limit + 5);
-        let (verdict, looks) = log.looks_of(|room, state| room.decide(state, at, 1));
+        let (verdict, looks) = log.looks_of(|algorithm, state| algorithm.decide(state, at, 1));
         assert_eq!(verdict, Verdict::Deny);
         assert!(looks <= 6_u64.ilog2() + 1, "{looks}");
     }
@@ -164,7 +172,7 @@ fn what_is_no_longer_needed_is_freed_little_by_little() {
     let told: Vec<u64> = (1..=500)
         .map(|unit| {
             assert!(log.ask((4 + unit) * SECOND_US, 1_000_000));
-            log.room.heap_bytes(&log.state)
+            log.algorithm.heap_bytes(&log.state)
         })
         .collect();
     assert!(told.is_sorted_by(|before, after| before >= after), "it grows: {told:?}");

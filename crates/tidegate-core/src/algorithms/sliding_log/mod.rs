@@ -165,15 +165,15 @@ impl Decide for SlidingLog {
         let tick_us = spec.resolution.map_or(1, Micros::as_micros);
         let most_entries = limit.min(window.as_micros().div_ceil(tick_us) + 1);
         let layout = spec.layout.unwrap_or_default();
-        let room = Self { limit, window, tick_us, most_entries, layout };
+        let algorithm = Self { limit, window, tick_us, most_entries, layout };
         let max_memory = spec.max_memory.unwrap_or(DEFAULT_MAX_MEMORY);
-        let bytes = room.most_heap_bytes();
+        let bytes = algorithm.most_heap_bytes();
         if bytes > max_memory {
             let entries = (max_memory / Ring::BYTES_PER_ENTRY).saturating_sub(1).max(1);
             let resolution = round_up(window.as_micros().div_ceil(entries));
             return Err(RuleError::TooLarge { bytes, max_memory, resolution }.into());
         }
-        Ok(room)
+        Ok(algorithm)
     }
 
     fn fresh(&self, _now: Timestamp) -> State {

@@ -110,10 +110,10 @@ impl Decide for SlidingWindow {
             .into());
         }
         let span = if spec.strict.unwrap_or_default() { buckets + 1 } else { buckets };
-        let room = Self { limit, window, width_us: window.as_micros() / buckets, span };
-        match spec.max_memory.filter(|most| *most < room.most_heap_bytes()) {
-            Some(too_few) => Err(room.too_large(too_few).into()),
-            None => Ok(room),
+        let algorithm = Self { limit, window, width_us: window.as_micros() / buckets, span };
+        match spec.max_memory.filter(|most| *most < algorithm.most_heap_bytes()) {
+            Some(too_few) => Err(algorithm.too_large(too_few).into()),
+            None => Ok(algorithm),
         }
     }
 

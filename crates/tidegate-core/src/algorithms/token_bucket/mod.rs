@@ -128,7 +128,7 @@ impl Decide for TokenBucket {
     }
 
     /// A bucket that began with fewer tokens must not begin again, so it is never forgotten.
-    fn is_as_good_as_new(&self, state: &Level, at: Timestamp) -> bool {
+    fn is_idle(&self, state: &Level, at: Timestamp) -> bool {
         self.missing_at_start == 0 && self.missing(state, at) == 0
     }
 }

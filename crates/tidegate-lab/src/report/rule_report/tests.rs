@@ -1,6 +1,6 @@
 //! Each set of figures is watched by its own window and measured against its own bound.
 
-use tidegate::{Algorithm, Limit, OverrideSpec, Policy, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Limit, OverrideSpec, Policy, RuleSpec, Spec};
 
 use super::super::{Report, table};
 use super::*;
@@ -10,7 +10,7 @@ const SECOND_US: u64 = 1_000_000;
 
 /// `limit` units per so many seconds for each key.
 fn per_key(limit: u64, seconds: u64) -> RuleSpec {
-    let spec = Spec::new(Algorithm::SlidingLog, limit, Micros::from_secs(seconds));
+    let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(seconds));
     RuleSpec::new("r", spec).key(["key"])
 }
 

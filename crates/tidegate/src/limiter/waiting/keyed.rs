@@ -6,7 +6,7 @@ use super::super::KeyedLimiter;
 use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
 use crate::step::{Done, One, Step, decision_of, unlimited_at};
-use crate::store::memory::Ahead;
+use crate::store::memory::Preview;
 use crate::wait::{Patience, Single, Source, step_behind, wait, wait_blocking};
 
 impl<C: Clock> KeyedLimiter<C> {
@@ -32,42 +32,42 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// A step of one who does not wait, while others do.
     #[cold]
-    pub(crate) fn step_behind(&self, print: Fingerprint, cost: u64, step: Step) -> Decision {
-        decision_of(&self.behind(print, cost, step))
+    pub(crate) fn step_behind(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> Decision {
+        decision_of(&self.behind(fingerprint, cost, step))
     }
 
     /// The same with all that came of it.
     #[cold]
-    pub(crate) fn behind(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
-        step_behind(&self.waitable(print, cost, Micros::ZERO), step)
+    pub(crate) fn behind(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> Done {
+        step_behind(&self.waitable(fingerprint, cost, Micros::ZERO), step)
     }
 
     /// Takes `cost` units at once, or is refused: also by those who wait.
     pub(crate) fn take_or_refuse(
         &self,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         cost: u64,
     ) -> Result<Option<One>, Decision> {
-        if self.queues.is_idle(&print) {
-            return Ok(self.step_now(print, cost, Step::Ask));
+        if self.queues.is_idle(&fingerprint) {
+            return Ok(self.step_now(fingerprint, cost, Step::Ask));
         }
-        self.waitable(print, cost, Micros::ZERO).take_or_refuse().map(Some)
+        self.waitable(fingerprint, cost, Micros::ZERO).take_or_refuse().map(Some)
     }
 
     /// The same without figures.
     #[cold]
-    pub(crate) fn admits_behind(&self, print: Fingerprint, cost: u64) -> bool {
-        self.behind(print, cost, Step::Decide).allowed
+    pub(crate) fn admits_behind(&self, fingerprint: Fingerprint, cost: u64) -> bool {
+        self.behind(fingerprint, cost, Step::Decide).allowed
     }
 
     fn waitable(
         &self,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         cost: u64,
         wait: Micros,
     ) -> Single<'_, Fingerprint, OfKey<'_, C>> {
         let patience = Patience { wait, max_waiters: self.max_waiters };
-        Single::new(&self.queues, print, OfKey { all: self, print }, cost, patience)
+        Single::new(&self.queues, fingerprint, OfKey { all: self, fingerprint }, cost, patience)
     }
 }
 
@@ -76,18 +76,18 @@ impl<C: Timer> KeyedLimiter<C> {
     /// run: what [`Limiter::acquire`](crate::Limiter::acquire) does, with a queue for each key. Keys
     /// for which there was no room share a limiter, and have queues of their own all the same.
     pub async fn acquire(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
-        let print = self.seed.of_bytes(key.as_ref());
+        let fingerprint = self.seed.of_bytes(key.as_ref());
         // Not kept while it waits: the future is `Send` whatever the key is.
         drop(key);
-        decision_of(&wait(self.waitable(print, cost, max_wait), &self.clock).await)
+        decision_of(&wait(self.waitable(fingerprint, cost, max_wait), &self.clock).await)
     }
 }
 
 impl<C: Park> KeyedLimiter<C> {
     /// What [`KeyedLimiter::acquire`] does, by blocking the thread.
     pub fn acquire_blocking(&self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
-        let print = self.seed.of_bytes(key.as_ref());
-        decision_of(&wait_blocking(self.waitable(print, cost, max_wait), &self.clock))
+        let fingerprint = self.seed.of_bytes(key.as_ref());
+        decision_of(&wait_blocking(self.waitable(fingerprint, cost, max_wait), &self.clock))
     }
 }
 
@@ -95,16 +95,16 @@ impl<C: Park> KeyedLimiter<C> {
 #[derive(Debug)]
 struct OfKey<'a, C> {
     all: &'a KeyedLimiter<C>,
-    print: Fingerprint,
+    fingerprint: Fingerprint,
 }
 
 impl<C: Clock> Source for OfKey<'_, C> {
     fn one(&self, cost: u64, step: Step) -> One {
-        let one = self.all.step_now(self.print, cost, step);
+        let one = self.all.step_now(self.fingerprint, cost, step);
         one.unwrap_or_else(|| unlimited_at(self.all.clock.now()))
     }
 
-    fn ahead(&self) -> Option<Box<dyn Ahead>> {
-        self.all.look_ahead(self.print)
+    fn preview(&self) -> Option<Box<dyn Preview>> {
+        self.all.preview_now(self.fingerprint)
     }
 }

@@ -8,7 +8,7 @@ use super::super::{Plan, PlannedLimiter, Under};
 use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
 use crate::step::{Done, One, Step, decision_of};
-use crate::store::memory::Ahead;
+use crate::store::memory::Preview;
 #[cfg(feature = "tower")]
 use crate::wait::InProcess as _;
 use crate::wait::{Patience, Single, Source, step_behind, wait, wait_blocking};
@@ -36,13 +36,13 @@ impl<C: Clock> PlannedLimiter<C> {
 
     fn waitable<S: Source>(
         &self,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         source: S,
         cost: u64,
         wait: Micros,
     ) -> Single<'_, Fingerprint, S> {
         let patience = Patience { wait, max_waiters: self.max_waiters };
-        Single::new(&self.queues, print, source, cost, patience)
+        Single::new(&self.queues, fingerprint, source, cost, patience)
     }
 
     fn door_by_plan<'a>(
@@ -101,39 +101,39 @@ impl<'a, C: Clock> Under<'a, C> {
 
     /// A step of one who does not wait, while others do.
     #[cold]
-    pub(crate) fn behind(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
-        step_behind(&self.waitable(print, cost, Micros::ZERO), step)
+    pub(crate) fn behind(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> Done {
+        step_behind(&self.waitable(fingerprint, cost, Micros::ZERO), step)
     }
 
     /// One step, whoever waits.
     #[cfg(feature = "tower")]
-    pub(crate) fn done_now(&self, print: Fingerprint, cost: u64, step: Step) -> Done {
-        self.waitable(print, cost, Micros::ZERO).step(step)
+    pub(crate) fn done_now(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> Done {
+        self.waitable(fingerprint, cost, Micros::ZERO).step(step)
     }
 
     /// Takes `cost` units at once, or is refused: also by those who wait.
     pub(crate) fn take_or_refuse(
         &self,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         cost: u64,
     ) -> Result<Option<One>, Decision> {
-        self.waitable(print, cost, Micros::ZERO).take_or_refuse().map(Some)
+        self.waitable(fingerprint, cost, Micros::ZERO).take_or_refuse().map(Some)
     }
 
     fn waitable(
         &self,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         cost: u64,
         wait: Micros,
     ) -> Single<'a, Fingerprint, OfKey<'a, C>> {
-        self.all.waitable(print, OfKey { under: *self, print }, cost, wait)
+        self.all.waitable(fingerprint, OfKey { under: *self, fingerprint }, cost, wait)
     }
 }
 
 impl<C: Timer> Under<'_, C> {
     /// See [`PlannedLimiter::acquire`]; who waits does so under these figures, whatever comes.
     pub async fn acquire(self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
-        let waitable = self.waitable(self.print(key.as_ref()), cost, max_wait);
+        let waitable = self.waitable(self.fingerprint(key.as_ref()), cost, max_wait);
         drop(key);
         decision_of(&wait(waitable, &self.all.clock).await)
     }
@@ -142,7 +142,7 @@ impl<C: Timer> Under<'_, C> {
 impl<C: Park> Under<'_, C> {
     /// What [`Under::acquire`] does, by blocking the thread.
     pub fn acquire_blocking(self, key: impl AsRef<[u8]>, cost: u64, max_wait: Micros) -> Decision {
-        let waitable = self.waitable(self.print(key.as_ref()), cost, max_wait);
+        let waitable = self.waitable(self.fingerprint(key.as_ref()), cost, max_wait);
         decision_of(&wait_blocking(waitable, &self.all.clock))
     }
 }
@@ -151,16 +151,16 @@ impl<C: Park> Under<'_, C> {
 #[derive(Debug)]
 struct OfKey<'a, C> {
     under: Under<'a, C>,
-    print: Fingerprint,
+    fingerprint: Fingerprint,
 }
 
 impl<C: Clock> Source for OfKey<'_, C> {
     fn one(&self, cost: u64, step: Step) -> One {
-        self.under.step_now(self.print, cost, step)
+        self.under.step_now(self.fingerprint, cost, step)
     }
 
-    fn ahead(&self) -> Option<Box<dyn Ahead>> {
-        self.under.look_ahead(self.print)
+    fn preview(&self) -> Option<Box<dyn Preview>> {
+        self.under.preview_now(self.fingerprint)
     }
 }
 
@@ -175,13 +175,13 @@ impl<C: Clock> Source for ByPlan<'_, C> {
     fn one(&self, cost: u64, step: Step) -> One {
         let plan = self.plan.of(self.all, &self.key);
         let under = self.all.under_plan(&plan);
-        OfKey { print: under.print(&self.key), under }.one(cost, step)
+        OfKey { fingerprint: under.fingerprint(&self.key), under }.one(cost, step)
     }
 
-    fn ahead(&self) -> Option<Box<dyn Ahead>> {
+    fn preview(&self) -> Option<Box<dyn Preview>> {
         let plan = self.plan.of(self.all, &self.key);
         let under = self.all.under_plan(&plan);
-        under.look_ahead(under.print(&self.key))
+        under.preview_now(under.fingerprint(&self.key))
     }
 
     fn renew(&self) {

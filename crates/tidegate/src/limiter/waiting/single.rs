@@ -5,7 +5,7 @@ use tidegate_core::{Decision, Micros};
 use super::super::Limiter;
 use crate::clock::{Clock, Park, Timer};
 use crate::step::{Done, One, Step, decision_of, unlimited_at};
-use crate::store::memory::Ahead;
+use crate::store::memory::Preview;
 use crate::wait::{Patience, Single, Source, step_behind, wait, wait_blocking};
 
 impl<C: Clock> Limiter<C> {
@@ -79,14 +79,14 @@ impl<C: Timer> Limiter<C> {
     /// Takes a clock with a timer: with the feature `tokio`, the system's.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Limiter, ManualClock, Micros, Spec, Timer};
+    /// use tidegate::{AlgorithmKind, Limiter, ManualClock, Micros, Spec, Timer};
     ///
     /// # async fn work(limiter: &Limiter<impl Timer>) {
     /// if limiter.acquire(1, Micros::from_secs(2)).await.is_allowed() {
     ///     // The work goes here.
     /// }
     /// # }
-    /// let spec = Spec::new(Algorithm::TokenBucket, 10, Micros::from_secs(1));
+    /// let spec = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(1));
     /// let limiter = Limiter::with_clock(spec, ManualClock::new())?;
     /// let work = work(&limiter);
     /// # let work = std::pin::pin!(work);
@@ -103,9 +103,9 @@ impl<C: Park> Limiter<C> {
     /// What [`Limiter::acquire`] does, by blocking the thread.
     ///
     /// ```
-    /// use tidegate::{Algorithm, Limiter, Micros, Spec};
+    /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec};
     ///
-    /// let limiter = Limiter::new(Spec::new(Algorithm::TokenBucket, 1_000, Micros::from_secs(1)))?;
+    /// let limiter = Limiter::new(Spec::new(AlgorithmKind::TokenBucket, 1_000, Micros::from_secs(1)))?;
     /// assert!(limiter.acquire_blocking(1_000, Micros::ZERO).is_allowed());
     /// assert!(limiter.acquire_blocking(1, Micros::from_secs(1)).is_allowed());
     /// # Ok::<(), tidegate::RuleErrors>(())
@@ -120,7 +120,7 @@ impl<C: Clock> Source for &Limiter<C> {
         self.step_now(cost, step).unwrap_or_else(|| unlimited_at(self.clock.now()))
     }
 
-    fn ahead(&self) -> Option<Box<dyn Ahead>> {
-        self.look_ahead()
+    fn preview(&self) -> Option<Box<dyn Preview>> {
+        self.preview_now()
     }
 }

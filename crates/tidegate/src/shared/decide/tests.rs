@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Spec};
+use tidegate_core::{AlgorithmKind, Spec};
 
 use super::super::share::Share;
 use super::*;
 use crate::rules::{ActivePolicy, RuleSpec};
 use crate::step::Descriptors;
 
-fn rule(algorithm: Algorithm, limit: u64) -> RuleSpec {
+fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     RuleSpec::new("r", Spec::new(algorithm, limit, Micros::from_secs(86_400))).key(["user"])
 }
 
@@ -18,12 +18,12 @@ fn fallback(rule: RuleSpec, share: Share) -> Fallback {
 }
 
 fn ada(cost: u64) -> [KeyMet; 1] {
-    let (print, by) = (b"ada".to_vec(), Descriptors::one(0));
+    let (fingerprint, by) = (b"ada".to_vec(), Descriptors::one(0));
     let (brought, by_plan, figures) = (false, false, None);
     [Met {
         rule: 0,
         variant: 0,
-        print,
+        fingerprint,
         cost,
         asks: cost,
         report: false,
@@ -45,8 +45,9 @@ fn ask(fallback: &Fallback, cost: u64, id: Option<&str>) -> Done<Option<Decided>
 
 #[test]
 fn all_nodes_together_admit_the_limit_and_never_more() {
-    let buckets = [Algorithm::TokenBucket, Algorithm::LeakyBucket];
-    let windows = [Algorithm::FixedWindow, Algorithm::SlidingWindow, Algorithm::SlidingLog];
+    let buckets = [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket];
+    let windows =
+        [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow, AlgorithmKind::SlidingLog];
     for algorithm in buckets.into_iter().chain(windows) {
         for (limit, nodes) in (0..=9).flat_map(|limit| (1..=6).map(move |nodes| (limit, nodes))) {
             let mut whole = rule(algorithm, limit);
@@ -68,7 +69,7 @@ fn all_nodes_together_admit_the_limit_and_never_more() {
 #[test]
 fn an_id_is_answered_the_same_whatever_the_share_is_by_then() {
     let fallback =
-        fallback(rule(Algorithm::SlidingLog, 4).dedupe(Micros::from_secs(60)), Share::of(None));
+        fallback(rule(AlgorithmKind::SlidingLog, 4).dedupe(Micros::from_secs(60)), Share::of(None));
     let first = ask(&fallback, 2, Some("a"));
     assert!(first.allowed && !first.repeated);
     fallback.split(Share::of_rank(3, 2));
@@ -82,7 +83,7 @@ fn an_id_is_answered_the_same_whatever_the_share_is_by_then() {
 
 #[test]
 fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
-    let fallback = fallback(rule(Algorithm::TokenBucket, 2), Share::of_rank(3, 2));
+    let fallback = fallback(rule(AlgorithmKind::TokenBucket, 2), Share::of_rank(3, 2));
     let done = ask(&fallback, 1, None);
     assert!(!done.allowed);
     let told = done.decisions[0].as_ref().unwrap().decision;
@@ -113,7 +114,7 @@ fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
             .decision;
         fallback.learn_left(&ada(1), |_| Some(Decision { remaining, ..decision }));
     };
-    let fallback = fallback(rule(Algorithm::FixedWindow, 20_000), Share::of(None));
+    let fallback = fallback(rule(AlgorithmKind::FixedWindow, 20_000), Share::of(None));
     assert!(!admits(&fallback, &together), "nothing is known");
     assert!(admits(&fallback, &alone));
     assert!(admits(&fallback, &StoreError::Timeout));
@@ -129,7 +130,7 @@ fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
 #[test]
 fn half_of_a_small_limit_is_not_plenty() {
     let together = StoreError::Overloaded { together: true };
-    let fallback = fallback(rule(Algorithm::SlidingLog, 100), Share::of(None));
+    let fallback = fallback(rule(AlgorithmKind::SlidingLog, 100), Share::of(None));
     let decision = ask(&fallback, 1, None).decisions[0].as_ref().unwrap().decision;
     fallback.learn_left(&ada(1), |_| Some(decision));
     assert!(!fallback.decide(&ada(1), Verb::Ask, None, &together, |_| true).0.allowed);

@@ -7,7 +7,7 @@ use tidegate_core::Micros;
 use crate::OverrideSpec;
 
 fn bucket(limit: u64) -> Spec {
-    Spec::new(Algorithm::TokenBucket, limit, Micros::from_secs(1))
+    Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(1))
 }
 
 fn rule(limit: u64) -> RuleSpec {
@@ -96,7 +96,7 @@ fn overrides_are_split_as_the_rule_is() {
 
 #[test]
 fn a_queue_without_places_still_lets_one_request_after_another_through() {
-    let mut spec = Spec::new(Algorithm::LeakyQueue, 6, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 6, Micros::from_secs(1));
     spec.capacity = Some(2);
     let whole = Rule::new(spec).unwrap();
     let share = Share::of_rank(3, 2);
@@ -106,7 +106,7 @@ fn a_queue_without_places_still_lets_one_request_after_another_through() {
 
 #[test]
 fn unlimited_stays_unlimited_and_rules_that_are_closed_limit_nothing_here() {
-    let all = Rule::new(Spec::unlimited(Algorithm::TokenBucket)).unwrap();
+    let all = Rule::new(Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
     assert!(Share::of(Some(3)).rule(&all).is_unlimited() && !Share::of(Some(3)).has_none(&all));
     let closed = rule(1).on_store_error(OnStoreError::Closed);
     assert_eq!(Share::of(Some(3)).rule_spec(&closed).spec.limit, Limit::Unlimited);

@@ -13,11 +13,11 @@ mod word;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Packing, Room, Rule, RuleErrors, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Packing, Rule, RuleErrors, Timestamp, Visitor};
 
-use super::ahead::{Ahead, ahead_of_none};
 use super::estate::carried;
 use super::later::Later;
+use super::preview::{Preview, preview_of_none};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
 use locked::Locked;
@@ -42,8 +42,8 @@ pub(crate) trait Cell: fmt::Debug + Send + Sync {
     /// Makes it as good as new.
     fn forget(&self);
 
-    /// A look ahead from its state as it is now.
-    fn ahead(&self, reading: Reading<'_>) -> Box<dyn Ahead>;
+    /// A preview from its state as it is now.
+    fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview>;
 
     /// Closes it for good; answers the cell of `rule` that follows, in which what was used stays used,
     /// or `None` where that is unlimited.
@@ -72,8 +72,8 @@ impl Later<dyn Cell> {
     }
 
     /// [`Cell::ahead`] of the cell in force.
-    pub(crate) fn ahead(&self, reading: Reading<'_>) -> Box<dyn Ahead> {
-        self.with(|cell| cell.map_or_else(ahead_of_none, |cell| cell.ahead(reading)))
+    pub(crate) fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
+        self.with(|cell| cell.map_or_else(preview_of_none, |cell| cell.preview(reading)))
     }
 
     /// Puts `rule` in force in place of that of `first`, or of what followed it.
@@ -107,33 +107,33 @@ struct Build {
 impl Visitor for Build {
     type Out = Box<dyn Cell>;
 
-    fn visit<R: Room>(self, room: &R) -> Box<dyn Cell> {
-        let (room, later) = (room.clone(), self.later);
-        match (room.packing(), self.base) {
-            (Packing::One, Some(base)) => Box::new(Word::new(room, base, later)),
-            (Packing::Two, Some(base)) => Box::new(Pair::new(room, base, later)),
-            _ => Box::new(Locked::new(room, None, later)),
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
+        let (algorithm, later) = (algorithm.clone(), self.later);
+        match (algorithm.packing(), self.base) {
+            (Packing::One, Some(base)) => Box::new(Word::new(algorithm, base, later)),
+            (Packing::Two, Some(base)) => Box::new(Pair::new(algorithm, base, later)),
+            _ => Box::new(Locked::new(algorithm, None, later)),
         }
     }
 }
 
 /// Carries the state of a closed cell over to the rule that is visited.
-struct Heir<'a, Old: Room> {
+struct Heir<'a, Old: Algorithm> {
     old: &'a Old,
     state: Option<Old::State>,
     now: Timestamp,
 }
 
-impl<Old: Room> Visitor for Heir<'_, Old> {
+impl<Old: Algorithm> Visitor for Heir<'_, Old> {
     type Out = Box<dyn Cell>;
 
-    fn visit<R: Room>(self, room: &R) -> Box<dyn Cell> {
-        let state = self.state.and_then(|state| carried(self.old, state, room, self.now));
-        Box::new(Locked::new(room.clone(), state, Later::none_yet()))
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
+        let state = self.state.and_then(|state| carried(self.old, state, algorithm, self.now));
+        Box::new(Locked::new(algorithm.clone(), state, Later::none_yet()))
     }
 }
 
 /// What follows a cell that ended under the same rule.
-fn followed_whole<R: Room>(room: &R, state: Option<R::State>) -> Box<dyn Cell> {
-    Box::new(Locked::new(room.clone(), state, Later::none_yet()))
+fn followed_whole<R: Algorithm>(algorithm: &R, state: Option<R::State>) -> Box<dyn Cell> {
+    Box::new(Locked::new(algorithm.clone(), state, Later::none_yet()))
 }

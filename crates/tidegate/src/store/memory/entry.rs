@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Rule, Timestamp, Verdict};
 
-use super::ahead::Ahead;
 use super::budget::{Budget, Need};
 use super::preset::Preset;
+use super::preview::Preview;
 use super::table::{Grip, Legacy, Part};
 use crate::clock::Clock;
 use crate::key::Fingerprint;
@@ -63,14 +63,14 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         in_place: bool,
     ) -> Box<dyn Grip + 'h>;
 
-    /// A look ahead from its state under the rule that is asked about; `None` is a limiter that is still to
+    /// A preview from its state under the rule that is asked about; `None` is a limiter that is still to
     /// begin.
-    fn ahead(
+    fn preview(
         entry: Option<Self>,
         rules: &Self::Rules,
         part: &Part<'_>,
         now: Timestamp,
-    ) -> Box<dyn Ahead>;
+    ) -> Box<dyn Preview>;
 
     /// Puts the limiter that keys without room share under its rule; returns whether there is such a limiter.
     fn share(rules: &Self::Rules, entry: &mut Option<Self>, now: Timestamp) -> bool;

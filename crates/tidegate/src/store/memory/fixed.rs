@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Held, Room, Timestamp};
+use tidegate_core::{Algorithm, Held, Timestamp};
 
-use super::ahead::{Ahead, ahead};
 use super::budget::{Budget, Need};
 use super::entry::Entry;
 use super::estate::Estate;
 use super::parameters::{Parameters, heap_bytes};
 use super::preset::Preset;
+use super::preview::{Preview, preview};
 use super::table::{Grip, Legacy, Part};
 use crate::clock::Clock;
 use crate::key::Fingerprint;
@@ -17,9 +17,9 @@ use crate::step::{One, Step};
 
 /// A state, unless it is still to begin.
 #[derive(Clone, Debug)]
-pub(super) struct FixedEntry<R: Room>(pub(super) Option<R::State>);
+pub(super) struct FixedEntry<R: Algorithm>(pub(super) Option<R::State>);
 
-impl<R: Room> Entry for FixedEntry<R> {
+impl<R: Algorithm> Entry for FixedEntry<R> {
     type Rules = Parameters<R>;
     type Recent = ();
 
@@ -34,20 +34,20 @@ impl<R: Room> Entry for FixedEntry<R> {
 
     #[inline]
     fn has_place(&self, rules: &Parameters<R>) -> bool {
-        self.0.as_ref().is_some_and(|state| rules.room.has_place(state))
+        self.0.as_ref().is_some_and(|state| rules.algorithm.has_place(state))
     }
 
     fn bytes(&self, rules: &Parameters<R>) -> usize {
-        self.0.as_ref().map_or(0, |state| heap_bytes(&rules.room, state))
+        self.0.as_ref().map_or(0, |state| heap_bytes(&rules.algorithm, state))
     }
 
     fn is_idle(&self, rules: &Parameters<R>, now: Timestamp) -> bool {
-        self.0.as_ref().is_none_or(|state| rules.room.is_as_good_as_new(state, now))
+        self.0.as_ref().is_none_or(|state| rules.algorithm.is_idle(state, now))
     }
 
     #[inline]
     fn run(&mut self, rules: &Parameters<R>, step: Step, cost: u64, now: Timestamp) -> (One, bool) {
-        step.run(&rules.room, &mut self.0, cost, now)
+        step.run(&rules.algorithm, &mut self.0, cost, now)
     }
 
     fn run_in_place(
@@ -58,13 +58,13 @@ impl<R: Room> Entry for FixedEntry<R> {
         now: Timestamp,
     ) -> Option<One> {
         self.0.as_ref()?;
-        Some(step.run_in_place(&rules.room, &mut self.0, cost, now))
+        Some(step.run_in_place(&rules.algorithm, &mut self.0, cost, now))
     }
 
     #[inline]
     fn ask(&mut self, rules: &Parameters<R>, cost: u64, clock: &dyn Clock) -> Option<bool> {
-        let state = self.0.as_mut().filter(|state| rules.room.has_place(state))?;
-        Some(rules.room.ask(state, clock.now(), cost).is_allowed())
+        let state = self.0.as_mut().filter(|state| rules.algorithm.has_place(state))?;
+        Some(rules.algorithm.ask(state, clock.now(), cost).is_allowed())
     }
 
     fn verbs<'h>(
@@ -74,18 +74,18 @@ impl<R: Room> Entry for FixedEntry<R> {
         enforced: bool,
         in_place: bool,
     ) -> Box<dyn Grip + 'h> {
-        let held = Held::new(&rules.room, &mut self.0, cost);
+        let held = Held::new(&rules.algorithm, &mut self.0, cost);
         let held = if enforced { held } else { held.shadow() };
         Box::new(if in_place { held.in_place() } else { held })
     }
 
-    fn ahead(
+    fn preview(
         entry: Option<Self>,
         rules: &Parameters<R>,
         _part: &Part<'_>,
         now: Timestamp,
-    ) -> Box<dyn Ahead> {
-        ahead(&rules.room, entry.and_then(|entry| entry.0), now)
+    ) -> Box<dyn Preview> {
+        preview(&rules.algorithm, entry.and_then(|entry| entry.0), now)
     }
 
     fn share(_rules: &Parameters<R>, entry: &mut Option<Self>, _now: Timestamp) -> bool {
@@ -94,7 +94,7 @@ impl<R: Room> Entry for FixedEntry<R> {
     }
 
     fn refusal(rules: &Parameters<R>, part: &Part<'_>, _alone: bool) -> Preset {
-        Preset::refusal(&rules.room, part.cost, part.enforced)
+        Preset::refusal(&rules.algorithm, part.cost, part.enforced)
     }
 
     fn estate<'a>(
@@ -103,9 +103,10 @@ impl<R: Room> Entry for FixedEntry<R> {
         shared: Option<Self>,
         budget: &'a Arc<Budget>,
     ) -> Option<Box<dyn Legacy + 'a>> {
-        let states = entries.into_iter().filter_map(|(print, entry)| Some((print, entry.0?)));
+        let states =
+            entries.into_iter().filter_map(|(fingerprint, entry)| Some((fingerprint, entry.0?)));
         Some(Box::new(Estate {
-            room: &rules.room,
+            algorithm: &rules.algorithm,
             limiters: states.collect(),
             shared: shared.and_then(|entry| entry.0),
             budget,

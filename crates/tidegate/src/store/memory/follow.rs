@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Room, Rule, RuleError, RuleErrors, Timestamp, Visitor, Word};
+use tidegate_core::{Algorithm, Rule, RuleError, RuleErrors, Timestamp, Visitor, Word};
 
 use super::budget::Budget;
-use super::estate::{Estate, carried, same_room};
+use super::estate::{Estate, carried, same_algorithm};
 use super::fixed::FixedEntry;
 use super::inherited::Inherited;
 use super::parameters::heap_bytes;
 use super::sharded::Sharded;
 use super::table::{Build, Heir, Legacy};
 
-impl<R: Room> Legacy for Estate<'_, R> {
+impl<R: Algorithm> Legacy for Estate<'_, R> {
     fn limiters(&self) -> usize {
         self.limiters.len()
     }
@@ -30,34 +30,47 @@ impl<R: Room> Legacy for Estate<'_, R> {
     }
 
     fn stay(self: Box<Self>, build: &Build<'_>, now: Timestamp) -> Heir {
-        Heir::of(self.room, Inherited { limiters: self.limiters, shared: self.shared }, build, now)
+        Heir::of(
+            self.algorithm,
+            Inherited { limiters: self.limiters, shared: self.shared },
+            build,
+            now,
+        )
     }
 }
 
 impl Heir {
-    fn of<R: Room>(room: &R, from: Inherited<R>, build: &Build<'_>, now: Timestamp) -> Self {
+    fn of<R: Algorithm>(
+        algorithm: &R,
+        from: Inherited<R>,
+        build: &Build<'_>,
+        now: Timestamp,
+    ) -> Self {
         let limiters = from.limiters.len();
-        Self { table: Some(build.table(room.clone(), from, now)), limiters }
+        Self { table: Some(build.table(algorithm.clone(), from, now)), limiters }
     }
 }
 
-impl<R: Room> Estate<'_, R> {
-    fn carry_to<New: Room>(self, new: &New, now: Timestamp) -> Inherited<New> {
-        let carry = |state| carried(self.room, state, new, now);
+impl<R: Algorithm> Estate<'_, R> {
+    fn carry_to<New: Algorithm>(self, new: &New, now: Timestamp) -> Inherited<New> {
+        let carry = |state| carried(self.algorithm, state, new, now);
         let limiters = self.limiters.into_iter();
         Inherited {
-            limiters: limiters.filter_map(|(print, state)| Some((print, carry(state)?))).collect(),
+            limiters: limiters
+                .filter_map(|(fingerprint, state)| Some((fingerprint, carry(state)?)))
+                .collect(),
             shared: self.shared.and_then(carry),
         }
     }
 
-    /// Bytes that they would take under a room whose states are kept whole.
-    fn bytes_whole<New: Room>(&self, new: &New, now: Timestamp) -> usize {
-        let kept_as_is = same_room::<R, New>(self.room).is_some_and(|old| new.same_shape(old));
+    /// Bytes that they would take under an algorithm whose states are kept whole.
+    fn bytes_whole<New: Algorithm>(&self, new: &New, now: Timestamp) -> usize {
+        let kept_as_is =
+            same_algorithm::<R, New>(self.algorithm).is_some_and(|old| new.same_shape(old));
         let mut begun = new.fresh(now);
         new.take(&mut begun, now, 1);
         let begun = heap_bytes(new, &begun);
-        let heap = |state| if kept_as_is { heap_bytes(self.room, state) } else { begun };
+        let heap = |state| if kept_as_is { heap_bytes(self.algorithm, state) } else { begun };
         let own = self
             .limiters
             .iter()
@@ -66,31 +79,31 @@ impl<R: Room> Estate<'_, R> {
     }
 }
 
-struct Weigh<'a, 'b, R: Room> {
+struct Weigh<'a, 'b, R: Algorithm> {
     estate: &'a Estate<'a, R>,
     build: &'a Build<'b>,
     now: Timestamp,
 }
 
-impl<Old: Room> Visitor for Weigh<'_, '_, Old> {
+impl<Old: Algorithm> Visitor for Weigh<'_, '_, Old> {
     type Out = usize;
 
-    fn visit<New: Room>(self, room: &New) -> usize {
-        if self.build.packs(room) { 0 } else { self.estate.bytes_whole(room, self.now) }
+    fn visit<New: Algorithm>(self, algorithm: &New) -> usize {
+        if self.build.packs(algorithm) { 0 } else { self.estate.bytes_whole(algorithm, self.now) }
     }
 }
 
-struct PassOn<'a, 'b, 'c, R: Room> {
+struct PassOn<'a, 'b, 'c, R: Algorithm> {
     estate: Estate<'a, R>,
     build: &'b Build<'c>,
     now: Timestamp,
 }
 
-impl<Old: Room> Visitor for PassOn<'_, '_, '_, Old> {
+impl<Old: Algorithm> Visitor for PassOn<'_, '_, '_, Old> {
     type Out = Heir;
 
-    fn visit<New: Room>(self, room: &New) -> Heir {
-        Heir::of(room, self.estate.carry_to(room, self.now), self.build, self.now)
+    fn visit<New: Algorithm>(self, algorithm: &New) -> Heir {
+        Heir::of(algorithm, self.estate.carry_to(algorithm, self.now), self.build, self.now)
     }
 }
 

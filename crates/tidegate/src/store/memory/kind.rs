@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Room, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Timestamp, Visitor};
 
 use super::inherited::Inherited;
 use super::packed::Packed;
@@ -10,23 +10,23 @@ use super::sharded::Sharded;
 use super::table::{Build, Table};
 
 impl Build<'_> {
-    /// The table of a room that begins with some limiters: packed where the room can do that and the
+    /// The table of an algorithm that begins with some limiters: packed where the algorithm can do that and the
     /// clock never steps back.
-    pub(super) fn table<R: Room>(
+    pub(super) fn table<R: Algorithm>(
         &self,
-        room: R,
+        algorithm: R,
         from: Inherited<R>,
         now: Timestamp,
     ) -> Box<dyn Table> {
         let (budget, on_full, later) =
             (Arc::clone(self.budget), self.on_full, Arc::clone(&self.later));
-        match self.base.filter(|_| self.packs(&room)) {
+        match self.base.filter(|_| self.packs(&algorithm)) {
             Some(base) => {
-                let table = Packed::new(room, base, budget, on_full, later);
+                let table = Packed::new(algorithm, base, budget, on_full, later);
                 table.inherit(from, now);
                 Box::new(table)
             }
-            None => Box::new(Sharded::of_one_rule(room, from, budget, on_full, later)),
+            None => Box::new(Sharded::of_one_rule(algorithm, from, budget, on_full, later)),
         }
     }
 }
@@ -34,7 +34,7 @@ impl Build<'_> {
 impl Visitor for Build<'_> {
     type Out = Box<dyn Table>;
 
-    fn visit<R: Room>(self, room: &R) -> Box<dyn Table> {
-        self.table(room.clone(), Inherited::default(), Timestamp::EPOCH)
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Table> {
+        self.table(algorithm.clone(), Inherited::default(), Timestamp::EPOCH)
     }
 }

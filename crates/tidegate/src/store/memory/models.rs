@@ -11,7 +11,9 @@ mod tables;
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Anchor, FixedWindow, Micros, Packing, Room, Spec, Timestamp};
+use tidegate_core::{
+    Algorithm, AlgorithmKind, Anchor, FixedWindow, Micros, Packing, Spec, Timestamp,
+};
 
 use super::packed::Packed;
 use super::{Budget, Later, Part, Table};
@@ -47,7 +49,7 @@ fn together<T: 'static>(threads: Vec<Box<dyn FnOnce() -> T>>) -> Vec<T> {
 
 /// `limit` units per window that begins at the first of them.
 fn spec(limit: u64) -> Spec {
-    let mut spec = Spec::new(Algorithm::FixedWindow, limit, WINDOW);
+    let mut spec = Spec::new(AlgorithmKind::FixedWindow, limit, WINDOW);
     spec.anchor = Some(Anchor::FirstRequest);
     spec
 }
@@ -63,20 +65,20 @@ fn table_and_later(
     most_keys: usize,
     on_full: OnFull,
 ) -> (Arc<Packed<FixedWindow>>, Arc<Later<dyn Table>>) {
-    let room = FixedWindow::build(&spec(limit), limit, WINDOW).expect("a sound rule");
+    let algorithm = FixedWindow::build(&spec(limit), limit, WINDOW).expect("a sound rule");
     let budget = Arc::new(Budget::new(most_keys));
     let later = Later::none_yet();
-    (Arc::new(Packed::new(room, BASE, budget, on_full, Arc::clone(&later))), later)
+    (Arc::new(Packed::new(algorithm, BASE, budget, on_full, Arc::clone(&later))), later)
 }
 
 /// A fingerprint whose chain among two is that of its lowest bit.
-const fn print(number: u32) -> Fingerprint {
+const fn fingerprint(number: u32) -> Fingerprint {
     Fingerprint::from_words([number, 1, 1]).expect("not an empty place")
 }
 
 /// The units that a key's limiter still admits.
-fn left(table: &dyn Table, print: Fingerprint) -> u64 {
-    let peeked = table.one(&Part::alone(print, 1, Step::Peek), Reading::of(&NOW));
+fn left(table: &dyn Table, fingerprint: Fingerprint) -> u64 {
+    let peeked = table.one(&Part::alone(fingerprint, 1, Step::Peek), Reading::of(&NOW));
     peeked.decision.expect("a peek has figures").remaining
 }
 
@@ -86,7 +88,7 @@ const MANY: u64 = 10_000;
 /// `limit` times so many units per window, in two words.
 fn two_words(limit: u64) -> Spec {
     let spec = spec(limit * MANY);
-    let room = FixedWindow::build(&spec, limit * MANY, WINDOW).expect("a sound rule");
-    assert_eq!(room.packing(), Packing::Two);
+    let algorithm = FixedWindow::build(&spec, limit * MANY, WINDOW).expect("a sound rule");
+    assert_eq!(algorithm.packing(), Packing::Two);
     spec
 }

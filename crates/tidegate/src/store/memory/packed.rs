@@ -1,20 +1,19 @@
 //! Limiters whose states fit one word: three to a cache line, with their fingerprints.
 //!
-//! A debt may not fit: the word then says that its state is kept whole, aside.
+//! A debt may not fit: the word then says that its state is spilled.
 
-mod aside;
 mod chains;
 mod held;
 mod line;
 mod lines;
+mod spilled;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::sync::Arc;
 
-use tidegate_core::{Room, Timestamp};
+use tidegate_core::{Algorithm, Timestamp};
 
-use super::ahead::{Ahead, ahead};
 use super::budget::Budget;
 use super::estate::Estate;
 use super::fixed::FixedEntry;
@@ -22,14 +21,15 @@ use super::inherited::{Inherited, stays_whole};
 use super::later::Later;
 use super::overflow::Overflow;
 use super::parameters::Parameters;
+use super::preview::{Preview, preview};
 use super::sync::{AtomicU32, Ordering::Relaxed};
 use super::table::{Hold, Legacy, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::rules::OnFull;
 use crate::step::{One, Step};
-use aside::{ASIDE, Aside};
 use chains::{Chain, Chains, Place};
+use spilled::{SPILLED, Spilled};
 
 /// Chains looked through for limiters as good as new before one more chain is made.
 const SWEPT_PER_GROWTH: u32 = 2;
@@ -39,12 +39,12 @@ const SWEPT_WHEN_FULL: u32 = 16;
 
 /// A table of packed states.
 #[derive(Debug)]
-pub(super) struct Packed<R: Room> {
+pub(super) struct Packed<R: Algorithm> {
     rules: Parameters<R>,
     /// What packed times count from.
     base: Timestamp,
     chains: Chains,
-    aside: Aside<R>,
+    spilled: Spilled<R>,
     budget: Arc<Budget>,
     overflow: Overflow<FixedEntry<R>>,
     /// The chain that is looked through next.
@@ -52,9 +52,9 @@ pub(super) struct Packed<R: Room> {
     later: Arc<Later<dyn Table>>,
 }
 
-impl<R: Room> Packed<R> {
+impl<R: Algorithm> Packed<R> {
     pub(super) fn new(
-        room: R,
+        algorithm: R,
         base: Timestamp,
         budget: Arc<Budget>,
         on_full: OnFull,
@@ -63,10 +63,10 @@ impl<R: Room> Packed<R> {
         let chains = Chains::for_keys(budget.most_keys());
         Self {
             // What fits a word has nothing beside it.
-            rules: Parameters::packed(room),
+            rules: Parameters::packed(algorithm),
             base,
             chains,
-            aside: Aside::default(),
+            spilled: Spilled::default(),
             budget,
             overflow: Overflow::new(on_full),
             next_swept: AtomicU32::new(0),
@@ -79,17 +79,17 @@ impl<R: Room> Packed<R> {
         let shared = from.shared.map(|state| FixedEntry(Some(state)));
         self.overflow.inherit(&self.rules, &self.budget, shared);
         self.budget.take_over(from.limiters.len());
-        for (print, state) in from.limiters {
+        for (fingerprint, state) in from.limiters {
             // None is closed that nobody has seen yet.
-            let Some(chain) = self.chains.lock(print) else { continue };
-            let word = match stays_whole(&self.rules.room, self.base, &state, now) {
+            let Some(chain) = self.chains.lock(fingerprint) else { continue };
+            let word = match stays_whole(&self.rules.algorithm, self.base, &state, now) {
                 true => self.pack(&state),
                 false => {
-                    self.aside.inherit(print, &state, &self.budget);
-                    ASIDE
+                    self.spilled.inherit(fingerprint, &state, &self.budget);
+                    SPILLED
                 }
             };
-            self.add(&chain, print, word);
+            self.add(&chain, fingerprint, word);
             drop(chain);
             if self.chains.are_full(self.budget.keys()) {
                 self.chains.grow();
@@ -99,45 +99,49 @@ impl<R: Room> Packed<R> {
 
     /// The state that the word of a limiter stands for.
     #[inline]
-    fn unpack(&self, print: Fingerprint, word: u64) -> R::State {
-        let kept_aside = if word == ASIDE { self.aside.get(print) } else { None };
-        kept_aside.unwrap_or_else(|| self.rules.room.unpack(self.base, [word & !ASIDE, 0]))
+    fn unpack(&self, fingerprint: Fingerprint, word: u64) -> R::State {
+        let spilled = if word == SPILLED { self.spilled.get(fingerprint) } else { None };
+        spilled.unwrap_or_else(|| self.rules.algorithm.unpack(self.base, [word & !SPILLED, 0]))
     }
 
     fn pack(&self, state: &R::State) -> u64 {
-        self.rules.room.pack(self.base, state)[0]
+        self.rules.algorithm.pack(self.base, state)[0]
     }
 
-    /// The word for a state, which is kept aside if it would be cut off: it `may_be` after a debt. Where
+    /// The word for a state, which is spilled if it would be cut off: it `may_be` after a debt. Where
     /// there is no memory for that, it is cut off.
     fn word(
         &self,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         state: Option<R::State>,
         may_be: bool,
         now: Timestamp,
     ) -> u64 {
         let is_cut =
-            |state: &R::State| may_be && !stays_whole(&self.rules.room, self.base, state, now);
+            |state: &R::State| may_be && !stays_whole(&self.rules.algorithm, self.base, state, now);
         match state {
             None => 0,
-            Some(state) if is_cut(&state) && self.aside.keep(print, &state, &self.budget) => ASIDE,
+            Some(state)
+                if is_cut(&state) && self.spilled.keep(fingerprint, &state, &self.budget) =>
+            {
+                SPILLED
+            }
             Some(state) => self.pack(&state),
         }
     }
 
-    /// Forgets the state that the word of a limiter says is kept aside, if it does.
+    /// Forgets the state that the word of a limiter says is spilled, if it does.
     #[inline]
-    fn forget_aside(&self, print: Fingerprint, word: u64) {
-        if word == ASIDE {
-            self.aside.forget(print, &self.budget);
+    fn forget_spilled(&self, fingerprint: Fingerprint, word: u64) {
+        if word == SPILLED {
+            self.spilled.forget(fingerprint, &self.budget);
         }
     }
 
-    /// Replaces a state; one that packs to nothing is as good as new, and goes.
-    fn store(&self, chain: &Chain<'_>, place: Place<'_>, print: Fingerprint, word: u64) {
-        if word != ASIDE {
-            self.forget_aside(print, place.state());
+    /// Replaces a state; one that packs to nothing is idle, and goes.
+    fn store(&self, chain: &Chain<'_>, place: Place<'_>, fingerprint: Fingerprint, word: u64) {
+        if word != SPILLED {
+            self.forget_spilled(fingerprint, place.state());
         }
         if word == 0 {
             chain.clear(place);
@@ -148,12 +152,12 @@ impl<R: Room> Packed<R> {
     }
 
     /// Adds a limiter whose place is claimed.
-    fn add(&self, chain: &Chain<'_>, print: Fingerprint, word: u64) {
+    fn add(&self, chain: &Chain<'_>, fingerprint: Fingerprint, word: u64) {
         let place = if word == 0 { None } else { chain.make_room() };
         match place {
-            Some(place) => place.put(print, word),
+            Some(place) => place.put(fingerprint, word),
             None => {
-                self.forget_aside(print, word);
+                self.forget_spilled(fingerprint, word);
                 self.budget.release(1);
             }
         }
@@ -168,7 +172,7 @@ impl<R: Room> Packed<R> {
         }
     }
 
-    /// Drops limiters that are as good as new from the next few chains that nobody holds; answers
+    /// Drops limiters that are idle from the next few chains that nobody holds; answers
     /// how many.
     fn sweep(&self, chains: u32, now: Timestamp) -> usize {
         let mut swept = 0;
@@ -181,12 +185,12 @@ impl<R: Room> Packed<R> {
         swept
     }
 
-    /// Drops limiters that are as good as new from a locked chain; answers how many.
+    /// Drops limiters that are idle from a locked chain; answers how many.
     fn sweep_chain(&self, chain: &Chain<'_>, now: Timestamp) -> usize {
-        let swept = chain.sweep(|print, word| {
-            let goes = self.rules.room.is_as_good_as_new(&self.unpack(print, word), now);
+        let swept = chain.sweep(|fingerprint, word| {
+            let goes = self.rules.algorithm.is_idle(&self.unpack(fingerprint, word), now);
             if goes {
-                self.forget_aside(print, word);
+                self.forget_spilled(fingerprint, word);
             }
             goes
         });
@@ -208,32 +212,32 @@ impl<R: Room> Packed<R> {
         &self,
         chain: &Chain<'_>,
         place: Place<'_>,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         cost: u64,
         step: Step,
         now: Timestamp,
     ) -> One {
         let before = place.state();
-        let mut slot = Some(self.unpack(print, before));
-        let (one, changed) = step.run(&self.rules.room, &mut slot, cost, now);
+        let mut slot = Some(self.unpack(fingerprint, before));
+        let (one, changed) = step.run(&self.rules.algorithm, &mut slot, cost, now);
         if changed {
-            let may_be_cut = step.owes(cost) || before == ASIDE;
-            self.store(chain, place, print, self.word(print, slot, may_be_cut, now));
+            let may_be_cut = step.owes(cost) || before == SPILLED;
+            self.store(chain, place, fingerprint, self.word(fingerprint, slot, may_be_cut, now));
         }
         one
     }
 
-    /// What `admits` answers where the state is kept aside.
+    /// What `admits` answers where the state is spilled.
     #[cold]
-    fn admits_aside(
+    fn admits_spilled(
         &self,
         chain: &Chain<'_>,
         place: Place<'_>,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         cost: u64,
         now: Timestamp,
     ) -> bool {
-        self.with_found(chain, place, print, cost, Step::Decide, now).verdict.is_allowed()
+        self.with_found(chain, place, fingerprint, cost, Step::Decide, now).verdict.is_allowed()
     }
 
     /// A step with a limiter that is not in the table.
@@ -241,7 +245,7 @@ impl<R: Room> Packed<R> {
     fn with_new(
         &self,
         chain: Chain<'_>,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         cost: u64,
         step: Step,
         reading: Reading<'_>,
@@ -253,16 +257,16 @@ impl<R: Room> Packed<R> {
             || self.sweep_chain(&chain, now) > 0 && self.find_room(stays, now);
         if !has_room {
             drop(chain);
-            let part = Part::alone(print, cost, step);
+            let part = Part::alone(fingerprint, cost, step);
             let shared = Part { step: step.beyond(cost), ..part };
             let one = self.overflow.one(&self.rules, &self.budget, &shared, reading);
             return one.unwrap_or_else(|| self.later.one(&part, reading));
         }
         let mut slot = None;
-        let (one, changed) = step.run(&self.rules.room, &mut slot, cost, now);
+        let (one, changed) = step.run(&self.rules.algorithm, &mut slot, cost, now);
         if stays {
             let taken = slot.filter(|_| changed);
-            self.add(&chain, print, self.word(print, taken, step.owes(cost), now));
+            self.add(&chain, fingerprint, self.word(fingerprint, taken, step.owes(cost), now));
             drop(chain);
             self.tend(now);
         }
@@ -270,25 +274,34 @@ impl<R: Room> Packed<R> {
     }
 }
 
-impl<R: Room> Table for Packed<R> {
+impl<R: Algorithm> Table for Packed<R> {
     fn reads_early(&self) -> bool {
         true
     }
 
-    fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
+    fn admits(
+        &self,
+        fingerprint: Fingerprint,
+        cost: u64,
+        early: Timestamp,
+        clock: &dyn Clock,
+    ) -> bool {
         let reading = || Reading::joined(early, clock);
-        let Some(chain) = self.chains.lock(print) else {
-            return self.later.admits(print, cost, reading());
+        let Some(chain) = self.chains.lock(fingerprint) else {
+            return self.later.admits(fingerprint, cost, reading());
         };
-        let Some(place) = chain.find(print) else {
-            return self.with_new(chain, print, cost, Step::Decide, reading()).verdict.is_allowed();
+        let Some(place) = chain.find(fingerprint) else {
+            return self
+                .with_new(chain, fingerprint, cost, Step::Decide, reading())
+                .verdict
+                .is_allowed();
         };
         let word = place.state();
-        if word == ASIDE {
-            return self.admits_aside(&chain, place, print, cost, early);
+        if word == SPILLED {
+            return self.admits_spilled(&chain, place, fingerprint, cost, early);
         }
-        let mut state = self.rules.room.unpack(self.base, [word, 0]);
-        let allowed = self.rules.room.ask(&mut state, early, cost).is_allowed();
+        let mut state = self.rules.algorithm.unpack(self.base, [word, 0]);
+        let allowed = self.rules.algorithm.ask(&mut state, early, cost).is_allowed();
         if allowed {
             place.set_state(self.pack(&state));
         }
@@ -296,13 +309,13 @@ impl<R: Room> Table for Packed<R> {
     }
 
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
-        let Part { print, cost, step, .. } = *part;
-        let Some(chain) = self.chains.lock(print) else {
+        let Part { fingerprint, cost, step, .. } = *part;
+        let Some(chain) = self.chains.lock(fingerprint) else {
             return self.later.one(part, reading);
         };
-        match chain.find(print) {
-            Some(place) => self.with_found(&chain, place, print, cost, step, reading.early()),
-            None => self.with_new(chain, print, cost, step, reading),
+        match chain.find(fingerprint) {
+            Some(place) => self.with_found(&chain, place, fingerprint, cost, step, reading.early()),
+            None => self.with_new(chain, fingerprint, cost, step, reading),
         }
     }
 
@@ -316,14 +329,16 @@ impl<R: Room> Table for Packed<R> {
         self.hold_chains(parts, now)
     }
 
-    fn touch(&self, print: Fingerprint) -> u64 {
-        self.chains.touch(print)
+    fn touch(&self, fingerprint: Fingerprint) -> u64 {
+        self.chains.touch(fingerprint)
     }
 
-    fn forget(&self, print: Fingerprint) {
-        let Some(chain) = self.chains.lock(print) else { return self.later.forget(print) };
-        if let Some(place) = chain.find(print) {
-            self.store(&chain, place, print, 0);
+    fn forget(&self, fingerprint: Fingerprint) {
+        let Some(chain) = self.chains.lock(fingerprint) else {
+            return self.later.forget(fingerprint);
+        };
+        if let Some(place) = chain.find(fingerprint) {
+            self.store(&chain, place, fingerprint, 0);
         }
     }
 
@@ -335,21 +350,23 @@ impl<R: Room> Table for Packed<R> {
         if self.later.has_begun() { self.later.keys() } else { self.budget.keys() }
     }
 
-    fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
-        let print = part.print;
-        let Some(chain) = self.chains.lock(print) else {
-            return self.later.ahead(part, reading);
+    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Preview> {
+        let fingerprint = part.fingerprint;
+        let Some(chain) = self.chains.lock(fingerprint) else {
+            return self.later.preview(part, reading);
         };
-        let state = chain.find(print).map(|place| self.unpack(print, place.state()));
+        let state = chain.find(fingerprint).map(|place| self.unpack(fingerprint, place.state()));
         drop(chain);
-        ahead(&self.rules.room, state, reading.early())
+        preview(&self.rules.algorithm, state, reading.early())
     }
 
     fn close(&self) -> Option<Box<dyn Legacy + '_>> {
         let words = self.chains.close().into_iter();
         Some(Box::new(Estate {
-            room: &self.rules.room,
-            limiters: words.map(|(print, word)| (print, self.unpack(print, word))).collect(),
+            algorithm: &self.rules.algorithm,
+            limiters: words
+                .map(|(fingerprint, word)| (fingerprint, self.unpack(fingerprint, word)))
+                .collect(),
             shared: self.overflow.close().and_then(|entry| entry.0),
             budget: &self.budget,
         }))

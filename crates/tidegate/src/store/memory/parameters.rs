@@ -3,7 +3,7 @@
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use tidegate_core::{Room, Timestamp};
+use tidegate_core::{Algorithm, Timestamp};
 
 use super::budget::Need;
 
@@ -13,32 +13,32 @@ const GROWTH: std::ops::RangeInclusive<usize> = 64..=16 << 10;
 
 /// The limits of one rule.
 #[derive(Debug)]
-pub(super) struct Parameters<R: Room> {
-    pub(super) room: R,
+pub(super) struct Parameters<R: Algorithm> {
+    pub(super) algorithm: R,
     /// Heap bytes that a state needs.
     pub(super) heap: Need,
 }
 
-impl<R: Room> Parameters<R> {
+impl<R: Algorithm> Parameters<R> {
     /// Parameters of states that are kept whole; those of a fixed size never grow.
-    pub(super) fn new(room: R) -> Self {
-        let fresh = heap_bytes(&room, &room.fresh(Timestamp::EPOCH));
-        let most = most_heap_bytes(&room);
+    pub(super) fn new(algorithm: R) -> Self {
+        let fresh = heap_bytes(&algorithm, &algorithm.fresh(Timestamp::EPOCH));
+        let most = most_heap_bytes(&algorithm);
         let next = if fresh == most { 0 } else { (most / 4).clamp(*GROWTH.start(), *GROWTH.end()) };
-        Self { room, heap: Need { first: fresh + next, next } }
+        Self { algorithm, heap: Need { first: fresh + next, next } }
     }
 
     /// Parameters of states that fit words, and so need no memory of their own.
-    pub(super) const fn packed(room: R) -> Self {
-        Self { room, heap: Need { first: 0, next: 0 } }
+    pub(super) const fn packed(algorithm: R) -> Self {
+        Self { algorithm, heap: Need { first: 0, next: 0 } }
     }
 }
 
 /// Bytes of a state on the heap.
-pub(super) fn heap_bytes<R: Room>(room: &R, state: &R::State) -> usize {
-    usize::try_from(room.heap_bytes(state)).unwrap_or(usize::MAX / 2)
+pub(super) fn heap_bytes<R: Algorithm>(algorithm: &R, state: &R::State) -> usize {
+    usize::try_from(algorithm.heap_bytes(state)).unwrap_or(usize::MAX / 2)
 }
 
-pub(super) fn most_heap_bytes<R: Room>(room: &R) -> usize {
-    usize::try_from(room.most_heap_bytes()).unwrap_or(usize::MAX / 8)
+pub(super) fn most_heap_bytes<R: Algorithm>(algorithm: &R) -> usize {
+    usize::try_from(algorithm.most_heap_bytes()).unwrap_or(usize::MAX / 8)
 }

@@ -34,9 +34,9 @@ impl MemoryStore {
     #[inline]
     pub(super) fn part<'a>(&'a self, place: usize, met: &'a Met, step: Step) -> Part<'a> {
         let (cost, step) = met.part(step);
-        let Met { print, enforced, brought, .. } = *met;
+        let Met { fingerprint, enforced, brought, .. } = *met;
         let rule = met.figures.as_deref().or_else(|| self.own(met.rule)?.get(met.variant));
-        Part { place, print, cost, step, enforced, rule, brought }
+        Part { place, fingerprint, cost, step, enforced, rule, brought }
     }
 
     /// The limits of a rule for keys that have none of their own, by variant; `None` where all have those.

@@ -1,6 +1,6 @@
 //! Decisions in place of a limiter's own, and marks on those of a limiter without room.
 
-use tidegate_core::{Decision, Outcome, Room, Timestamp, Verbs, Verdict};
+use tidegate_core::{Algorithm, Decision, Outcome, Timestamp, Verbs, Verdict};
 
 use super::table::Grip;
 use crate::step::{One, Step, UNLIMITED};
@@ -17,13 +17,17 @@ pub(super) struct Preset {
 impl Preset {
     /// The refusal of a key for which there is no room, and that may not share: come back a window later,
     /// when every limiter that was not asked meanwhile is idle.
-    pub(super) fn refusal<R: Room>(room: &R, cost: u64, enforced: bool) -> Self {
+    pub(super) fn refusal<R: Algorithm>(algorithm: &R, cost: u64, enforced: bool) -> Self {
         let outcome = match cost {
             0 => Outcome::Allow { delay: Default::default() },
-            _ => Outcome::Deny { retry_after: room.window() },
+            _ => Outcome::Deny { retry_after: algorithm.window() },
         };
-        let decision =
-            Decision { outcome, limit: room.limit(), remaining: 0, reset_after: room.window() };
+        let decision = Decision {
+            outcome,
+            limit: algorithm.limit(),
+            remaining: 0,
+            reset_after: algorithm.window(),
+        };
         Self::instead(decision, enforced)
     }
 

@@ -12,14 +12,14 @@ mod recent;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Room, Rule, Timestamp, Verdict, Visitor};
+use tidegate_core::{Algorithm, Rule, Timestamp, Verdict, Visitor};
 
-use super::ahead::{Ahead, ahead, ahead_of_none};
 use super::budget::{Budget, Need};
 use super::entry::{Change, Entry};
 use super::fixed::FixedEntry;
 use super::later::Later;
 use super::preset::Preset;
+use super::preview::{Preview, preview, preview_of_none};
 use super::sharded::Sharded;
 use super::table::{Grip, Part};
 use crate::rules::RuleSpec;
@@ -98,16 +98,16 @@ impl Entry for RuledEntry {
         self.any_mut().verbs(cost, enforced, in_place)
     }
 
-    fn ahead(
+    fn preview(
         entry: Option<Self>,
         _rules: &Usual,
         part: &Part<'_>,
         now: Timestamp,
-    ) -> Box<dyn Ahead> {
-        let ahead = part
+    ) -> Box<dyn Preview> {
+        let preview = part
             .rule
             .and_then(|rule| rule.visit(LookingAhead { entry, rule, brought: part.brought, now }));
-        ahead.unwrap_or_else(ahead_of_none)
+        preview.unwrap_or_else(preview_of_none)
     }
 
     fn share(rules: &Usual, entry: &mut Option<Self>, now: Timestamp) -> bool {
@@ -230,21 +230,21 @@ fn refusal(rule: &Rule, part: &Part<'_>) -> Preset {
     struct Refusing<'a>(&'a Part<'a>);
     impl Visitor for Refusing<'_> {
         type Out = Preset;
-        fn visit<R: Room>(self, room: &R) -> Preset {
-            Preset::refusal(room, self.0.cost, self.0.enforced)
+        fn visit<R: Algorithm>(self, algorithm: &R) -> Preset {
+            Preset::refusal(algorithm, self.0.cost, self.0.enforced)
         }
     }
     rule.visit(Refusing(part)).unwrap_or_else(|| Preset::unlimited(part.enforced))
 }
 
-/// Begins a limiter, once the room of its rule is known.
+/// Begins a limiter, once the algorithm of its rule is known.
 struct Beginning<'a>(&'a mut Recent);
 
 impl Visitor for Beginning<'_> {
     type Out = RuledEntry;
 
-    fn visit<R: Room>(self, room: &R) -> RuledEntry {
-        RuledEntry::of(Own { parameters: self.0.parameters(room), entry: FixedEntry(None) })
+    fn visit<R: Algorithm>(self, algorithm: &R) -> RuledEntry {
+        RuledEntry::of(Own { parameters: self.0.parameters(algorithm), entry: FixedEntry(None) })
     }
 }
 
@@ -255,8 +255,8 @@ impl Visitor for Comparing<'_> {
     type Out = bool;
 
     #[inline]
-    fn visit<R: Room>(self, room: &R) -> bool {
-        self.0.under::<R>().is_some_and(|own| own.parameters.room == *room)
+    fn visit<R: Algorithm>(self, algorithm: &R) -> bool {
+        self.0.under::<R>().is_some_and(|own| own.parameters.algorithm == *algorithm)
     }
 }
 
@@ -272,18 +272,20 @@ struct Trying<'a> {
 impl Visitor for Trying<'_> {
     type Out = Change<RuledEntry>;
 
-    fn visit<R: Room>(self, room: &R) -> Self::Out {
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
         let Self { entry, part, rule, recent, now } = self;
-        let Seen { one, slot, has_to_begin } = Brought { entry, room, rule, now }.look(part);
-        let tried =
-            RuledEntry::of(Own { parameters: recent.for_a_look(room), entry: FixedEntry(slot) });
+        let Seen { one, slot, has_to_begin } = Brought { entry, algorithm, rule, now }.look(part);
+        let tried = RuledEntry::of(Own {
+            parameters: recent.for_a_look(algorithm),
+            entry: FixedEntry(slot),
+        });
         let commits = part.step.changes_rule(part.cost);
         let before = std::mem::replace(entry, tried);
         Change { before, seen: Some(one), commits, in_force: commits && has_to_begin }
     }
 }
 
-/// Looks ahead, once the room of the rule is known.
+/// Looks ahead, once the algorithm of the rule is known.
 struct LookingAhead<'a> {
     entry: Option<RuledEntry>,
     rule: &'a Rule,
@@ -292,16 +294,16 @@ struct LookingAhead<'a> {
 }
 
 impl Visitor for LookingAhead<'_> {
-    type Out = Box<dyn Ahead>;
+    type Out = Box<dyn Preview>;
 
-    fn visit<R: Room>(self, room: &R) -> Box<dyn Ahead> {
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Preview> {
         let Self { entry, rule, brought, now } = self;
-        let Some(mut entry) = entry else { return ahead(room, None, now) };
-        if !brought || Comparing(&entry).visit(room) {
-            return ahead(room, entry.state_under(room, rule, now), now);
+        let Some(mut entry) = entry else { return preview(algorithm, None, now) };
+        if !brought || Comparing(&entry).visit(algorithm) {
+            return preview(algorithm, entry.state_under(algorithm, rule, now), now);
         }
         entry.any_mut().pass(now);
-        let (room, rule) = (room.clone(), rule.clone());
-        Box::new(Coming { entry, room, rule, now, then: None })
+        let (algorithm, rule) = (algorithm.clone(), rule.clone());
+        Box::new(Coming { entry, algorithm, rule, now, then: None })
     }
 }

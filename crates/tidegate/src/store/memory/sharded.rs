@@ -10,9 +10,8 @@ mod shard;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Room, Rule, Timestamp};
+use tidegate_core::{Algorithm, Rule, Timestamp};
 
-use super::ahead::Ahead;
 use super::budget::{Budget, Need};
 use super::entry::Entry;
 use super::fixed::FixedEntry;
@@ -20,6 +19,7 @@ use super::inherited::Inherited;
 use super::later::Later;
 use super::overflow::Overflow;
 use super::parameters::{Parameters, most_heap_bytes};
+use super::preview::Preview;
 use super::sync::{AtomicUsize, Ordering::Relaxed};
 use super::table::{Hold, Legacy, Part, Table};
 use crate::clock::{Clock, Reading};
@@ -47,26 +47,26 @@ pub(super) struct Sharded<E: Entry> {
     later: Arc<Later<dyn Table>>,
 }
 
-impl<R: Room> Sharded<FixedEntry<R>> {
+impl<R: Algorithm> Sharded<FixedEntry<R>> {
     /// A table of states under one rule, which begins with some limiters, for which there is room.
     pub(super) fn of_one_rule(
-        room: R,
+        algorithm: R,
         from: Inherited<R>,
         budget: Arc<Budget>,
         on_full: OnFull,
         later: Arc<Later<dyn Table>>,
     ) -> Self {
-        let most_heap = most_heap_bytes(&room);
-        let table = Self::new(Parameters::new(room), budget, on_full, later);
+        let most_heap = most_heap_bytes(&algorithm);
+        let table = Self::new(Parameters::new(algorithm), budget, on_full, later);
         let need = table.need(&FixedEntry(None));
         // A log has chunks at both ends that are not full, and one more claimed.
         table.budget.has_room_for_one_of(need.first + most_heap + 3 * need.next);
         let shared = from.shared.map(|state| FixedEntry(Some(state)));
         table.overflow.inherit(&table.rules, &table.budget, shared);
         table.budget.take_over(from.limiters.len());
-        for (print, state) in from.limiters {
-            let mut shard = table.lock(Self::shard_of(print));
-            shard.insert(print, FixedEntry(Some(state)), &table.rules, &table.budget, 0);
+        for (fingerprint, state) in from.limiters {
+            let mut shard = table.lock(Self::shard_of(fingerprint));
+            shard.insert(fingerprint, FixedEntry(Some(state)), &table.rules, &table.budget, 0);
         }
         table
     }
@@ -87,8 +87,8 @@ impl<E: Entry> Sharded<E> {
         Self { rules, shards, budget, overflow, next_swept, later }
     }
 
-    fn shard_of(print: Fingerprint) -> usize {
-        print.words()[0] as usize % SHARDS
+    fn shard_of(fingerprint: Fingerprint) -> usize {
+        fingerprint.words()[0] as usize % SHARDS
     }
 
     fn lock(&self, shard: usize) -> MutexGuard<'_, Shard<E>> {
@@ -139,7 +139,7 @@ impl<E: Entry> Sharded<E> {
     fn add(
         &self,
         shard: &mut Shard<E>,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         entry: E,
         claimed: usize,
         at: Timestamp,
@@ -148,16 +148,16 @@ impl<E: Entry> Sharded<E> {
             self.budget.resize(claimed, 0);
             self.budget.release(1);
         } else {
-            shard.insert(print, entry, &self.rules, &self.budget, claimed);
+            shard.insert(fingerprint, entry, &self.rules, &self.budget, claimed);
         }
     }
 
     /// Decides and takes with a limiter that is there and has no need to grow: no values, nothing to
     /// claim. `None` where it is not there or would grow, or the table is closed.
     #[inline]
-    fn ask_found(&self, print: Fingerprint, cost: u64, clock: &dyn Clock) -> Option<bool> {
-        let mut shard = self.lock(Self::shard_of(print));
-        let (kept, _) = shard.get_mut(print)?;
+    fn ask_found(&self, fingerprint: Fingerprint, cost: u64, clock: &dyn Clock) -> Option<bool> {
+        let mut shard = self.lock(Self::shard_of(fingerprint));
+        let (kept, _) = shard.get_mut(fingerprint)?;
         let entry = kept.entry.as_mut()?;
         let allowed = entry.ask(&self.rules, cost, clock)?;
         if entry.need(&self.rules).next > 0 {
@@ -169,7 +169,7 @@ impl<E: Entry> Sharded<E> {
     /// A step with a limiter that is in a locked shard; `None` where it is not.
     #[inline]
     fn with_found(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
-        let (kept, recent) = shard.get_mut(part.print)?;
+        let (kept, recent) = shard.get_mut(part.fingerprint)?;
         if !kept.entry.as_ref()?.is_under(part)
             && let Err(one) = self.bring_under(kept, part, recent, now)
         {
@@ -230,14 +230,14 @@ impl<E: Entry> Sharded<E> {
     /// there are none it goes on in the memory that it has.
     #[cold]
     fn with_cramped(&self, shard: &mut Shard<E>, part: &Part<'_>, now: Timestamp) -> Option<One> {
-        let growth = self.growth(shard.get(part.print)?, part);
+        let growth = self.growth(shard.get(part.fingerprint)?, part);
         let claimed = self.after_a_look(shard, now, || self.budget.claim_bytes(growth));
         // One that cannot grow and holds nothing may have no memory for a single unit either: its key
         // is treated as one that has none.
-        if !claimed && shard.get(part.print)?.is_idle(&self.rules, now) {
-            shard.forget(part.print, &self.budget);
+        if !claimed && shard.get(part.fingerprint)?.is_idle(&self.rules, now) {
+            shard.forget(part.fingerprint, &self.budget);
         }
-        match shard.get_mut(part.print) {
+        match shard.get_mut(part.fingerprint) {
             Some((kept, _)) if claimed => self.run(kept, part, now, growth),
             Some((kept, _)) => self.give_back(kept, *part, now),
             None => {
@@ -266,7 +266,7 @@ impl<E: Entry> Sharded<E> {
         }
         let (one, _) = entry.run(&self.rules, part.step, part.cost, now);
         if stays {
-            self.add(shard, part.print, entry, need.first, now);
+            self.add(shard, part.fingerprint, entry, need.first, now);
         }
         Some(one)
     }
@@ -286,7 +286,8 @@ impl<E: Entry> Sharded<E> {
     #[cold]
     fn unlimited(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
         if let Some(step) = part.given_back(true)
-            && let Some((kept, _)) = self.lock(Self::shard_of(part.print)).get_mut(part.print)
+            && let Some((kept, _)) =
+                self.lock(Self::shard_of(part.fingerprint)).get_mut(part.fingerprint)
         {
             self.give_back(kept, Part { step, ..*part }, reading.anew());
         }
@@ -296,10 +297,16 @@ impl<E: Entry> Sharded<E> {
 }
 
 impl<E: Entry> Table for Sharded<E> {
-    fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
-        self.ask_found(print, cost, clock).unwrap_or_else(|| {
+    fn admits(
+        &self,
+        fingerprint: Fingerprint,
+        cost: u64,
+        early: Timestamp,
+        clock: &dyn Clock,
+    ) -> bool {
+        self.ask_found(fingerprint, cost, clock).unwrap_or_else(|| {
             let reading = Reading::joined(early, clock);
-            self.one(&Part::alone(print, cost, Step::Decide), reading).verdict.is_allowed()
+            self.one(&Part::alone(fingerprint, cost, Step::Decide), reading).verdict.is_allowed()
         })
     }
 
@@ -308,7 +315,7 @@ impl<E: Entry> Table for Sharded<E> {
         if E::is_unlimited(part) {
             return self.unlimited(part, reading);
         }
-        let mut shard = self.lock(Self::shard_of(part.print));
+        let mut shard = self.lock(Self::shard_of(part.fingerprint));
         if shard.is_closed() {
             drop(shard);
             return self.later.one(part, reading);
@@ -330,13 +337,13 @@ impl<E: Entry> Table for Sharded<E> {
         self.lock_shards(parts, now)
     }
 
-    fn forget(&self, print: Fingerprint) {
-        let mut shard = self.lock(Self::shard_of(print));
+    fn forget(&self, fingerprint: Fingerprint) {
+        let mut shard = self.lock(Self::shard_of(fingerprint));
         if shard.is_closed() {
             drop(shard);
-            return self.later.forget(print);
+            return self.later.forget(fingerprint);
         }
-        shard.forget(print, &self.budget);
+        shard.forget(fingerprint, &self.budget);
     }
 
     fn tidy(&self, now: Timestamp) {
@@ -358,15 +365,15 @@ impl<E: Entry> Table for Sharded<E> {
         if self.later.has_begun() { self.later.keys() } else { self.budget.keys() }
     }
 
-    fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
-        let shard = self.lock(Self::shard_of(part.print));
+    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Preview> {
+        let shard = self.lock(Self::shard_of(part.fingerprint));
         if shard.is_closed() {
             drop(shard);
-            return self.later.ahead(part, reading);
+            return self.later.preview(part, reading);
         }
-        let copy = shard.get(part.print).cloned();
+        let copy = shard.get(part.fingerprint).cloned();
         drop(shard);
-        E::ahead(copy, &self.rules, part, reading.anew())
+        E::preview(copy, &self.rules, part, reading.anew())
     }
 
     fn amend(&self, rule: &Rule) {

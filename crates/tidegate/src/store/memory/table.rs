@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Held, Packing, Room, Rule, Timestamp, Verbs};
+use tidegate_core::{Algorithm, Held, Packing, Rule, Timestamp, Verbs};
 
-use super::ahead::{Ahead, ahead_of_none};
 use super::budget::Budget;
 use super::later::Later;
+use super::preview::{Preview, preview_of_none};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::rules::OnFull;
@@ -16,25 +16,25 @@ use crate::step::{One, Step};
 impl Step {
     /// Does it with one limiter that is held, at `now`; answers also whether its state may have changed.
     #[inline]
-    pub(super) fn run<R: Room>(
+    pub(super) fn run<R: Algorithm>(
         self,
-        room: &R,
+        algorithm: &R,
         slot: &mut Option<R::State>,
         cost: u64,
         now: Timestamp,
     ) -> (One, bool) {
-        self.run_held(Held::new(room, slot, cost), cost, now)
+        self.run_held(Held::new(algorithm, slot, cost), cost, now)
     }
 
     /// The same with a limiter for whose growth there is no memory.
-    pub(super) fn run_in_place<R: Room>(
+    pub(super) fn run_in_place<R: Algorithm>(
         self,
-        room: &R,
+        algorithm: &R,
         slot: &mut Option<R::State>,
         cost: u64,
         now: Timestamp,
     ) -> One {
-        let (one, _) = self.run_held(Held::new(room, slot, cost).in_place(), cost, now);
+        let (one, _) = self.run_held(Held::new(algorithm, slot, cost).in_place(), cost, now);
         One { overflow: true, ..one }
     }
 
@@ -44,7 +44,12 @@ impl Step {
     }
 
     #[inline]
-    fn run_held<R: Room>(self, mut held: Held<'_, R>, cost: u64, now: Timestamp) -> (One, bool) {
+    fn run_held<R: Algorithm>(
+        self,
+        mut held: Held<'_, R>,
+        cost: u64,
+        now: Timestamp,
+    ) -> (One, bool) {
         let (verdict, changed) = match self {
             Self::Decide | Self::Ask => {
                 let verdict = held.ask(now);
@@ -81,7 +86,7 @@ impl Step {
 pub(crate) struct Part<'a> {
     /// Its place in the request.
     pub(super) place: usize,
-    pub(super) print: Fingerprint,
+    pub(super) fingerprint: Fingerprint,
     pub(super) cost: u64,
     pub(super) step: Step,
     pub(super) enforced: bool,
@@ -94,8 +99,8 @@ pub(crate) struct Part<'a> {
 
 impl<'a> Part<'a> {
     /// The only limiter of a request, under the rule of its table.
-    pub(crate) const fn alone(print: Fingerprint, cost: u64, step: Step) -> Self {
-        Self { place: 0, print, cost, step, enforced: true, rule: None, brought: false }
+    pub(crate) const fn alone(fingerprint: Fingerprint, cost: u64, step: Step) -> Self {
+        Self { place: 0, fingerprint, cost, step, enforced: true, rule: None, brought: false }
     }
 
     /// The same under a rule of its own, which the request supplied or not.
@@ -124,7 +129,13 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
 
     /// Decides and takes, working out no figures: whether the cost was admitted.
     /// The clock comes as the parts of a [`Reading`].
-    fn admits(&self, print: Fingerprint, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool;
+    fn admits(
+        &self,
+        fingerprint: Fingerprint,
+        cost: u64,
+        early: Timestamp,
+        clock: &dyn Clock,
+    ) -> bool;
 
     /// One step with one limiter, from finding it to storing it.
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One;
@@ -143,16 +154,16 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
     }
 
     /// Makes one limiter as good as new. The one that keys without room share stays as it is.
-    fn forget(&self, print: Fingerprint);
+    fn forget(&self, fingerprint: Fingerprint);
 
-    /// Drops some limiters that are as good as new, looking at a few and waiting for none.
+    /// Drops some limiters that are idle, looking at a few and waiting for none.
     fn tidy(&self, now: Timestamp);
 
     /// Limiters in existence.
     fn keys(&self) -> usize;
 
-    /// A look ahead from a limiter's state as it is now.
-    fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead>;
+    /// A preview from a limiter's state as it is now.
+    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Preview>;
 
     /// Puts a rule in force for the limiter that keys without room share, where each limiter has its own.
     fn amend(&self, _rule: &Rule) {}
@@ -164,9 +175,11 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
 
 impl Later<dyn Table> {
     /// [`Table::admits`] of the table in force.
-    pub(crate) fn admits(&self, print: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
+    pub(crate) fn admits(&self, fingerprint: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
         self.with(|table| {
-            table.is_none_or(|table| table.admits(print, cost, reading.early(), reading.clock()))
+            table.is_none_or(|table| {
+                table.admits(fingerprint, cost, reading.early(), reading.clock())
+            })
         })
     }
 
@@ -189,13 +202,13 @@ impl Later<dyn Table> {
     }
 
     /// [`Table::ahead`] of the table in force.
-    pub(crate) fn ahead(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Ahead> {
-        self.with(|table| table.map_or_else(ahead_of_none, |table| table.ahead(part, reading)))
+    pub(crate) fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Preview> {
+        self.with(|table| table.map_or_else(preview_of_none, |table| table.preview(part, reading)))
     }
 
     /// [`Table::forget`] of the table in force.
-    pub(crate) fn forget(&self, print: Fingerprint) {
-        self.with(|table| table.iter().for_each(|table| table.forget(print)));
+    pub(crate) fn forget(&self, fingerprint: Fingerprint) {
+        self.with(|table| table.iter().for_each(|table| table.forget(fingerprint)));
     }
 
     /// [`Table::tidy`] of the table in force.
@@ -217,7 +230,7 @@ pub(crate) trait Hold {
     fn begin(&mut self, _at: Timestamp) {}
     /// The limiters, each with its place in the request.
     fn held(&mut self) -> Vec<Holding<'_>>;
-    /// Stores what was done with them, but for limiters that are as good as new, and lets go.
+    /// Stores what was done with them, but for limiters that are idle, and lets go.
     fn release(self: Box<Self>, at: Timestamp);
     /// Lets go, the limiters forgotten.
     fn forget(self: Box<Self>);
@@ -244,7 +257,7 @@ pub(crate) trait Grip: Verbs {
     fn take_reported(&mut self, now: Timestamp);
 }
 
-impl<R: Room> Grip for Held<'_, R> {
+impl<R: Algorithm> Grip for Held<'_, R> {
     fn is_overflow(&self) -> bool {
         false
     }
@@ -301,8 +314,8 @@ pub(crate) struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Whether the states of a room are packed.
-    pub(super) fn packs<R: Room>(&self, room: &R) -> bool {
-        self.base.is_some() && room.packing() == Packing::One
+    /// Whether the states of an algorithm are packed.
+    pub(super) fn packs<R: Algorithm>(&self, algorithm: &R) -> bool {
+        self.base.is_some() && algorithm.packing() == Packing::One
     }
 }

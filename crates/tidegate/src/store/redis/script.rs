@@ -1,16 +1,16 @@
 //! Decisions as scripts: what is sent for a step over limiters, and what its answer means. No client
 //! is known here.
 //!
-//! The script of a room stands beside the room, in the same paragraphs; the figures are worked out by
-//! the room itself, from the state that the script tells. Five forms are made of these paragraphs:
+//! The script of an algorithm stands beside the room, in the same paragraphs; the figures are worked out by
+//! the algorithm itself, from the state that the script tells. Five forms are made of these paragraphs:
 //! one limiter, several, any number of which some were written under another rule, any number that are
 //! given back to under whatever rule they were written, and several requests in one call.
 //!
 //! ```
 //! use tidegate::script::{Answer, Call, Limiter, Reply, Step};
-//! use tidegate::{Algorithm, Micros, Rule, Spec};
+//! use tidegate::{AlgorithmKind, Micros, Rule, Spec};
 //!
-//! let rule = Rule::new(Spec::new(Algorithm::TokenBucket, 100, Micros::from_secs(1)))?;
+//! let rule = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, Micros::from_secs(1)))?;
 //! let limiters: Vec<_> = Limiter::new(b"tg:api:ada", &rule, 1).into_iter().collect();
 //! let call = Call::new(&limiters, Step::Ask, None);
 //! // A client sends `EVALSHA call.script.sha1 1 KEYS.. ARGV..`, and hands the reply back:

@@ -6,10 +6,10 @@ use tidegate_core::{Micros, Timestamp};
 
 use super::Place;
 use crate::step::{Done, Step};
-use crate::store::memory::Foreseen;
+use crate::store::memory::Forecast;
 use crate::wait::drive::Progress;
 use crate::wait::queues::HeldQueues;
-use crate::wait::waitable::{InProcess, Stop, Waitable, foresee, refuse};
+use crate::wait::waitable::{InProcess, Stop, Waitable, forecast_for, refuse};
 
 /// A limiter that does not let it through now.
 struct Obstacle {
@@ -17,13 +17,13 @@ struct Obstacle {
     /// Whether somebody stands before it who came sooner.
     is_behind: bool,
     /// `None` is never.
-    foreseen: Option<Foreseen>,
+    forecast: Option<Forecast>,
 }
 
 impl Obstacle {
     /// The wait, where never is the longest.
     fn wait(&self) -> Micros {
-        self.foreseen.map_or(Micros::MAX, |foreseen| foreseen.wait)
+        self.forecast.map_or(Micros::MAX, |forecast| forecast.wait)
     }
 }
 
@@ -128,11 +128,11 @@ impl<D: Waitable> Attempt<'_, '_, D> {
         if !is_behind && decision.is_allowed() {
             return None;
         }
-        let foreseen = decision.retry_after().and_then(|least| {
-            let foreseen = foresee(self.waitable, self.held, stop, self.place.ticket)?;
-            Some(Foreseen { wait: foreseen.wait.max(least), ..foreseen })
+        let forecast = decision.retry_after().and_then(|least| {
+            let forecast = forecast_for(self.waitable, self.held, stop, self.place.ticket)?;
+            Some(Forecast { wait: forecast.wait.max(least), ..forecast })
         });
-        Some(Obstacle { stop: number, is_behind, foreseen })
+        Some(Obstacle { stop: number, is_behind, forecast })
     }
 
     /// Stands in the queue of the longest wait, if that ends in time and the queue has a place.
@@ -170,14 +170,14 @@ impl<D: Waitable> Attempt<'_, '_, D> {
 
     fn ends_in_time(&self, seen: &Done, worst: &Obstacle) -> bool {
         let is_patient = self.place.deadline > self.place.arrived;
-        let runs_at = worst.foreseen.map(|foreseen| seen.at.plus(self.whole_wait(foreseen)));
+        let runs_at = worst.forecast.map(|forecast| seen.at.plus(self.whole_wait(forecast)));
         is_patient && runs_at.is_some_and(|runs_at| runs_at <= self.place.deadline)
     }
 
     /// How long it takes until the work may run.
-    fn whole_wait(&self, foreseen: Foreseen) -> Micros {
-        let delay = if self.waitable.delay_is_waiting() { foreseen.delay } else { Micros::ZERO };
-        Micros::from_micros(foreseen.wait.as_micros().saturating_add(delay.as_micros()))
+    fn whole_wait(&self, forecast: Forecast) -> Micros {
+        let delay = if self.waitable.delay_is_waiting() { forecast.delay } else { Micros::ZERO };
+        Micros::from_micros(forecast.wait.as_micros().saturating_add(delay.as_micros()))
     }
 
     /// Stands in the queue of a stop; tells whether there is a place.
@@ -231,7 +231,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
             if let Some(decided) = decided {
                 refuse(
                     &mut decided.decision,
-                    obstacle.foreseen.map(|foreseen| self.whole_wait(foreseen)),
+                    obstacle.forecast.map(|forecast| self.whole_wait(forecast)),
                 );
                 if obstacle.is_behind {
                     decided.decision.remaining = 0;

@@ -1,24 +1,25 @@
 //! The words of the models' policies.
 
 use testkit::model;
-use tidegate::{Algorithm, Anchor, Micros, Spec};
+use tidegate::{AlgorithmKind, Anchor, Micros, Spec};
 
 /// The words of a model's policy.
 pub(crate) fn spec_of(policy: &model::Policy) -> Spec {
-    let algorithm = Algorithm::from_name(policy.algorithm.name()).expect("the lists are the same");
+    let algorithm =
+        AlgorithmKind::from_name(policy.algorithm.name()).expect("the lists are the same");
     let mut spec = Spec::new(algorithm, policy.limit, Micros::from_micros(policy.window_us));
     match policy.algorithm {
-        model::Algorithm::FixedWindow => {
+        model::AlgorithmKind::FixedWindow => {
             spec.anchor = policy.anchor_first_request.then_some(Anchor::FirstRequest);
         }
-        model::Algorithm::SlidingWindow => {
+        model::AlgorithmKind::SlidingWindow => {
             (spec.buckets, spec.strict) = (Some(policy.buckets), Some(policy.strict));
         }
-        model::Algorithm::SlidingLog => {
+        model::AlgorithmKind::SlidingLog => {
             spec.resolution = Some(Micros::from_micros(policy.resolution_us));
             spec.max_memory = Some(1 << 40);
         }
-        model::Algorithm::TokenBucket => {
+        model::AlgorithmKind::TokenBucket => {
             (spec.capacity, spec.initial) = (policy.capacity, policy.initial);
         }
         algorithm if algorithm.has_capacity() => spec.capacity = policy.capacity,

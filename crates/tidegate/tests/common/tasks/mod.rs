@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tidegate::{Algorithm, Clock, ManualClock, Micros, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Clock, ManualClock, Micros, Spec, Timestamp};
 
 /// Counts how often it was woken.
 #[derive(Debug, Default)]
@@ -111,5 +111,5 @@ pub const fn us(us: u64) -> Micros {
 
 /// `limit` tokens, one each millisecond.
 pub const fn bucket(limit: u64) -> Spec {
-    Spec::new(Algorithm::TokenBucket, limit, ms(limit))
+    Spec::new(AlgorithmKind::TokenBucket, limit, ms(limit))
 }

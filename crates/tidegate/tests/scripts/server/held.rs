@@ -1,11 +1,11 @@
-//! The core itself as what the scripts are held to, a limiter that is as good as new forgotten whenever
+//! The core itself as what the scripts are held to, a limiter that is idle forgotten whenever
 //! something was written.
 
 use std::any::Any;
 
 use tidegate::script::Step;
 use tidegate::{Decision, Micros, Rule, Timestamp};
-use tidegate_core::{Held, Room, Verbs, Visitor};
+use tidegate_core::{Algorithm, Held, Verbs, Visitor};
 
 /// A limiter of any algorithm.
 pub trait Limiter {
@@ -29,8 +29,8 @@ pub fn limiter(rule: &Rule) -> Box<dyn Limiter> {
     rule.visit(New).expect("a limit")
 }
 
-struct Of<R: Room> {
-    room: R,
+struct Of<R: Algorithm> {
+    algorithm: R,
     slot: Option<R::State>,
     /// It was carried over from another rule, which is written with the next step.
     amended: bool,
@@ -43,48 +43,53 @@ struct New;
 impl Visitor for New {
     type Out = Box<dyn Limiter>;
 
-    fn visit<R: Room>(self, room: &R) -> Self::Out {
-        Box::new(Of { room: room.clone(), slot: None, amended: false, unwritten: false })
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
+        Box::new(Of { algorithm: algorithm.clone(), slot: None, amended: false, unwritten: false })
     }
 }
 
-struct CarryOver<Old: Room> {
+struct CarryOver<Old: Algorithm> {
     old: Old,
     slot: Option<Old::State>,
     at: Timestamp,
 }
 
-impl<Old: Room> Visitor for CarryOver<Old> {
+impl<Old: Algorithm> Visitor for CarryOver<Old> {
     type Out = Box<dyn Limiter>;
 
-    fn visit<R: Room>(self, room: &R) -> Self::Out {
-        let mut next = Of { room: room.clone(), slot: None, amended: false, unwritten: false };
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
+        let mut next =
+            Of { algorithm: algorithm.clone(), slot: None, amended: false, unwritten: false };
         let Some(state) = self.slot else { return Box::new(next) };
         let (old, known): (&dyn Any, &dyn Any) = (&self.old, &state);
         match (old.downcast_ref::<R>(), known.downcast_ref::<R::State>()) {
             (Some(old), Some(state)) => {
                 next.slot = Some(state.clone());
-                Held::new(&next.room, &mut next.slot, 0).amend(self.at, old);
+                Held::new(&next.algorithm, &mut next.slot, 0).amend(self.at, old);
             }
-            _ => Held::new(&next.room, &mut next.slot, 0).carry_over(self.at, &self.old, state),
+            _ => {
+                Held::new(&next.algorithm, &mut next.slot, 0).carry_over(self.at, &self.old, state)
+            }
         }
         next.amended = next.slot.is_some();
         Box::new(next)
     }
 }
 
-impl<R: Room> Of<R> {
+impl<R: Algorithm> Of<R> {
     /// Whether the state must move with the clock.
     fn moves(&self, at: Timestamp) -> bool {
-        self.slot.as_ref().is_some_and(|state| self.room.last(state).since(at) > self.room.window())
+        self.slot
+            .as_ref()
+            .is_some_and(|state| self.algorithm.last(state).since(at) > self.algorithm.window())
     }
 }
 
-impl<R: Room> Of<R> {
-    /// What was written and is as good as new is not kept.
+impl<R: Algorithm> Of<R> {
+    /// What was written and is idle is not kept.
     fn written(&mut self, at: Timestamp, wrote: bool) {
-        let at = self.slot.as_mut().map_or(at, |state| self.room.advance(state, at));
-        if wrote && self.slot.as_ref().is_some_and(|state| self.room.is_as_good_as_new(state, at)) {
+        let at = self.slot.as_mut().map_or(at, |state| self.algorithm.advance(state, at));
+        if wrote && self.slot.as_ref().is_some_and(|state| self.algorithm.is_idle(state, at)) {
             self.slot = None;
         }
         if wrote || self.slot.is_none() {
@@ -93,11 +98,11 @@ impl<R: Room> Of<R> {
     }
 }
 
-impl<R: Room> Limiter for Of<R> {
+impl<R: Algorithm> Limiter for Of<R> {
     fn step(&mut self, step: Step, at: Timestamp, cost: u64, actual: u64) -> (bool, Decision) {
         let begins = self.slot.is_none();
         let moves = self.moves(at) || self.amended;
-        let mut held = Held::new(&self.room, &mut self.slot, cost);
+        let mut held = Held::new(&self.algorithm, &mut self.slot, cost);
         let (decision, wrote) = match step {
             Step::Ask | Step::Decide => {
                 let takes = held.ask(at).is_allowed() && cost > 0;
@@ -118,7 +123,7 @@ impl<R: Room> Limiter for Of<R> {
             Step::Settle => {
                 held.settle(at, cost, actual);
                 let began = actual > cost;
-                let mut held = Held::new(&self.room, &mut self.slot, cost);
+                let mut held = Held::new(&self.algorithm, &mut self.slot, cost);
                 held.advance(at);
                 let decision = held.report();
                 if begins && !began {
@@ -133,7 +138,7 @@ impl<R: Room> Limiter for Of<R> {
 
     fn look(&mut self, at: Timestamp) -> (bool, Decision) {
         let wrote = self.moves(at) || self.amended || self.slot.is_none();
-        let mut held = Held::new(&self.room, &mut self.slot, 1);
+        let mut held = Held::new(&self.algorithm, &mut self.slot, 1);
         held.advance(at);
         held.decide();
         let decision = held.report();
@@ -142,11 +147,11 @@ impl<R: Room> Limiter for Of<R> {
     }
 
     fn reset_after(&self, at: Timestamp) -> Micros {
-        Held::new(&self.room, &mut self.slot.clone(), 0).peek(at).reset_after
+        Held::new(&self.algorithm, &mut self.slot.clone(), 0).peek(at).reset_after
     }
 
     fn amend(self: Box<Self>, at: Timestamp, rule: &Rule) -> Box<dyn Limiter> {
-        rule.visit(CarryOver { old: self.room, slot: self.slot, at }).expect("a limit")
+        rule.visit(CarryOver { old: self.algorithm, slot: self.slot, at }).expect("a limit")
     }
 
     fn reset(&mut self) {
@@ -155,7 +160,7 @@ impl<R: Room> Limiter for Of<R> {
 
     fn hold<'a>(&'a mut self, at: Timestamp, cost: u64, enforced: bool) -> Box<dyn Verbs + 'a> {
         self.unwritten = self.moves(at) || self.amended || self.slot.is_none();
-        let held = Held::new(&self.room, &mut self.slot, cost);
+        let held = Held::new(&self.algorithm, &mut self.slot, cost);
         Box::new(if enforced { held } else { held.shadow() })
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tidegate::{Algorithm, ManualClock, Micros, Shaper, Spec};
+use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
 
 /// A slot every 100 ms; one is served and four wait.
 pub(crate) fn ten_a_second<T>() -> (Shaper<T, ManualClock>, ManualClock) {
@@ -21,7 +21,7 @@ pub(crate) fn shaper<T>(limit: u64, capacity: u64) -> (Shaper<T, ManualClock>, M
 
 /// `limit` slots a second.
 pub(crate) fn spec(limit: u64, capacity: u64) -> Spec {
-    let mut spec = Spec::new(Algorithm::LeakyQueue, limit, Micros::from_secs(1));
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, limit, Micros::from_secs(1));
     spec.capacity = Some(capacity);
     spec
 }

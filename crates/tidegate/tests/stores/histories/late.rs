@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testkit::model::{self, Model};
-use tidegate::{Algorithm, Descriptor, Micros, OnStoreError, Request, SharedGate, StoreSettings};
+use tidegate::{
+    AlgorithmKind, Descriptor, Micros, OnStoreError, Request, SharedGate, StoreSettings,
+};
 use tokio::time::sleep;
 
 use super::{Asked, GATES, Pair, Told, counts, history, nodes};
@@ -89,7 +91,7 @@ fn judge(pair: &Pair, all: &[Told], late: u64) -> (usize, usize) {
 async fn what_comes_late_makes_no_room_and_a_node_alone_admits_no_more_than_its_share() {
     let server = Server::start(&[]);
     let mut all_late = 0;
-    for algorithm in Algorithm::ALL {
+    for algorithm in AlgorithmKind::ALL {
         let pair = Pair::new(algorithm.name(), *algorithm, 400, 100).per_user();
         let pair = Pair { spec: pair.spec.on_store_error(OnStoreError::Local), ..pair };
         let gates = nodes(&hasty(&server), std::slice::from_ref(&pair)).await;
@@ -136,10 +138,10 @@ async fn what_comes_late_is_given_back_once_but_where_its_request_goes_on() {
     const MANY: (u64, u64) = (20_000, 366 * 86_400_000);
     let server = Server::start(&[]);
     let choices = [OnStoreError::Closed, OnStoreError::Local];
-    let algorithms = Algorithm::ALL.iter().flat_map(|one| choices.map(|choice| (*one, choice)));
+    let algorithms = AlgorithmKind::ALL.iter().flat_map(|one| choices.map(|choice| (*one, choice)));
     let mut all_undone = 0;
     // Nothing is given back to a queue.
-    for (algorithm, choice) in algorithms.filter(|(one, _)| *one != Algorithm::LeakyQueue) {
+    for (algorithm, choice) in algorithms.filter(|(one, _)| *one != AlgorithmKind::LeakyQueue) {
         let name = format!("{algorithm}-{choice:?}").to_lowercase();
         let pair = Pair::new(&name, algorithm, MANY.0, MANY.1).per_user();
         let pair = Pair { spec: pair.spec.on_store_error(choice), ..pair };

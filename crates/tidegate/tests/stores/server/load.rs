@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate::{Algorithm, Descriptor, Request, RuleSpec, SharedGate};
+use tidegate::{AlgorithmKind, Descriptor, Request, RuleSpec, SharedGate};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -23,13 +23,13 @@ const PAUSE: Duration = Duration::from_millis(4);
 
 /// A rule of each algorithm, each in a domain of its own name.
 pub fn rules() -> Vec<RuleSpec> {
-    let rule = |algorithm: &Algorithm| rule(*algorithm, LIMIT).in_domain(algorithm.name());
-    Algorithm::ALL.iter().map(rule).collect()
+    let rule = |algorithm: &AlgorithmKind| rule(*algorithm, LIMIT).in_domain(algorithm.name());
+    AlgorithmKind::ALL.iter().map(rule).collect()
 }
 
 /// The algorithm that decides about a key.
-pub fn algorithm_of(key: u64) -> Algorithm {
-    Algorithm::ALL[key as usize % Algorithm::ALL.len()]
+pub fn algorithm_of(key: u64) -> AlgorithmKind {
+    AlgorithmKind::ALL[key as usize % AlgorithmKind::ALL.len()]
 }
 
 /// Requests that go on until it is ended.

@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use redis::{FromRedisValue, RedisResult, ToRedisArgs};
 use tidegate::{
-    Algorithm, Answer, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec, StoreEvent,
-    StoreSettings,
+    AlgorithmKind, Answer, Descriptor, Micros, Policy, Request, RuleSpec, SharedGate, Spec,
+    StoreEvent, StoreSettings,
 };
 
 /// A folder that is removed in the end.
@@ -246,7 +246,7 @@ pub fn settings(url: &str) -> StoreSettings {
 }
 
 /// A rule of `limit` units a day, with one limiter for each `user`.
-pub fn rule(algorithm: Algorithm, limit: u64) -> RuleSpec {
+pub fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     let day = Micros::from_secs(86_400);
     RuleSpec::new(algorithm.name(), Spec::new(algorithm, limit, day)).key(["user"])
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate::Algorithm;
+use tidegate::AlgorithmKind;
 use tokio::time::Instant;
 
 use super::load::{ASKED, LIMIT, algorithm_of};
@@ -48,8 +48,8 @@ pub struct Figures {
 }
 
 /// What a key admits in all: a queue serves one more than it has places for.
-const fn most(key: Algorithm) -> u64 {
-    if matches!(key, Algorithm::LeakyQueue) { LIMIT + 1 } else { LIMIT }
+const fn most(key: AlgorithmKind) -> u64 {
+    if matches!(key, AlgorithmKind::LeakyQueue) { LIMIT + 1 } else { LIMIT }
 }
 
 impl Figures {

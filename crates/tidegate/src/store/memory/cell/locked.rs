@@ -2,32 +2,32 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Room, Rule, Timestamp};
+use tidegate_core::{Algorithm, Rule, Timestamp};
 
 use super::{Cell, Heir};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
-use crate::store::memory::ahead::{Ahead, ahead};
 use crate::store::memory::later::Later;
+use crate::store::memory::preview::{Preview, preview};
 
 /// A whole state under a lock.
 #[derive(Debug)]
-pub(super) struct Locked<R: Room> {
-    room: R,
+pub(super) struct Locked<R: Algorithm> {
+    algorithm: R,
     slot: Mutex<Slot<R>>,
     later: Arc<Later<dyn Cell>>,
 }
 
 #[derive(Debug)]
-struct Slot<R: Room> {
+struct Slot<R: Algorithm> {
     state: Option<R::State>,
     closed: bool,
 }
 
-impl<R: Room> Locked<R> {
+impl<R: Algorithm> Locked<R> {
     /// With a state to begin with, or as new.
-    pub(super) fn new(room: R, state: Option<R::State>, later: Arc<Later<dyn Cell>>) -> Self {
-        Self { room, slot: Mutex::new(Slot { state, closed: false }), later }
+    pub(super) fn new(algorithm: R, state: Option<R::State>, later: Arc<Later<dyn Cell>>) -> Self {
+        Self { algorithm, slot: Mutex::new(Slot { state, closed: false }), later }
     }
 
     /// Locks; `None` when it is closed.
@@ -37,7 +37,7 @@ impl<R: Room> Locked<R> {
     }
 }
 
-impl<R: Room> Cell for Locked<R> {
+impl<R: Algorithm> Cell for Locked<R> {
     fn reads_early(&self) -> bool {
         false
     }
@@ -47,14 +47,14 @@ impl<R: Room> Cell for Locked<R> {
             return self.later.admits(cost, Reading::joined(early, clock));
         };
         let now = clock.now();
-        let state = slot.state.get_or_insert_with(|| self.room.fresh(now));
-        self.room.ask(state, now, cost).is_allowed()
+        let state = slot.state.get_or_insert_with(|| self.algorithm.fresh(now));
+        self.algorithm.ask(state, now, cost).is_allowed()
     }
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let Some(mut slot) = self.lock() else { return self.later.step(cost, step, reading) };
         let stays_unborn = slot.state.is_none() && !step.begins(cost);
-        let (one, _) = step.run(&self.room, &mut slot.state, cost, reading.anew());
+        let (one, _) = step.run(&self.algorithm, &mut slot.state, cost, reading.anew());
         if stays_unborn {
             slot.state = None;
         }
@@ -68,10 +68,10 @@ impl<R: Room> Cell for Locked<R> {
         }
     }
 
-    fn ahead(&self, reading: Reading<'_>) -> Box<dyn Ahead> {
+    fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
         match self.lock() {
-            Some(slot) => ahead(&self.room, slot.state.clone(), reading.anew()),
-            None => self.later.ahead(reading),
+            Some(slot) => preview(&self.algorithm, slot.state.clone(), reading.anew()),
+            None => self.later.preview(reading),
         }
     }
 
@@ -80,6 +80,6 @@ impl<R: Room> Cell for Locked<R> {
             slot.closed = true;
             slot.state.take()
         });
-        rule.visit(Heir { old: &self.room, state, now: reading.anew() })
+        rule.visit(Heir { old: &self.algorithm, state, now: reading.anew() })
     }
 }

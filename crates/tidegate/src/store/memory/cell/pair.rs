@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Room, Rule, Timestamp};
+use tidegate_core::{Algorithm, Rule, Timestamp};
 
 use super::{Cell, Heir, LOCKED, followed_whole};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
-use crate::store::memory::ahead::{Ahead, ahead};
 use crate::store::memory::inherited::stays_whole;
 use crate::store::memory::later::Later;
+use crate::store::memory::preview::{Preview, preview};
 use crate::store::memory::spin::Spin;
 use crate::store::memory::sync::{
     AtomicU32, AtomicU64,
@@ -19,8 +19,8 @@ use crate::store::memory::sync::{
 /// A state in two words; the free bit of the first is the lock over both. It is closed by a lock that
 /// never ends.
 #[derive(Debug)]
-pub(super) struct Pair<R: Room> {
-    room: R,
+pub(super) struct Pair<R: Algorithm> {
+    algorithm: R,
     base: Timestamp,
     first: AtomicU64,
     second: AtomicU64,
@@ -29,11 +29,11 @@ pub(super) struct Pair<R: Room> {
     later: Arc<Later<dyn Cell>>,
 }
 
-impl<R: Room> Pair<R> {
+impl<R: Algorithm> Pair<R> {
     /// As new; packed times count from `base`.
-    pub(super) fn new(room: R, base: Timestamp, later: Arc<Later<dyn Cell>>) -> Self {
+    pub(super) fn new(algorithm: R, base: Timestamp, later: Arc<Later<dyn Cell>>) -> Self {
         Self {
-            room,
+            algorithm,
             base,
             first: AtomicU64::new(0),
             second: AtomicU64::new(0),
@@ -61,7 +61,7 @@ impl<R: Room> Pair<R> {
     fn end(&self) -> Option<R::State> {
         let words = self.lock().filter(|words| *words != [0; 2]);
         self.closed.store(1, Release);
-        words.map(|words| self.room.unpack(self.base, words))
+        words.map(|words| self.algorithm.unpack(self.base, words))
     }
 
     /// Stores both words, and unlocks.
@@ -71,7 +71,7 @@ impl<R: Room> Pair<R> {
     }
 }
 
-impl<R: Room> Cell for Pair<R> {
+impl<R: Algorithm> Cell for Pair<R> {
     fn reads_early(&self) -> bool {
         true
     }
@@ -80,24 +80,24 @@ impl<R: Room> Cell for Pair<R> {
         let Some(words) = self.lock() else {
             return self.later.admits(cost, Reading::joined(early, clock));
         };
-        let mut state = self.room.unpack(self.base, words);
-        let allowed = self.room.ask(&mut state, early, cost).is_allowed();
-        self.unlock(if allowed { self.room.pack(self.base, &state) } else { words });
+        let mut state = self.algorithm.unpack(self.base, words);
+        let allowed = self.algorithm.ask(&mut state, early, cost).is_allowed();
+        self.unlock(if allowed { self.algorithm.pack(self.base, &state) } else { words });
         allowed
     }
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
         let Some(words) = self.lock() else { return self.later.step(cost, step, reading) };
-        let mut slot = Some(self.room.unpack(self.base, words));
-        let (one, changed) = step.run(&self.room, &mut slot, cost, reading.early());
+        let mut slot = Some(self.algorithm.unpack(self.base, words));
+        let (one, changed) = step.run(&self.algorithm, &mut slot, cost, reading.early());
         let state = slot.filter(|_| changed);
-        let is_cut = |state| !stays_whole(&self.room, self.base, state, reading.early());
+        let is_cut = |state| !stays_whole(&self.algorithm, self.base, state, reading.early());
         if step.owes(cost) && state.as_ref().is_some_and(is_cut) {
             self.unlock(words);
-            self.later.follow(|| followed_whole(&self.room, self.end()));
+            self.later.follow(|| followed_whole(&self.algorithm, self.end()));
             return self.later.step(cost, step, reading);
         }
-        self.unlock(state.map_or(words, |state| self.room.pack(self.base, &state)));
+        self.unlock(state.map_or(words, |state| self.algorithm.pack(self.base, &state)));
         one
     }
 
@@ -108,13 +108,13 @@ impl<R: Room> Cell for Pair<R> {
         }
     }
 
-    fn ahead(&self, reading: Reading<'_>) -> Box<dyn Ahead> {
-        let Some(words) = self.lock() else { return self.later.ahead(reading) };
+    fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
+        let Some(words) = self.lock() else { return self.later.preview(reading) };
         self.unlock(words);
-        ahead(&self.room, Some(self.room.unpack(self.base, words)), reading.early())
+        preview(&self.algorithm, Some(self.algorithm.unpack(self.base, words)), reading.early())
     }
 
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>> {
-        rule.visit(Heir { old: &self.room, state: self.end(), now: reading.anew() })
+        rule.visit(Heir { old: &self.algorithm, state: self.end(), now: reading.anew() })
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Room, Rule, Timestamp};
+use tidegate_core::{Algorithm, Rule, Timestamp};
 
 use super::{Cell, Heir, LOCKED, followed_whole};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
-use crate::store::memory::ahead::{Ahead, ahead};
 use crate::store::memory::inherited::stays_whole;
 use crate::store::memory::later::Later;
+use crate::store::memory::preview::{Preview, preview};
 use crate::store::memory::sync::{
     AtomicU64,
     Ordering::{AcqRel, Acquire},
@@ -20,27 +20,27 @@ const CLOSED: u64 = LOCKED;
 
 /// A state in one word.
 #[derive(Debug)]
-pub(super) struct Word<R: Room> {
-    room: R,
+pub(super) struct Word<R: Algorithm> {
+    algorithm: R,
     base: Timestamp,
     word: AtomicU64,
     later: Arc<Later<dyn Cell>>,
 }
 
-impl<R: Room> Word<R> {
+impl<R: Algorithm> Word<R> {
     /// As new; packed times count from `base`.
-    pub(super) fn new(room: R, base: Timestamp, later: Arc<Later<dyn Cell>>) -> Self {
-        Self { room, base, word: AtomicU64::new(0), later }
+    pub(super) fn new(algorithm: R, base: Timestamp, later: Arc<Later<dyn Cell>>) -> Self {
+        Self { algorithm, base, word: AtomicU64::new(0), later }
     }
 
     /// Closes it; answers its state.
     fn end(&self) -> Option<R::State> {
         let word = self.word.swap(CLOSED, AcqRel);
-        (word != 0).then(|| self.room.unpack(self.base, [word, 0]))
+        (word != 0).then(|| self.algorithm.unpack(self.base, [word, 0]))
     }
 }
 
-impl<R: Room> Cell for Word<R> {
+impl<R: Algorithm> Cell for Word<R> {
     fn reads_early(&self) -> bool {
         true
     }
@@ -51,11 +51,11 @@ impl<R: Room> Cell for Word<R> {
             if word & CLOSED != 0 {
                 return self.later.admits(cost, Reading::joined(early, clock));
             }
-            let mut state = self.room.unpack(self.base, [word, 0]);
-            if !self.room.ask(&mut state, early, cost).is_allowed() {
+            let mut state = self.algorithm.unpack(self.base, [word, 0]);
+            if !self.algorithm.ask(&mut state, early, cost).is_allowed() {
                 return false;
             }
-            let next = self.room.pack(self.base, &state)[0];
+            let next = self.algorithm.pack(self.base, &state)[0];
             match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
                 Ok(_) => return true,
                 Err(other) => word = other,
@@ -69,14 +69,15 @@ impl<R: Room> Cell for Word<R> {
             if word & CLOSED != 0 {
                 return self.later.step(cost, step, reading);
             }
-            let mut slot = Some(self.room.unpack(self.base, [word, 0]));
-            let (one, changed) = step.run(&self.room, &mut slot, cost, reading.early());
+            let mut slot = Some(self.algorithm.unpack(self.base, [word, 0]));
+            let (one, changed) = step.run(&self.algorithm, &mut slot, cost, reading.early());
             let Some(state) = slot.filter(|_| changed) else { return one };
-            if step.owes(cost) && !stays_whole(&self.room, self.base, &state, reading.early()) {
-                self.later.follow(|| followed_whole(&self.room, self.end()));
+            if step.owes(cost) && !stays_whole(&self.algorithm, self.base, &state, reading.early())
+            {
+                self.later.follow(|| followed_whole(&self.algorithm, self.end()));
                 return self.later.step(cost, step, reading);
             }
-            let next = self.room.pack(self.base, &state)[0];
+            let next = self.algorithm.pack(self.base, &state)[0];
             match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
                 Ok(_) => return one,
                 Err(other) => word = other,
@@ -95,17 +96,17 @@ impl<R: Room> Cell for Word<R> {
         self.later.forget();
     }
 
-    fn ahead(&self, reading: Reading<'_>) -> Box<dyn Ahead> {
+    fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
         match self.word.load(Acquire) {
-            word if word & CLOSED != 0 => self.later.ahead(reading),
+            word if word & CLOSED != 0 => self.later.preview(reading),
             word => {
-                let state = self.room.unpack(self.base, [word, 0]);
-                ahead(&self.room, Some(state), reading.early())
+                let state = self.algorithm.unpack(self.base, [word, 0]);
+                preview(&self.algorithm, Some(state), reading.early())
             }
         }
     }
 
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>> {
-        rule.visit(Heir { old: &self.room, state: self.end(), now: reading.anew() })
+        rule.visit(Heir { old: &self.algorithm, state: self.end(), now: reading.anew() })
     }
 }

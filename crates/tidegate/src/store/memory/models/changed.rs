@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Spec};
+use tidegate_core::{AlgorithmKind, Spec};
 
 use super::several::{Still, at_once, left, request, store};
 use super::{NOW, explore, spec, together};
@@ -95,7 +95,7 @@ fn a_rule_that_becomes_unlimited_meanwhile_takes_no_charge_from_the_other() {
     explore(2, || {
         let store = store(&[1, 2]);
         assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
-        let open = Spec::unlimited(Algorithm::FixedWindow);
+        let open = Spec::unlimited(AlgorithmKind::FixedWindow);
         let told = together(vec![ask(&store, &[(0, 2), (1, 2)]), amend(&store, 0, open)]);
         assert!(told[1]);
         assert_eq!(left(&store, 1, 2), 1 - u64::from(told[0]));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{BASE, NOW, explore, print, spec, together};
+use super::{BASE, NOW, explore, fingerprint, spec, together};
 use crate::clock::Clock;
 use crate::rules::{Policy, RuleSpec};
 use crate::step::{Descriptors, Met, Step};
@@ -38,7 +38,7 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
         rule: *rule,
         variant: 0,
         figures: None,
-        print: print(*key),
+        fingerprint: fingerprint(*key),
         cost: 1,
         asks: 1,
         report: false,

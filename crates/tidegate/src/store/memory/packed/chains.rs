@@ -60,16 +60,16 @@ impl Place<'_> {
         self.line.set_state(self.index, state);
     }
 
-    pub(super) fn put(&self, print: Fingerprint, state: u64) {
-        self.line.put(self.index, print, state);
+    pub(super) fn put(&self, fingerprint: Fingerprint, state: u64) {
+        self.line.put(self.index, fingerprint, state);
     }
 
     fn clear(&self) {
         self.line.clear(self.index);
     }
 
-    fn print(&self) -> Option<Fingerprint> {
-        self.line.print(self.index)
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.line.fingerprint(self.index)
     }
 }
 
@@ -92,8 +92,8 @@ impl Chains {
     }
 
     /// The number of the chain that a fingerprint belongs to as things stand.
-    pub(super) fn number_of(&self, print: Fingerprint) -> u32 {
-        number_of(print, self.count.load(Acquire))
+    pub(super) fn number_of(&self, fingerprint: Fingerprint) -> u32 {
+        number_of(fingerprint, self.count.load(Acquire))
     }
 
     /// How many chains there are.
@@ -108,17 +108,25 @@ impl Chains {
 
     /// Locks the chain of a fingerprint; `None` when it is closed.
     #[inline(always)]
-    pub(super) fn lock(&self, print: Fingerprint) -> Option<Chain<'_>> {
-        let chain = self.lock_number(self.number_of(print))?;
-        if self.is_of(&chain, print) { Some(chain) } else { self.lock_as_it_moves(chain, print) }
+    pub(super) fn lock(&self, fingerprint: Fingerprint) -> Option<Chain<'_>> {
+        let chain = self.lock_number(self.number_of(fingerprint))?;
+        if self.is_of(&chain, fingerprint) {
+            Some(chain)
+        } else {
+            self.lock_as_it_moves(chain, fingerprint)
+        }
     }
 
     #[cold]
-    fn lock_as_it_moves<'a>(&'a self, found: Chain<'a>, print: Fingerprint) -> Option<Chain<'a>> {
+    fn lock_as_it_moves<'a>(
+        &'a self,
+        found: Chain<'a>,
+        fingerprint: Fingerprint,
+    ) -> Option<Chain<'a>> {
         drop(found);
         loop {
-            let chain = self.lock_number(self.number_of(print))?;
-            if self.is_of(&chain, print) {
+            let chain = self.lock_number(self.number_of(fingerprint))?;
+            if self.is_of(&chain, fingerprint) {
                 return Some(chain);
             }
         }
@@ -127,8 +135,8 @@ impl Chains {
     /// Whether a locked chain is that of a fingerprint: it may have been split before the lock was had;
     /// then the lock shows the new count.
     #[inline]
-    fn is_of(&self, chain: &Chain<'_>, print: Fingerprint) -> bool {
-        self.number_of(print) == chain.number
+    fn is_of(&self, chain: &Chain<'_>, fingerprint: Fingerprint) -> bool {
+        self.number_of(fingerprint) == chain.number
     }
 
     /// Locks a chain by number; `None` when it is closed.
@@ -139,8 +147,8 @@ impl Chains {
     }
 
     /// Reads a little of the line that a fingerprint's chain begins with, so that it is on its way.
-    pub(super) fn touch(&self, print: Fingerprint) -> u64 {
-        self.homes.get(self.number_of(print)).map_or(0, |home| home.next().into())
+    pub(super) fn touch(&self, fingerprint: Fingerprint) -> u64 {
+        self.homes.get(self.number_of(fingerprint)).map_or(0, |home| home.next().into())
     }
 
     /// Locks a chain by number if nobody holds it.
@@ -186,10 +194,10 @@ impl Chains {
         let Some(old) = self.lock_number(count - largest_power(count)) else { return };
         let Some(new) = self.lock_number(count) else { return };
         let (entries, mut spare) = old.empty();
-        for (print, state) in entries {
-            let chain = if number_of(print, count + 1) == count { &new } else { &old };
+        for (fingerprint, state) in entries {
+            let chain = if number_of(fingerprint, count + 1) == count { &new } else { &old };
             if let Some(place) = chain.vacant().or_else(|| chain.extend_with(spare.pop()?)) {
-                place.put(print, state);
+                place.put(fingerprint, state);
             }
         }
         self.give_back(spare);
@@ -222,8 +230,8 @@ impl<'a> Chain<'a> {
 
     /// Where the limiter of a fingerprint is.
     #[inline]
-    pub(super) fn find(&self, print: Fingerprint) -> Option<Place<'a>> {
-        self.place(|place| place.print() == Some(print))
+    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Place<'a>> {
+        self.place(|place| place.fingerprint() == Some(fingerprint))
     }
 
     /// A place for one more limiter, in the chain or in a spare line added to it; `None` when there
@@ -245,7 +253,7 @@ impl<'a> Chain<'a> {
     pub(super) fn sweep(&self, needless: impl Fn(Fingerprint, u64) -> bool) -> usize {
         let mut swept = 0;
         self.place(|place| {
-            if place.print().is_some_and(|print| needless(print, place.state())) {
+            if place.fingerprint().is_some_and(|fingerprint| needless(fingerprint, place.state())) {
                 place.clear();
                 swept += 1;
             }
@@ -278,7 +286,7 @@ impl<'a> Chain<'a> {
     }
 
     fn vacant(&self) -> Option<Place<'a>> {
-        self.place(|place| place.print().is_none())
+        self.place(|place| place.fingerprint().is_none())
     }
 
     /// Adds a spare line behind the home line; answers its first place.
@@ -293,7 +301,7 @@ impl<'a> Chain<'a> {
     fn empty(&self) -> (Vec<(Fingerprint, u64)>, Vec<u32>) {
         let mut entries = Vec::new();
         self.place(|place| {
-            entries.extend(place.print().map(|print| (print, place.state())));
+            entries.extend(place.fingerprint().map(|fingerprint| (fingerprint, place.state())));
             place.clear();
             false
         });
@@ -311,9 +319,9 @@ impl<'a> Chain<'a> {
     /// Moves the limiters to the front of the chain and gives the lines behind them back.
     fn close_up(&self) {
         let (entries, mut spare) = self.empty();
-        for (print, state) in entries {
+        for (fingerprint, state) in entries {
             if let Some(place) = self.vacant().or_else(|| self.extend_with(spare.pop()?)) {
-                place.put(print, state);
+                place.put(fingerprint, state);
             }
         }
         self.chains.give_back(spare);
@@ -327,9 +335,9 @@ impl Drop for Chain<'_> {
 }
 
 /// The chain of a fingerprint among `count` chains.
-fn number_of(print: Fingerprint, count: u32) -> u32 {
+fn number_of(fingerprint: Fingerprint, count: u32) -> u32 {
     let power = largest_power(count);
-    let low = print.words()[0];
+    let low = fingerprint.words()[0];
     let number = low & (2 * power - 1);
     if number < count { number } else { number & (power - 1) }
 }

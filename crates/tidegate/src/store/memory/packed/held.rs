@@ -1,10 +1,10 @@
 //! Packed limiters locked for a step over several.
 
-use tidegate_core::{Room, Timestamp};
+use tidegate_core::{Algorithm, Timestamp};
 
 use super::Packed;
-use super::aside::ASIDE;
 use super::chains::{Chain, Chains, Place};
+use super::spilled::SPILLED;
 use crate::key::Fingerprint;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
@@ -12,13 +12,13 @@ use crate::store::memory::table::{Hold, Holding, Part};
 
 /// Limiters of one table, their chains locked.
 #[derive(Debug)]
-struct HeldChains<'a, R: Room> {
+struct HeldChains<'a, R: Algorithm> {
     table: &'a Packed<R>,
     chains: Vec<Chain<'a>>,
     locked: LockedEntries<'a, FixedEntry<R>>,
 }
 
-impl<R: Room> Packed<R> {
+impl<R: Algorithm> Packed<R> {
     /// Locks the chains of all parts, and takes their limiters.
     pub(super) fn hold_chains<'a>(
         &'a self,
@@ -36,14 +36,15 @@ impl<R: Room> Packed<R> {
     fn lock_all(&self, parts: &[Part<'_>]) -> Option<Vec<Chain<'_>>> {
         loop {
             let mut numbers: Vec<_> =
-                parts.iter().map(|part| self.chains.number_of(part.print)).collect();
+                parts.iter().map(|part| self.chains.number_of(part.fingerprint)).collect();
             numbers.sort_unstable();
             numbers.dedup();
             let locked = numbers.iter().map(|number| self.chains.lock_number(*number));
             let chains: Vec<_> = locked.collect::<Option<_>>()?;
             // A chain may have been split before its lock was had; none can be from now on.
-            let holds =
-                |part: &Part<'_>| numbers.binary_search(&self.chains.number_of(part.print)).is_ok();
+            let holds = |part: &Part<'_>| {
+                numbers.binary_search(&self.chains.number_of(part.fingerprint)).is_ok()
+            };
             if parts.iter().all(holds) {
                 return Some(chains);
             }
@@ -56,8 +57,8 @@ impl<R: Room> Packed<R> {
         part: Part<'a>,
         now: Timestamp,
     ) -> LockedEntry<'a, FixedEntry<R>> {
-        let found = find(chains, &self.chains, part.print);
-        let slot = found.map(|place| self.unpack(part.print, place.state()));
+        let found = find(chains, &self.chains, part.fingerprint);
+        let slot = found.map(|place| self.unpack(part.fingerprint, place.state()));
         let stays = part.step.takes(part.cost);
         let standing = match slot {
             Some(_) => Standing::There,
@@ -72,20 +73,20 @@ impl<R: Room> Packed<R> {
 }
 
 /// Where a limiter is in the chains that are locked.
-fn find<'a>(chains: &[Chain<'a>], of: &Chains, print: Fingerprint) -> Option<Place<'a>> {
-    of_print(chains, of, print)?.find(print)
+fn find<'a>(chains: &[Chain<'a>], of: &Chains, fingerprint: Fingerprint) -> Option<Place<'a>> {
+    of_fingerprint(chains, of, fingerprint)?.find(fingerprint)
 }
 
-fn of_print<'c, 'a>(
+fn of_fingerprint<'c, 'a>(
     chains: &'c [Chain<'a>],
     of: &Chains,
-    print: Fingerprint,
+    fingerprint: Fingerprint,
 ) -> Option<&'c Chain<'a>> {
-    let number = of.number_of(print);
+    let number = of.number_of(fingerprint);
     chains.iter().find(|chain| chain.number() == number)
 }
 
-impl<R: Room> Hold for HeldChains<'_, R> {
+impl<R: Algorithm> Hold for HeldChains<'_, R> {
     fn held(&mut self) -> Vec<Holding<'_>> {
         self.locked.held(&self.table.rules)
     }
@@ -95,18 +96,27 @@ impl<R: Room> Hold for HeldChains<'_, R> {
         self.locked.release_overflow(&table.rules, &table.budget);
         let mut added = false;
         for locked in &mut self.locked.entries {
-            let Part { print, step, cost, .. } = locked.part;
-            let Some(chain) = of_print(&self.chains, &table.chains, print) else {
+            let Part { fingerprint, step, cost, .. } = locked.part;
+            let Some(chain) = of_fingerprint(&self.chains, &table.chains, fingerprint) else {
                 continue;
             };
             let state = locked.end().and_then(|entry| entry.0);
-            match (locked.standing, chain.find(print)) {
+            match (locked.standing, chain.find(fingerprint)) {
                 (Standing::There, Some(place)) => {
-                    let may_be_cut = step.owes(cost) || place.state() == ASIDE;
-                    table.store(chain, place, print, table.word(print, state, may_be_cut, at));
+                    let may_be_cut = step.owes(cost) || place.state() == SPILLED;
+                    table.store(
+                        chain,
+                        place,
+                        fingerprint,
+                        table.word(fingerprint, state, may_be_cut, at),
+                    );
                 }
                 (Standing::Claimed, _) => {
-                    table.add(chain, print, table.word(print, state, step.owes(cost), at));
+                    table.add(
+                        chain,
+                        fingerprint,
+                        table.word(fingerprint, state, step.owes(cost), at),
+                    );
                     added = true;
                 }
                 _ => {}
@@ -121,10 +131,14 @@ impl<R: Room> Hold for HeldChains<'_, R> {
     fn forget(mut self: Box<Self>) {
         self.locked.release_overflow(&self.table.rules, &self.table.budget);
         for locked in &self.locked.entries {
-            let (Standing::There, print) = (locked.standing, locked.part.print) else { continue };
-            let Some(chain) = of_print(&self.chains, &self.table.chains, print) else { continue };
-            if let Some(place) = chain.find(print) {
-                self.table.store(chain, place, print, 0);
+            let (Standing::There, fingerprint) = (locked.standing, locked.part.fingerprint) else {
+                continue;
+            };
+            let Some(chain) = of_fingerprint(&self.chains, &self.table.chains, fingerprint) else {
+                continue;
+            };
+            if let Some(place) = chain.find(fingerprint) {
+                self.table.store(chain, place, fingerprint, 0);
             }
         }
     }

@@ -22,7 +22,7 @@ const CLOSED: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(super) struct Line {
     states: [AtomicU64; PLACES],
-    prints: [[AtomicU32; 3]; PLACES],
+    fingerprints: [[AtomicU32; 3]; PLACES],
     header: AtomicU32,
 }
 
@@ -75,8 +75,8 @@ impl Line {
     }
 
     /// Whose limiter is in a place.
-    pub(super) fn print(&self, place: usize) -> Option<Fingerprint> {
-        let [a, b, c] = &self.prints[place];
+    pub(super) fn fingerprint(&self, place: usize) -> Option<Fingerprint> {
+        let [a, b, c] = &self.fingerprints[place];
         Fingerprint::from_words([a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)])
     }
 
@@ -91,8 +91,8 @@ impl Line {
     }
 
     /// Puts a limiter into a place.
-    pub(super) fn put(&self, place: usize, print: Fingerprint, state: u64) {
-        self.set_print(place, print.words());
+    pub(super) fn put(&self, place: usize, fingerprint: Fingerprint, state: u64) {
+        self.set_print(place, fingerprint.words());
         self.set_state(place, state);
     }
 
@@ -103,7 +103,7 @@ impl Line {
     }
 
     fn set_print(&self, place: usize, words: [u32; 3]) {
-        for (stored, word) in self.prints[place].iter().zip(words) {
+        for (stored, word) in self.fingerprints[place].iter().zip(words) {
             stored.store(word, Relaxed);
         }
     }

@@ -1,9 +1,9 @@
-//! Debts kept aside take memory that is counted, and give it back.
+//! Debts spilled take memory that is counted, and give it back.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Anchor, Decide, FixedWindow, Micros, Spec, Timestamp};
+use tidegate_core::{AlgorithmKind, Anchor, Decide, FixedWindow, Micros, Spec, Timestamp};
 
 use super::*;
 
@@ -15,19 +15,23 @@ const LARGEST: u64 = (1 << 14) - 1;
 
 /// A table of 100 units an hour, with memory for so many large debts.
 fn table(debts: usize) -> Packed<FixedWindow> {
-    let mut spec = Spec::new(Algorithm::FixedWindow, 100, HOUR);
+    let mut spec = Spec::new(AlgorithmKind::FixedWindow, 100, HOUR);
     spec.anchor = Some(Anchor::FirstRequest);
-    let room = FixedWindow::build(&spec, 100, HOUR).unwrap();
-    let budget = Budget::new(10).most_bytes(debts * Aside::<FixedWindow>::BYTES);
-    Packed::new(room, BASE, Arc::new(budget), OnFull::Refuse, Later::none_yet())
+    let algorithm = FixedWindow::build(&spec, 100, HOUR).unwrap();
+    let budget = Budget::new(10).most_bytes(debts * Spilled::<FixedWindow>::BYTES);
+    Packed::new(algorithm, BASE, Arc::new(budget), OnFull::Refuse, Later::none_yet())
 }
 
-fn print(number: u32) -> Fingerprint {
+fn fingerprint(number: u32) -> Fingerprint {
     Fingerprint::from_words([number, 1, 1]).unwrap()
 }
 
 fn run(table: &Packed<FixedWindow>, key: u32, cost: u64, step: Step, at: Timestamp) -> u64 {
-    table.one(&Part::alone(print(key), cost, step), Reading::of(&at)).decision.unwrap().remaining
+    table
+        .one(&Part::alone(fingerprint(key), cost, step), Reading::of(&at))
+        .decision
+        .unwrap()
+        .remaining
 }
 
 fn owe(table: &Packed<FixedWindow>, key: u32, at: Timestamp) {
@@ -36,9 +40,9 @@ fn owe(table: &Packed<FixedWindow>, key: u32, at: Timestamp) {
 
 /// Units that a key has to get back before there is one for it.
 fn owed(table: &Packed<FixedWindow>, key: u32) -> u64 {
-    let chain = table.chains.lock(print(key)).unwrap();
-    let word = chain.find(print(key)).unwrap().state();
-    table.rules.room.used(&table.unpack(print(key), word), BASE)
+    let chain = table.chains.lock(fingerprint(key)).unwrap();
+    let word = chain.find(fingerprint(key)).unwrap().state();
+    table.rules.algorithm.used(&table.unpack(fingerprint(key), word), BASE)
 }
 
 #[test]
@@ -58,19 +62,19 @@ fn a_debt_that_ends_gives_its_memory_back() {
     let mut at = BASE;
     for key in 1..=20 {
         owe(&table, key, at);
-        let chain = table.chains.lock(print(key)).unwrap();
-        assert_eq!(chain.find(print(key)).unwrap().state(), ASIDE, "{key}");
+        let chain = table.chains.lock(fingerprint(key)).unwrap();
+        assert_eq!(chain.find(fingerprint(key)).unwrap().state(), SPILLED, "{key}");
         drop(chain);
         match key % 5 {
             0 => _ = run(&table, key, DEBT, Step::Refund, at),
             1 => assert_eq!(run(&table, key, DEBT - 7, Step::Refund, at), 93),
             2 => {
-                let part = Part::alone(print(key), 0, Step::Refund);
+                let part = Part::alone(fingerprint(key), 0, Step::Refund);
                 table.hold(&[part], at).unwrap().forget();
             }
             3 => {
                 at = at.plus(HOUR);
-                assert!(table.admits(print(key), 1, at, &at));
+                assert!(table.admits(fingerprint(key), 1, at, &at));
                 assert_eq!(run(&table, key, 1, Step::Refund, at), 100);
             }
             _ => {

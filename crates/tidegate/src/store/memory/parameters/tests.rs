@@ -1,6 +1,6 @@
 //! What states are said to need is what they do take.
 
-use tidegate_core::{Algorithm, Micros, Rule, Spec, Visitor};
+use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Visitor};
 
 use super::*;
 
@@ -23,9 +23,9 @@ impl Play {
 impl Visitor for Play {
     type Out = ();
 
-    fn visit<R: Room>(mut self, room: &R) {
-        let need = Parameters::new(room.clone()).heap;
-        let (mut state, mut now, mut before, mut grew) = (room.fresh(NOW), NOW, 0, 0);
+    fn visit<R: Algorithm>(mut self, algorithm: &R) {
+        let need = Parameters::new(algorithm.clone()).heap;
+        let (mut state, mut now, mut before, mut grew) = (algorithm.fresh(NOW), NOW, 0, 0);
         for step in 0..20_000 {
             let pause_us = match self.below(1_000) {
                 0 => 2 * WINDOW_US,
@@ -33,22 +33,25 @@ impl Visitor for Play {
                 _ => 1 + self.below(20),
             };
             now = now.plus(Micros::from_micros(pause_us));
-            let taken = room.ask(&mut state, now, 1 + self.below(3)).is_allowed();
-            let heap = heap_bytes(room, &state);
+            let taken = algorithm.ask(&mut state, now, 1 + self.below(3)).is_allowed();
+            let heap = heap_bytes(algorithm, &state);
             let most = if step == 0 { need.first } else { before + need.next };
-            assert!(!taken || heap <= most, "{room:?}: {before}, then {heap} bytes");
-            assert!(heap <= most_heap_bytes(room) + 2 * need.next, "{room:?}: {heap} bytes");
+            assert!(!taken || heap <= most, "{algorithm:?}: {before}, then {heap} bytes");
+            assert!(
+                heap <= most_heap_bytes(algorithm) + 2 * need.next,
+                "{algorithm:?}: {heap} bytes"
+            );
             grew += usize::from(heap > before);
             before = heap;
         }
-        assert_eq!(need.next > 0, grew > 1, "{room:?} grew {grew} times");
+        assert_eq!(need.next > 0, grew > 1, "{algorithm:?} grew {grew} times");
     }
 }
 
 #[test]
 fn no_unit_takes_more_memory_than_is_claimed_for_it() {
     for limit in [2, 3, 5, 8, 10, 17, 60, 100, 257, 1_000, 4_100, 20_000] {
-        for algorithm in [Algorithm::SlidingLog, Algorithm::SlidingWindow] {
+        for algorithm in [AlgorithmKind::SlidingLog, AlgorithmKind::SlidingWindow] {
             let spec = Spec::new(algorithm, limit, Micros::from_micros(WINDOW_US));
             Rule::new(spec).unwrap().visit(Play { rng: limit }).unwrap();
         }

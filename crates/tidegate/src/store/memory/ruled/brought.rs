@@ -1,26 +1,26 @@
 //! A look at a limiter under a rule that a call supplies, while it is under another: the rule is put in force
 //! only by a call that takes or gives back, so a denied one has to be told when it would be admitted.
 
-use tidegate_core::{Micros, Outcome, Room, Rule, Timestamp, Verdict};
+use tidegate_core::{Algorithm, Micros, Outcome, Rule, Timestamp, Verdict};
 
 use super::held::RuledEntry;
 use crate::step::{One, Step};
-use crate::store::memory::ahead::{Ahead, Foreseen, ahead};
+use crate::store::memory::preview::{Forecast, Preview, preview};
 use crate::store::memory::table::Part;
 
-/// A limiter as it is at `now`, for which it has [passed](super::held::AnyOwn::pass), and the room it is seen
+/// A limiter as it is at `now`, for which it has [passed](super::held::AnyOwn::pass), and the algorithm it is seen
 /// under: that of `rule`.
 #[derive(Debug)]
-pub(super) struct Brought<'a, R: Room> {
+pub(super) struct Brought<'a, R: Algorithm> {
     pub(super) entry: &'a RuledEntry,
-    pub(super) room: &'a R,
+    pub(super) algorithm: &'a R,
     pub(super) rule: &'a Rule,
     pub(super) now: Timestamp,
 }
 
 /// What a look found.
 #[derive(Debug)]
-pub(super) struct Seen<R: Room> {
+pub(super) struct Seen<R: Algorithm> {
     pub(super) one: One,
     /// The state under the new rule.
     pub(super) slot: Option<R::State>,
@@ -29,11 +29,11 @@ pub(super) struct Seen<R: Room> {
     pub(super) has_to_begin: bool,
 }
 
-impl<R: Room> Brought<'_, R> {
+impl<R: Algorithm> Brought<'_, R> {
     /// Looks at what is asked; what is denied is told the least wait after which it would be admitted.
     pub(super) fn look(&self, part: &Part<'_>) -> Seen<R> {
         let mut slot = self.after(Micros::ZERO);
-        let (mut one, _) = Step::Peek.run(self.room, &mut slot, part.cost, self.now);
+        let (mut one, _) = Step::Peek.run(self.algorithm, &mut slot, part.cost, self.now);
         let mut has_to_begin = false;
         if one.verdict == Verdict::Deny && part.step.wants_figures() {
             match self.least_wait(part.cost) {
@@ -84,8 +84,8 @@ impl<R: Room> Brought<'_, R> {
 
     /// When so much is gone under the old rule that what is left fits beside `cost`.
     fn guess(&self, cost: u64) -> Option<Micros> {
-        let fresh = self.room.fresh(self.now);
-        let may_be_used = self.room.remaining(&fresh, self.now).checked_sub(cost)?;
+        let fresh = self.algorithm.fresh(self.now);
+        let may_be_used = self.algorithm.remaining(&fresh, self.now).checked_sub(cost)?;
         self.entry.any().until_used(may_be_used, self.now)
     }
 
@@ -95,43 +95,43 @@ impl<R: Room> Brought<'_, R> {
 
     fn admits_after(&self, wait: Micros, cost: u64) -> bool {
         let (mut slot, at) = (self.after(wait), self.now.plus(wait));
-        Step::Decide.run(self.room, &mut slot, cost, at).0.verdict.is_allowed()
+        Step::Decide.run(self.algorithm, &mut slot, cost, at).0.verdict.is_allowed()
     }
 
     /// Its state when it comes under the rule after a wait.
     fn after(&self, wait: Micros) -> Option<R::State> {
-        self.entry.clone().state_under(self.room, self.rule, self.now.plus(wait))
+        self.entry.clone().state_under(self.algorithm, self.rule, self.now.plus(wait))
     }
 }
 
-/// A look ahead from a copy that comes under `room` with the first cost that fits.
-pub(super) struct Coming<R: Room> {
+/// A preview from a copy that comes under `algorithm` with the first cost that fits.
+pub(super) struct Coming<R: Algorithm> {
     pub(super) entry: RuledEntry,
-    pub(super) room: R,
+    pub(super) algorithm: R,
     pub(super) rule: Rule,
     pub(super) now: Timestamp,
     /// How it goes on from there, and the wait until then.
-    pub(super) then: Option<(Box<dyn Ahead>, Micros)>,
+    pub(super) then: Option<(Box<dyn Preview>, Micros)>,
 }
 
-impl<R: Room> Ahead for Coming<R> {
-    fn admit(&mut self, cost: u64) -> Option<Foreseen> {
+impl<R: Algorithm> Preview for Coming<R> {
+    fn admit(&mut self, cost: u64) -> Option<Forecast> {
         self.admit_behind(0, cost)
     }
 
-    fn admit_behind(&mut self, units: u64, cost: u64) -> Option<Foreseen> {
+    fn admit_behind(&mut self, units: u64, cost: u64) -> Option<Forecast> {
         if cost == 0 {
-            return Some(Foreseen::default());
+            return Some(Forecast::default());
         }
-        let Self { entry, room, rule, now, then } = self;
-        let brought = Brought { entry, room, rule, now: *now };
-        let (ahead, before) = then.get_or_insert_with(|| {
+        let Self { entry, algorithm, rule, now, then } = self;
+        let brought = Brought { entry, algorithm, rule, now: *now };
+        let (preview, before) = then.get_or_insert_with(|| {
             let at_once = brought.admits_after(Micros::ZERO, cost);
             let wait = if at_once { None } else { brought.least_wait(cost) };
             let wait = wait.unwrap_or_default();
-            (ahead(brought.room, brought.after(wait), brought.now.plus(wait)), wait)
+            (preview(brought.algorithm, brought.after(wait), brought.now.plus(wait)), wait)
         });
-        let foreseen = ahead.admit_behind(units, cost)?;
-        Some(Foreseen { wait: before.plus(foreseen.wait), ..foreseen })
+        let forecast = preview.admit_behind(units, cost)?;
+        Some(Forecast { wait: before.plus(forecast.wait), ..forecast })
     }
 }

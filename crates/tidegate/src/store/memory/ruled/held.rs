@@ -7,7 +7,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Room, Rule, Timestamp, TokenBucket};
+use tidegate_core::{Algorithm, Micros, Rule, Timestamp, TokenBucket};
 
 use super::recent::Recent;
 use crate::step::{One, Step};
@@ -16,9 +16,9 @@ use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::parameters::Parameters;
 use crate::store::memory::table::Grip;
 
-/// A limiter under the parameters of one room.
+/// A limiter under the parameters of one algorithm.
 #[derive(Clone, Debug)]
-pub(in crate::store::memory) struct Own<R: Room> {
+pub(in crate::store::memory) struct Own<R: Algorithm> {
     pub(super) parameters: Arc<Parameters<R>>,
     pub(super) entry: FixedEntry<R>,
 }
@@ -74,7 +74,7 @@ pub(in crate::store::memory) enum RuledEntry {
 }
 
 impl RuledEntry {
-    pub(super) fn of<R: Room>(own: Own<R>) -> Self {
+    pub(super) fn of<R: Algorithm>(own: Own<R>) -> Self {
         match (&own as &dyn Any).downcast_ref::<Own<TokenBucket>>() {
             Some(bucket) => Self::Bucket(bucket.clone()),
             None => Self::Other(Box::new(own)),
@@ -100,7 +100,7 @@ impl RuledEntry {
 
     /// The limiter, if it is of this algorithm.
     #[inline]
-    pub(super) fn under<R: Room>(&self) -> Option<&Own<R>> {
+    pub(super) fn under<R: Algorithm>(&self) -> Option<&Own<R>> {
         let own: &dyn Any = match self {
             Self::Bucket(own) => own,
             Self::Other(own) => &**own,
@@ -115,14 +115,14 @@ impl RuledEntry {
         }
     }
 
-    /// The state that it has under a room, which is that of `rule`.
-    pub(super) fn state_under<R: Room>(
+    /// The state that it has under an algorithm, which is that of `rule`.
+    pub(super) fn state_under<R: Algorithm>(
         mut self,
-        room: &R,
+        algorithm: &R,
         rule: &Rule,
         now: Timestamp,
     ) -> Option<R::State> {
-        if !self.under::<R>().is_some_and(|own| own.parameters.room == *room) {
+        if !self.under::<R>().is_some_and(|own| own.parameters.algorithm == *algorithm) {
             self.carry_to(rule, &mut Recent::default(), now);
         }
         let own: &mut dyn Any = self.any_mut();

@@ -1,6 +1,6 @@
 //! One limiter, kept with the parameters that it was last under.
 
-use tidegate_core::{Micros, Room, Rule, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Micros, Rule, Timestamp, Visitor};
 
 use super::held::{AnyOwn, Own, RuledEntry};
 use super::recent::Recent;
@@ -15,13 +15,13 @@ use crate::store::memory::table::Grip;
 /// What the allocator is taken to need beside what it is asked for.
 const BYTES_OF_AN_ALLOCATION: usize = 16;
 
-impl<R: Room> Own<R> {
+impl<R: Algorithm> Own<R> {
     /// As if nobody shared its parameters, and it were never kept in place.
     const BYTES: usize =
         size_of::<Self>() + size_of::<Parameters<R>>() + 2 * BYTES_OF_AN_ALLOCATION;
 }
 
-impl<R: Room> AnyOwn for Own<R> {
+impl<R: Algorithm> AnyOwn for Own<R> {
     fn need(&self) -> Need {
         let heap = self.entry.need(&self.parameters);
         Need { first: Self::BYTES + heap.first, ..heap }
@@ -56,28 +56,28 @@ impl<R: Room> AnyOwn for Own<R> {
     }
 
     fn share(&mut self, recent: &mut Recent) {
-        self.parameters = recent.parameters(&self.parameters.room);
+        self.parameters = recent.parameters(&self.parameters.algorithm);
     }
 
     fn pass(&mut self, now: Timestamp) {
         if let Some(state) = &mut self.entry.0 {
-            self.parameters.room.advance(state, now);
+            self.parameters.algorithm.advance(state, now);
         }
     }
 
     fn reset_after(&self, now: Timestamp) -> Micros {
         let Some(mut state) = self.entry.0.clone() else { return Micros::ZERO };
-        let room = &self.parameters.room;
-        let at = room.advance(&mut state, now);
-        at.plus(room.reset_after(&state, at)).since(now)
+        let algorithm = &self.parameters.algorithm;
+        let at = algorithm.advance(&mut state, now);
+        at.plus(algorithm.reset_after(&state, at)).since(now)
     }
 
     fn until_used(&self, units: u64, now: Timestamp) -> Option<Micros> {
-        let (room, mut state) = (&self.parameters.room, self.entry.0.clone()?);
-        let cost = room.remaining(&room.fresh(now), now).checked_sub(units)?;
-        let at = room.advance(&mut state, now);
-        let fits = room.decide(&state, at, cost).is_allowed();
-        (!fits).then(|| at.plus(room.retry_after(&state, at, cost)).since(now))
+        let (algorithm, mut state) = (&self.parameters.algorithm, self.entry.0.clone()?);
+        let cost = algorithm.remaining(&algorithm.fresh(now), now).checked_sub(units)?;
+        let at = algorithm.advance(&mut state, now);
+        let fits = algorithm.decide(&state, at, cost).is_allowed();
+        (!fits).then(|| at.plus(algorithm.retry_after(&state, at, cost)).since(now))
     }
 
     fn carried_to(
@@ -90,19 +90,20 @@ impl<R: Room> AnyOwn for Own<R> {
     }
 }
 
-struct Carrying<'a, Old: Room> {
+struct Carrying<'a, Old: Algorithm> {
     old: &'a mut Own<Old>,
     recent: &'a mut Recent,
     now: Timestamp,
 }
 
-impl<Old: Room> Visitor for Carrying<'_, Old> {
+impl<Old: Algorithm> Visitor for Carrying<'_, Old> {
     type Out = RuledEntry;
 
-    fn visit<New: Room>(self, room: &New) -> RuledEntry {
+    fn visit<New: Algorithm>(self, algorithm: &New) -> RuledEntry {
         let Self { old, recent, now } = self;
         let state = old.entry.0.take();
-        let slot = state.and_then(|state| carried(&old.parameters.room, state, room, now));
-        RuledEntry::of(Own { parameters: recent.parameters(room), entry: FixedEntry(slot) })
+        let slot =
+            state.and_then(|state| carried(&old.parameters.algorithm, state, algorithm, now));
+        RuledEntry::of(Own { parameters: recent.parameters(algorithm), entry: FixedEntry(slot) })
     }
 }

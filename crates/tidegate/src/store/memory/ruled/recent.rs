@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use tidegate_core::Room;
+use tidegate_core::Algorithm;
 
 use crate::store::memory::parameters::Parameters;
 
@@ -16,25 +16,26 @@ const RECENT: usize = 4;
 pub(in crate::store::memory) struct Recent([Option<Arc<dyn Any + Send + Sync>>; RECENT]);
 
 impl Recent {
-    /// The parameters of a room: those that others have, where they came of late.
-    pub(super) fn parameters<R: Room>(&mut self, room: &R) -> Arc<Parameters<R>> {
-        self.find(room).unwrap_or_else(|| self.add(Arc::new(Parameters::new(room.clone()))))
+    /// The parameters of an algorithm: those that others have, where they came of late.
+    pub(super) fn parameters<R: Algorithm>(&mut self, algorithm: &R) -> Arc<Parameters<R>> {
+        self.find(algorithm)
+            .unwrap_or_else(|| self.add(Arc::new(Parameters::new(algorithm.clone()))))
     }
 
     /// The same, but nobody else is to find what nobody has yet.
-    pub(super) fn for_a_look<R: Room>(&self, room: &R) -> Arc<Parameters<R>> {
-        self.find(room).unwrap_or_else(|| Arc::new(Parameters::new(room.clone())))
+    pub(super) fn for_a_look<R: Algorithm>(&self, algorithm: &R) -> Arc<Parameters<R>> {
+        self.find(algorithm).unwrap_or_else(|| Arc::new(Parameters::new(algorithm.clone())))
     }
 
-    fn find<R: Room>(&self, room: &R) -> Option<Arc<Parameters<R>>> {
+    fn find<R: Algorithm>(&self, algorithm: &R) -> Option<Arc<Parameters<R>>> {
         let mut all = self.0.iter().flatten();
         all.find_map(|one| {
             let parameters = one.downcast_ref::<Parameters<R>>()?;
-            (parameters.room == *room).then(|| Arc::clone(one).downcast().ok())?
+            (parameters.algorithm == *algorithm).then(|| Arc::clone(one).downcast().ok())?
         })
     }
 
-    fn add<R: Room>(&mut self, parameters: Arc<Parameters<R>>) -> Arc<Parameters<R>> {
+    fn add<R: Algorithm>(&mut self, parameters: Arc<Parameters<R>>) -> Arc<Parameters<R>> {
         self.0.rotate_right(1);
         self.0[0] = Some(parameters.clone());
         parameters
@@ -44,23 +45,23 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::{Algorithm, Micros, Rule, Spec, Visitor};
+    use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Visitor};
 
     /// Whether the parameters of these limits, in turn, are those that came before them.
     fn are_shared(limits: &[u64]) -> Vec<bool> {
         struct Twice<'a>(&'a mut Recent);
         impl Visitor for Twice<'_> {
             type Out = bool;
-            fn visit<R: Room>(self, room: &R) -> bool {
-                let before = self.0.find(room);
-                let parameters = self.0.parameters(room);
-                assert_eq!(parameters.room, *room);
+            fn visit<R: Algorithm>(self, algorithm: &R) -> bool {
+                let before = self.0.find(algorithm);
+                let parameters = self.0.parameters(algorithm);
+                assert_eq!(parameters.algorithm, *algorithm);
                 before.is_some_and(|before| Arc::ptr_eq(&before, &parameters))
             }
         }
         let mut recent = Recent::default();
         let shared = |limit: &u64| {
-            let spec = Spec::new(Algorithm::TokenBucket, *limit, Micros::from_secs(1));
+            let spec = Spec::new(AlgorithmKind::TokenBucket, *limit, Micros::from_secs(1));
             Rule::new(spec).unwrap().visit(Twice(&mut recent)).unwrap()
         };
         limits.iter().map(shared).collect()

@@ -30,7 +30,8 @@ impl<E: Entry> Sharded<E> {
         parts: &[Part<'a>],
         now: Timestamp,
     ) -> Option<Box<dyn Hold + 'a>> {
-        let mut numbers: Vec<_> = parts.iter().map(|part| Self::shard_of(part.print)).collect();
+        let mut numbers: Vec<_> =
+            parts.iter().map(|part| Self::shard_of(part.fingerprint)).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let locked = numbers.iter().map(|number| {
@@ -51,7 +52,7 @@ impl<E: Entry> Sharded<E> {
         now: Timestamp,
     ) -> LockedEntry<'a, E> {
         let unlimited = || Standing::Preset(Preset::unlimited(part.enforced));
-        let Some(shard) = shard_among(shards, part.print).filter(|_| !E::is_unlimited(&part))
+        let Some(shard) = shard_among(shards, part.fingerprint).filter(|_| !E::is_unlimited(&part))
         else {
             return LockedEntry::without(part, unlimited());
         };
@@ -76,7 +77,7 @@ impl<E: Entry> Sharded<E> {
         part: Part<'a>,
         now: Timestamp,
     ) -> Option<LockedEntry<'a, E>> {
-        let (kept, recent) = shard.get_mut(part.print)?;
+        let (kept, recent) = shard.get_mut(part.fingerprint)?;
         // Out of the table while room is looked for, or it could be dropped for it.
         let entry = kept.entry.take()?;
         let is_under = entry.is_under(&part);
@@ -91,10 +92,10 @@ impl<E: Entry> Sharded<E> {
             return Some(LockedEntry::new(part, Standing::Cramped, entry, 0));
         }
         if is_under {
-            shard.forget(part.print, &self.budget);
+            shard.forget(part.fingerprint, &self.budget);
             return None;
         }
-        if let Some((kept, _)) = shard.get_mut(part.print) {
+        if let Some((kept, _)) = shard.get_mut(part.fingerprint) {
             kept.entry = Some(entry);
         }
         Some(LockedEntry::without(part, Standing::Preset(E::refusal(&self.rules, &part, false))))
@@ -116,9 +117,9 @@ fn beyond<E: Entry>(part: &Part<'_>, now: Timestamp) -> Standing {
 
 fn shard_among<'s, E: Entry>(
     shards: &'s mut [Locked<'_, E>],
-    print: Fingerprint,
+    fingerprint: Fingerprint,
 ) -> Option<&'s mut Shard<E>> {
-    let number = Sharded::<E>::shard_of(print);
+    let number = Sharded::<E>::shard_of(fingerprint);
     shards.iter_mut().find(|(of, _)| *of == number).map(|(_, shard)| &mut **shard)
 }
 
@@ -126,12 +127,12 @@ impl<E: Entry> Hold for LockedShards<'_, E> {
     fn begin(&mut self, at: Timestamp) {
         for locked in &mut self.locked.entries {
             let part = &locked.part;
-            let Some(shard) = shard_among(&mut self.shards, part.print) else { continue };
+            let Some(shard) = shard_among(&mut self.shards, part.fingerprint) else { continue };
             match (&mut locked.standing, &mut locked.entry) {
                 (Standing::Preset(preset), _) => {
                     let is_unlimited = E::is_unlimited(part);
                     let Some(step) = part.given_back(is_unlimited) else { continue };
-                    let Some((kept, _)) = shard.get_mut(part.print) else { continue };
+                    let Some((kept, _)) = shard.get_mut(part.fingerprint) else { continue };
                     let one = self.table.give_back(kept, Part { step, ..*part }, at);
                     if let Some(decision) =
                         one.and_then(|one| one.decision.filter(|_| !is_unlimited))
@@ -153,16 +154,20 @@ impl<E: Entry> Hold for LockedShards<'_, E> {
         let table = self.table;
         self.locked.release_overflow(&table.rules, &table.budget);
         for locked in &mut self.locked.entries {
-            let Some(shard) = shard_among(&mut self.shards, locked.part.print) else { continue };
+            let Some(shard) = shard_among(&mut self.shards, locked.part.fingerprint) else {
+                continue;
+            };
             let Some(entry) = locked.end() else { continue };
             match locked.standing {
                 Standing::There | Standing::Cramped => {
-                    if let Some((kept, _)) = shard.get_mut(locked.part.print) {
+                    if let Some((kept, _)) = shard.get_mut(locked.part.fingerprint) {
                         kept.entry = Some(entry);
                         kept.weigh(&table.rules, &table.budget, locked.claimed);
                     }
                 }
-                Standing::Claimed => table.add(shard, locked.part.print, entry, locked.claimed, at),
+                Standing::Claimed => {
+                    table.add(shard, locked.part.fingerprint, entry, locked.claimed, at)
+                }
                 _ => {}
             }
         }
@@ -172,11 +177,13 @@ impl<E: Entry> Hold for LockedShards<'_, E> {
         let table = self.table;
         self.locked.release_overflow(&table.rules, &table.budget);
         for locked in &self.locked.entries {
-            let Some(shard) = shard_among(&mut self.shards, locked.part.print) else { continue };
+            let Some(shard) = shard_among(&mut self.shards, locked.part.fingerprint) else {
+                continue;
+            };
             if matches!(locked.standing, Standing::There | Standing::Cramped | Standing::Preset(_))
             {
                 table.budget.resize(locked.claimed, 0);
-                shard.forget(locked.part.print, &table.budget);
+                shard.forget(locked.part.fingerprint, &table.budget);
             }
         }
     }

@@ -49,13 +49,16 @@ impl<E: Entry> Default for Shard<E> {
 }
 
 impl<E: Entry> Shard<E> {
-    pub(super) fn get(&self, print: Fingerprint) -> Option<&E> {
-        self.limiters.get(&print)?.entry.as_ref()
+    pub(super) fn get(&self, fingerprint: Fingerprint) -> Option<&E> {
+        self.limiters.get(&fingerprint)?.entry.as_ref()
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, print: Fingerprint) -> Option<(&mut Kept<E>, &mut E::Recent)> {
-        Some((self.limiters.get_mut(&print)?, &mut self.recent))
+    pub(super) fn get_mut(
+        &mut self,
+        fingerprint: Fingerprint,
+    ) -> Option<(&mut Kept<E>, &mut E::Recent)> {
+        Some((self.limiters.get_mut(&fingerprint)?, &mut self.recent))
     }
 
     /// Limiters that have a turn to be looked at.
@@ -66,7 +69,7 @@ impl<E: Entry> Shard<E> {
     /// Adds a limiter, for which so many bytes are claimed.
     pub(super) fn insert(
         &mut self,
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         entry: E,
         rules: &E::Rules,
         budget: &Budget,
@@ -74,20 +77,20 @@ impl<E: Entry> Shard<E> {
     ) {
         let mut kept = Kept { entry: Some(entry), bytes: 0 };
         kept.weigh(rules, budget, claimed);
-        self.limiters.insert(print, kept);
-        self.turns.push_back(print);
+        self.limiters.insert(fingerprint, kept);
+        self.turns.push_back(fingerprint);
     }
 
     /// Drops a limiter and its turn.
-    pub(super) fn forget(&mut self, print: Fingerprint, budget: &Budget) {
-        self.remove(print, budget);
+    pub(super) fn forget(&mut self, fingerprint: Fingerprint, budget: &Budget) {
+        self.remove(fingerprint, budget);
         // Or its next life would have two turns, and one that is reset often ever more.
-        self.turns.retain(|turn| *turn != print);
+        self.turns.retain(|turn| *turn != fingerprint);
     }
 
     /// Drops a limiter, and then what was accounted for it.
-    fn remove(&mut self, print: Fingerprint, budget: &Budget) {
-        if let Some(Kept { entry, bytes }) = self.limiters.remove(&print) {
+    fn remove(&mut self, fingerprint: Fingerprint, budget: &Budget) {
+        if let Some(Kept { entry, bytes }) = self.limiters.remove(&fingerprint) {
             drop(entry);
             budget.resize(bytes, 0);
             budget.release(1);
@@ -103,13 +106,13 @@ impl<E: Entry> Shard<E> {
         now: Timestamp,
     ) {
         for _ in 0..looked_at.min(self.turns.len()) {
-            let Some(print) = self.turns.pop_front() else { break };
-            let Some(kept) = self.limiters.get(&print) else { continue };
+            let Some(fingerprint) = self.turns.pop_front() else { break };
+            let Some(kept) = self.limiters.get(&fingerprint) else { continue };
             // One that is empty is put back by the step that has it.
             if kept.entry.as_ref().is_some_and(|entry| entry.is_idle(rules, now)) {
-                self.remove(print, budget);
+                self.remove(fingerprint, budget);
             } else {
-                self.turns.push_back(print);
+                self.turns.push_back(fingerprint);
             }
         }
     }
@@ -123,7 +126,7 @@ impl<E: Entry> Shard<E> {
     pub(super) fn close(&mut self) -> impl Iterator<Item = (Fingerprint, E)> + use<E> {
         let closed = Self { closed: true, ..Self::default() };
         let Self { limiters, .. } = std::mem::replace(self, closed);
-        limiters.into_iter().filter_map(|(print, kept)| Some((print, kept.entry?)))
+        limiters.into_iter().filter_map(|(fingerprint, kept)| Some((fingerprint, kept.entry?)))
     }
 }
 
@@ -140,7 +143,7 @@ impl Hasher for Spread {
         bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
     }
 
-    fn write_u128(&mut self, print: u128) {
-        self.0 = (print >> 32) as u64;
+    fn write_u128(&mut self, fingerprint: u128) {
+        self.0 = (fingerprint >> 32) as u64;
     }
 }

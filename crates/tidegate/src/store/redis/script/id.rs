@@ -7,7 +7,7 @@ use super::step::Step;
 pub(super) struct Id {
     pub(super) form: Form,
     pub(super) step: Step,
-    /// A bit for each kind of room in the call.
+    /// A bit for each kind of algorithm in the call.
     pub(super) kinds: u32,
     /// Whether the time is an argument, and not the server's.
     pub(super) time_given: bool,

@@ -198,7 +198,7 @@ impl<'a> Limiter<'a> {
 /// The bit in the flag of a limiter that is asked for a unit which it does not take.
 pub(super) const LOOKS: u8 = 8;
 
-/// The head of a state: version, kind of room, and the four figures of the rule. The revision follows it.
+/// The head of a state: version, kind of algorithm, and the four figures of the rule. The revision follows it.
 fn head(question: &Question) -> [u8; HEAD] {
     let [limit, window, third, fourth] = question.figures.map(u64::to_le_bytes);
     let mut head = [0; HEAD];

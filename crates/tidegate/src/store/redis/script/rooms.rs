@@ -1,8 +1,8 @@
-//! The functions that scripts are made of, each from the paragraphs of one room.
+//! The functions that scripts are made of, each from the paragraphs of one algorithm.
 
-use tidegate_core::{Algorithm, Layout, Micros, Rule, Spec};
+use tidegate_core::{AlgorithmKind, Layout, Micros, Rule, Spec};
 
-/// Time passes: as the rooms' own verb does it, with the clamp of a clock gone backward.
+/// Time passes: as the algorithms' own verb does it, with the clamp of a clock gone backward.
 const ADVANCE: [&str; 2] = [
     "local at = now\nif now < last then\n  if last - now <= W then\n    at = last\n  else\n",
     "    last, moved = now, true\n  end\nend\n",
@@ -14,29 +14,30 @@ pub(super) fn paragraph<'a>(text: &'a str, name: &str) -> &'a str {
     begins.unwrap_or("")
 }
 
-/// One room's script.
+/// One algorithm's script.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct Algorithm {
     pub(super) kind: u8,
     text: &'static str,
 }
 
-impl Room {
+impl Algorithm {
     /// Those whose bits are set in `kinds`, that of a limit of 0 without a window included.
     pub(super) fn all(kinds: u32) -> Vec<Self> {
         let window = Micros::from_secs(1);
-        let specs = Algorithm::ALL.iter().map(|algorithm| Spec::new(*algorithm, 1, window));
-        let mut sorted_set = Spec::new(Algorithm::SlidingLog, 1, window);
+        let specs = AlgorithmKind::ALL.iter().map(|algorithm| Spec::new(*algorithm, 1, window));
+        let mut sorted_set = Spec::new(AlgorithmKind::SlidingLog, 1, window);
         sorted_set.layout = Some(Layout::SortedSet);
-        let mut closed = Spec::new(Algorithm::FixedWindow, 0, window);
+        let mut closed = Spec::new(AlgorithmKind::FixedWindow, 0, window);
         closed.window = None;
         let scripts = specs.chain([sorted_set, closed]).filter_map(|spec| {
             let script = Rule::new(spec).ok()?.question(0)?.script;
             Some(Self { kind: script.kind, text: script.text })
         });
-        let mut rooms: Vec<Self> = scripts.filter(|room| kinds >> room.kind & 1 == 1).collect();
-        rooms.sort_unstable_by_key(|room| room.kind);
-        rooms.dedup_by_key(|room| room.kind);
+        let mut rooms: Vec<Self> =
+            scripts.filter(|algorithm| kinds >> algorithm.kind & 1 == 1).collect();
+        rooms.sort_unstable_by_key(|algorithm| algorithm.kind);
+        rooms.dedup_by_key(|algorithm| algorithm.kind);
         rooms
     }
 
@@ -63,7 +64,7 @@ impl Room {
         format!("{}{}{}", self.part("load"), self.advance(), self.part("view"))
     }
 
-    /// What is told of the state: what is stored, unless the room says otherwise.
+    /// What is told of the state: what is stored, unless the algorithm says otherwise.
     pub(super) fn tell(self) -> &'static str {
         self.part_or("tell", "told = value\n")
     }
@@ -77,10 +78,10 @@ impl Room {
         let refit = format!("{}v = head2 .. value{rest}\n", self.part("keep"));
         let refit = if self.part("refit").is_empty() { refit } else { self.part("refit").into() };
         format!(
-            "[{}] = function(key, v, same_room, head2, N, W, a, b, N2, W2, a2, b2, now, replaced)\n\
+            "[{}] = function(key, v, same_algorithm, head2, N, W, a, b, N2, W2, a2, b2, now, replaced)\n\
              local moved, full, nothing, same, used, value, gone = false, true\n\
              local arg, expires = '', -1\n{}{}{}if nothing then return at, false end\n\
-             if same_room then\n{same}end\nif not same then return at, nil, used end\n\
+             if same_algorithm then\n{same}end\nif not same then return at, nil, used end\n\
              {refit}return at, v\nend,\n",
             self.kind,
             self.part("old"),
@@ -137,7 +138,7 @@ impl Room {
         )
     }
 
-    /// When what is stored is as good as new.
+    /// When what is stored is idle.
     pub(super) fn empty(self) -> String {
         format!(
             "[{}] = function(key, v, N, W, a, b, replaced)\n\

@@ -1,4 +1,4 @@
-//! Scripts, put together from the paragraphs of the rooms and of the prelude.
+//! Scripts, put together from the paragraphs of the algorithms and of the prelude.
 
 mod batch;
 mod keys;
@@ -6,7 +6,7 @@ mod keys;
 use std::fmt::Write;
 
 use super::id::{Form, Id};
-use super::rooms::{Room, paragraph};
+use super::rooms::{Algorithm, paragraph};
 use super::step::Step;
 
 const PRELUDE: &str = include_str!("prelude.lua");
@@ -44,12 +44,12 @@ pub(super) fn of(id: Id) -> String {
 /// Puts one script together.
 struct Maker {
     id: Id,
-    rooms: Vec<Room>,
+    rooms: Vec<Algorithm>,
 }
 
 impl Maker {
     fn new(id: Id) -> Self {
-        Self { id, rooms: Room::all(id.kinds) }
+        Self { id, rooms: Algorithm::all(id.kinds) }
     }
 
     /// A paragraph of the prelude, as it is where the time is an argument if that is so.
@@ -58,33 +58,37 @@ impl Maker {
         paragraph(PRELUDE, if self.id.time_given { given.as_str() } else { name })
     }
 
-    fn fetch(&self, room: Room) -> String {
-        let fetch = match (self.id.form, room.in_parts()) {
+    fn fetch(&self, algorithm: Algorithm) -> String {
+        let fetch = match (self.id.form, algorithm.in_parts()) {
             (Form::Amending, _) => paragraph(PRELUDE, "fetch_any"),
-            (_, true) => room.part_or("fetch", paragraph(PRELUDE, "fetch_beginning")),
+            (_, true) => algorithm.part_or("fetch", paragraph(PRELUDE, "fetch_beginning")),
             (_, false) => paragraph(PRELUDE, "fetch"),
         };
-        if self.id.form == Form::Batch { batch::fetch_once(room, fetch) } else { fetch.to_owned() }
+        if self.id.form == Form::Batch {
+            batch::fetch_once(algorithm, fetch)
+        } else {
+            fetch.to_owned()
+        }
     }
 
-    fn keep(&self, room: Room) -> String {
-        let keep = self.keep_now(room);
-        if self.id.form == Form::Batch { batch::hold(room, keep) } else { keep }
+    fn keep(&self, algorithm: Algorithm) -> String {
+        let keep = self.keep_now(algorithm);
+        if self.id.form == Form::Batch { batch::hold(algorithm, keep) } else { keep }
     }
 
-    fn keep_now(&self, room: Room) -> String {
-        if !room.in_parts() {
+    fn keep_now(&self, algorithm: Algorithm) -> String {
+        if !algorithm.in_parts() {
             return self.prelude("keep_in_place").to_owned();
         }
         let keep = self.prelude("keep");
         let (when, behind, parts) =
-            (room.part("in_parts").trim(), room.part("behind"), room.part("parts"));
+            (algorithm.part("in_parts").trim(), algorithm.part("behind"), algorithm.part("parts"));
         let expire = self.prelude("expire");
         format!("if ({when}) and gone > at then\n{behind}{parts}{expire}else\n{keep}end\n")
     }
 
     /// The state is advanced and looked at; a state of another rule is amended, or told about.
-    fn look(&self, room: Room) -> String {
+    fn look(&self, algorithm: Algorithm) -> String {
         let dropped = if self.id.tries { "" } else { "if not v then call('DEL', key) end\n" };
         let changed = match self.id.form {
             Form::Amending => {
@@ -110,22 +114,22 @@ impl Maker {
              if v and sub(v, 1, 22) ~= head then\n{changed}\
              elseif v and sub(v, 23, 33) ~= stamp then\nstamp, newer = latest(stamp, v)\nend\n\
              {}local verdict = 0\n{}{tried}",
-            room.part("rule"),
-            self.fetch(room),
-            room.look(),
-            self.decide(room),
+            algorithm.part("rule"),
+            self.fetch(algorithm),
+            algorithm.look(),
+            self.decide(algorithm),
         )
     }
 
-    fn decide(&self, room: Room) -> String {
+    fn decide(&self, algorithm: Algorithm) -> String {
         match self.id.step {
             Step::Settle | Step::Undo => String::new(),
             Step::Report => match self.looks() {
                 "" => String::new(),
-                looks => format!("if {looks} then\n{}end\n", room.part("decide")),
+                looks => format!("if {looks} then\n{}end\n", algorithm.part("decide")),
             },
             Step::Decide | Step::Ask | Step::Peek => {
-                format!("if cost > 0 then\n{}end\n", room.part("decide"))
+                format!("if cost > 0 then\n{}end\n", algorithm.part("decide"))
             }
         }
     }
@@ -140,8 +144,8 @@ impl Maker {
     }
 
     /// What was decided is taken if `takes` holds, and what changed is kept.
-    fn finish(&self, room: Room, takes: &str) -> String {
-        let (take, back) = (room.part("take"), room.part("give_back"));
+    fn finish(&self, algorithm: Algorithm, takes: &str) -> String {
+        let (take, back) = (algorithm.part("take"), algorithm.part("give_back"));
         let cost = match self.looks() {
             "" => "cost > 0".to_owned(),
             looks => format!("cost > 0 and not ({looks})"),
@@ -154,10 +158,10 @@ impl Maker {
             ),
             Step::Undo => format!(
                 "if v then\n{}end\nlocal takes = cost < 0 and v\nif takes then\n{back}end\n",
-                room.part("undo")
+                algorithm.part("undo")
             ),
             Step::Report => {
-                let stand = room.part("stand");
+                let stand = algorithm.part("stand");
                 format!("local takes, stands = {cost}\nif takes then\n{stand}{take}end\n")
             }
             Step::Decide | Step::Ask => {
@@ -168,20 +172,20 @@ impl Maker {
             Step::Decide | Step::Ask | Step::Report => "(takes or moved)",
             Step::Peek | Step::Settle | Step::Undo => "(takes or (moved and v))",
         };
-        let tells_all = self.id.step != Step::Decide && room.part("tell").is_empty();
+        let tells_all = self.id.step != Step::Decide && algorithm.part("tell").is_empty();
         let unchanged = if tells_all { "else\n  value = sub(v, 34)\n" } else { "" };
         let tell = match self.id.step {
             Step::Decide => "told = ''\n".to_owned(),
-            Step::Report => format!("{}{}", room.tell(), room.part("tell_standing")),
-            _ => room.tell().to_owned(),
+            Step::Report => format!("{}{}", algorithm.tell(), algorithm.part("tell_standing")),
+            _ => algorithm.tell().to_owned(),
         };
         let (stays, writes, wait) = self.stays();
         format!(
             "{change}{stays}local value, gone, told\n\
              if takes or moved or not v then\n{}{unchanged}end\n\
              if {writes}{moved} then\n{}end\n{tell}{wait}",
-            room.part("keep"),
-            self.keep(room),
+            algorithm.part("keep"),
+            self.keep(algorithm),
         )
     }
 
@@ -220,7 +224,7 @@ impl Maker {
     }
 
     fn one(&self) -> String {
-        let Some(room) = self.rooms.first() else { return String::new() };
+        let Some(algorithm) = self.rooms.first() else { return String::new() };
         let tell = match self.id.step {
             Step::Decide => "if verdict == 0 then return at end\nreturn -1 - at\n",
             Step::Ask => {
@@ -230,11 +234,11 @@ impl Maker {
                 "return {verdict, now, at, told}\n"
             }
         };
-        let (look, finish) = (self.look(*room), self.finish(*room, "verdict == 0"));
+        let (look, finish) = (self.look(*algorithm), self.finish(*algorithm, "verdict == 0"));
         self.whole(&format!("local key, arg = KEYS[1], ARGV[1]\n{look}{finish}{tell}"))
     }
 
-    /// Advance all, decide all, then take all: each room is a function that decides, and answers how
+    /// Advance all, decide all, then take all: each algorithm is a function that decides, and answers how
     /// to end the step.
     fn several(&self) -> String {
         let mut body = self.first_answer();
@@ -243,13 +247,14 @@ impl Maker {
         }
         let flag = if self.id.tries || self.id.looks { ", flag" } else { "" };
         body.push_str("local rooms = {\n");
-        for room in &self.rooms {
-            let (look, finish) = (self.look(*room), self.finish(*room, "goes_on and verdict == 0"));
+        for algorithm in &self.rooms {
+            let (look, finish) =
+                (self.look(*algorithm), self.finish(*algorithm, "goes_on and verdict == 0"));
             let _ = write!(
                 body,
                 "[{}] = function(key, arg{flag})\n{look}\
                  return verdict, function(goes_on)\n{finish}return at, told\nend\nend,\n",
-                room.kind
+                algorithm.kind
             );
         }
         body.push_str("}\n");
@@ -274,10 +279,11 @@ impl Maker {
     }
 
     fn amend(&self) -> String {
-        let old: String = self.rooms.iter().map(|room| room.settle_old()).collect();
-        let charge: String = self.rooms.iter().map(|room| room.charge()).collect();
-        let in_parts = self.rooms.iter().filter(|room| room.in_parts());
-        let in_parts: String = in_parts.map(|room| format!("[{}] = true, ", room.kind)).collect();
+        let old: String = self.rooms.iter().map(|algorithm| algorithm.settle_old()).collect();
+        let charge: String = self.rooms.iter().map(|algorithm| algorithm.charge()).collect();
+        let in_parts = self.rooms.iter().filter(|algorithm| algorithm.in_parts());
+        let in_parts: String =
+            in_parts.map(|algorithm| format!("[{}] = true, ", algorithm.kind)).collect();
         let (upgrade, amend) = (paragraph(PRELUDE, "upgrade"), paragraph(PRELUDE, "amend"));
         let trying = self.trying();
         format!(
@@ -290,12 +296,12 @@ impl Maker {
         if !self.id.tries {
             return String::new();
         }
-        let admitted: String = self.rooms.iter().map(|room| room.admitted()).collect();
-        let empty: String = self.rooms.iter().map(|room| room.empty()).collect();
-        let rewound = self.rooms.iter().map(|room| room.rewound(&self.keep(*room)));
+        let admitted: String = self.rooms.iter().map(|algorithm| algorithm.admitted()).collect();
+        let empty: String = self.rooms.iter().map(|algorithm| algorithm.empty()).collect();
+        let rewound = self.rooms.iter().map(|algorithm| algorithm.rewound(&self.keep(*algorithm)));
         let rewound: String = rewound.collect();
-        let last: String = self.rooms.iter().map(|room| room.last()).collect();
-        let most: String = self.rooms.iter().map(|room| room.most()).collect();
+        let last: String = self.rooms.iter().map(|algorithm| algorithm.last()).collect();
+        let most: String = self.rooms.iter().map(|algorithm| algorithm.most()).collect();
         let (fetch, seeing, trying) = (
             paragraph(PRELUDE, "fetch_any"),
             paragraph(PRELUDE, "seeing_the_clock"),
@@ -310,7 +316,8 @@ impl Maker {
 
     /// Units go back to each limiter under the rule that it was written under, once all are known.
     fn giving_back(&self) -> String {
-        let back = self.rooms.iter().map(|room| room.give_back_to_old(&self.keep(*room)));
+        let back =
+            self.rooms.iter().map(|algorithm| algorithm.give_back_to_old(&self.keep(*algorithm)));
         let back: String = back.collect();
         let each = paragraph(PRELUDE, "each_key").to_owned() + paragraph(PRELUDE, "fetch_any");
         let (known, to) = (paragraph(PRELUDE, "known"), paragraph(PRELUDE, "giving_back"));

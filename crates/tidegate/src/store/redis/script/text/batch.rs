@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::super::rooms::{Room, paragraph};
+use super::super::rooms::{Algorithm, paragraph};
 use super::Maker;
 
 const BATCH: &str = include_str!("../batch.lua");
 
-/// How a room's state is read, and so what of it is known between two requests.
+/// How an algorithm's state is read, and so what of it is known between two requests.
 enum Read {
     /// All of it.
     Whole,
@@ -18,8 +18,8 @@ enum Read {
 }
 
 impl Read {
-    fn of(room: Room) -> Self {
-        match (room.in_parts(), room.part("behind").is_empty()) {
+    fn of(algorithm: Algorithm) -> Self {
+        match (algorithm.in_parts(), algorithm.part("behind").is_empty()) {
             (false, _) => Self::Whole,
             (true, false) => Self::Front,
             (true, true) => Self::Parts,
@@ -36,7 +36,7 @@ impl Read {
 }
 
 impl Maker {
-    /// Each room is two functions: one decides, and one decides and takes. A state is read once, and written once.
+    /// Each algorithm is two functions: one decides, and one decides and takes. A state is read once, and written once.
     pub(super) fn batch(&self) -> String {
         let mut body = paragraph(BATCH, "held").to_owned();
         if !self.id.counts {
@@ -45,9 +45,9 @@ impl Maker {
         body.push_str(paragraph(BATCH, if self.id.time_given { "write_given" } else { "write" }));
         body.push_str(paragraph(BATCH, "settle"));
         let (mut verdicts, mut steps) = (String::new(), String::new());
-        for room in &self.rooms {
-            let (kind, look) = (room.kind, self.look(*room));
-            let finish = self.finish(*room, "goes_on and verdict == 0");
+        for algorithm in &self.rooms {
+            let (kind, look) = (algorithm.kind, self.look(*algorithm));
+            let finish = self.finish(*algorithm, "goes_on and verdict == 0");
             let _ =
                 write!(verdicts, "[{kind}] = function(key, arg, k)\n{look}return verdict\nend,\n");
             let _ = write!(
@@ -64,8 +64,8 @@ impl Maker {
 }
 
 /// A state that was read before is not read again, unless it was read in another way.
-pub(super) fn fetch_once(room: Room, fetch: &str) -> String {
-    let read = Read::of(room).name();
+pub(super) fn fetch_once(algorithm: Algorithm, fetch: &str) -> String {
+    let read = Read::of(algorithm).name();
     format!(
         "if reads[k] ~= '{read}' then\nsettle(k)\n{fetch}states[k], reads[k] = v, '{read}'\nend\n\
          local v = states[k]\n"
@@ -73,15 +73,15 @@ pub(super) fn fetch_once(room: Room, fetch: &str) -> String {
 }
 
 /// What is kept is known from then on, and written later where that is possible; `keep` writes it now.
-pub(super) fn hold(room: Room, keep: String) -> String {
-    match Read::of(room) {
+pub(super) fn hold(algorithm: Algorithm, keep: String) -> String {
+    match Read::of(algorithm) {
         Read::Whole => paragraph(BATCH, "hold").to_owned(),
         Read::Parts => keep + paragraph(BATCH, "hold_parts"),
         Read::Front => format!(
             "{}elseif {} then\n{}{}",
             paragraph(BATCH, "hold_front"),
-            room.part("in_parts").trim(),
-            room.part("behind"),
+            algorithm.part("in_parts").trim(),
+            algorithm.part("behind"),
             paragraph(BATCH, "hold_behind"),
         ),
     }

@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Timestamp;
 
-use super::{Once, places};
+use super::{IdempotencyKey, places};
 use crate::clock::Clock;
-use crate::few::Few;
+use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
 use crate::step::{Decided, Done, Met, Step};
 
@@ -27,7 +27,7 @@ const TIDIED: usize = 2;
 
 /// What requests were answered.
 #[derive(Debug)]
-pub(crate) struct Answers {
+pub(crate) struct DedupeCache {
     shards: Box<[Mutex<Shard>]>,
     /// Most in all shards together.
     most: usize,
@@ -64,13 +64,13 @@ impl Kept {
     }
 }
 
-impl Default for Answers {
+impl Default for DedupeCache {
     fn default() -> Self {
         Self::new(DEFAULT_MOST)
     }
 }
 
-impl Answers {
+impl DedupeCache {
     pub(crate) fn new(most: usize) -> Self {
         let shards = (most / LEAST_IN_SHARD).clamp(1, SHARDS);
         Self {
@@ -86,7 +86,7 @@ impl Answers {
     /// whose rule was changed decides anew.
     pub(crate) fn step(
         &self,
-        once: Once,
+        once: IdempotencyKey,
         met: &[Met],
         clock: &impl Clock,
         step: Step,
@@ -111,7 +111,7 @@ impl Answers {
     /// What the request was answered before.
     pub(crate) fn recall(
         &self,
-        once: Once,
+        once: IdempotencyKey,
         met: &[Met],
         clock: &impl Clock,
         is_still: impl Fn(&Met, &Decided) -> bool,
@@ -128,18 +128,18 @@ impl Answers {
         self.forgotten.load(Relaxed)
     }
 
-    fn number(&self, once: Once) -> usize {
-        once.print.words()[0] as usize % self.shards.len()
+    fn number(&self, once: IdempotencyKey) -> usize {
+        once.fingerprint.words()[0] as usize % self.shards.len()
     }
 
-    fn keep(&self, shard: &mut Shard, once: Once, met: &[Met], done: &Done) {
+    fn keep(&self, shard: &mut Shard, once: IdempotencyKey, met: &[Met], done: &Done) {
         if self.most == 0 {
             self.forgotten.fetch_add(1, Relaxed);
             return;
         }
         let is_over = |end: Timestamp| end <= done.at;
         (0..TIDIED).for_each(|_| _ = self.forget_first(shard, done.at, is_over));
-        let is_new = !shard.kept.contains_key(&once.print);
+        let is_new = !shard.kept.contains_key(&once.fingerprint);
         if is_new && self.kept.fetch_add(1, Relaxed) >= self.most {
             self.forget_first(shard, done.at, |_| true);
         }
@@ -180,20 +180,20 @@ fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 impl Shard {
     fn recall(
         &mut self,
-        once: Once,
+        once: IdempotencyKey,
         met: &[Met],
         now: Timestamp,
         is_still: impl Fn(&Met, &Decided) -> bool,
     ) -> Option<Done> {
-        let kept = self.kept.get_mut(&once.print)?;
+        let kept = self.kept.get_mut(&once.fingerprint)?;
         if !kept.is_still(met, is_still) {
             return None;
         }
         // A clock that stepped back makes nothing last longer than from now on.
         if kept.since.since(now) > once.time {
-            self.by_end.remove(&(kept.end, once.print));
+            self.by_end.remove(&(kept.end, once.fingerprint));
             (kept.since, kept.end) = (now, now.plus(once.time));
-            self.by_end.insert((kept.end, once.print));
+            self.by_end.insert((kept.end, once.fingerprint));
         }
         (now < kept.end).then(|| Done {
             allowed: kept.allowed,
@@ -204,30 +204,30 @@ impl Shard {
     }
 
     /// Keeps an answer, for its time from the decision.
-    fn keep(&mut self, once: Once, met: &[Met], done: &Done) {
+    fn keep(&mut self, once: IdempotencyKey, met: &[Met], done: &Done) {
         let (since, end) = (done.at, done.at.plus(once.time));
         let decisions =
             places(met).into_iter().filter_map(|place| done.decisions.get(place).cloned());
         let (allowed, decisions) = (done.allowed, decisions.collect());
         let kept = Kept { allowed, since, end, at: done.at, decisions };
-        if let Some(before) = self.kept.insert(once.print, kept) {
-            self.by_end.remove(&(before.end, once.print));
+        if let Some(before) = self.kept.insert(once.fingerprint, kept) {
+            self.by_end.remove(&(before.end, once.fingerprint));
         }
-        self.by_end.insert((end, once.print));
+        self.by_end.insert((end, once.fingerprint));
     }
 
     /// Lets go of the answer whose time ends first, if that `may_go`; tells when it ends.
     fn drop_first(&mut self, may_go: impl FnOnce(Timestamp) -> bool) -> Option<Timestamp> {
-        let (end, print) = *self.by_end.first().filter(|(end, _)| may_go(*end))?;
+        let (end, fingerprint) = *self.by_end.first().filter(|(end, _)| may_go(*end))?;
         self.by_end.pop_first();
-        self.kept.remove(&print);
+        self.kept.remove(&fingerprint);
         Some(end)
     }
 }
 
 /// What is kept in the order of [`places`], in the order in which the limiters are met now.
-fn put_back(met: &[Met], kept: &[Decided]) -> Few<Decided> {
-    let mut decisions: Few<Decided> = kept.iter().cloned().collect();
+fn put_back(met: &[Met], kept: &[Decided]) -> InlineList<Decided> {
+    let mut decisions: InlineList<Decided> = kept.iter().cloned().collect();
     for (place, decided) in places(met).into_iter().zip(kept) {
         if let Some(here) = decisions.get_mut(place) {
             here.clone_from(decided);

@@ -1,21 +1,21 @@
 //! A request that is asked again under its id: what makes it the same, and for how long.
 
-mod answers;
+mod cache;
 
 use std::hash::{Hash, Hasher};
 
 use tidegate_core::{Micros, Spec};
 
-use crate::few::Few;
+use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, RuleSpec};
 use crate::step::Met;
-pub(crate) use answers::Answers;
+pub(crate) use cache::DedupeCache;
 
 /// A request that is to take once, however often it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Once {
-    print: Fingerprint,
+pub(crate) struct IdempotencyKey {
+    fingerprint: Fingerprint,
     /// How long its answer is remembered.
     time: Micros,
 }
@@ -28,11 +28,11 @@ pub(crate) fn of(
     id: &str,
     met: &[Met],
     limited: &[Met],
-) -> Option<Once> {
+) -> Option<IdempotencyKey> {
     let time = time(policy, limited)?;
     let places = places(met);
     let met = places.iter().filter_map(|place| met.get(*place));
-    Some(Once { print: of_request(seed, id, met), time })
+    Some(IdempotencyKey { fingerprint: of_request(seed, id, met), time })
 }
 
 /// The fingerprint of a request under its id: of each limiter it meets the rule, the fingerprint and the cost
@@ -44,15 +44,15 @@ fn of_request<'m>(seed: &Seed, id: &str, met: impl Iterator<Item = &'m Met>) -> 
         for met in met {
             hasher.write_usize(met.rule);
             let figures: Option<&Spec> = met.figures.as_ref().map(|figures| figures.spec());
-            (met.print, met.cost, figures).hash(hasher);
+            (met.fingerprint, met.cost, figures).hash(hasher);
         }
     })
 }
 
 /// The places of limiters, in an order that is the same however the request's descriptors stand.
-fn places(met: &[Met]) -> Few<usize> {
-    let mut places: Few<usize> = (0..met.len()).collect();
-    places.sort_unstable_by_key(|place| met.get(*place).map(|met| (met.rule, met.print)));
+fn places(met: &[Met]) -> InlineList<usize> {
+    let mut places: InlineList<usize> = (0..met.len()).collect();
+    places.sort_unstable_by_key(|place| met.get(*place).map(|met| (met.rule, met.fingerprint)));
     places
 }
 

@@ -1,16 +1,16 @@
-//! A look ahead: a copy of a limiter's state, on which those who wait are played through in order.
+//! A preview: a copy of a limiter's state, on which those who wait are played through in order.
 
-use tidegate_core::{Micros, Room, Timestamp, Verdict};
+use tidegate_core::{Algorithm, Micros, Timestamp, Verdict};
 #[cfg(feature = "redis")]
 use tidegate_core::{Rule, Told, Visitor};
 
-/// Waits taken one after another before what was found is told as it is. A room's wait is the least
+/// Waits taken one after another before what was found is told as it is. An algorithm's wait is the least
 /// that suffices, so that one is enough; more are for a sum that was rounded.
 const MOST_WAITS: usize = 8;
 
 /// When a cost would be admitted if only those before it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Foreseen {
+pub(crate) struct Forecast {
     /// The wait until then.
     pub(crate) wait: Micros,
     /// How long the admitted request would still have to be held.
@@ -18,147 +18,151 @@ pub(crate) struct Foreseen {
 }
 
 /// A limiter as it will be, as far as it is known who comes.
-pub(crate) trait Ahead {
+pub(crate) trait Preview {
     /// Lets `cost` be taken as soon as it fits, but not before what was taken already; `None` when it
     /// never does, and then nothing is taken.
-    fn admit(&mut self, cost: u64) -> Option<Foreseen>;
+    fn admit(&mut self, cost: u64) -> Option<Forecast>;
 
     /// When `cost` is admitted behind others of so many `units` whose requests are not told apart: as though
     /// each of those units came by itself. Nothing is to be asked after this.
-    fn admit_behind(&mut self, _units: u64, cost: u64) -> Option<Foreseen> {
+    fn admit_behind(&mut self, _units: u64, cost: u64) -> Option<Forecast> {
         self.admit(cost)
     }
 }
 
-/// The look ahead from a state; an empty slot is a limiter that does not exist yet.
-pub(super) fn ahead<R: Room>(room: &R, slot: Option<R::State>, now: Timestamp) -> Box<dyn Ahead> {
-    let room = room.clone();
-    let mut state = slot.unwrap_or_else(|| room.fresh(now));
-    let at = room.advance(&mut state, now);
-    Box::new(Copied { room, state, now, at })
+/// The preview from a state; an empty slot is a limiter that does not exist yet.
+pub(super) fn preview<R: Algorithm>(
+    algorithm: &R,
+    slot: Option<R::State>,
+    now: Timestamp,
+) -> Box<dyn Preview> {
+    let algorithm = algorithm.clone();
+    let mut state = slot.unwrap_or_else(|| algorithm.fresh(now));
+    let at = algorithm.advance(&mut state, now);
+    Box::new(Copied { algorithm, state, now, at })
 }
 
-/// The look ahead from the numbers that a script told of a state; `None` where they are none.
+/// The preview from the numbers that a script told of a state; `None` where they are none.
 #[cfg(feature = "redis")]
-pub(crate) fn ahead_of_told(rule: &Rule, told: &Told) -> Option<Box<dyn Ahead>> {
+pub(crate) fn preview_of_told(rule: &Rule, told: &Told) -> Option<Box<dyn Preview>> {
     struct Recalled<'a>(&'a Told);
     impl Visitor for Recalled<'_> {
-        type Out = Option<Box<dyn Ahead>>;
-        fn visit<R: Room>(self, room: &R) -> Self::Out {
-            Some(ahead(room, Some(room.recalled(&self.0.words)?), self.0.now))
+        type Out = Option<Box<dyn Preview>>;
+        fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
+            Some(preview(algorithm, Some(algorithm.recalled(&self.0.words)?), self.0.now))
         }
     }
     rule.visit(Recalled(told))?
 }
 
 /// A copy, and the instant it has been played to.
-struct Copied<R: Room> {
-    room: R,
+struct Copied<R: Algorithm> {
+    algorithm: R,
     state: R::State,
     now: Timestamp,
     at: Timestamp,
 }
 
-impl<R: Room> Copied<R> {
+impl<R: Algorithm> Copied<R> {
     /// Goes on to when a denied cost fits.
     fn go_on(&mut self, cost: u64) {
-        let wait = self.room.retry_after(&self.state, self.at, cost);
+        let wait = self.algorithm.retry_after(&self.state, self.at, cost);
         let then = self.at.plus(wait.max(Micros::from_micros(1)));
-        self.at = self.room.advance(&mut self.state, then);
+        self.at = self.algorithm.advance(&mut self.state, then);
     }
 }
 
-impl<R: Room> Ahead for Copied<R> {
-    fn admit(&mut self, cost: u64) -> Option<Foreseen> {
+impl<R: Algorithm> Preview for Copied<R> {
+    fn admit(&mut self, cost: u64) -> Option<Forecast> {
         if cost == 0 {
-            return Some(Foreseen::default());
+            return Some(Forecast::default());
         }
         for _ in 0..MOST_WAITS {
-            match self.room.decide(&self.state, self.at, cost) {
+            match self.algorithm.decide(&self.state, self.at, cost) {
                 Verdict::Allow => break,
                 Verdict::Deny => self.go_on(cost),
                 Verdict::Never => return None,
             }
         }
-        let delay = self.room.delay(&self.state, self.at, 0);
-        self.room.take(&mut self.state, self.at, cost);
-        Some(Foreseen { wait: self.at.since(self.now), delay })
+        let delay = self.algorithm.delay(&self.state, self.at, 0);
+        self.algorithm.take(&mut self.state, self.at, cost);
+        Some(Forecast { wait: self.at.since(self.now), delay })
     }
 
     /// Exact where a level drains, or where every cost is 1. Too soon where larger costs leave windows partly
     /// empty, and where a `sliding_counter` of a small limit admits a unit less in a window.
-    fn admit_behind(&mut self, units: u64, cost: u64) -> Option<Foreseen> {
+    fn admit_behind(&mut self, units: u64, cost: u64) -> Option<Forecast> {
         if units == 0 || cost == 0 {
             return self.admit(cost);
         }
-        let free = self.room.remaining(&self.state, self.at);
+        let free = self.algorithm.remaining(&self.state, self.at);
         let more = units.saturating_add(cost).saturating_sub(free);
-        let Some(lap) = self.room.lap().filter(|_| more > 0) else {
-            self.room.take(&mut self.state, self.at, units);
+        let Some(lap) = self.algorithm.lap().filter(|_| more > 0) else {
+            self.algorithm.take(&mut self.state, self.at, units);
             return self.admit(cost);
         };
-        if self.room.decide(&self.state, self.at, cost) == Verdict::Never {
+        if self.algorithm.decide(&self.state, self.at, cost) == Verdict::Never {
             return None;
         }
         if free > 0 {
-            self.room.take(&mut self.state, self.at, free);
+            self.algorithm.take(&mut self.state, self.at, free);
         }
         // As many units as the limit leave and come in each lap.
-        let limit = self.room.limit().max(1);
+        let limit = self.algorithm.limit().max(1);
         let (laps, rest) = ((more - 1) / limit, (more - 1) % limit + 1);
-        let first = match self.room.decide(&self.state, self.at, rest) {
+        let first = match self.algorithm.decide(&self.state, self.at, rest) {
             Verdict::Allow => Micros::ZERO,
-            Verdict::Deny => self.room.retry_after(&self.state, self.at, rest),
+            Verdict::Deny => self.algorithm.retry_after(&self.state, self.at, rest),
             Verdict::Never => return None,
         };
         let others = Micros::from_micros(laps.saturating_mul(lap.as_micros()));
         let wait = self.at.plus(first).plus(others).since(self.now);
-        Some(Foreseen { wait, delay: Micros::ZERO })
+        Some(Forecast { wait, delay: Micros::ZERO })
     }
 }
 
-/// The look ahead of a rule that admits everything.
-pub(super) fn ahead_of_none() -> Box<dyn Ahead> {
+/// The preview of a rule that admits everything.
+pub(super) fn preview_of_none() -> Box<dyn Preview> {
     Box::new(Unlimited)
 }
 
 struct Unlimited;
 
-impl Ahead for Unlimited {
-    fn admit(&mut self, _cost: u64) -> Option<Foreseen> {
-        Some(Foreseen::default())
+impl Preview for Unlimited {
+    fn admit(&mut self, _cost: u64) -> Option<Forecast> {
+        Some(Forecast::default())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::{Algorithm, Rule, Spec, Visitor};
+    use tidegate_core::{AlgorithmKind, Rule, Spec, Visitor};
 
     const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_345_678);
 
     /// Two looks ahead on a limiter that has taken `taken`, a unit each 70 ms.
     struct Two(u64);
     impl Visitor for Two {
-        type Out = [Box<dyn Ahead>; 2];
-        fn visit<R: Room>(self, room: &R) -> Self::Out {
-            let mut state = room.fresh(NOW);
+        type Out = [Box<dyn Preview>; 2];
+        fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
+            let mut state = algorithm.fresh(NOW);
             let mut now = NOW;
             for _ in 0..self.0 {
-                room.ask(&mut state, now, 1);
+                algorithm.ask(&mut state, now, 1);
                 now = now.plus(Micros::from_micros(70_000));
             }
-            [ahead(room, Some(state.clone()), now), ahead(room, Some(state), now)]
+            [preview(algorithm, Some(state.clone()), now), preview(algorithm, Some(state), now)]
         }
     }
 
     fn rules() -> Vec<Spec> {
         let of = |algorithm| Spec::new(algorithm, 7, Micros::from_secs(1));
-        let [mut strict, mut few] = [Algorithm::SlidingWindow; 2].map(of);
+        let [mut strict, mut few] = [AlgorithmKind::SlidingWindow; 2].map(of);
         (strict.strict, few.buckets) = (Some(true), Some(4));
-        let mut small = of(Algorithm::TokenBucket);
+        let mut small = of(AlgorithmKind::TokenBucket);
         small.capacity = Some(3);
-        let all = Algorithm::ALL.iter().map(|algorithm| of(*algorithm));
+        let all = AlgorithmKind::ALL.iter().map(|algorithm| of(*algorithm));
         all.chain([strict, few, small]).collect()
     }
 
@@ -177,7 +181,7 @@ mod tests {
                 let case = format!("{:?} {taken} {units} {cost}: {exact:?} {found:?}", rule.spec());
                 match rule.spec().algorithm {
                     // Of so small a limit a unit more or less in a window is much.
-                    Algorithm::SlidingCounter => {
+                    AlgorithmKind::SlidingCounter => {
                         let least = (exact_us / 7 * 6).saturating_sub(1_000_000);
                         assert!((least..exact_us + 1_000_000).contains(&found_us), "{case}");
                     }

@@ -7,4 +7,4 @@ const AT_HAND: usize = 1;
 
 /// Limiters that a request meets, and what came of each: a request that meets one is decided without
 /// any allocation.
-pub(crate) type Few<T> = SmallVec<[T; AT_HAND]>;
+pub(crate) type InlineList<T> = SmallVec<[T; AT_HAND]>;
