@@ -122,17 +122,17 @@ impl MemoryStore {
 
     fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
         let part = self.part(0, met, step);
-        let one = match (self.table(met), self.later(met)) {
-            (Some(table), _) => table.one(&part, Reading::of(clock)),
-            (None, Some(later)) => later.one(&part, Reading::of(clock)),
-            (None, None) => {
-                return Done {
-                    allowed: true,
-                    at: clock.now(),
-                    repeated: false,
-                    decisions: InlineList::new(),
-                };
-            }
+        let one = if let Some(table) = self.table(met) {
+            table.one(&part, Reading::of(clock))
+        } else if let Some(later) = self.later(met) {
+            later.one(&part, Reading::of(clock))
+        } else {
+            return Done {
+                allowed: true,
+                at: clock.now(),
+                repeated: false,
+                decisions: InlineList::new(),
+            };
         };
         self.tidy_if(one.overflow, one.at);
         done_by(met, one, step)

@@ -183,11 +183,7 @@ fn units_are_counted_by_the_rule_that_passed_or_blocked_them() {
     assert!(check(&[("ada", 1), ("bob", 2)]));
     assert_eq!(counts()[..2], [(6, 0), (6, 2)], "a rule that is met under two keys");
     assert!(!check(&[("ada", 0), ("bob", 3), ("eve", 4)]));
-    assert_eq!(
-        counts()[..2],
-        [(6, 7), (6, 5)],
-        "of the two keys only that of bob had no room"
-    );
+    assert_eq!(counts()[..2], [(6, 7), (6, 5)], "of the two keys only that of bob had no room");
     clock.advance(Micros::from_secs(61));
     assert_eq!(counts(), [(0, 0); 4]);
 }
