@@ -14,7 +14,7 @@ use ::limitador::RateLimiter;
 use ::limitador::limit::{Context, Limit, Namespace};
 use std::collections::HashMap;
 
-/// Algorithm for twice the keys of the largest case: its cache must not evict.
+/// Room for twice the keys of the largest case: its cache must not evict.
 const MOST_KEYS: u64 = 2_000_000;
 /// Its windows are whole seconds; an hour, so that none ends while a case runs.
 const WINDOW_S: u64 = 3600;

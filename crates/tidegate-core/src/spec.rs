@@ -52,7 +52,7 @@ pub enum Layout {
 
 /// A rule as it is written: an algorithm, a limit, a window, and what else the algorithm understands.
 ///
-/// Words left at `None` take the algorithm's default. Nothing is checked until [`Rule::new`].
+/// Words left at `None` take the algorithm's default. Nothing is checked until [`Rule::new`](crate::Rule::new).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Spec {

@@ -70,7 +70,7 @@ pub struct Policy {
     pub strict: bool,
     /// A fixed window that begins at the first unit taken, instead of aligned to the epoch.
     pub anchor_first_request: bool,
-    /// Algorithm of a bucket, places of a queue; the limit when not given.
+    /// Room of a bucket, places of a queue; the limit when not given.
     pub capacity: Option<u64>,
     /// Tokens a token bucket starts with; full when not given.
     pub initial: Option<u64>,

@@ -3,7 +3,7 @@
 
 /// Who holds how much is told to it; it adds up.
 #[derive(Clone, Debug)]
-pub(super) struct Algorithm {
+pub(super) struct Room {
     total: usize,
     /// What each of those who share can be sure of.
     sure: usize,
@@ -11,7 +11,7 @@ pub(super) struct Algorithm {
     claimed: usize,
 }
 
-impl Algorithm {
+impl Room {
     /// `total` bytes, for `sharers` who hold nothing yet.
     pub(super) fn new(total: usize, sharers: usize) -> Self {
         let sure = total / 2 / sharers.max(1);
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn one_alone_may_hold_everything() {
-        let mut room = Algorithm::new(1_001, 1);
+        let mut room = Room::new(1_001, 1);
         assert_eq!(room.for_one(0), 1_001);
         room.changed(0, 900);
         assert_eq!(room.for_one(900), 1_001);
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn whoever_comes_late_has_what_is_kept() {
-        let mut room = Algorithm::new(1_000, 5);
+        let mut room = Room::new(1_000, 5);
         assert_eq!(room.for_one(0), 600);
         room.changed(0, 600);
         assert_eq!((room.for_one(600), room.for_one(0)), (600, 100));
@@ -59,7 +59,7 @@ mod tests {
             sharers in 1_usize..9,
             wants in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..10_000), 0..60),
         ) {
-            let (mut room, mut held) = (Algorithm::new(total, sharers), vec![0; sharers]);
+            let (mut room, mut held) = (Room::new(total, sharers), vec![0; sharers]);
             for (who, want) in wants {
                 let who = who.index(sharers);
                 let most = room.for_one(held[who]);

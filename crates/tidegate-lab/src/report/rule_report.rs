@@ -7,7 +7,7 @@ use tidegate::{Answer, Matched, Micros, PolicyRule};
 use super::drawn::Drawn;
 use super::fingerprint::Seed;
 use super::key::Key;
-use super::room::Algorithm;
+use super::room::Room;
 use super::{Memory, Most, VariantReport, grouped};
 use crate::plot::{Bins, Lane, length_label};
 use crate::trace::Event;
@@ -29,7 +29,7 @@ pub struct RuleReport {
     own: VariantReport,
     /// Those overrides that held for a request, by the number of their variant.
     others: BTreeMap<usize, VariantReport>,
-    room: Algorithm,
+    room: Room,
     seed: Seed,
     drawn: Option<Drawn>,
 }
@@ -46,7 +46,7 @@ impl RuleReport {
             longest_delay: Micros::ZERO,
             own: VariantReport::new(rule, 0),
             others: BTreeMap::new(),
-            room: Algorithm::new(memory.worst_bytes, rule.variants()),
+            room: Room::new(memory.worst_bytes, rule.variants()),
             seed: Seed::random(),
             drawn: None,
         }
@@ -94,7 +94,7 @@ impl RuleReport {
     }
 
     /// The part of a variant, which begins when it is first met, and the memory all of them share.
-    fn variant(&mut self, number: usize) -> (&mut VariantReport, &mut Algorithm) {
+    fn variant(&mut self, number: usize) -> (&mut VariantReport, &mut Room) {
         let begin = || VariantReport::new(&self.rule, number);
         let variant = match number {
             0 => &mut self.own,

@@ -4,7 +4,7 @@ use tidegate::{PolicyRule, Rule, Usage};
 
 use super::fingerprint::Fingerprint;
 use super::name::{printable, shortened};
-use super::room::Algorithm;
+use super::room::Room;
 use super::{Worst, grouped};
 
 /// The part of a rule's report that its own figures hold for, or those of one override.
@@ -87,7 +87,7 @@ impl VariantReport {
         name: impl FnOnce() -> String,
         times_us: (u64, u64),
         cost: u64,
-        room: &mut Algorithm,
+        room: &mut Room,
     ) {
         self.largest_cost = self.largest_cost.max(cost);
         let held = self.worst.bytes();

@@ -82,7 +82,7 @@ impl Watched {
         self.keys.insert(key)
     }
 
-    /// Algorithm for a key to grow: that of others with memory of their own, or else of its own past.
+    /// Room for a key to grow: that of others with memory of their own, or else of its own past.
     fn make_room(&mut self, place: u32, growth: usize, now_us: u64) {
         self.drop_passed(place, now_us);
         let owns = |recent: &Recent| recent.bytes() > 0;

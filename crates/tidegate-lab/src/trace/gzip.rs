@@ -8,7 +8,7 @@ use std::io::{self, BufRead, ErrorKind, Read};
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-/// The inflater makes text in a ring of this size. Algorithm up to the ring's end and no more is offered
+/// The inflater makes text in a ring of this size. Room up to the ring's end and no more is offered
 /// to it each time, so that nothing stays behind in the ring when it stops at damage.
 const RING_BYTES: usize = 32 << 10;
 

@@ -29,7 +29,7 @@ use crate::listener::{Budget, Options, Secret};
 pub(super) const DECIDES: &str =
     "http://a/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// Algorithm for every reply.
+/// Room for every reply.
 pub(super) const WINDOW: u32 = 1 << 16;
 
 type Sent = BoxBody<Bytes, Infallible>;

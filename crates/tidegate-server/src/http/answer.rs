@@ -102,7 +102,7 @@ fn of_json(body: Vec<u8>) -> Response {
     response
 }
 
-/// Algorithm for a body and for the header fields of one decision, so that neither grows as it is written.
+/// Room for a body and for the header fields of one decision, so that neither grows as it is written.
 const USUAL_BYTES: usize = 256;
 const USUAL_FIELDS: usize = 10;
 

@@ -58,7 +58,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Algorithm for so many bytes; nothing where the connection, or all of them, keep too many already.
+    /// Room for so many bytes; nothing where the connection, or all of them, keep too many already.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Kept> {
         let mut kept = self.none();
         kept.resize(bytes).then_some(kept)

@@ -22,7 +22,7 @@ impl Store {
         let mut rest: Vec<Limiter<'_>> = Vec::with_capacity(limiters.len());
         let mut refused = Vec::new();
         for (one, lacks) in limiters.iter().zip(lacks) {
-            let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Algorithm));
+            let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Room));
             let is_there = |shared: &Limiter<'_>| {
                 limiters.iter().chain(&rest).any(|one| one.key == shared.key)
             };

@@ -8,7 +8,7 @@ use tidegate::{
 /// No window of a day ends soon.
 const BEGIN_US: u64 = 1_700_000_000_000_000;
 
-/// Algorithm for all that is asked, so that only what is remembered makes a difference.
+/// Room for all that is asked, so that only what is remembered makes a difference.
 fn gate(most: usize) -> Gate<Timestamp> {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 100_000, Micros::from_secs(86_400));
     let rule = RuleSpec::new("user", spec).key(["user"]).dedupe(Micros::from_secs(10));

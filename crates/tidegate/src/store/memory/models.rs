@@ -12,7 +12,7 @@ mod tables;
 use std::sync::Arc;
 
 use tidegate_core::{
-    Algorithm, AlgorithmKind, Anchor, FixedWindow, Micros, Packing, Spec, Timestamp,
+    AlgorithmKind, Anchor, Decide, FixedWindow, Micros, Pack, Packing, Spec, Timestamp,
 };
 
 use super::packed::Packed;

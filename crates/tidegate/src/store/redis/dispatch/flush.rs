@@ -35,9 +35,9 @@ pub(super) struct Flush {
 
 /// Keys of requests that may go as one call, as long as they are few.
 #[derive(Debug, Default)]
-pub(super) struct Algorithm(Vec<KeyHash>);
+pub(super) struct Room(Vec<KeyHash>);
 
-impl Algorithm {
+impl Room {
     /// Adds the keys of a request, if it fits.
     pub(super) fn fits(&mut self, keys: &[KeyHash]) -> bool {
         let known = self.0.len();

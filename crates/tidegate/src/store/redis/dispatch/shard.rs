@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::clock::ThreadClock;
-use super::flush::{Algorithm, Flush, MOST_REQUESTS, Sent, calls_of};
+use super::flush::{Flush, MOST_REQUESTS, Room, Sent, calls_of};
 use super::link::Link;
 use super::pending::Pending;
 use super::queue::{KeyHashes, Queue};
@@ -211,8 +211,8 @@ impl Shard {
         let mut flush = Flush::default();
         while link.calls + flush.calls.len() < state.window.size() && flush.calls.len() < MOST_CALLS
         {
-            let mut algorithm = Algorithm::default();
-            let taken = state.queue.take(MOST_REQUESTS, |_, keys| algorithm.fits(keys));
+            let mut room = Room::default();
+            let taken = state.queue.take(MOST_REQUESTS, |_, keys| room.fits(keys));
             let Some((requests, taken)) = taken else { break };
             let (done, requests): (Vec<_>, Vec<_>) = requests
                 .into_iter()

@@ -29,7 +29,7 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
     /// There are as many keys [as may be](Limiter::among).
-    Algorithm,
+    Room,
     /// The server has no memory left.
     Memory,
 }
@@ -37,7 +37,7 @@ pub enum Lacks {
 impl Lacks {
     fn read(told: &[u8]) -> Option<Self> {
         match told {
-            b"F" => Some(Self::Algorithm),
+            b"F" => Some(Self::Room),
             b"O" => Some(Self::Memory),
             _ => None,
         }
