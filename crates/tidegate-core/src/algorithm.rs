@@ -170,8 +170,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     }
 }
 
-/// States that are packed into a word or two, for a store that has many. Without any of its functions states are kept
-/// whole.
+/// States that are packed into a word or two, for a store that has many. By default states are not packed.
 pub trait Pack: Decide {
     /// Whether states can be packed into one word or two, for a store whose clock never steps back (a
     /// packed state does not keep the time of its last unit). Asked once, when a store is built.

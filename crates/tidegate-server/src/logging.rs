@@ -27,7 +27,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// The least weighty event that is written.
+/// The least severe event that is logged.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Level {
     /// Nothing at all.
@@ -36,9 +36,9 @@ pub(crate) enum Level {
     Error,
     /// What an operator should look at.
     Warn,
-    /// Starting and stopping.
+    /// Starting, stopping, and what becomes of the store.
     Info,
-    /// Every request.
+    /// Every request as well; all of them take the slower path through hyper then.
     Debug,
     /// Everything.
     Trace,
@@ -57,7 +57,7 @@ impl From<Level> for LevelFilter {
     }
 }
 
-/// The log of this process, as long as it runs. Dropped, it waits for the last lines, a second at most.
+/// The log of this process, as long as it runs. Dropping it waits for the last lines to be written, a second at most.
 #[derive(Debug)]
 pub(crate) struct Log {
     queue: Queue,

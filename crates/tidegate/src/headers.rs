@@ -119,7 +119,8 @@ fn policies(by_rule: &[&Matched<'_>], list: &mut String) {
     }
 }
 
-/// `"name";r=50;t=30`: r units left, t seconds until there are more (a refusal) or all (else).
+/// `"name";r=50;t=30`: r units left; t seconds until the cost of a refused request fits, else until all units are
+/// there again.
 fn limits(answer: &Answer<'_>, by_rule: &[&Matched<'_>], list: &mut String) {
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
         for (number, matched) in (1_usize..).zip(keys) {
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_refusal_only_the_partition_that_refuses_tells_a_time() {
+    fn in_a_refusal_no_partition_that_admits_tells_a_time() {
         let (_, limits) = told(vec![per_user()], &[("bob", 11), ("ann", 1)]);
         assert_eq!(limits, r#""per-user";r=10;pk=:MQ==:, "per-user";r=10;pk=:Mg==:"#);
         let shadow = per_user().mode(Mode::Shadow);

@@ -24,13 +24,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = connections)]
     max_connections: Option<u32>,
 
-    /// Threads that answer over HTTP and RESP, 1 to 1024; half as many as there are cores unless told, for who asks
-    /// and the network between need the other half
+    /// Threads that answer over HTTP and RESP, 1 to 1024; by default half as many as there are cores, for clients
+    /// and the network need the other half
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     threads: Option<u16>,
 
-    /// Threads that answer over gRPC, 1 to 1024; as many as there are cores unless told, for each call takes several
-    /// times as long as one over the others. With a store there are none: the threads of the other listeners answer over gRPC
+    /// Threads that answer over gRPC, 1 to 1024; by default as many as there are cores, for a call takes several
+    /// times as long as over HTTP or RESP. With a store there are none: the threads of the other listeners answer over gRPC
     /// as well
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = some_threads)]
     grpc_threads: Option<u16>,

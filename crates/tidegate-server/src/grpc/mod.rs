@@ -43,13 +43,13 @@ use routes::Routes;
 pub(crate) struct Choices {
     /// Header fields for the caller.
     pub(crate) fields: Fields,
-    /// What is said where the store is away and a rule is then closed.
+    /// How a request is refused by a closed rule while the store is unavailable.
     pub(crate) unavailable: Unavailable,
-    /// Whether callers may give nothing back.
+    /// Whether refunds are refused.
     pub(crate) no_refunds: bool,
 }
 
-/// What a refusal is called that is nobody's fault but the store's.
+/// How a request is refused because the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Unavailable {
     /// OVER_LIMIT: refused, whatever the proxy does when its rate limit service fails
@@ -59,7 +59,7 @@ pub(crate) enum Unavailable {
     Error,
 }
 
-/// Answers by `limiters` whoever knows the secret.
+/// The service: decides by `limiters`, for clients that present the secret.
 pub(crate) fn service(
     limiters: Arc<Limiters>,
     choices: Choices,

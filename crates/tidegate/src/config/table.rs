@@ -70,7 +70,7 @@ impl<'t> Table<'t> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// Where the value of the first of these names stands that there is, else the header.
+    /// The place of the value of the first of these names that the table has, else that of its header.
     pub(super) fn place_of(&self, names: &[&str]) -> Span {
         let found = names.iter().find_map(|name| self.get(name));
         found.map_or(self.header.clone(), Entry::place)

@@ -36,7 +36,8 @@ pub(super) struct Fallback {
     /// The rules that were changed since, by their numbers; held by whoever changes rules or the share.
     changed: Mutex<HashMap<usize, PolicyRule>>,
     pub(super) denials: Denials,
-    /// Of limiters of which the store has just said what is left: the least cost that is denied meanwhile.
+    /// Of limiters of which the store has just said what is left: that any cost is denied meanwhile (1), or the largest
+    /// cost of which there is plenty, taken from the largest number there is.
     pub(super) left: Denials,
     /// Refusals so far that were spread.
     pub(super) shed: AtomicU64,
@@ -185,8 +186,9 @@ impl Fallback {
                 let (fingerprint, now) = (self.fingerprint(met), self.clock.now());
                 if remaining.saturating_mul(2) < limit {
                     self.left.replace(fingerprint, 1, now.plus(SCARCE));
-                } else if remaining / PLENTY.1 >= met.asks {
-                    self.left.replace(fingerprint, u64::MAX, now.plus(PLENTY.0));
+                } else if remaining >= PLENTY.1 {
+                    let largest = remaining / PLENTY.1;
+                    self.left.replace(fingerprint, u64::MAX - largest, now.plus(PLENTY.0));
                 } else {
                     self.left.forget(fingerprint);
                 }
@@ -204,9 +206,10 @@ impl Fallback {
         self.seed.of_bytes(&met.fingerprint)
     }
 
-    /// Whether the store has just said that plenty is left of a limiter, or how little.
+    /// Whether the store has just said that plenty is left of a limiter for such a cost, or how little.
     pub(super) fn has_news(&self, met: &KeyMet) -> bool {
-        self.left.of(self.fingerprint(met), u64::MAX, self.clock.now()).is_some()
+        let known = self.left.of(self.fingerprint(met), u64::MAX, self.clock.now());
+        known.is_some_and(|known| known.cost == 1 || met.asks <= u64::MAX - known.cost)
     }
 
     /// Forgets what the store denied, for something was given back.

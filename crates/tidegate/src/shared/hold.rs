@@ -20,7 +20,8 @@ use crate::store::redis::StoreError;
 /// that ends.
 ///
 /// Given back is what this request took, and nothing else, where it was taken: what was admitted without the store
-/// ([`Answer::is_degraded`]) goes back to this node's share of the limit, and the store is not asked.
+/// ([`Answer::is_degraded`]) goes back to this node's share of the limit, and the store is not asked. What a reply that
+/// came too late took there for it stays taken.
 #[derive(Debug)]
 #[must_use = "dropped, the cost stays taken"]
 pub struct SharedCharge<'a> {

@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Pause before a store that is not asked, for it was given up, is tried again.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// A call that was handed to the store. Dropped before the reply comes, it takes nothing in the end.
+/// A call that was handed to the store. Dropped before the reply comes, what it took is
+/// given back where that is possible.
 pub(super) struct Attempt<'a> {
     store: &'a Store,
     call: &'a Arc<Call>,
@@ -158,9 +159,10 @@ pub(super) async fn give_back(client: &Client, undo: &Arc<Call>) -> Result<Reply
     loop {
         match heard(client.ask(undo, 0, deadline).await) {
             // It was not sent.
-            Err(NoReply { error: StoreError::Away, late: None })
-                if Instant::now() + AGAIN < deadline =>
-            {
+            Err(NoReply {
+                error: StoreError::Away | StoreError::Overloaded { .. },
+                late: None,
+            }) if Instant::now() + AGAIN < deadline => {
                 sleep(AGAIN).await;
             }
             Err(NoReply { late: Some(late), .. }) => {

@@ -128,6 +128,18 @@ fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
 }
 
 #[test]
+fn plenty_is_so_much_of_the_cost_that_is_asked_for() {
+    let together = StoreError::Overloaded { together: true };
+    let fallback = fallback(rule(AlgorithmKind::FixedWindow, 100_000), Share::of(None));
+    let admits = |cost| fallback.decide(&ada(cost), Verb::Ask, None, &together, |_| true).0.allowed;
+    for told in [0, 1] {
+        let decision = ask(&fallback, 0, None).decisions[0].as_ref().unwrap().decision;
+        fallback.learn_left(&ada(told), |_| Some(Decision { remaining: 50_000, ..decision }));
+        assert!(admits(5) && !admits(6), "units for 8,333 such requests are left");
+    }
+}
+
+#[test]
 fn half_of_a_small_limit_is_not_plenty() {
     let together = StoreError::Overloaded { together: true };
     let fallback = fallback(rule(AlgorithmKind::SlidingLog, 100), Share::of(None));

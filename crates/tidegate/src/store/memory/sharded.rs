@@ -192,8 +192,9 @@ impl<E: Entry> Sharded<E> {
         growth: usize,
     ) -> Option<One> {
         let entry = kept.entry.as_mut()?;
+        let begins = !entry.has_place(&self.rules);
         let (one, changed) = entry.run(&self.rules, part.step, part.cost, now);
-        match changed && entry.need(&self.rules).next > 0 {
+        match changed && (begins || entry.need(&self.rules).next > 0) {
             true => kept.weigh(&self.rules, &self.budget, growth),
             false => self.budget.resize(growth, 0),
         }

@@ -30,6 +30,11 @@ impl Asked {
         matches!(self, Self::Step(call) if call.counts())
     }
 
+    /// Whether it only asks whether a request goes on, which can be decided without the store.
+    pub(super) fn only_asks(&self) -> bool {
+        matches!(self, Self::Step(call) if call.only_asks())
+    }
+
     pub(super) fn keys(&self) -> &[Vec<u8>] {
         match self {
             Self::Step(call) => &call.keys,

@@ -1,4 +1,4 @@
-//! What states are said to need is what they do take.
+//! States take no more memory than they are said to need.
 
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Visitor};
 

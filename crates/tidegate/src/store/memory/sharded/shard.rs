@@ -77,8 +77,14 @@ impl<E: Entry> Shard<E> {
     ) {
         let mut kept = Kept { entry: Some(entry), bytes: 0 };
         kept.weigh(rules, budget, claimed);
-        self.limiters.insert(fingerprint, kept);
-        self.turns.push_back(fingerprint);
+        match self.limiters.insert(fingerprint, kept) {
+            None => self.turns.push_back(fingerprint),
+            // A panic in a step over several left its place empty.
+            Some(Kept { bytes, .. }) => {
+                budget.resize(bytes, 0);
+                budget.release(1);
+            }
+        }
     }
 
     /// Drops a limiter and its turn.

@@ -17,6 +17,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::TICK;
 use super::clock::ThreadClock;
 use super::flush::{Flush, MOST_REQUESTS, Room, Sent, calls_of};
 use super::link::Link;
@@ -188,15 +189,17 @@ impl Shard {
             Health::New if is_moved => {}
             Health::New | Health::Lost(_) => return request.give_up(StoreError::Away),
         }
-        let is_full = state.queue.len()
-            >= self.shared.settings.max_in_flight.saturating_mul(WAITING_PER_CALL);
-        if is_full || state.window.is_too_slow(state.queue.len(), self.clock.now()) {
+        if state.queue.len() >= self.shared.settings.max_in_flight.saturating_mul(WAITING_PER_CALL)
+        {
             return self.overloaded(&state.queue, &request);
         }
+        let now = self.clock.now();
+        let is_hurried = request.asked.only_asks() && state.window.is_too_slow(now);
+        let looked_at = if is_hurried { request.send_by.min(now + TICK) } else { request.send_by };
         request.home.set(self.number);
         self.asked_at.set(Instant::now());
         state.queue.push(request.keys.clone(), request.source, Rc::clone(&request));
-        state.add_due(request.send_by, request);
+        state.add_due(looked_at, request);
         if state.due.len() >= MANY_REQUESTS {
             state.busy_at = Some(self.clock.now());
         }
@@ -355,6 +358,7 @@ impl Shard {
             state.link = Some(Link::new(connection, state.links));
         }
         (state.health, state.heard_at) = (Health::Fit, self.clock.now());
+        state.window.found_fit();
     }
 
     /// Requests that wait, taken away because their slots are answered for elsewhere.

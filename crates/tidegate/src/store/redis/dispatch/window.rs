@@ -15,8 +15,10 @@ const FIRST: f64 = 16.0;
 const LEAST: f64 = 8.0;
 /// What is left of it when answers take too long.
 const SHRINKS_TO: f64 = 0.7;
-/// Deadlines for which every answer has to be late before most requests are not made to wait for one.
+/// Deadlines for which every answer has to be late before requests that cannot be sent at once are not made to wait.
 const TOO_SLOW_AFTER: u32 = 20;
+/// How long it is remembered that answers were late.
+const LATELY: Duration = Duration::from_secs(1);
 /// The shortest round trip is that of the last one or two of these spans.
 const MEMORY: Duration = Duration::from_secs(5);
 
@@ -34,8 +36,8 @@ pub(super) struct Window {
     /// A moving average of round trips; zero before the first.
     usual: Duration,
     shrunk_at: Option<Instant>,
-    /// Since when every round trip has taken longer than the deadline.
-    late_since: Option<Instant>,
+    /// The first and the last answer since which every round trip has taken longer than the deadline.
+    late: Option<(Instant, Instant)>,
 }
 
 impl Window {
@@ -51,7 +53,7 @@ impl Window {
             span_since: now,
             usual: Duration::ZERO,
             shrunk_at: None,
-            late_since: None,
+            late: None,
         }
     }
 
@@ -66,7 +68,7 @@ impl Window {
             (self.shortest, self.span_since) = ([Duration::MAX, self.shortest[0]], now);
         }
         self.shortest[0] = self.shortest[0].min(took);
-        self.late_since = (took > self.timeout).then(|| self.late_since.unwrap_or(now));
+        self.late = (took > self.timeout).then(|| (self.late.map_or(now, |(since, _)| since), now));
         self.usual = match self.usual {
             Duration::ZERO => took,
             usual => (usual * 7 + took) / 8,
@@ -79,11 +81,17 @@ impl Window {
         }
     }
 
-    /// Whether a request beside `others` is not worth the wait: no answer has been in time for long, and as many as the
-    /// window never shrinks below find out when one is.
-    pub(super) fn is_too_slow(&self, others: usize, now: Instant) -> bool {
-        let since = self.late_since.filter(|_| others as f64 >= LEAST);
-        since.is_some_and(|since| now.duration_since(since) >= self.timeout * TOO_SLOW_AFTER)
+    /// Whether no answer has been in time for long, until lately: what is not sent at once is not worth the wait.
+    pub(super) fn is_too_slow(&self, now: Instant) -> bool {
+        self.late.is_some_and(|(since, last)| {
+            now.duration_since(since) >= self.timeout * TOO_SLOW_AFTER
+                && now.duration_since(last) < LATELY
+        })
+    }
+
+    /// Notes that the shard was looked at and found fit: earlier lateness says nothing of it.
+    pub(super) const fn found_fit(&mut self) {
+        self.late = None;
     }
 
     /// Notes that a request was answered too late.
@@ -171,20 +179,23 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_late_for_long_is_asked_little_until_one_answer_is_in_time() {
+    fn a_store_is_too_slow_once_no_answer_was_in_time_for_long_and_until_one_is() {
         let began = Instant::now();
         let mut window = Window::new(4_096, TIMEOUT, began);
         let after = |ms| began + Duration::from_millis(ms);
         let late = Duration::from_millis(50);
         window.answered(1, late, true, after(50));
-        assert!(!window.is_too_slow(100, after(249)));
+        assert!(!window.is_too_slow(after(249)));
         window.answered(1, late, true, after(249));
-        assert!(window.is_too_slow(8, after(250)));
-        assert!(!window.is_too_slow(7, after(250)), "somebody finds out");
+        assert!(window.is_too_slow(after(250)));
+        assert!(!window.is_too_slow(after(1_249)), "that was long ago");
         window.answered(1, Duration::from_millis(10), true, after(251));
-        assert!(!window.is_too_slow(100, after(252)));
+        assert!(!window.is_too_slow(after(252)));
         window.answered(1, late, true, after(300));
-        assert!(!window.is_too_slow(100, after(499)), "it is late since then");
+        assert!(!window.is_too_slow(after(499)), "it is late since then");
+        window.answered(1, late, true, after(499));
+        window.found_fit();
+        assert!(!window.is_too_slow(after(501)));
     }
 
     #[test]

@@ -174,6 +174,11 @@ impl Call {
         self.id.counts
     }
 
+    /// Whether it only asks whether a request goes on: what is to be given back or was used already is not asked.
+    pub(crate) const fn only_asks(&self) -> bool {
+        matches!(self.id.step, Step::Decide | Step::Ask | Step::Peek)
+    }
+
     /// Forgets limiters: they begin as new. The answer is a number, of those that there were.
     #[must_use]
     pub fn reset(keys: Vec<Vec<u8>>) -> (Script, Vec<Vec<u8>>) {
