@@ -193,9 +193,10 @@ impl Shard {
         {
             return self.overloaded(&state.queue, &request);
         }
-        let now = self.clock.now();
-        let is_hurried = request.asked.only_asks() && state.window.is_too_slow(now);
-        let looked_at = if is_hurried { request.send_by.min(now + TICK) } else { request.send_by };
+        let looked_at = match self.is_hurried(&state, &request) {
+            true => request.send_by.min(self.clock.now() + TICK),
+            false => request.send_by,
+        };
         request.home.set(self.number);
         self.asked_at.set(Instant::now());
         state.queue.push(request.keys.clone(), request.source, Rc::clone(&request));
@@ -205,6 +206,11 @@ impl Shard {
         }
     }
 
+    /// Whether a request is decided without the shard unless it is sent at once: no answer has been in time for long.
+    fn is_hurried(&self, state: &State, request: &Pending) -> bool {
+        request.asked.only_asks() && state.window.is_too_slow(self.clock.now())
+    }
+
     /// Takes what may be sent now: as one write, or nothing.
     pub(super) fn next(&self) -> Option<Sending> {
         let now = self.clock.now();
@@ -212,10 +218,12 @@ impl Shard {
         let state = &mut *state;
         let link = state.link.as_mut().filter(|_| state.health == Health::Fit)?;
         let mut flush = Flush::default();
+        // Few wait for a shard that is late for long, and find out when it no longer is.
+        let most = if state.window.is_too_slow(now) { 1 } else { MOST_REQUESTS };
         while link.calls + flush.calls.len() < state.window.size() && flush.calls.len() < MOST_CALLS
         {
             let mut room = Room::default();
-            let taken = state.queue.take(MOST_REQUESTS, |_, keys| room.fits(keys));
+            let taken = state.queue.take(most, |_, keys| room.fits(keys));
             let Some((requests, taken)) = taken else { break };
             let (done, requests): (Vec<_>, Vec<_>) = requests
                 .into_iter()

@@ -107,7 +107,8 @@ impl Shard {
         }
         // Its key is asked for by many, who are decided together, and no limit is to open for them.
         let is_shared = state.queue.is_shared(&request.keys);
-        if is_shared && real < request.latest && !request.waits_on.replace(true) {
+        let is_hurried = request.is_queued() && self.is_hurried(state, request);
+        if is_shared && !is_hurried && real < request.latest && !request.waits_on.replace(true) {
             return Due::Again(request.latest - self.clock.stalled());
         }
         Due::Overloaded
