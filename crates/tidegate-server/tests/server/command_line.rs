@@ -263,9 +263,10 @@ fn a_damaged_trace_is_reported_as_far_as_it_goes_and_exit_code_1() {
     let (whole, damaged) = (config(&event.repeat(1_000)), config(""));
     let (rules, whole) = (rules.path().to_str().unwrap(), whole.path().to_str().unwrap());
     let trace = damaged.path().to_str().unwrap();
+    // Without the time of the file, whose bytes may be a line's end, the damage is always in the same place.
     for damage in ["head -c -9", "head -c 80", "sed s/$/x/"] {
         let made = Command::new("sh")
-            .args(["-c", &format!("gzip < {whole} | {damage} > {trace}")])
+            .args(["-c", &format!("gzip -n < {whole} | {damage} > {trace}")])
             .status();
         assert!(made.unwrap().success());
         for command in [
