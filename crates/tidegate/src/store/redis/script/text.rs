@@ -6,7 +6,7 @@ mod keys;
 use std::fmt::Write;
 
 use super::id::{Form, Id};
-use super::rooms::{Algorithm, paragraph};
+use super::paragraphs::{Algorithm, paragraph};
 use super::step::Step;
 
 const PRELUDE: &str = include_str!("prelude.lua");
@@ -44,12 +44,12 @@ pub(super) fn of(id: Id) -> String {
 /// Puts one script together.
 struct Maker {
     id: Id,
-    rooms: Vec<Algorithm>,
+    algorithms: Vec<Algorithm>,
 }
 
 impl Maker {
     fn new(id: Id) -> Self {
-        Self { id, rooms: Algorithm::all(id.kinds) }
+        Self { id, algorithms: Algorithm::all(id.kinds) }
     }
 
     /// A paragraph of the prelude, as it is where the time is an argument if that is so.
@@ -224,7 +224,7 @@ impl Maker {
     }
 
     fn one(&self) -> String {
-        let Some(algorithm) = self.rooms.first() else { return String::new() };
+        let Some(algorithm) = self.algorithms.first() else { return String::new() };
         let tell = match self.id.step {
             Step::Decide => "if verdict == 0 then return at end\nreturn -1 - at\n",
             Step::Ask => {
@@ -247,7 +247,7 @@ impl Maker {
         }
         let flag = if self.id.tries || self.id.looks { ", flag" } else { "" };
         body.push_str("local rooms = {\n");
-        for algorithm in &self.rooms {
+        for algorithm in &self.algorithms {
             let (look, finish) =
                 (self.look(*algorithm), self.finish(*algorithm, "goes_on and verdict == 0"));
             let _ = write!(
@@ -279,9 +279,9 @@ impl Maker {
     }
 
     fn amend(&self) -> String {
-        let old: String = self.rooms.iter().map(|algorithm| algorithm.settle_old()).collect();
-        let charge: String = self.rooms.iter().map(|algorithm| algorithm.charge()).collect();
-        let in_parts = self.rooms.iter().filter(|algorithm| algorithm.in_parts());
+        let old: String = self.algorithms.iter().map(|algorithm| algorithm.settle_old()).collect();
+        let charge: String = self.algorithms.iter().map(|algorithm| algorithm.charge()).collect();
+        let in_parts = self.algorithms.iter().filter(|algorithm| algorithm.in_parts());
         let in_parts: String =
             in_parts.map(|algorithm| format!("[{}] = true, ", algorithm.kind)).collect();
         let (upgrade, amend) = (paragraph(PRELUDE, "upgrade"), paragraph(PRELUDE, "amend"));
@@ -296,12 +296,14 @@ impl Maker {
         if !self.id.tries {
             return String::new();
         }
-        let admitted: String = self.rooms.iter().map(|algorithm| algorithm.admitted()).collect();
-        let empty: String = self.rooms.iter().map(|algorithm| algorithm.empty()).collect();
-        let rewound = self.rooms.iter().map(|algorithm| algorithm.rewound(&self.keep(*algorithm)));
+        let admitted: String =
+            self.algorithms.iter().map(|algorithm| algorithm.admitted()).collect();
+        let empty: String = self.algorithms.iter().map(|algorithm| algorithm.empty()).collect();
+        let rewound =
+            self.algorithms.iter().map(|algorithm| algorithm.rewound(&self.keep(*algorithm)));
         let rewound: String = rewound.collect();
-        let last: String = self.rooms.iter().map(|algorithm| algorithm.last()).collect();
-        let most: String = self.rooms.iter().map(|algorithm| algorithm.most()).collect();
+        let last: String = self.algorithms.iter().map(|algorithm| algorithm.last()).collect();
+        let most: String = self.algorithms.iter().map(|algorithm| algorithm.most()).collect();
         let (fetch, seeing, trying) = (
             paragraph(PRELUDE, "fetch_any"),
             paragraph(PRELUDE, "seeing_the_clock"),
@@ -316,8 +318,10 @@ impl Maker {
 
     /// Units go back to each limiter under the rule that it was written under, once all are known.
     fn giving_back(&self) -> String {
-        let back =
-            self.rooms.iter().map(|algorithm| algorithm.give_back_to_old(&self.keep(*algorithm)));
+        let back = self
+            .algorithms
+            .iter()
+            .map(|algorithm| algorithm.give_back_to_old(&self.keep(*algorithm)));
         let back: String = back.collect();
         let each = paragraph(PRELUDE, "each_key").to_owned() + paragraph(PRELUDE, "fetch_any");
         let (known, to) = (paragraph(PRELUDE, "known"), paragraph(PRELUDE, "giving_back"));

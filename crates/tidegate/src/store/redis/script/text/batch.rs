@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::super::rooms::{Algorithm, paragraph};
+use super::super::paragraphs::{Algorithm, paragraph};
 use super::Maker;
 
 const BATCH: &str = include_str!("../batch.lua");
@@ -45,7 +45,7 @@ impl Maker {
         body.push_str(paragraph(BATCH, if self.id.time_given { "write_given" } else { "write" }));
         body.push_str(paragraph(BATCH, "settle"));
         let (mut verdicts, mut steps) = (String::new(), String::new());
-        for algorithm in &self.rooms {
+        for algorithm in &self.algorithms {
             let (kind, look) = (algorithm.kind, self.look(*algorithm));
             let finish = self.finish(*algorithm, "goes_on and verdict == 0");
             let _ =

@@ -1,7 +1,7 @@
 //! What stands around a step where not every limiter may begin.
 
 use super::super::id::Form;
-use super::super::rooms::paragraph;
+use super::super::paragraphs::paragraph;
 use super::Maker;
 
 const KEYS: &str = include_str!("../keys.lua");

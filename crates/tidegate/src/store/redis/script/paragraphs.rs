@@ -34,11 +34,11 @@ impl Algorithm {
             let script = Rule::new(spec).ok()?.question(0)?.script;
             Some(Self { kind: script.kind, text: script.text })
         });
-        let mut rooms: Vec<Self> =
+        let mut algorithms: Vec<Self> =
             scripts.filter(|algorithm| kinds >> algorithm.kind & 1 == 1).collect();
-        rooms.sort_unstable_by_key(|algorithm| algorithm.kind);
-        rooms.dedup_by_key(|algorithm| algorithm.kind);
-        rooms
+        algorithms.sort_unstable_by_key(|algorithm| algorithm.kind);
+        algorithms.dedup_by_key(|algorithm| algorithm.kind);
+        algorithms
     }
 
     pub(super) fn part(self, name: &str) -> &'static str {
