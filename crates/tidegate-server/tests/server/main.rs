@@ -14,6 +14,7 @@ mod concurrency;
 mod envoy;
 mod fd_limit;
 mod grpc;
+mod histories;
 mod logs;
 mod nodes;
 mod not_http;

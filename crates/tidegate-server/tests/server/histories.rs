@@ -1,0 +1,273 @@
+//! What four servers over one store answer under load, held to the definitions answer by answer.
+//!
+//! Each protocol is asked by many clients at once, and all of them together. The serial order of the answers is known:
+//! first by the store's clock, where an answer says it, then by what each left of the limit. Naive models that are asked
+//! in this order must say the same of each request, and no request may stand before one that had been answered when it
+//! was sent.
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
+use futures_util::future::join_all;
+use redis::Connection;
+use testkit::model::{AlgorithmKind, Expected, Model, Policy};
+use testkit::traffic::Rng;
+use tokio::task::{JoinSet, block_in_place};
+use tonic::transport::Channel;
+
+use crate::client::Client;
+use crate::grpc;
+use crate::process::Server;
+use crate::store::Store;
+
+const SERVERS: usize = 4;
+/// Clients of each server and protocol.
+const CLIENTS: usize = 24;
+/// Requests that a client has under way at once, where the protocol allows several.
+const DEEP: usize = 16;
+/// For how long clients ask.
+const LASTING: Duration = Duration::from_millis(300);
+/// A window that does not end while a test runs.
+const DAY_US: u64 = 86_400_000_000;
+
+/// A limiter that a request met, and what it left.
+type Left = (String, u64);
+
+/// One request, and its answer.
+#[derive(Clone, Debug)]
+struct Told {
+    asked: Instant,
+    told: Instant,
+    /// By the store's clock; 0 where the protocol does not say it.
+    at_us: u64,
+    cost: u64,
+    allowed: bool,
+    left: Vec<Left>,
+    /// All figures, where the protocol has all.
+    figures: Option<Expected>,
+}
+
+impl Told {
+    /// Where it stands in the serial order: what took more came later, and a denial came after whatever left as much.
+    fn turn(&self) -> (u64, Reverse<u64>, bool, Instant) {
+        (self.at_us, Reverse(self.left[0].1), !self.allowed, self.asked)
+    }
+}
+
+/// Servers over one store, which is given time for every request.
+fn servers(store: &Store, rules: &str) -> Vec<Server> {
+    let rules = format!("{rules}\n[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
+    (0..SERVERS).map(|_| Server::with_rules(&rules)).collect()
+}
+
+/// A rule for each value of the entry `key`.
+fn rule(key: &str, algorithm: AlgorithmKind, limit: u64, window_us: u64) -> String {
+    let (algorithm, window_ms) = (algorithm.name(), window_us / 1_000);
+    format!(
+        "[[rule]]\nname = \"{key}\"\nkey = [\"{key}\"]\nalgorithm = \"{algorithm}\"\nlimit = {limit}\n\
+         window = \"{window_ms}ms\"\n"
+    )
+}
+
+/// A client of one server.
+enum Caller {
+    Http(Client),
+    Grpc(RateLimitServiceClient<Channel>),
+    Resp(Connection),
+}
+
+impl Caller {
+    /// Sends requests, as many at once as the protocol allows, and waits for their answers.
+    async fn ask(&mut self, seed: u64, meets: Meets) -> Vec<Told> {
+        let mut rng = Rng::new(seed);
+        let asked: Vec<_> = (0..DEEP).map(|_| Asked::new(&mut rng)).collect();
+        match self {
+            Self::Http(client) => vec![asked[0].over_http(client).await],
+            Self::Grpc(client) => {
+                join_all(asked.iter().map(|asked| asked.over_grpc(client.clone(), meets))).await
+            }
+            Self::Resp(connection) => block_in_place(|| Asked::over_resp(&asked, connection)),
+        }
+    }
+}
+
+/// The limiters that a request meets: one for all, or also one of its user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Meets {
+    One,
+    Two,
+}
+
+#[derive(Debug)]
+struct Asked {
+    user: String,
+    cost: u64,
+}
+
+impl Asked {
+    fn new(rng: &mut Rng) -> Self {
+        Self { user: rng.skewed(48).to_string(), cost: rng.pick([1, 1, 1, 1, 2, 5]) }
+    }
+
+    async fn over_http(&self, client: &Client) -> Told {
+        let asked = Instant::now();
+        let body = format!(r#"{{"descriptor": {{"all": "x"}}, "cost": {}}}"#, self.cost);
+        let answer = client.check(&body).await.json();
+        assert_eq!(answer["degraded"], false, "{answer}");
+        let number = |name: &str| answer[name].as_u64();
+        let figures = Expected {
+            allowed: answer["allowed"] == true,
+            limit: number("limit").unwrap(),
+            remaining: number("remaining").unwrap(),
+            retry_after_us: number("retry_after_us"),
+            reset_after_us: number("reset_after_us").unwrap(),
+            delay_us: number("delay_us").unwrap(),
+        };
+        let told = self.told(asked, figures.allowed, vec![figures.remaining]);
+        Told { at_us: number("at_us").unwrap(), figures: Some(figures), ..told }
+    }
+
+    async fn over_grpc(&self, mut client: RateLimitServiceClient<Channel>, meets: Meets) -> Told {
+        let asked = Instant::now();
+        let mut descriptors = vec![grpc::costing(self.cost, &[("all", "x")])];
+        if meets == Meets::Two {
+            descriptors.push(grpc::costing(self.cost, &[("user", &self.user)]));
+        }
+        let request = RateLimitRequest { domain: "default".into(), ..grpc::request(descriptors) };
+        let answer = client.should_rate_limit(request).await.unwrap().into_inner();
+        let left = answer.statuses.iter().map(|status| u64::from(status.limit_remaining));
+        self.told(asked, answer.overall_code() == Code::Ok, left.collect())
+    }
+
+    fn over_resp(all: &[Self], connection: &mut Connection) -> Vec<Told> {
+        let asked = Instant::now();
+        let mut pipe = redis::pipe();
+        for one in all {
+            let cost = one.cost.to_string();
+            pipe.cmd("TG.CHECK").arg(&["default", "COST", &cost, "all", "x"]);
+        }
+        let answers: Vec<HashMap<String, redis::Value>> = pipe.query(connection).unwrap();
+        let told = all.iter().zip(answers).map(|(one, answer)| {
+            assert_eq!(answer["degraded"], redis::Value::Int(0), "{answer:?}");
+            let number = |name: &str| match answer[name] {
+                redis::Value::Int(number) => u64::try_from(number).unwrap(),
+                _ => panic!("{name} is no number: {answer:?}"),
+            };
+            one.told(asked, number("allowed") == 1, vec![number("remaining")])
+        });
+        told.collect()
+    }
+
+    /// The answer that came now.
+    fn told(&self, asked: Instant, allowed: bool, left: Vec<u64>) -> Told {
+        let met = [String::new(), self.user.clone()];
+        let left = met.into_iter().zip(left).collect();
+        let (told, cost) = (Instant::now(), self.cost);
+        Told { asked, told, at_us: 0, cost, allowed, left, figures: None }
+    }
+}
+
+/// Has all clients ask until the time is over.
+async fn history(callers: Vec<Caller>, meets: Meets) -> Vec<Told> {
+    let (mut all, ends) = (JoinSet::new(), Instant::now() + LASTING);
+    for (number, mut caller) in callers.into_iter().enumerate() {
+        all.spawn(async move {
+            let (mut rng, mut told) = (Rng::new(number as u64), Vec::new());
+            while Instant::now() < ends {
+                told.extend(caller.ask(rng.next_u64(), meets).await);
+            }
+            told
+        });
+    }
+    all.join_all().await.concat()
+}
+
+/// Holds answers to the models of the limiters they met, one after the other.
+fn judge(mut history: Vec<Told>, policy: impl Fn(&str) -> Policy) {
+    history.sort_by_key(Told::turn);
+    let mut models: HashMap<String, Model> = HashMap::new();
+    let mut latest = None::<Instant>;
+    for told in &history {
+        assert!(latest.is_none_or(|latest| told.told >= latest), "answered too early: {told:?}");
+        latest = latest.max(Some(told.asked));
+        for (met, _) in &told.left {
+            models.entry(met.clone()).or_insert_with(|| Model::new(policy(met)));
+        }
+        let mut on_each = |run: &dyn Fn(&mut Model) -> Expected| -> Vec<_> {
+            told.left.iter().map(|(met, _)| run(models.get_mut(met).unwrap())).collect()
+        };
+        let mut expected = on_each(&|model| model.peek(told.at_us, told.cost));
+        let allowed = expected.iter().all(|one| one.allowed);
+        if allowed {
+            expected = on_each(&|model| model.step(told.at_us, told.cost));
+        }
+        let left: Vec<_> = told.left.iter().map(|(_, left)| *left).collect();
+        let expected_left: Vec<_> = expected.iter().map(|one| one.remaining).collect();
+        assert_eq!((told.allowed, &left), (allowed, &expected_left), "{told:#?}");
+        if let Some(figures) = told.figures {
+            assert_eq!(figures, expected[0], "{told:#?}");
+        }
+    }
+    let admitted = history.iter().filter(|told| told.allowed).count();
+    let denied = history.len() - admitted;
+    assert!(admitted > 0 && denied > 0, "it was not saturated: {admitted} and {denied}");
+}
+
+fn http(servers: &[Server]) -> impl Iterator<Item = Caller> {
+    let clients = servers.iter().map(|server| Client::new(server.http));
+    clients.flat_map(|client| (0..CLIENTS).map(move |_| Caller::Http(client.clone())))
+}
+
+fn resp(servers: &[Server]) -> impl Iterator<Item = Caller> {
+    let connect = |server: &Server| {
+        let client = redis::Client::open(format!("redis://{}", server.resp)).unwrap();
+        Caller::Resp(client.get_connection().unwrap())
+    };
+    servers.iter().flat_map(move |server| (0..CLIENTS).map(move |_| connect(server)))
+}
+
+async fn grpc(servers: &[Server]) -> Vec<Caller> {
+    let mut callers = Vec::new();
+    for server in servers.iter().flat_map(|server| [server; CLIENTS]) {
+        callers.push(Caller::Grpc(grpc::client(server).await));
+    }
+    callers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_servers_answer_over_http_as_the_definitions_of_all_algorithms() {
+    for algorithm in AlgorithmKind::ALL {
+        let (store, limit, window_us) = (Store::start(), 60, 50_000);
+        let servers = servers(&store, &rule("all", algorithm, limit, window_us));
+        let history = history(http(&servers).collect(), Meets::One).await;
+        judge(history, |_| Policy::new(algorithm, limit, window_us));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_servers_answer_over_grpc_as_the_definitions_of_two_rules() {
+    let (store, log) = (Store::start(), AlgorithmKind::SlidingLog);
+    let rules = rule("all", log, 2_000, DAY_US) + &rule("user", log, 60, DAY_US);
+    let servers = servers(&store, &rules);
+    let history = history(grpc(&servers).await, Meets::Two).await;
+    let by_the_second = |told: &Told| !told.allowed && told.left[0].1 >= told.cost;
+    assert!(history.iter().any(by_the_second), "the rule for each user denies some");
+    judge(history, |met| Policy::new(log, if met.is_empty() { 2_000 } else { 60 }, DAY_US));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_servers_answer_over_all_protocols_at_once_as_the_definition() {
+    let (store, log) = (Store::start(), AlgorithmKind::SlidingLog);
+    let servers = servers(&store, &rule("all", log, 1_000, DAY_US));
+    let mut callers = grpc(&servers).await;
+    callers.extend(http(&servers).chain(resp(&servers)));
+    let mut history = history(callers, Meets::One).await;
+    // Two of the protocols do not say when.
+    history.iter_mut().for_each(|told| (told.at_us, told.figures) = (0, None));
+    judge(history, |_| Policy::new(log, 1_000, DAY_US));
+}
