@@ -8,7 +8,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code;
@@ -18,6 +18,7 @@ use redis::Connection;
 use testkit::model::{AlgorithmKind, Expected, Model, Policy};
 use testkit::traffic::Rng;
 use tokio::task::{JoinSet, block_in_place};
+use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use crate::client::Client;
