@@ -3,8 +3,12 @@
 //! A request waits under the busiest of the keys it names, together with the others that name that key, so
 //! that they can go as one call. Keys take turns: one that was served stands behind those that were not, so
 //! a key that many ask for holds up no other. Among keys that were served equally little, the one whose
-//! request comes from the source (a connection, say) that was served least comes first. Turns are counted by
-//! virtual time, as in start-time fair queueing (Goyal, Vin and Cheng, 1996).
+//! request comes from the source (a connection, say) that was served least comes first.
+//!
+//! Turns are counted by virtual time, as in start-time fair queueing (Goyal, Vin and Cheng, 1996). The time of keys also
+//! goes on by one in each round, which is as many turns as keys wait: else new keys without end, each of which is
+//! due at once, would keep one that was served before from ever being due again. A source that missed a round comes
+//! first, as a new flow does in fq_codel (RFC 8290, 4.2): those who ask little do not wait behind those who ask much.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -32,6 +36,8 @@ pub(super) struct Queue<T> {
     /// The keys of which a call may be sent, in the order of their turns.
     ready: BTreeSet<Turn>,
     key_time: u64,
+    /// Turns that are left of the round.
+    round: usize,
     source_time: u64,
     /// The virtual time at which each source's next request has its turn.
     sources: HashMap<u64, u64>,
@@ -44,7 +50,8 @@ pub(super) struct Queue<T> {
     epoch: u32,
 }
 
-/// When a key is served: by its own virtual time, then that of the first source, then in the order of arrival.
+/// When a key is served: by its own virtual time, then that of the first source, then in the order of arrival. One
+/// whose first source missed a round is due at time 0.
 type Turn = (u64, u64, u64, KeyHash);
 
 #[derive(Debug)]
@@ -63,6 +70,8 @@ struct Waiting<T> {
     item: T,
     keys: KeyHashes,
     source_time: u64,
+    /// Its source has missed a round.
+    is_seldom: bool,
     number: u64,
 }
 
@@ -81,6 +90,7 @@ impl<T> Queue<T> {
             keys: HashMap::new(),
             ready: BTreeSet::new(),
             key_time: 0,
+            round: 0,
             source_time: 0,
             sources: HashMap::new(),
             waiting: 0,
@@ -114,17 +124,15 @@ impl<T> Queue<T> {
     /// Adds a request of a source that names these keys; source 0 stands for none in particular.
     pub(super) fn push(&mut self, keys: KeyHashes, source: u64, item: T) {
         let busiest = self.name(&keys);
-        let source_time = match source {
-            0 => self.source_time,
-            source => {
-                let time = self.sources.entry(source).or_default();
-                let start = self.source_time.max(*time);
-                *time = start + 1;
-                start
-            }
-        };
+        let (mut source_time, mut is_seldom) = (self.source_time, false);
+        if source != 0 {
+            let time = self.sources.entry(source).or_default();
+            is_seldom = *time < self.source_time;
+            source_time = self.source_time.saturating_sub(1).max(*time);
+            *time = source_time + 1;
+        }
         self.number += 1;
-        let waiting = Waiting { item, keys, source_time, number: self.number };
+        let waiting = Waiting { item, keys, source_time, is_seldom, number: self.number };
         if let Some(key) = self.keys.get_mut(&busiest) {
             key.waiting.push_back(waiting);
         }
@@ -156,7 +164,9 @@ impl<T> Queue<T> {
         if let (None, Some(first)) = (key.turn, key.waiting.front())
             && key.calls < most
         {
-            let turn = (key.time.max(self.key_time), first.source_time, first.number, hash);
+            let is_first = first.is_seldom && key.time <= self.key_time;
+            let time = if is_first { 0 } else { key.time.max(self.key_time) };
+            let turn = (time, first.source_time, first.number, hash);
             key.turn = Some(turn);
             self.ready.insert(turn);
         }
@@ -189,7 +199,12 @@ impl<T> Queue<T> {
             items.push(one.item);
         }
         key.calls += 1;
-        (key.time, self.key_time) = (turn.0 + 1, self.key_time.max(turn.0));
+        self.key_time = self.key_time.max(turn.0);
+        key.time = self.key_time + 1;
+        self.round = self.round.saturating_sub(1);
+        if self.round == 0 {
+            (self.key_time, self.round) = (self.key_time + 1, self.ready.len());
+        }
         if earliest < u64::MAX {
             self.source_time = self.source_time.max(earliest);
         }

@@ -65,6 +65,57 @@ fn of_many_keys_the_one_whose_source_was_served_least_comes_first() {
 }
 
 #[test]
+fn a_source_that_asks_seldom_comes_before_those_that_always_wait() {
+    let (mut queue, busy) = (Queue::new(), 1..=40);
+    for turn in 0..16 {
+        busy.clone().for_each(|source| queue.push(keys(&[1, 100 + source]), source, source));
+        let served = (turn > 4).then(|| all(&mut queue, 40));
+        assert!(served.is_none_or(|served| served.unwrap().len() == 40));
+    }
+    // Ten of the busy sources had their next turn.
+    assert_eq!(all(&mut queue, 10).unwrap().len(), 10);
+    queue.push(keys(&[1, 99]), 99, 99);
+    assert!(all(&mut queue, 4).unwrap().contains(&99), "it waits behind 30 others");
+    // Its next requests are no more than its part.
+    (0..4).for_each(|_| queue.push(keys(&[1, 99]), 99, 99));
+    let taken = all(&mut queue, 40).unwrap();
+    assert!(taken.iter().filter(|source| **source == 99).count() <= 2, "{taken:?}");
+}
+
+#[test]
+fn new_keys_without_end_keep_none_from_its_next_turn() {
+    let mut queue = Queue::new();
+    (0..100).for_each(|key| queue.push(keys(&[key]), 1, key));
+    assert_eq!(all(&mut queue, 1), Some(vec![0]));
+    queue.push(keys(&[0]), 1, 0);
+    let served = (100..400).any(|key| {
+        queue.push(keys(&[key]), 1, key);
+        all(&mut queue, 1).unwrap() == [0]
+    });
+    assert!(served, "it waits for ever");
+}
+
+#[test]
+fn a_source_that_asks_seldom_does_not_wait_behind_new_keys_without_end() {
+    let (mut queue, mut key) = (Queue::new(), 1_000);
+    let mut ask = |queue: &mut Queue<u64>| {
+        key += 1;
+        queue.push(keys(&[key]), key % 50 + 1, key);
+    };
+    (0..900).for_each(|_| ask(&mut queue));
+    (0..100).for_each(|_| drop(all(&mut queue, 1)));
+    for _ in 0..10 {
+        queue.push(keys(&[9]), 99, 9);
+        assert!((0..2).any(|_| all(&mut queue, 1).unwrap() == [9]), "it waits behind 800 others");
+        // Many others are served before it asks again.
+        for _ in 0..900 {
+            ask(&mut queue);
+            assert_ne!(all(&mut queue, 1).unwrap(), [9]);
+        }
+    }
+}
+
+#[test]
 fn within_a_key_each_source_gets_its_part() {
     let mut queue = Queue::new();
     (0..90).for_each(|_| queue.push(keys(&[1]), 1, 1));
