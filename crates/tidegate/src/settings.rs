@@ -60,8 +60,8 @@ pub struct StoreSettings {
     pub timeout: Micros,
     /// Begins every key: 1 to 64 visible characters of ASCII without braces (default `tidegate:`).
     pub key_prefix: String,
-    /// Most calls under way at once to each server of the store, from 1 to a million (default 4,096). How many
-    /// there are adapts to what the server answers in time. 16 times as many requests may wait; for what comes
+    /// Most limiters that calls under way decide at each server of the store, from 1 to a million (default 4,096).
+    /// How many there are adapts to what the server answers in time. 16 times as many requests may wait; for what comes
     /// beyond them the store is overloaded.
     pub max_in_flight: usize,
     /// How many nodes share the store, from 1 to a million: each enforces so small a share of a limit where it

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate::{AlgorithmKind, Answer, Descriptor, Micros, OnStoreError, Request, SharedGate};
 
@@ -73,4 +74,34 @@ async fn load_that_a_closed_rule_sheds_comes_back_soon_and_not_as_one() {
     assert_eq!(waits.len(), 10, "each its own: {waits:?}");
     let (first, last) = (*waits.first().unwrap(), *waits.last().unwrap());
     assert!(first >= Micros::from_millis(100) && last < Micros::from_millis(200), "{waits:?}");
+}
+
+#[tokio::test]
+async fn what_is_under_way_is_counted_by_limiters_and_not_by_calls() {
+    let server = Server::start(&[]);
+    let mut narrow = settings(&server.url());
+    narrow.max_in_flight = 6;
+    let rules = ["one", "two", "three"].map(|name| {
+        let mut rule = rule(AlgorithmKind::SlidingLog, 7);
+        rule.name = name.to_owned();
+        rule
+    });
+    let (gate, _events) = gate_with(narrow, rules.into()).await;
+    let gate = Arc::new(gate);
+    let mut controls = server.connect();
+    redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
+    let mut all = JoinSet::new();
+    for number in 0..10 {
+        let (gate, user) = (Arc::clone(&gate), format!("user-{number}"));
+        all.spawn(async move { check(&gate, &user, 1).await.is_degraded() });
+    }
+    while gate.counts().under_way < 2 {
+        yield_now().await;
+    }
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(gate.counts().under_way, 2, "each of three limiters");
+    }
+    redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut controls).unwrap();
+    assert_eq!(all.join_all().await, [false; 10]);
 }

@@ -30,6 +30,8 @@ pub(super) enum Sent {
 #[derive(Debug, Default)]
 pub(super) struct Flush {
     pub(super) calls: Vec<Sent>,
+    /// How many limiters they decide; one that two of them decide counts twice.
+    pub(super) limiters: usize,
     pub(super) taken: Vec<Taken>,
 }
 
@@ -51,7 +53,7 @@ impl Room {
 }
 
 /// Makes calls of requests that wait for the same key: one of all in a row that can be merged, and one of each other.
-pub(super) fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
+fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
     let (mut calls, mut row) = (Vec::new(), Vec::new());
     for request in requests {
         match &request.asked {
@@ -113,6 +115,15 @@ impl Sent {
         one.into_iter().chain(merged.iter().flatten())
     }
 
+    /// How many limiters it decides, which is what it costs the store.
+    fn limiters(&self) -> usize {
+        let keys = match self {
+            Self::One(request) => request.asked.keys(),
+            Self::Merged(batch, _) => &batch.keys,
+        };
+        keys.len().max(1)
+    }
+
     /// Hands the reply to those who wait for it.
     pub(super) fn reply(&self, value: Value) -> Handed {
         let told = reply(value);
@@ -165,6 +176,14 @@ impl Handed {
 }
 
 impl Flush {
+    /// Adds calls made of requests that wait for the same key.
+    pub(super) fn add(&mut self, requests: Vec<Rc<Pending>>, taken: Taken) {
+        let calls = calls_of(requests);
+        self.limiters += calls.iter().map(Sent::limiters).sum::<usize>();
+        self.calls.extend(calls);
+        self.taken.push(taken);
+    }
+
     /// All as one write; `part` is of which slots the node is asked.
     pub(super) fn pipeline(&self, link: &mut Link, part: &[u8]) -> Pipeline {
         let mut pipeline = Pipeline::with_capacity(self.calls.len());

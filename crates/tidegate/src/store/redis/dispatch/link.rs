@@ -16,8 +16,8 @@ pub(super) struct Link {
     pub(super) number: u64,
     /// When each write that is not answered yet was sent, earliest first.
     pub(super) sent_at: VecDeque<Instant>,
-    /// Calls in them.
-    pub(super) calls: usize,
+    /// Limiters that they decide.
+    pub(super) limiters: usize,
     /// The scripts, by digest, whose text was sent over it. One that the server has forgotten all the same costs another
     /// round trip, and its place in the write.
     known: HashSet<String>,
@@ -25,7 +25,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(connection: MultiplexedConnection, number: u64) -> Self {
-        Self { connection, number, sent_at: VecDeque::new(), calls: 0, known: HashSet::new() }
+        Self { connection, number, sent_at: VecDeque::new(), limiters: 0, known: HashSet::new() }
     }
 
     /// The command that runs a script: by its text the first time, by its digest from then on.

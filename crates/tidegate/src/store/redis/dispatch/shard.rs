@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::TICK;
 use super::clock::ThreadClock;
-use super::flush::{Flush, MOST_REQUESTS, Room, Sent, calls_of};
+use super::flush::{Flush, MOST_REQUESTS, Room, Sent};
 use super::link::Link;
 use super::pending::Pending;
 use super::queue::{KeyHashes, Queue};
@@ -158,7 +158,7 @@ impl Shard {
     pub(super) fn is_idle(&self) -> bool {
         let mut state = self.state.borrow_mut();
         while state.due.pop_front_if(|(_, request)| request.is_done()).is_some() {}
-        state.due.is_empty() && state.link.as_ref().is_none_or(|link| link.calls == 0)
+        state.due.is_empty() && state.link.as_ref().is_none_or(|link| link.limiters == 0)
     }
 
     pub(super) fn ranges(&self) -> Vec<(u16, u16)> {
@@ -220,7 +220,7 @@ impl Shard {
         let mut flush = Flush::default();
         // Few wait for a shard that is late for long, and find out when it no longer is.
         let most = if state.window.is_too_slow(now) { 1 } else { MOST_REQUESTS };
-        while link.calls + flush.calls.len() < state.window.size() && flush.calls.len() < MOST_CALLS
+        while link.limiters + flush.limiters < state.window.size() && flush.calls.len() < MOST_CALLS
         {
             let mut room = Room::default();
             let taken = state.queue.take(most, |_, keys| room.fits(keys));
@@ -234,8 +234,7 @@ impl Shard {
                 continue;
             }
             requests.iter().for_each(|request| request.sent());
-            flush.calls.extend(calls_of(requests));
-            flush.taken.push(taken);
+            flush.add(requests, taken);
         }
         if flush.calls.is_empty() {
             return None;
@@ -245,7 +244,7 @@ impl Shard {
         let merged = flush.calls.iter().filter(|call| matches!(call, Sent::Merged(..)));
         let merged = merged.map(|call| call.requests().count()).sum();
         Counts::add(&self.shared.counts.merged, merged);
-        link.calls += flush.calls.len();
+        link.limiters += flush.limiters;
         link.sent_at.push_back(now);
         self.shared.counts.under_way.fetch_add(flush.calls.len() as u64, Relaxed);
         Some(Sending { flush, pipeline, connection, link: link.number, sent_at: now, was_full })
@@ -281,14 +280,14 @@ impl Shard {
         let Sending { flush, link, sent_at, was_full, .. } = sending;
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let calls = flush.calls.len();
-        self.shared.counts.under_way.fetch_sub(calls as u64, Relaxed);
+        let limiters = flush.limiters;
+        self.shared.counts.under_way.fetch_sub(flush.calls.len() as u64, Relaxed);
         flush.taken.iter().for_each(|taken| state.queue.answered(taken));
         let latest = state.link.as_mut().filter(|latest| latest.number == link);
         let is_latest = latest.is_some();
         if let Some(link) = latest {
             link.sent_at.pop_front();
-            link.calls -= calls;
+            link.limiters -= limiters;
         }
         let mut answered = Answered::default();
         let values = match values {
@@ -302,7 +301,7 @@ impl Shard {
         };
         if is_latest {
             state.heard_at = now;
-            state.window.answered(calls, now.duration_since(sent_at), was_full, now);
+            state.window.answered(limiters, now.duration_since(sent_at), was_full, now);
             if state.health != Health::Fit {
                 self.heard.notify_one();
             }

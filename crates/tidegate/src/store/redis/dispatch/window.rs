@@ -1,6 +1,6 @@
-//! How many calls may be under way at one shard: as many as it answers in time.
+//! How much may be under way at one shard: as many limiters as it decides in time, in few calls or in many.
 //!
-//! The window grows by one call in each round trip in which it was full, and shrinks by a part when answers
+//! The window grows by one limiter in each round trip in which it was full, and shrinks by a part when answers
 //! take longer than they should. Servers that share a store and each do so come to equal parts of it, as TCP
 //! connections do on a link (Chiu and Jain, "Analysis of the increase and decrease algorithms", 1989).
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 /// The window at the start.
 const FIRST: f64 = 16.0;
-/// It never shrinks below this: few calls are run in a small part of any deadline, and where answers take long
+/// It never shrinks below this: few limiters are decided in a small part of any deadline, and where answers take long
 /// all the same, sending less does not help.
 const LEAST: f64 = 8.0;
 /// What is left of it when answers take too long.
@@ -22,7 +22,7 @@ const LATELY: Duration = Duration::from_secs(1);
 /// The shortest round trip is that of the last one or two of these spans.
 const MEMORY: Duration = Duration::from_secs(5);
 
-/// A number of calls that may be under way, and the round trips that it is derived from.
+/// A number of limiters that may be decided at once, and the round trips that it is derived from.
 #[derive(Debug)]
 pub(super) struct Window {
     size: f64,
@@ -41,7 +41,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A window of at most `most` calls to a shard that is to answer well within `timeout`.
+    /// A window of at most `most` limiters of a shard that is to answer well within `timeout`.
     pub(super) fn new(most: usize, timeout: Duration, now: Instant) -> Self {
         let most = (most as f64).max(1.0);
         Self {
@@ -57,13 +57,19 @@ impl Window {
         }
     }
 
-    /// How many calls may be under way.
+    /// How many limiters calls under way may decide.
     pub(super) const fn size(&self) -> usize {
         self.size as usize
     }
 
-    /// Notes that `calls` calls were answered after `took`; `was_full` where more would have been sent.
-    pub(super) fn answered(&mut self, calls: usize, took: Duration, was_full: bool, now: Instant) {
+    /// Notes that calls which decide so many limiters were answered after `took`; `was_full` where more would have been sent.
+    pub(super) fn answered(
+        &mut self,
+        limiters: usize,
+        took: Duration,
+        was_full: bool,
+        now: Instant,
+    ) {
         if now.duration_since(self.span_since) >= MEMORY {
             (self.shortest, self.span_since) = ([Duration::MAX, self.shortest[0]], now);
         }
@@ -77,7 +83,7 @@ impl Window {
             self.shrink(now);
         } else if was_full {
             let step = if self.is_new { 1.0 } else { 1.0 / self.size };
-            self.size = (self.size + step * calls as f64).min(self.most);
+            self.size = (self.size + step * limiters as f64).min(self.most);
         }
     }
 
