@@ -145,6 +145,15 @@ impl PolicyRule {
             && self.spec.key.iter().all(|name| has(name, None))
     }
 
+    /// Returns the entries that every matching descriptor has, each with its value where only one matches.
+    pub(super) fn required(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let when = self.when.iter().map(|(name, pattern)| match pattern {
+            Pattern::Whole(value) => (name.as_str(), Some(value.as_str())),
+            Pattern::Prefix(_) => (name.as_str(), None),
+        });
+        when.chain(self.spec.key.iter().map(|name| (name.as_str(), None)))
+    }
+
     /// Whether no entry must have a value that the other rule does not let it have.
     pub(super) fn when_agrees(&self, other: &Self) -> bool {
         self.when.iter().all(|(name, pattern)| {
