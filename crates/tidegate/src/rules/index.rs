@@ -1,49 +1,50 @@
-//! The rules of a domain, found by an entry that they require.
+//! The rules of a domain, or the overrides of a rule, found by an entry that they require.
 
 use std::collections::HashMap;
 
-use super::rule::PolicyRule;
 use crate::request::Descriptor;
 
-/// A domain of so few rules is searched faster than its index.
+/// So few are searched faster than their index.
 const FEW: usize = 16;
 
-/// The rules of one domain, by their numbers in the policy.
+/// What may match a descriptor, by number.
 ///
-/// Each rule is listed once: under an entry that it requires with one value, else under one that it requires with any
-/// value or a prefix, else for every descriptor. Of several entries that it requires it is listed under the one that
-/// fewest rules require.
+/// Each number is listed once: under an entry that it requires, with one value or with any, or for every descriptor where
+/// it requires none. Of several entries that it requires it is listed under the one that fewest require.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Index {
-    /// Rules that may match any descriptor.
+    /// Those that may match any descriptor.
     every: Vec<usize>,
     by_name: HashMap<String, Named>,
 }
 
-/// The rules listed under one entry.
+/// What is listed under one entry.
 #[derive(Clone, Debug, Default)]
 struct Named {
     with_any_value: Vec<usize>,
     by_value: HashMap<String, Vec<usize>>,
 }
 
+/// An entry that is required: its name, and its value where only one matches.
+pub(super) type Required<'a> = (&'a str, Option<&'a str>);
+
 impl Index {
-    /// Lists rules that are given with their numbers.
-    pub(super) fn new(rules: &[(usize, &PolicyRule)]) -> Self {
+    /// Lists numbers, each with the entries that it requires.
+    pub(super) fn new(all: &[(usize, Vec<Required<'_>>)]) -> Self {
         let mut index = Self::default();
-        if rules.len() <= FEW {
-            index.every = rules.iter().map(|(number, _)| *number).collect();
+        if all.len() <= FEW {
+            index.every = all.iter().map(|(number, _)| *number).collect();
             return index;
         }
         let mut uses: HashMap<_, usize> = HashMap::new();
-        for required in rules.iter().flat_map(|(_, rule)| rule.required()) {
+        for required in all.iter().flat_map(|(_, required)| required) {
             *uses.entry(required).or_default() += 1;
         }
-        for (number, rule) in rules {
-            let rarest = rule.required().min_by_key(|required| uses.get(required).copied());
+        for (number, required) in all {
+            let rarest = required.iter().min_by_key(|required| uses.get(required).copied());
             let list = match rarest {
                 None => &mut index.every,
-                Some((name, value)) => {
+                Some(&(name, value)) => {
                     let named = index.by_name.entry(name.to_owned()).or_default();
                     match value {
                         None => &mut named.with_any_value,
@@ -56,7 +57,7 @@ impl Index {
         index
     }
 
-    /// Returns the numbers of the rules that a descriptor may match, each once; all others do not match it.
+    /// Returns the numbers that may match a descriptor, each once; all others do not match it.
     pub(super) fn candidates<'a>(
         &'a self,
         descriptor: &Descriptor<'a>,
@@ -80,10 +81,10 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use testkit::traffic::Rng;
-    use tidegate_core::{AlgorithmKind, Micros, Spec};
+    use tidegate_core::{AlgorithmKind, Limit, Micros, Spec};
 
     use crate::request::Descriptor;
-    use crate::rules::{Policy, RuleSpec};
+    use crate::rules::{OverrideSpec, Policy, RuleSpec};
 
     fn entry(rng: &mut Rng) -> (String, String) {
         let (name, value) = (rng.pick(["a", "b", "c", "d"]), rng.pick(["1", "2", "12", "x"]));
@@ -104,6 +105,37 @@ mod tests {
         }
         rule.exact = rng.chance(10);
         rule
+    }
+
+    #[test]
+    fn of_many_overrides_the_first_that_matches_holds() {
+        let mut rng = Rng::new(77);
+        let all: Vec<_> = ["a", "b", "c", "d"].map(str::to_owned).into();
+        let mut spec = rule(&mut rng, 0);
+        (spec.key, spec.when) = (all, Vec::new());
+        for _ in 0..60 {
+            let mut entries: Vec<_> = (0..=1 + rng.below(3)).map(|_| entry(&mut rng)).collect();
+            entries.sort_unstable();
+            entries.dedup_by(|one, other| one.0 == other.0);
+            let limit = Some(Limit::Units(spec.overrides.len() as u64));
+            spec.overrides.push(OverrideSpec { entries, limit, ..OverrideSpec::default() });
+            if Policy::new(vec![spec.clone()]).is_err() {
+                spec.overrides.pop();
+            }
+        }
+        let overrides = spec.overrides.clone();
+        assert!(overrides.len() > 16, "they are indexed");
+        let policy = Policy::new(vec![spec]).unwrap();
+        for _ in 0..1_000 {
+            let entries = ["a", "b", "c", "d"].map(|name| (name, entry(&mut rng).1));
+            let entries = entries.each_ref().map(|(name, value)| (*name, value.as_str()));
+            let descriptor = Descriptor::new(&entries);
+            let holds = |other: &OverrideSpec| {
+                other.entries.iter().all(|(name, value)| descriptor.value(name) == Some(value))
+            };
+            let first = overrides.iter().position(holds).map_or(0, |number| number + 1);
+            assert_eq!(policy.rules()[0].variant_for(&descriptor), first, "{entries:?}");
+        }
     }
 
     #[test]

@@ -39,9 +39,9 @@ impl Policy {
         let rules = check(specs)?;
         let mut by_domain: HashMap<&str, Vec<_>> = HashMap::new();
         for (number, rule) in rules.iter().enumerate() {
-            by_domain.entry(rule.domain()).or_default().push((number, rule));
+            by_domain.entry(rule.domain()).or_default().push((number, rule.required().collect()));
         }
-        let domain = |(name, rules): (&str, Vec<(usize, _)>)| {
+        let domain = |(name, rules): (&str, Vec<(usize, Vec<_>)>)| {
             let index = Index::new(&rules);
             let rules = rules.into_iter().map(|(number, _)| number).collect();
             (name.to_owned(), Domain { rules, index })
