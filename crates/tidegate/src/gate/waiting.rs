@@ -19,12 +19,6 @@ use crate::wait::{
 };
 
 impl<C: Clock> Gate<C> {
-    /// Decides a request if nobody waits for any of its limiters. The same as [`Gate::check`]: no verb
-    /// overtakes those who wait.
-    pub fn try_acquire(&self, request: &Request<'_>) -> Answer<'_> {
-        self.check(request)
-    }
-
     /// How many of those who wait would have to go before this request.
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
