@@ -33,7 +33,7 @@ pub(crate) use places::Ticket;
 pub(crate) use queues::{QueueKey, Queues};
 #[cfg(feature = "redis")]
 pub(crate) use waitable::refuse_behind;
-pub(crate) use waitable::{InProcess, Patience, Single, Source, Stop, Waitable, step_behind};
+pub(crate) use waitable::{InProcess, Patience, Stop, Waitable, step_behind};
 #[cfg(feature = "redis")]
 pub(crate) use waiter::Waiter;
 

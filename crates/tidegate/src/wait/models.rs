@@ -14,11 +14,10 @@ use super::DEFAULT_MAX_WAITERS;
 use super::drive::Progress;
 use super::permit_waiter::PermitWaiter;
 use super::permits::Permits;
-use super::waitable::{Patience, Single};
 use super::waiter::Waiter;
 use crate::clock::Clock;
 use crate::key::Fingerprint;
-use crate::limiter::Limiter;
+use crate::limiter::{Call, Limiter};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const LONG: Micros = Micros::from_secs(1_000);
@@ -113,11 +112,10 @@ fn taken() -> Arc<Limiter<Still>> {
     Arc::new(limiter)
 }
 
-type Waiting<'a> = Waiter<Single<'a, (), &'a Limiter<Still>>>;
+type Waiting<'a> = Waiter<Call<'a, (), &'a Limiter<Still>>>;
 
 fn turn(limiter: &Limiter<Still>) -> Waiting<'_> {
-    let patience = Patience { wait: LONG, max_waiters: 9 };
-    Waiter::new(Single::new(&limiter.queues, (), limiter, 1, patience))
+    Waiter::new(limiter.call(1).waiting(LONG))
 }
 
 /// The unit is seen by who asks, or who gives it back sees that somebody waits: never neither.
