@@ -3,7 +3,8 @@
 //! A waiter stands in a *queue* in front of one limiter ([`queues`]). It is promised nothing: the head of a queue
 //! takes its units when they are there, so a waiter that leaves leaves no trace, and all behind it move up. A
 //! [`waiter`] is a state machine without a clock and without a runtime; [`acquire`] lets a task or a thread wait
-//! for it. What it waits for is [`waitable`]: one limiter, the limiter of a key, or all limiters of a request.
+//! for it. What it waits for is [`waitable`]: one limiter, the limiter of a key, all limiters of a request, or
+//! permits.
 
 mod acquire;
 mod concurrency;
@@ -12,7 +13,7 @@ mod drive;
 mod growth;
 #[cfg(all(test, loom))]
 mod models;
-mod permit_waiter;
+mod permit_request;
 mod permits;
 mod places;
 mod queue;

@@ -13,32 +13,29 @@ use crate::step::{Done, Step};
 /// Waits as a task; ends when the work may run, or is refused. Dropped while it waits, it leaves no
 /// trace; dropped while an admitted request is held, that keeps its slot.
 pub(crate) async fn wait<D: InProcess>(waitable: D, timer: &impl Timer) -> Done {
-    if never_waits(&waitable) {
-        let done = step_behind(&waitable, Step::Ask);
-        return hold(&waitable, done, timer).await;
-    }
-    let mut turn = Waiter::new(waitable);
-    let done = turn_of(&mut turn, timer).await;
-    hold(turn.waitable(), done, timer).await
+    let mut waiter = Waiter::new(waitable);
+    let done = decided(&mut waiter, timer).await;
+    hold(waiter.waitable(), done, timer).await
 }
 
-/// The same, but ends when it is admitted: the work must be held for the delay that is told.
+/// Waits as [`wait`] does, but ends when it is admitted: the work must be held for the delay of the decision.
 pub(crate) async fn wait_in_queue<D: InProcess>(waitable: D, timer: &impl Timer) -> Done {
-    if never_waits(&waitable) {
-        return step_behind(&waitable, Step::Ask);
-    }
-    turn_of(&mut Waiter::new(waitable), timer).await
+    decided(&mut Waiter::new(waitable), timer).await
 }
 
-async fn turn_of<D: InProcess>(turn: &mut Waiter<D>, timer: &impl Timer) -> Done {
+async fn decided<D: InProcess>(waiter: &mut Waiter<D>, timer: &impl Timer) -> Done {
+    if never_waits(waiter.waitable()) {
+        return step_behind(waiter.waitable(), Step::Ask);
+    }
     let mut alarm = Alarm::default();
-    poll_fn(|context| alarm.drive(timer, context, |now, waker| turn.poll(now, waker))).await
+    poll_fn(|context| alarm.drive(timer, context, |now, waker| waiter.poll(now, waker))).await
 }
 
 /// Ends when the work may run that was decided.
 pub(crate) async fn hold<D: Waitable>(waitable: &D, mut done: Done, timer: &impl Timer) -> Done {
-    let runs_at = release(waitable, &mut done);
-    wait_until(timer, runs_at).await;
+    if let Some(runs_at) = release(waitable, &mut done) {
+        wait_until(timer, runs_at).await;
+    }
     done
 }
 
@@ -49,27 +46,28 @@ fn never_waits<D: Waitable>(waitable: &D) -> bool {
 
 /// What [`wait`] does, by blocking the thread.
 pub(crate) fn wait_blocking<D: InProcess>(waitable: D, clock: &impl Park) -> Done {
-    let mut turn = Waiter::new(waitable);
-    let done = block(clock, |now, waker| turn.poll(now, waker));
-    hold_blocking(turn.waitable(), done, clock)
+    let mut waiter = Waiter::new(waitable);
+    let done = block(clock, |now, waker| waiter.poll(now, waker));
+    hold_blocking(waiter.waitable(), done, clock)
 }
 
 /// What [`hold`] does, by blocking the thread.
 pub(crate) fn hold_blocking<D: Waitable>(waitable: &D, mut done: Done, clock: &impl Park) -> Done {
-    let runs_at = release(waitable, &mut done);
-    while clock.now() < runs_at {
-        clock.park_until(runs_at);
+    if let Some(runs_at) = release(waitable, &mut done) {
+        while clock.now() < runs_at {
+            clock.park_until(runs_at);
+        }
     }
     done
 }
 
-/// When the work may run; the answer will tell no delay, for it has passed by then.
-fn release<D: Waitable>(waitable: &D, done: &mut Done) -> Timestamp {
+/// When the work may run, if not at once; the answer has no delay, for it has passed by then.
+fn release<D: Waitable>(waitable: &D, done: &mut Done) -> Option<Timestamp> {
     let delay = if done.allowed { waitable.delay(done) } else { Micros::ZERO };
     for decided in &mut done.decisions {
         if let Outcome::Allow { delay } = &mut decided.decision.outcome {
             *delay = Micros::ZERO;
         }
     }
-    done.at.plus(delay)
+    (!delay.is_zero()).then(|| done.at.plus(delay))
 }

@@ -12,7 +12,7 @@ use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
 use super::DEFAULT_MAX_WAITERS;
 use super::drive::Progress;
-use super::permit_waiter::PermitWaiter;
+use super::permit_request::PermitRequest;
 use super::permits::Permits;
 use super::waiter::Waiter;
 use crate::clock::Clock;
@@ -68,9 +68,11 @@ fn permits(limit: u64) -> Arc<Permits> {
 
 /// Waits for a permit, and gives it back.
 fn use_one(permits: &Arc<Permits>) {
-    let mut wish = PermitWaiter::new(permits, KEY, 1, LONG);
-    let permit = block(|waker| wish.poll(NOW, waker));
-    assert!(permit.is_some() && permits.in_flight(KEY) == 1);
+    let mut waits = Waiter::new(PermitRequest::new(permits, &Still, KEY, 1, LONG));
+    assert!(block(|waker| waits.poll(NOW, waker)).allowed);
+    let permit = permits.permit(KEY, 1);
+    assert_eq!(permits.in_flight(KEY), 1);
+    drop(permit);
 }
 
 #[test]
@@ -94,8 +96,10 @@ fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
         let (waits, goes) = (Arc::clone(&permits), Arc::clone(&permits));
         let waits = thread::spawn(move || use_one(&waits));
         let goes = thread::spawn(move || {
-            let mut wish = PermitWaiter::new(&goes, KEY, 1, LONG);
-            drop(wish.poll(NOW, Waker::noop()));
+            let mut waits = Waiter::new(PermitRequest::new(&goes, &Still, KEY, 1, LONG));
+            if let Progress::Done(done) = waits.poll(NOW, Waker::noop()) {
+                drop(done.allowed.then(|| goes.permit(KEY, 1)));
+            }
         });
         drop(held);
         goes.join().expect("it left");

@@ -1,4 +1,4 @@
-//! What a turn leads to: one limiter, or all that a request meets.
+//! What can be waited for: one limiter, all that a request meets, or permits.
 
 use tidegate_core::{Decision, Micros, Outcome};
 
@@ -45,6 +45,11 @@ pub(crate) trait Waitable {
 
     /// Whether the time for which it is held is part of how long it may wait.
     fn delay_is_waiting(&self) -> bool;
+
+    /// Whether nobody knows when units come back, so that it sleeps until it is woken or too late.
+    fn is_only_woken(&self) -> bool {
+        false
+    }
 
     /// It asks anew, having announced itself: what was looked up when it asked before may have changed.
     fn renew(&self) {}
