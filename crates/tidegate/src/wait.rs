@@ -22,7 +22,6 @@ mod sync;
 mod waitable;
 mod waiter;
 
-pub(crate) use acquire::{hold, hold_blocking, wait, wait_blocking, wait_in_queue};
 pub use concurrency::{Concurrency, KeyedConcurrency};
 #[cfg(feature = "redis")]
 pub(crate) use drive::Progress;
@@ -35,7 +34,6 @@ pub(crate) use queues::{QueueKey, Queues};
 #[cfg(feature = "redis")]
 pub(crate) use waitable::refuse_behind;
 pub(crate) use waitable::{InProcess, Patience, Stop, Waitable, step_behind};
-#[cfg(feature = "redis")]
 pub(crate) use waiter::Waiter;
 
 /// Most that wait for one limiter unless it is said otherwise.

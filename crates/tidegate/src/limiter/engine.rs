@@ -5,9 +5,7 @@ use tidegate_core::Micros;
 use crate::clock::{Park, Timer};
 use crate::step::{Decided, Done, One, Step};
 use crate::store::memory::Preview;
-use crate::wait::{
-    InProcess, Patience, QueueKey, Queues, Stop, Waitable, step_behind, wait, wait_blocking,
-};
+use crate::wait::{InProcess, Patience, QueueKey, Queues, Stop, Waitable, Waiter, step_behind};
 
 /// A limiter, whatever keeps its state, and whoever waits for it.
 pub(crate) trait Source {
@@ -66,12 +64,16 @@ impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
 
     /// Waits for up to `max_wait` as a task.
     pub(crate) async fn wait(self, max_wait: Micros, timer: &impl Timer) -> One {
-        wait(self.waiting(max_wait), timer).await.into()
+        let mut waiter = Waiter::new(self.waiting(max_wait));
+        let done = waiter.decided(timer).await;
+        waiter.hold(done, timer).await.into()
     }
 
     /// Waits for up to `max_wait` by blocking the thread.
     pub(super) fn wait_blocking(self, max_wait: Micros, clock: &impl Park) -> One {
-        wait_blocking(self.waiting(max_wait), clock).into()
+        let mut waiter = Waiter::new(self.waiting(max_wait));
+        let done = waiter.decided_blocking(clock);
+        waiter.hold_blocking(done, clock).into()
     }
 
     /// The same call, to stand in the queue for so long.

@@ -1,4 +1,4 @@
-//! Waiting for limiters to the end, as a task or as a thread.
+//! Waiting to the end, as a task or as a thread.
 
 use std::future::poll_fn;
 
@@ -10,55 +10,48 @@ use super::waiter::Waiter;
 use crate::clock::{Park, Timer};
 use crate::step::{Done, Step};
 
-/// Waits as a task; ends when the work may run, or is refused. Dropped while it waits, it leaves no
-/// trace; dropped while an admitted request is held, that keeps its slot.
-pub(crate) async fn wait<D: InProcess>(waitable: D, timer: &impl Timer) -> Done {
-    let mut waiter = Waiter::new(waitable);
-    let done = decided(&mut waiter, timer).await;
-    hold(waiter.waitable(), done, timer).await
-}
-
-/// Waits as [`wait`] does, but ends when it is admitted: the work must be held for the delay of the decision.
-pub(crate) async fn wait_in_queue<D: InProcess>(waitable: D, timer: &impl Timer) -> Done {
-    decided(&mut Waiter::new(waitable), timer).await
-}
-
-async fn decided<D: InProcess>(waiter: &mut Waiter<D>, timer: &impl Timer) -> Done {
-    if never_waits(waiter.waitable()) {
-        return step_behind(waiter.waitable(), Step::Ask);
-    }
-    let mut alarm = Alarm::default();
-    poll_fn(|context| alarm.drive(timer, context, |now, waker| waiter.poll(now, waker))).await
-}
-
-/// Ends when the work may run that was decided.
-pub(crate) async fn hold<D: Waitable>(waitable: &D, mut done: Done, timer: &impl Timer) -> Done {
-    if let Some(runs_at) = release(waitable, &mut done) {
-        wait_until(timer, runs_at).await;
-    }
-    done
-}
-
-/// Whether every limiter would refuse it at once, so that it need not stand in a queue to be decided.
-fn never_waits<D: Waitable>(waitable: &D) -> bool {
-    !waitable.delay_is_waiting() && waitable.stops().iter().all(|stop| stop.patience.wait.is_zero())
-}
-
-/// What [`wait`] does, by blocking the thread.
-pub(crate) fn wait_blocking<D: InProcess>(waitable: D, clock: &impl Park) -> Done {
-    let mut waiter = Waiter::new(waitable);
-    let done = block(clock, |now, waker| waiter.poll(now, waker));
-    hold_blocking(waiter.waitable(), done, clock)
-}
-
-/// What [`hold`] does, by blocking the thread.
-pub(crate) fn hold_blocking<D: Waitable>(waitable: &D, mut done: Done, clock: &impl Park) -> Done {
-    if let Some(runs_at) = release(waitable, &mut done) {
-        while clock.now() < runs_at {
-            clock.park_until(runs_at);
+impl<D: InProcess> Waiter<D> {
+    /// Waits as a task until it is decided. Dropped while it waits, it leaves no trace.
+    pub(crate) async fn decided(&mut self, timer: &impl Timer) -> Done {
+        if self.never_waits() {
+            return step_behind(self.waitable(), Step::Ask);
         }
+        let mut alarm = Alarm::default();
+        poll_fn(|context| alarm.drive(timer, context, |now, waker| self.poll(now, waker))).await
     }
-    done
+
+    /// What [`Waiter::decided`] does, by blocking the thread.
+    pub(crate) fn decided_blocking(&mut self, clock: &impl Park) -> Done {
+        if self.never_waits() {
+            return step_behind(self.waitable(), Step::Ask);
+        }
+        block(clock, |now, waker| self.poll(now, waker))
+    }
+
+    /// Ends when the work may run that was decided. Dropped before, the work keeps its slot.
+    pub(crate) async fn hold(&self, mut done: Done, timer: &impl Timer) -> Done {
+        if let Some(runs_at) = release(self.waitable(), &mut done) {
+            wait_until(timer, runs_at).await;
+        }
+        done
+    }
+
+    /// What [`Waiter::hold`] does, by blocking the thread.
+    pub(crate) fn hold_blocking(&self, mut done: Done, clock: &impl Park) -> Done {
+        if let Some(runs_at) = release(self.waitable(), &mut done) {
+            while clock.now() < runs_at {
+                clock.park_until(runs_at);
+            }
+        }
+        done
+    }
+
+    /// Whether every limiter would refuse it at once, so that it need not stand in a queue to be decided.
+    fn never_waits(&self) -> bool {
+        let waitable = self.waitable();
+        !waitable.delay_is_waiting()
+            && waitable.stops().iter().all(|stop| stop.patience.wait.is_zero())
+    }
 }
 
 /// When the work may run, if not at once; the answer has no delay, for it has passed by then.

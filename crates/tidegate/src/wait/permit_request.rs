@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tidegate_core::Micros;
 
-use super::acquire::{wait_blocking, wait_in_queue};
 use super::permits::{Permit, Permits};
 use super::queues::Queues;
 use super::waitable::{InProcess, Patience, Stop, Waitable};
+use super::waiter::Waiter;
 use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
 use crate::step::{Decided, Done, Step};
@@ -44,7 +44,7 @@ impl<'a, C: Clock> PermitRequest<'a, C> {
         C: Timer,
     {
         let Self { permits, clock, key, units, .. } = self;
-        let done = wait_in_queue(self, clock).await;
+        let done = Waiter::new(self).decided(clock).await;
         done.allowed.then(|| permits.permit(key, units))
     }
 
@@ -54,7 +54,7 @@ impl<'a, C: Clock> PermitRequest<'a, C> {
         C: Park,
     {
         let Self { permits, clock, key, units, .. } = self;
-        let done = wait_blocking(self, clock);
+        let done = Waiter::new(self).decided_blocking(clock);
         done.allowed.then(|| permits.permit(key, units))
     }
 }
