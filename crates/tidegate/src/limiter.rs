@@ -2,11 +2,11 @@
 
 mod amend;
 mod ban;
+mod batch;
 mod counted;
 mod engine;
 mod key;
 mod keyed;
-mod of_key;
 mod plans;
 mod reservation;
 mod waiting;

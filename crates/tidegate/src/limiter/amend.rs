@@ -68,18 +68,17 @@ impl<C: Clock> KeyedLimiter<C> {
     /// are would not fit; the old rule stays in force, and nothing is lost.
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
-        if let Some(plans) = &self.plans {
-            self.usual.change(&rule);
-            plans.table.amend(&rule);
-            self.queues.wake_all();
-            return Ok(());
-        }
-        let caps = RuleSpec { spec, ..self.caps.clone() };
-        let (first, reading) = (self.table.as_deref(), Reading::of(&self.clock));
-        let told = self.later.amend(first, &rule, &caps, self.base, reading);
-        if told.is_ok() {
-            self.usual.change(&rule);
-        }
+        let told = self.usual.change(&rule, || match &self.plans {
+            Some(plans) => {
+                plans.table.amend(&rule);
+                Ok(())
+            }
+            None => {
+                let caps = RuleSpec { spec, ..self.caps.clone() };
+                let (first, reading) = (self.table.as_deref(), Reading::of(&self.clock));
+                self.later.amend(first, &rule, &caps, self.base, reading)
+            }
+        });
         self.queues.wake_all();
         told
     }

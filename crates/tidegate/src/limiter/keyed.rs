@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
 
-use super::engine::Call;
+use super::engine::{Call, Source};
 use super::key::Key;
-use super::of_key::{OfKey, Terms};
-use super::plans::{Plans, Usual};
+use super::plans::{Plans, Terms, Usual};
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step};
-use crate::store::memory::{Later, Table, table_of};
+use crate::store::memory::{Later, Part, Preview, Table, table_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// A limiter for each key, in bounded memory.
@@ -90,9 +89,6 @@ impl KeyedLimiter {
     }
 }
 
-/// Keys decided between two looks at memory in [`KeyedLimiter::check_many`].
-const BATCH: usize = 16;
-
 impl<C: Clock> KeyedLimiter<C> {
     /// Limiters by `clock`.
     ///
@@ -155,34 +151,6 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Gives `units` back to the key's limiter, to no fewer than none used.
     pub fn refund<'r>(&self, key: impl Key<'r>, units: u64) -> Decision {
         self.one(&key, units, Step::Refund).or_unlimited()
-    }
-
-    /// Decides independent requests of one unit each, in order; returns of each whether it goes on.
-    ///
-    /// Faster than one after another where the limiters do not lie in the processor's caches: the
-    /// memory of the next few is on its way while one is decided. (Not where limiters have rules of their own.)
-    pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
-        let Some(table) = &self.table else {
-            return keys.iter().map(|key| self.admits(key, 1)).collect();
-        };
-        let mut verdicts = Vec::with_capacity(keys.len());
-        for batch in keys.chunks(BATCH) {
-            let (early, clock) = self.reading(&self.clock).apart();
-            let fingerprints: Vec<_> =
-                batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
-            let touched =
-                fingerprints.iter().fold(0, |all, fingerprint| all ^ table.touch(*fingerprint));
-            std::hint::black_box(touched);
-            let admits = |fingerprint| match self.queues.are_idle() {
-                true => table.admits(fingerprint, 1, early, clock),
-                false => {
-                    let one = self.call(fingerprint, Terms::Table, 1).step(Step::Decide);
-                    one.verdict.is_allowed()
-                }
-            };
-            verdicts.extend(fingerprints.into_iter().map(admits));
-        }
-        verdicts
     }
 
     /// Makes the key's limiter as good as new, and lets whoever waits for it go on.
@@ -265,5 +233,64 @@ impl<C: Clock> KeyedLimiter<C> {
     #[inline]
     pub(super) fn reading<'a, T: Clock>(&self, clock: &'a T) -> Reading<'a> {
         Reading::if_wanted(self.early, clock)
+    }
+}
+
+/// The limiter of one key.
+#[derive(Debug)]
+pub(crate) struct OfKey<'a, C> {
+    all: &'a KeyedLimiter<C>,
+    fingerprint: Fingerprint,
+    terms: Terms<'a>,
+}
+
+impl<'a, C: Clock> OfKey<'a, C> {
+    /// Hands `with` its part in a step, under the rule that holds now.
+    #[inline]
+    fn part<T>(&self, cost: u64, step: Step, with: impl FnOnce(&Part<'_>) -> T) -> T {
+        let part = Part::alone(self.fingerprint, cost, step);
+        match &self.terms {
+            Terms::Table => with(&part),
+            Terms::Own(rule) => with(&part.under(rule, false)),
+            Terms::Supplied(rule) => with(&part.under(rule, true)),
+            Terms::LookedUp(looked_up) => {
+                let plan = looked_up.plan(self.all);
+                with(&part.under(self.all.usual.of(&plan), false))
+            }
+        }
+    }
+
+    #[inline]
+    fn reading(&self) -> Reading<'a> {
+        self.all.reading(&self.all.clock)
+    }
+}
+
+impl<C: Clock> Source for OfKey<'_, C> {
+    #[inline]
+    fn one(&self, cost: u64, step: Step) -> One {
+        let one = self.part(cost, step, |part| match self.all.limiters() {
+            Some(table) => table.one(part, self.reading()),
+            None if self.all.later.has_begun() => self.all.later.one(part, self.reading()),
+            None => One::unlimited(self.all.clock.now()),
+        });
+        match &self.terms {
+            Terms::LookedUp(looked_up) => One { figures: looked_up.plan(self.all), ..one },
+            Terms::Table | Terms::Own(_) | Terms::Supplied(_) => one,
+        }
+    }
+
+    fn preview(&self) -> Option<Box<dyn Preview>> {
+        let later = &self.all.later;
+        self.part(1, Step::Peek, |part| match self.all.limiters() {
+            Some(table) => Some(table.preview(part, self.reading())),
+            None => later.has_begun().then(|| later.preview(part, self.reading())),
+        })
+    }
+
+    fn renew(&self) {
+        if let Terms::LookedUp(looked_up) = &self.terms {
+            looked_up.renew();
+        }
     }
 }

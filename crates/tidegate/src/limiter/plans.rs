@@ -1,7 +1,7 @@
 //! Rules beside the one of all keys: a key's plan, which is looked up, or what a call supplies.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use tidegate_core::Rule;
 
@@ -53,11 +53,63 @@ impl Usual {
         Some(Arc::clone(&changed))
     }
 
-    /// Changes it.
-    pub(super) fn change(&self, rule: &Rule) {
-        let rule = Arc::new(rule.clone());
-        let changed = self.changed.get_or_init(|| RwLock::new(Arc::clone(&rule)));
-        *changed.write().unwrap_or_else(PoisonError::into_inner) = rule;
+    /// Changes it, if it can be `put` in force; one change after another.
+    pub(super) fn change<E>(
+        &self,
+        rule: &Rule,
+        put: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let changed = self.changed.get_or_init(|| RwLock::new(Arc::clone(&self.first)));
+        let mut changed = changed.write().unwrap_or_else(PoisonError::into_inner);
+        put()?;
+        *changed = Arc::new(rule.clone());
+        Ok(())
+    }
+}
+
+/// The rule that a call is under.
+#[derive(Debug)]
+pub(super) enum Terms<'a> {
+    /// The rule of the table.
+    Table,
+    /// The key's own.
+    Own(&'a Rule),
+    /// The one that the call supplies.
+    Supplied(&'a Rule),
+    /// The key's own whenever the call asks.
+    LookedUp(Box<LookedUp>),
+}
+
+/// The plan of a key for which a call may wait, looked up once for each time that it asks.
+#[derive(Debug)]
+pub(crate) struct LookedUp {
+    key: Box<[u8]>,
+    /// `None` until it is looked up.
+    plan: Mutex<Option<Plan>>,
+}
+
+impl LookedUp {
+    pub(super) fn new(key: &[u8]) -> Self {
+        Self { key: key.into(), plan: Mutex::new(None) }
+    }
+
+    /// The plan under which the call asked last; looked up where it has not asked yet.
+    pub(super) fn plan<C: Clock>(&self, all: &KeyedLimiter<C>) -> Plan {
+        let known = self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        known.unwrap_or_else(|| {
+            let plan = all.plan(&self.key);
+            self.set(Some(plan.clone()));
+            plan
+        })
+    }
+
+    /// Has it looked up again.
+    pub(super) fn renew(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, plan: Option<Plan>) {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 }
 

@@ -4,7 +4,8 @@ use tidegate_core::{Decision, Micros};
 
 use super::engine::Call;
 use super::key::Key;
-use super::of_key::{LookedUp, OfKey, Terms};
+use super::keyed::OfKey;
+use super::plans::{LookedUp, Terms};
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Park, Timer};
 use crate::key::Fingerprint;
