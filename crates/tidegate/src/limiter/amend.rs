@@ -60,8 +60,10 @@ impl<C: Clock> KeyedLimiter<C> {
     /// a million some 0.15 seconds where states fit a word, and half a second or more where they do not.
     /// A copy of all states is made on the way, which no cap counts. The first change leaves the memory
     /// of packed states behind, about 30 bytes for each key that there ever was at once, until the
-    /// limiters are dropped; later changes leave nothing. Where keys have plans, each follows when it is next
-    /// asked, and so do only those that have none.
+    /// limiters are dropped; later changes leave nothing.
+    ///
+    /// Where keys have plans ([`KeyedLimiter::with_plans`]) it is the rule of those that have none, and each of them
+    /// follows when it is next asked; what bounds their memory stays.
     ///
     /// # Errors
     /// All that is wrong with the words of the rule, or a `max_memory` in which the limiters that there

@@ -6,7 +6,7 @@ use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
 
 use super::engine::{Call, Source};
 use super::key::Key;
-use super::plans::{Plans, Terms, Usual};
+use super::plans::{PlannedTable, Terms, UsualRule};
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
@@ -61,10 +61,10 @@ pub struct KeyedLimiter<C = SystemClock> {
     /// `None` when built unlimited, or where each limiter has a rule of its own.
     pub(super) table: Option<Box<dyn Table>>,
     /// Where each limiter has a rule of its own.
-    pub(super) plans: Option<Box<Plans>>,
+    pub(super) plans: Option<Box<PlannedTable>>,
     /// What decides once the rule was changed.
     pub(super) later: Arc<Later<dyn Table>>,
-    pub(super) usual: Usual,
+    pub(super) usual: UsualRule,
     /// The caps, and what becomes of keys beyond them.
     pub(super) caps: RuleSpec,
     /// What packed times count from; `None` where the clock may step back.
@@ -100,7 +100,7 @@ impl<C: Clock> KeyedLimiter<C> {
             table: None,
             plans: None,
             later: Later::none_yet(),
-            usual: Usual::new(Rule::new(spec)?),
+            usual: UsualRule::new(Rule::new(spec)?),
             caps: RuleSpec::new("", spec),
             base,
             seed: Seed::random(),

@@ -12,32 +12,32 @@ use crate::step::One;
 use crate::store::memory::{Table, table_of_rules};
 
 /// Looks up the plan of a key.
-type Lookup = dyn Fn(&[u8]) -> Option<Arc<Rule>> + Send + Sync;
+type PlanOf = dyn Fn(&[u8]) -> Plan + Send + Sync;
 
 /// The rule of a key; `None` is the usual one, as long as that was not changed.
 pub(crate) type Plan = Option<Arc<Rule>>;
 
 /// Limiters each of which has a rule of its own, and what looks up the plans of their keys.
-pub(super) struct Plans {
+pub(super) struct PlannedTable {
     pub(super) table: Box<dyn Table>,
-    pub(super) lookup: Box<Lookup>,
+    pub(super) lookup: Box<PlanOf>,
 }
 
-impl fmt::Debug for Plans {
+impl fmt::Debug for PlannedTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plans").field("keys", &self.table.keys()).finish_non_exhaustive()
+        f.debug_struct("PlannedTable").field("keys", &self.table.keys()).finish_non_exhaustive()
     }
 }
 
 /// The rule of all keys that have no plan.
 #[derive(Debug)]
-pub(super) struct Usual {
+pub(super) struct UsualRule {
     first: Arc<Rule>,
     /// What it was changed to, once it was.
     changed: OnceLock<RwLock<Arc<Rule>>>,
 }
 
-impl Usual {
+impl UsualRule {
     pub(super) fn new(first: Rule) -> Self {
         Self { first: Arc::new(first), changed: OnceLock::new() }
     }
@@ -168,10 +168,10 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     /// The limiter with an empty table of limiters that have rules of their own.
-    pub(super) fn with_lookup(self, lookup: Box<Lookup>) -> Self {
+    pub(super) fn with_lookup(self, lookup: Box<PlanOf>) -> Self {
         let plan = self.usual.plan();
         let table = table_of_rules(self.usual.of(&plan).clone(), &self.caps);
-        let plans = Some(Box::new(Plans { table, lookup }));
+        let plans = Some(Box::new(PlannedTable { table, lookup }));
         Self { table: None, plans, early: false, ..self }
     }
 
