@@ -3,7 +3,7 @@
 //!
 //! [`RateLimitLayer::new`] refuses what does not fit, [`RateLimitLayer::waiting`] lets it wait as the
 //! rules say, [`RateLimitLayer::outgoing`] paces a client to someone else's limit;
-//! [`RateLimitLayer::planned`] and [`RateLimitLayer::planned_waiting`] go by each caller's plan. All of
+//! [`RateLimitLayer::keyed`] and [`RateLimitLayer::keyed_waiting`] go by a limiter for each caller. All of
 //! them hold what a `leaky_queue` admits until its slot. What is asked about is a list of [`Entries`],
 //! each read by an extractor ([`Extract`]); without any, `ip`, `method` and `path` of the request, as an
 //! access log tells them, so that the same rules serve and replay.
@@ -55,11 +55,11 @@ mod grpc;
 mod held;
 mod holds;
 mod in_flight;
+mod keyed;
 mod layer;
 mod pacing;
 mod peer;
 mod plan;
-mod planned;
 mod refusal;
 mod retry_after;
 mod service;

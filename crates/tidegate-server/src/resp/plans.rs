@@ -1,7 +1,7 @@
 //! The limits that calls of `CL.THROTTLE` bring: where their limiters are, and the one that a connection
 //! asked by last.
 
-use tidegate::{AlgorithmKind, Micros, OnFull, PlannedLimiter, Rule, RuleErrors, Spec};
+use tidegate::{AlgorithmKind, KeyedLimiter, Micros, OnFull, Rule, RuleErrors, Spec};
 
 use super::call::Figures;
 use crate::limiters::Limiters;
@@ -12,7 +12,7 @@ const MAX_KEYS: usize = 1_000_000;
 /// Where the limiters of CL.THROTTLE live: beside the others.
 #[derive(Debug)]
 pub(super) enum Throttle {
-    Here(Box<PlannedLimiter>),
+    Here(Box<KeyedLimiter>),
     InStore,
 }
 
@@ -25,7 +25,8 @@ impl Throttle {
                 let usual = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
                 // Refused and not shared: each call has figures of its own, and one limiter under others
                 // would hold nobody to them.
-                let limiter = PlannedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
+                let limiter = KeyedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
+                let limiter = limiter.with_limit_from_request();
                 Ok(Self::Here(Box::new(limiter)))
             }
             Some(_) => Ok(Self::InStore),

@@ -1,4 +1,4 @@
-//! The way to limiters by plan: each caller is held to the figures of their own plan.
+//! The way to a keyed limiter: each caller is held to the limit of their key, or to their own plan.
 
 use std::sync::Arc;
 
@@ -11,88 +11,86 @@ use super::fields::Fields;
 use super::layer::RateLimitLayer;
 use crate::answer::{Answer, Matched, Standing};
 use crate::clock::{Clock, Timer};
-use crate::limiter::PlannedLimiter;
+use crate::limiter::KeyedLimiter;
 use crate::request::Request;
 use crate::rules::PolicyRule;
-use crate::step::{Descriptors, Done, Step};
+use crate::step::{Descriptors, One, Step};
 use crate::wait::wait_until;
 
 /// What the figures are told under.
 const NAME: &str = "plan";
 
 impl RateLimitLayer {
-    /// Holds each caller to a plan of their own, in place of the rules of a gate; refuses at once what
+    /// Holds each caller to the limiter of their key, in place of the rules of a gate; refuses at once what
     /// does not fit.
     ///
-    /// The key whose plan is looked up is the value of the first of the entries of `who`, at the cost it
+    /// The key, whose plan is looked up where the limiter has plans, is the value of the first of the entries of `who`, at the cost it
     /// tells; a request without a value is not limited. A [`descriptor`](Self::descriptor) would take the
-    /// place of `who`; others are not asked about. The plan is told as a rule of the name `plan`. Limits
+    /// place of `who`; others are not asked about. What decides is reported as a rule of the name `plan`. Limits
     /// for all belong in the layer of a gate behind this one, which does not give back here what it
-    /// refuses. What a shaping plan (`leaky_queue`) admits is held for its `delay`, as by
+    /// refuses. What a queue (`leaky_queue`) admits is held for its `delay`, as by
     /// [`RateLimitLayer::new`].
     ///
     /// ```
     /// use std::sync::Arc;
     /// use tidegate::tower::{Entries, RateLimitLayer, header};
-    /// use tidegate::{AlgorithmKind, Micros, PlannedLimiter, Rule, Spec};
+    /// use tidegate::{AlgorithmKind, Micros, KeyedLimiter, Rule, Spec};
     ///
     /// let per_minute = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Micros::from_secs(60));
     /// let paid = Arc::new(Rule::new(per_minute(6_000))?);
-    /// let limiter = PlannedLimiter::new(per_minute(60))?
+    /// let limiter = KeyedLimiter::new(per_minute(60))?
     ///     .with_plans(move |key| key.starts_with(b"paid-").then(|| paid.clone()));
     /// let who = Entries::new().entry("api-key", header("x-api-key")?);
-    /// let layer = RateLimitLayer::planned(Arc::new(limiter), who);
+    /// let layer = RateLimitLayer::keyed(Arc::new(limiter), who);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn planned<C: Timer + 'static>(limiter: Arc<PlannedLimiter<C>>, who: Entries) -> Self {
-        Self::with(Arc::new(Planned { limiter, most_wait: None }), who)
+    pub fn keyed<C: Timer + 'static>(limiter: Arc<KeyedLimiter<C>>, who: Entries) -> Self {
+        Self::with(Arc::new(Keyed { limiter, most_wait: None }), who)
     }
 
     /// The same, but lets a request wait for up to `most_wait`, in its place in the line of its key: what
-    /// [`PlannedLimiter::acquire`] does. The time for which a shaping plan holds it is part of that. What
+    /// [`KeyedLimiter::acquire`] does. The time for which a queue holds it is part of that. What
     /// can not run by then is refused at once, and so is who comes when the line is full
-    /// ([`PlannedLimiter::with_max_waiters`]). One whose client goes away while it waits leaves the line,
+    /// ([`KeyedLimiter::with_max_waiters`]). One whose client goes away while it waits leaves the line,
     /// and takes nothing.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use tidegate::tower::{ClientIp, Entries, RateLimitLayer};
-    /// use tidegate::{AlgorithmKind, Micros, PlannedLimiter, Spec};
+    /// use tidegate::{AlgorithmKind, Micros, KeyedLimiter, Spec};
     ///
     /// let usual = Spec::new(AlgorithmKind::LeakyQueue, 10, Micros::from_secs(1));
-    /// let limiter = Arc::new(PlannedLimiter::new(usual)?.with_max_waiters(100));
+    /// let limiter = Arc::new(KeyedLimiter::new(usual)?.with_max_waiters(100));
     /// let who = Entries::new().entry("ip", ClientIp::peer());
-    /// let layer = RateLimitLayer::planned_waiting(limiter, who, Micros::from_secs(5));
+    /// let layer = RateLimitLayer::keyed_waiting(limiter, who, Micros::from_secs(5));
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     #[must_use]
-    pub fn planned_waiting<C: Timer + 'static>(
-        limiter: Arc<PlannedLimiter<C>>,
+    pub fn keyed_waiting<C: Timer + 'static>(
+        limiter: Arc<KeyedLimiter<C>>,
         who: Entries,
         most_wait: Micros,
     ) -> Self {
-        Self::with(Arc::new(Planned { limiter, most_wait: Some(most_wait) }), who)
+        Self::with(Arc::new(Keyed { limiter, most_wait: Some(most_wait) }), who)
     }
 }
 
-/// Decides by the plan of whom the request comes from.
-struct Planned<C> {
-    limiter: Arc<PlannedLimiter<C>>,
+/// Decides by the limiter of whom the request comes from.
+struct Keyed<C> {
+    limiter: Arc<KeyedLimiter<C>>,
     /// How long it may wait; `None` where it is decided at once.
     most_wait: Option<Micros>,
 }
 
-impl<C: Clock> Planned<C> {
+impl<C: Clock> Keyed<C> {
     /// One step with the limiter of whoever asks, at the cost of the request; `told` is handed the answer.
     fn step<T>(&self, request: &Request<'_>, step: Step, told: impl FnOnce(&Answer<'_>) -> T) -> T {
         let Some((key, cost)) = who(request) else { return told(&nothing(self.now())) };
         // Of no cost where it is looked at afterwards, when nobody asks whether it might come again.
         let cost = if step == Step::Peek { 0 } else { cost };
-        self.limiter.by_plan(key.as_bytes(), |under, key| {
-            let done = under.done(under.fingerprint(key), cost, step);
-            told_by(under.rule, cost, &done, told)
-        })
+        let one = self.limiter.call_of(&key, cost).step(step);
+        told_by(&self.limiter.rule_of(&one), cost, one, told)
     }
 
     fn now(&self) -> Timestamp {
@@ -100,7 +98,7 @@ impl<C: Clock> Planned<C> {
     }
 }
 
-impl<C: Timer> Planned<C> {
+impl<C: Timer> Keyed<C> {
     async fn check(&self, question: &Question) -> Ruling {
         let (ruling, runs_at) = question.ask(|request| {
             let told =
@@ -118,9 +116,8 @@ impl<C: Timer> Planned<C> {
         let Some((key, cost)) = who(&request) else {
             return Ruling::from(&nothing(self.now()));
         };
-        let (done, plan) = self.limiter.acquire_done(key.as_bytes(), cost, most_wait).await;
-        let rule = self.limiter.under_plan(&plan).rule;
-        told_by(rule, cost, &done, |answer| Ruling::from(answer))
+        let one = self.limiter.call_of(&key, cost).wait(most_wait, &self.limiter.clock).await;
+        told_by(&self.limiter.rule_of(&one), cost, one, |answer| Ruling::from(answer))
     }
 }
 
@@ -132,10 +129,10 @@ fn who<'a>(request: &Request<'a>) -> Option<(&'a str, u64)> {
 }
 
 /// Hands `told` the answer of a rule that says what the plan says.
-fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>) -> T) -> T {
-    let limited = done.decisions.first().filter(|_| !rule.is_unlimited());
+fn told_by<T>(rule: &Rule, cost: u64, one: One, told: impl FnOnce(&Answer<'_>) -> T) -> T {
+    let One { verdict, at, decision, overflow, elsewhere, .. } = one;
     let rule = PolicyRule::of_figures(NAME, rule);
-    let matched = limited.map(|decided| Matched {
+    let matched = decision.map(|decision| Matched {
         rule: &rule,
         number: 0,
         variant: 0,
@@ -144,13 +141,12 @@ fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>
         asks: cost,
         report: false,
         by: Descriptors::one(0),
-        decision: decided.decision,
-        overflow: decided.overflow,
-        elsewhere: decided.elsewhere,
+        decision,
+        overflow,
+        elsewhere,
     });
-    let (allowed, at) = (done.allowed, done.at);
     let (standing, matched) = (Standing::Exact, matched.into_iter().collect());
-    told(&Answer { allowed, at, standing, repeated: false, matched })
+    told(&Answer { allowed: verdict.is_allowed(), at, standing, repeated: false, matched })
 }
 
 /// The answer to a request that comes from nobody: it meets no limiter.
@@ -159,7 +155,7 @@ fn nothing(at: Timestamp) -> Answer<'static> {
     Answer { allowed: true, at, standing, repeated: false, matched }
 }
 
-impl<C: Timer + 'static> Door for Planned<C> {
+impl<C: Timer + 'static> Door for Keyed<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
         // Not before it is polled: a request that is dropped before costs nothing.
         Box::pin(async move {
