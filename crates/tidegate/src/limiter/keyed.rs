@@ -1,14 +1,12 @@
 //! A limiter for each key.
 
-use std::sync::Arc;
-
-use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
+use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step, UNLIMITED};
-use crate::store::memory::{Later, Part, Preview, Table, table_of};
+use crate::store::memory::{Limiters, Part, Preview};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// A limiter for each key, in bounded memory.
@@ -52,14 +50,9 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 /// ```
 #[derive(Debug)]
 pub struct KeyedLimiter<C = SystemClock> {
-    /// `None` when built unlimited.
-    pub(super) table: Option<Box<dyn Table>>,
-    /// What decides once the rule was changed.
-    pub(super) later: Arc<Later<dyn Table>>,
+    pub(super) limiters: Limiters,
     /// The caps, and what becomes of keys beyond them.
     pub(super) caps: RuleSpec,
-    /// What packed times count from; `None` where the clock may step back.
-    pub(super) base: Option<Timestamp>,
     pub(crate) seed: Seed,
     pub(crate) clock: C,
     /// Who waits.
@@ -102,15 +95,12 @@ impl<C: Clock> KeyedLimiter<C> {
 
     pub(super) fn build(spec: RuleSpec, clock: C) -> Result<Self, RuleErrors> {
         let base = clock.never_steps_back().then(|| clock.now());
-        let later = Later::none_yet();
-        let table = table_of(&Rule::new(spec.spec)?, &spec, base, Arc::clone(&later));
-        let early = table.as_ref().is_some_and(|table| table.reads_early());
+        let limiters = Limiters::new(&Rule::new(spec.spec)?, &spec, base);
+        let early = limiters.reads_early();
         let (seed, queues) = (Seed::random(), Queues::new());
         Ok(Self {
-            table,
-            later,
+            limiters,
             caps: spec,
-            base,
             seed,
             clock,
             queues,
@@ -145,20 +135,16 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Faster than one after another where the limiters do not lie in the processor's caches: the
     /// memory of the next few is on its way while one is decided.
     pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
-        let Some(table) = &self.table else {
-            let admits = |key: &K| self.admits_unlimited(&self.clock, key.as_ref(), 1);
-            return keys.iter().map(admits).collect();
-        };
         let mut verdicts = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
             let (early, clock) = self.reading(&self.clock).apart();
             let fingerprints: Vec<_> =
                 batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
-            let touched =
-                fingerprints.iter().fold(0, |all, fingerprint| all ^ table.touch(*fingerprint));
+            let touch = |all, fingerprint: &Fingerprint| all ^ self.limiters.touch(*fingerprint);
+            let touched = fingerprints.iter().fold(0, touch);
             std::hint::black_box(touched);
             let admits = |fingerprint| match self.queues.are_idle() {
-                true => table.admits(fingerprint, 1, early, clock),
+                true => self.limiters.admits(fingerprint, 1, early, clock),
                 false => self.admits_behind(fingerprint, 1),
             };
             verdicts.extend(fingerprints.into_iter().map(admits));
@@ -169,17 +155,16 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Limiters in existence.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.table.as_ref().map_or_else(|| self.later.keys(), |table| table.keys())
+        self.limiters.keys()
     }
 
     /// [`KeyedLimiter::admits`], by its own clock as `clock` reads it.
     #[inline]
     pub(super) fn admits_by<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> bool {
-        let Some(table) = &self.table else { return self.admits_unlimited(clock, key, cost) };
         let (early, clock) = self.reading(clock).apart();
         let fingerprint = self.seed.of_bytes(key);
         match self.queues.are_idle() {
-            true => table.admits(fingerprint, cost, early, clock),
+            true => self.limiters.admits(fingerprint, cost, early, clock),
             false => self.admits_behind(fingerprint, cost),
         }
     }
@@ -218,33 +203,13 @@ impl<C: Clock> KeyedLimiter<C> {
         cost: u64,
         step: Step,
     ) -> Option<One> {
-        let (part, reading) = (Part::alone(fingerprint, cost, step), || self.reading(clock));
-        match &self.table {
-            Some(table) => Some(table.one(&part, reading())),
-            None => self.later.has_begun().then(|| self.later.one(&part, reading())),
-        }
-    }
-
-    /// [`KeyedLimiter::admits`] of limiters that were built unlimited.
-    fn admits_unlimited<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> bool {
-        let limited = || {
-            let (fingerprint, reading) = (self.seed.of_bytes(key), self.reading(clock));
-            match self.queues.are_idle() {
-                true => self.later.admits(fingerprint, cost, reading),
-                false => self.admits_behind(fingerprint, cost),
-            }
-        };
-        !self.later.has_begun() || limited()
+        self.limiters.one(&Part::alone(fingerprint, cost, step), self.reading(clock))
     }
 
     /// A preview; `None` when unlimited.
     pub(crate) fn preview_now(&self, fingerprint: Fingerprint) -> Option<Box<dyn Preview>> {
         let part = Part::alone(fingerprint, 1, Step::Peek);
-        let reading = || self.reading(&self.clock);
-        match &self.table {
-            Some(table) => Some(table.preview(&part, reading())),
-            None => self.later.has_begun().then(|| self.later.preview(&part, reading())),
-        }
+        self.limiters.preview(&part, self.reading(&self.clock))
     }
 
     #[inline]

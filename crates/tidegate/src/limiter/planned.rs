@@ -9,8 +9,8 @@ use super::Reservation;
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
-use crate::step::{One, Step, UNLIMITED, decision_of};
-use crate::store::memory::{Part, Preview, Table, table_of_rules};
+use crate::step::{One, Step, UNLIMITED, decision_of, unlimited_at};
+use crate::store::memory::{Limiters, Part, Preview};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// Tells the plan of a key.
@@ -65,7 +65,7 @@ pub(crate) type Plan = Option<Arc<Rule>>;
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// ```
 pub struct PlannedLimiter<C = SystemClock> {
-    table: Box<dyn Table>,
+    limiters: Limiters,
     /// The plan of keys that have none of their own.
     usual: Rule,
     plans: Option<Box<Plans>>,
@@ -96,7 +96,7 @@ impl<C: Clock> PlannedLimiter<C> {
     /// All that is wrong with the words of the rule.
     pub fn with_clock(usual: Spec, clock: C) -> Result<Self, RuleErrors> {
         Ok(Self {
-            table: table_of_rules(Rule::new(usual)?, &RuleSpec::new("", usual)),
+            limiters: Limiters::of_rules(&Rule::new(usual)?, &RuleSpec::new("", usual)),
             usual: Rule::new(usual)?,
             plans: None,
             seed: Seed::random(),
@@ -110,7 +110,7 @@ impl<C: Clock> PlannedLimiter<C> {
     #[must_use]
     pub fn with_max_keys(self, max_keys: usize, on_full: OnFull) -> Self {
         let caps = RuleSpec::new("", *self.usual.spec()).max_keys(max_keys, on_full);
-        Self { table: table_of_rules(self.usual.clone(), &caps), ..self }
+        Self { limiters: Limiters::of_rules(&self.usual, &caps), ..self }
     }
 
     /// Looks up the plan of a key with `plans` in each call: once, and for one that waits again whenever its
@@ -182,7 +182,7 @@ impl<C: Clock> PlannedLimiter<C> {
     /// Makes the key's limiter as good as new, and lets whoever waits for it go on.
     pub fn reset(&self, key: impl AsRef<[u8]>) {
         let fingerprint = self.seed.of_bytes(key.as_ref());
-        self.table.forget(fingerprint);
+        self.limiters.forget(fingerprint);
         self.queues.wake(&fingerprint);
     }
 
@@ -195,7 +195,7 @@ impl<C: Clock> PlannedLimiter<C> {
     /// Limiters in existence.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.table.keys()
+        self.limiters.keys()
     }
 
     /// A verb under the plan of the key.
@@ -284,10 +284,10 @@ impl<C: Clock> Under<'_, C> {
         if reservation.took_nothing() {
             self.step(fingerprint, units, Step::Peek)
         } else if reservation.took_elsewhere() {
-            let one = self.all.table.shared(units, step, self.reading());
+            let one = self.all.limiters.shared(units, step, self.reading());
             // Those who wait for it wait in the queues of their own keys.
             self.all.queues.wake_all();
-            told(one)
+            one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
         } else {
             self.step(fingerprint, units, step)
         }
@@ -329,14 +329,16 @@ impl<C: Clock> Under<'_, C> {
 
     /// One step, whoever waits.
     pub(crate) fn step_now(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> One {
-        self.all.table.one(&self.part(fingerprint, cost, step), self.reading())
+        let one = self.all.limiters.one(&self.part(fingerprint, cost, step), self.reading());
+        // There is always a table of limiters that have rules of their own.
+        one.unwrap_or_else(|| unlimited_at(self.all.clock.now()))
     }
 
     /// A preview; `None` when unlimited.
     pub(crate) fn preview_now(&self, fingerprint: Fingerprint) -> Option<Box<dyn Preview>> {
         let part = self.part(fingerprint, 1, Step::Peek);
-        let preview = || self.all.table.preview(&part, self.reading());
-        (!self.rule.is_unlimited()).then(preview)
+        let preview = || self.all.limiters.preview(&part, self.reading());
+        if self.rule.is_unlimited() { None } else { preview() }
     }
 
     const fn part(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> Part<'_> {
@@ -358,7 +360,7 @@ fn told(one: One) -> Decision {
 impl<C: fmt::Debug> fmt::Debug for PlannedLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("PlannedLimiter");
-        shown.field("usual", &self.usual).field("keys", &self.table.keys());
+        shown.field("usual", &self.usual).field("keys", &self.limiters.keys());
         shown.field("clock", &self.clock).finish_non_exhaustive()
     }
 }

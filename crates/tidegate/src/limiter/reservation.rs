@@ -126,12 +126,9 @@ impl<C: Clock> KeyedLimiter<C> {
 
     fn settle_shared(&self, units: u64, step: Step) -> Decision {
         let reading = Reading::of(&self.clock);
-        let one = match &self.table {
-            Some(table) => table.shared(units, step, reading),
-            None => self.later.shared(units, step, reading),
-        };
+        let one = self.limiters.shared(units, step, reading);
         // Those who wait for it wait in the queues of their own keys.
         self.queues.wake_all();
-        one.decision.unwrap_or(UNLIMITED)
+        one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
     }
 }

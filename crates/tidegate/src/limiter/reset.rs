@@ -21,10 +21,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// ```
     pub fn reset(&self, key: impl AsRef<[u8]>) {
         let fingerprint = self.seed.of_bytes(key.as_ref());
-        match &self.table {
-            Some(table) => table.forget(fingerprint),
-            None => self.later.forget(fingerprint),
-        }
+        self.limiters.forget(fingerprint);
         self.queues.wake(&fingerprint);
     }
 }

@@ -17,7 +17,7 @@ use super::spec::{OverrideSpec, RuleSpec};
 /// A policy as it was loaded, and the rules that were changed since.
 #[derive(Debug)]
 pub(crate) struct ActivePolicy {
-    pub(crate) loaded: Policy,
+    pub(crate) loaded: Arc<Policy>,
     /// Held by who changes a rule.
     changing: Mutex<()>,
     /// Whether any rule was changed.
@@ -37,7 +37,7 @@ struct Changed {
 impl ActivePolicy {
     pub(crate) fn new(loaded: Policy) -> Self {
         let (changing, any, rules) = (Mutex::default(), AtomicBool::default(), RwLock::default());
-        Self { loaded, changing, any, rules }
+        Self { loaded: Arc::new(loaded), changing, any, rules }
     }
 
     /// Changes the words of the named rule as `words` says when the clock reads `at`, and has them
@@ -158,6 +158,25 @@ pub(crate) fn override_figures(
     }
 }
 
+impl Policy {
+    /// The same policy with the words of the named rule changed as `words` says.
+    ///
+    /// # Errors
+    /// There is no such rule or override, or the words are wrong.
+    pub(crate) fn with_words(
+        &self,
+        (domain, name): (&str, &str),
+        words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
+    ) -> Result<Self, AmendError> {
+        let (number, known) = self.named(domain, name)?;
+        let mut spec = known.spec().clone();
+        words(&mut spec)?;
+        let mut rule = PolicyRule::checked(number, spec)?;
+        rule.token.clone_from(&known.token);
+        Ok(self.with_rules([(number, rule)].into_iter()))
+    }
+}
+
 impl PolicyRule {
     /// The rule with this number by itself, or all that is wrong with its words.
     pub(crate) fn checked(number: usize, spec: RuleSpec) -> Result<Self, AmendError> {
@@ -168,14 +187,14 @@ impl PolicyRule {
 }
 
 /// What a limiter's figures were refused for, told of a rule of a policy.
-pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> AmendError {
+pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> PolicyErrors {
     let error = |error: &tidegate_core::RuleError| PolicyError {
         rule: number,
         name: rule.name().to_owned(),
         place: Place::Rule,
         problem: Problem::Figure(error.clone()),
     };
-    AmendError::Rule(PolicyErrors(errors.iter().map(error).collect()))
+    PolicyErrors(errors.iter().map(error).collect())
 }
 
 /// Why the figures of a rule were not changed; those in force stay.
@@ -194,6 +213,12 @@ pub enum AmendError {
     /// All that is wrong with the figures: in themselves, in an override's, for the memory that the
     /// limiters there are would take, or for the store that they are in.
     Rule(PolicyErrors),
+}
+
+impl From<PolicyErrors> for AmendError {
+    fn from(errors: PolicyErrors) -> Self {
+        Self::Rule(errors)
+    }
 }
 
 impl From<NoSuchRule> for AmendError {

@@ -18,15 +18,13 @@ pub(crate) struct One {
     pub(crate) overflow: bool,
     /// It was not the key's own limiter that answered.
     pub(crate) elsewhere: bool,
-    /// The figures that decided, where the rule of a gate was changed.
-    pub(crate) figures: Option<Arc<Rule>>,
 }
 
 impl One {
     /// The answer of a rule that admits everything.
     pub(crate) const fn unlimited(at: Timestamp) -> Self {
         let (verdict, decision) = (Verdict::Allow, None);
-        Self { verdict, at, decision, overflow: false, elsewhere: false, figures: None }
+        Self { verdict, at, decision, overflow: false, elsewhere: false }
     }
 }
 
@@ -37,7 +35,7 @@ pub(crate) struct Decided {
     pub(crate) overflow: bool,
     /// It was not the key's own limiter that answered.
     pub(crate) elsewhere: bool,
-    /// The figures that decided, where the rule was changed: else those it was loaded with.
+    /// The figures that decided, where they are not those of the policy.
     pub(crate) figures: Option<Arc<Rule>>,
     /// The rule was changed to be unlimited: it has nothing to tell.
     pub(crate) unlimited: bool,
@@ -50,14 +48,14 @@ impl Decided {
     }
 
     /// What a rule has to tell that was changed to be unlimited.
-    pub(crate) fn unlimited(figures: Option<Arc<Rule>>) -> Self {
-        Self { figures, unlimited: true, ..Self::of(UNLIMITED, false, false) }
+    pub(crate) const fn unlimited() -> Self {
+        let figures = None;
+        Self { decision: UNLIMITED, overflow: false, elsewhere: false, figures, unlimited: true }
     }
 
     /// What one limiter by itself answered; `None` where no figures were asked for.
     pub(crate) fn by(one: One) -> Option<Self> {
-        let One { overflow, elsewhere, figures, .. } = one;
-        one.decision.map(|decision| Self { figures, ..Self::of(decision, overflow, elsewhere) })
+        one.decision.map(|decision| Self::of(decision, one.overflow, one.elsewhere))
     }
 }
 

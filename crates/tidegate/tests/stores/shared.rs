@@ -69,7 +69,7 @@ async fn several_rules_are_all_or_nothing_and_unlimited_ones_ask_nobody() {
     let mut told = Vec::new();
     for _ in 0..5 {
         let answer = check(&gate, "ada", 1).await;
-        let remaining = answer.matched().iter().map(|matched| matched.decision().remaining);
+        let remaining = answer.matched().into_iter().map(|matched| matched.decision().remaining);
         told.push((answer.is_allowed(), remaining.collect::<Vec<_>>()));
     }
     assert_eq!(

@@ -22,6 +22,7 @@ fn ada(cost: u64) -> [KeyMet; 1] {
     let (brought, by_plan, figures) = (false, false, None);
     [Met {
         rule: 0,
+        lineage: 0,
         variant: 0,
         fingerprint,
         cost,

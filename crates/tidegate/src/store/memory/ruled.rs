@@ -17,12 +17,13 @@ use tidegate_core::{Algorithm, Rule, Timestamp, Verdict, Visitor};
 use super::budget::{Budget, Need};
 use super::entry::{Change, Entry};
 use super::fixed::FixedEntry;
-use super::later::Later;
+use super::leaving::Leaving;
+use super::parameters::Parameters;
 use super::preset::Preset;
 use super::preview::{Preview, preview, preview_of_none};
 use super::sharded::Sharded;
-use super::table::{Grip, Part};
-use crate::rules::RuleSpec;
+use super::succession::Succession;
+use super::table::{Grip, Part, Table};
 use crate::step::{One, Step};
 use brought::{Brought, Coming, Seen};
 use held::Own;
@@ -33,9 +34,10 @@ use recent::Recent;
 pub(super) type RuledTable = Sharded<RuledEntry>;
 
 impl RuledTable {
-    /// An empty table under the caps of a rule, which is that of keys that have none of their own.
-    pub(super) fn under(caps: &RuleSpec, usual: Rule, budget: Arc<Budget>) -> Self {
-        Self::new(Usual(RwLock::new(Arc::new(usual))), budget, caps.on_full, Later::none_yet())
+    /// A table whose succession has the rule of keys that have none of their own.
+    pub(super) fn under(budget: Arc<Budget>, succession: Succession<dyn Table>) -> Self {
+        let usual = Usual(RwLock::new(Arc::new(succession.rule.clone())));
+        Self::new(usual, budget, succession)
     }
 }
 
@@ -129,6 +131,21 @@ impl Entry for RuledEntry {
             Some(rule) if !alone || usual.is_unlimited() => refusal(rule, part),
             _ => refusal(&usual, part),
         }
+    }
+
+    /// No table succeeds one whose limiters have rules of their own.
+    fn leave(self, _rules: &Usual, _rule: &Rule) -> Option<Box<dyn Leaving>> {
+        None
+    }
+
+    /// It stays under the rule that it was under, until it is asked.
+    fn adopt(
+        _rules: &Usual,
+        left: Box<dyn Leaving>,
+        _succession: &Succession<dyn Table>,
+    ) -> Option<Self> {
+        let rule = left.rule().clone();
+        rule.visit(Adopting(left))?
     }
 
     fn amend(rules: &Usual, rule: &Rule) {
@@ -245,6 +262,19 @@ impl Visitor for Beginning<'_> {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> RuledEntry {
         RuledEntry::of(Own { parameters: self.0.parameters(algorithm), entry: FixedEntry(None) })
+    }
+}
+
+/// Gives a limiter that left another table the algorithm of its rule.
+struct Adopting(Box<dyn Leaving>);
+
+impl Visitor for Adopting {
+    type Out = Option<RuledEntry>;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
+        let state: Box<R::State> = self.0.as_it_is().downcast().ok()?;
+        let parameters = Arc::new(Parameters::new(algorithm.clone()));
+        Some(RuledEntry::of(Own { parameters, entry: FixedEntry(Some(*state)) }))
     }
 }
 

@@ -7,8 +7,8 @@ use super::recent::Recent;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::entry::Entry as _;
-use crate::store::memory::estate::carried;
 use crate::store::memory::fixed::FixedEntry;
+use crate::store::memory::leaving::carried;
 use crate::store::memory::parameters::Parameters;
 use crate::store::memory::table::Grip;
 
