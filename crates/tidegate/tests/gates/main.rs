@@ -13,6 +13,9 @@ mod outcome;
 #[path = "../common/packed/mod.rs"]
 mod packed;
 mod pitfalls;
+mod replace;
+mod replace_history;
+mod replace_walk;
 mod reported;
 mod reports;
 mod requests;
