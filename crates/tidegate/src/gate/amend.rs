@@ -32,8 +32,8 @@ impl<C: Clock> Gate<C> {
     /// a rule that was added since refuses it where it has no room for it, for it came to wait before others.
     ///
     /// The gate goes on deciding meanwhile. Limiters are moved one by one, when they are next asked or by this
-    /// call, which returns when all are where they belong: with a million limiters of changed rules in about a
-    /// second. What several threads put in force at once comes into force one after another.
+    /// call, which returns when all are where they belong: it takes a time that grows with the number of limiters
+    /// of changed rules. What several threads put in force at once comes into force one after another.
     ///
     /// An [`Answer`](crate::Answer) keeps the policy that decided.
     ///

@@ -15,6 +15,7 @@ mod packed;
 mod pitfalls;
 mod replace;
 mod replace_history;
+mod replace_waiting;
 mod replace_walk;
 mod reported;
 mod reports;

@@ -1,10 +1,9 @@
-//! Histories of threads that take while policies are replaced every few milliseconds, by the clock of the system:
+//! Histories of threads that take while policies are replaced one after another, by the clock of the system:
 //! no less and no more is admitted than the policies promise.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
 
 use crate::packed::{long, together};
 use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
@@ -44,8 +43,11 @@ fn rising(algorithms: &[AlgorithmKind]) {
     together(5, |thread, rng| {
         if thread == 4 {
             for next in 2..=STEPS {
-                // What the policy before promises can be had while it lasts.
-                std::thread::sleep(Duration::from_millis(3));
+                // What the policy before promises can be had while it lasts: all of it, or half.
+                let promised = 4 * 10 * (next - 1) / (1 + next % 2);
+                while taken.iter().map(|one| one.load(SeqCst)).sum::<u64>() < promised {
+                    std::thread::yield_now();
+                }
                 step.store(next, SeqCst);
                 gate.replace(Policy::new(rules(next)).unwrap()).unwrap();
             }
@@ -68,7 +70,7 @@ fn rising(algorithms: &[AlgorithmKind]) {
 }
 
 #[test]
-fn limits_that_rise_every_few_milliseconds_admit_just_what_they_promise() {
+fn limits_that_rise_while_threads_take_admit_just_what_they_promise() {
     for _ in 0..if long() { 10 } else { 1 } {
         for algorithm in AlgorithmKind::ALL.iter().copied() {
             rising(&[algorithm]);
@@ -89,7 +91,7 @@ fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
         if has { vec![counts, stays] } else { vec![stays] }
     };
     // Twice the number of changes so far, one more while one is under way.
-    let (phase, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (phase, asked, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let bounds = Mutex::new([0_u64, 0, 0]);
     together(4, |thread, _| {
         if thread == 3 {
@@ -97,7 +99,10 @@ fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
                 phase.fetch_add(1, SeqCst);
                 gate.replace(Policy::new(rules(change % 2 == 1)).unwrap()).unwrap();
                 phase.fetch_add(1, SeqCst);
-                std::thread::sleep(Duration::from_millis(1));
+                let so_many = asked.load(SeqCst) + 50;
+                while asked.load(SeqCst) < so_many {
+                    std::thread::yield_now();
+                }
             }
             done.store(true, SeqCst);
             return;
@@ -107,6 +112,7 @@ fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
             let before = phase.load(SeqCst);
             assert!(ask("ada", |request| gate.admits(request)));
             let after = phase.load(SeqCst);
+            asked.fetch_add(1, SeqCst);
             let is_still = before == after && before.is_multiple_of(2);
             let is_there = before / 2 % 2 == 1;
             surely += u64::from(is_still && is_there);

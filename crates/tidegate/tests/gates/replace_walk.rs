@@ -188,7 +188,7 @@ impl Walk {
             5 => {
                 let at_us = self.at_us;
                 let in_force = self.known.iter_mut().filter(|known| known.in_force);
-                in_force.for_each(|known| _ = known.limiter(at_us, user).refund(at_us, cost));
+                in_force.for_each(|known| known.limiter(at_us, user).refund(at_us, cost));
                 let _ = self.ask(user, cost, |gate, request| gate.refund(request).is_allowed());
             }
             _ => self.check(user, cost),

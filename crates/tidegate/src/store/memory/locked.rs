@@ -1,12 +1,10 @@
 //! Locked entries: limiters that a step over several has to itself.
 
-use std::sync::MutexGuard;
-
 use tidegate_core::Timestamp;
 
 use super::budget::Budget;
 use super::entry::{Change, Entry};
-use super::overflow::{Overflow, Shared};
+use super::overflow::{LockedOverflow, Overflow};
 use super::preset::{Marked, Preset};
 use super::succession::{Moved, Succession};
 use super::table::{Grip, Holding, Part, Table};
@@ -94,7 +92,7 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
 #[derive(Debug)]
 pub(super) struct LockedEntries<'a, E: Entry> {
     pub(super) entries: Vec<LockedEntry<'a, E>>,
-    overflow: Option<(MutexGuard<'a, Shared<E>>, usize)>,
+    overflow: Option<LockedOverflow<'a, E>>,
 }
 
 impl<'a, E: Entry> LockedEntries<'a, E> {

@@ -1,12 +1,13 @@
 //! The overflow limiter: shared by all keys for which a table has no room.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
 use super::budget::Budget;
 use super::entry::Entry;
 use super::succession::{Moved, Succession};
+use super::sync::{Mutex, MutexGuard};
 use super::table::{Part, Table};
 use crate::clock::Reading;
 use crate::rules::OnFull;
@@ -25,6 +26,9 @@ pub(super) struct Shared<E: Entry> {
     pub(super) entry: Option<E>,
     bytes: usize,
 }
+
+/// The limiter while it is locked, and the bytes claimed for it.
+pub(super) type LockedOverflow<'a, E> = (MutexGuard<'a, Shared<E>>, usize);
 
 impl<E: Entry> Shared<E> {
     /// Claims the bytes that its state may take more with a step, once it is under its rule; `None` where
@@ -98,7 +102,7 @@ impl<E: Entry> Overflow<E> {
         succession: &Succession<dyn Table>,
         part: &Part<'_>,
         now: Timestamp,
-    ) -> Result<Option<(MutexGuard<'_, Shared<E>>, usize)>, Moved> {
+    ) -> Result<Option<LockedOverflow<'_, E>>, Moved> {
         if budget.on_full() == OnFull::Refuse {
             return Ok(None);
         }

@@ -6,18 +6,18 @@ mod chains;
 mod held;
 mod line;
 mod lines;
+mod migrate;
 mod spilled;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Rule, Timestamp};
+use tidegate_core::{Algorithm, Timestamp};
 
 use super::budget::Budget;
 use super::entry::Entry;
 use super::fixed::FixedEntry;
-use super::leaving::{Leaving, bytes_under};
 use super::overflow::Overflow;
 use super::parameters::{Parameters, stays_whole};
 use super::preview::{Preview, preview};
@@ -371,56 +371,5 @@ impl<R: Algorithm> Table for Packed<R> {
 
     fn succession(&self) -> &Succession<dyn Table> {
         &self.succession
-    }
-
-    fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>> {
-        Some(self.chains.limiters(part)?.into_iter().map(|(fingerprint, _)| fingerprint).collect())
-    }
-
-    fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>> {
-        let chain = self.chains.lock(fingerprint)?;
-        let place = chain.find(fingerprint)?;
-        let (word, state) = (place.state(), self.unpack(fingerprint, place.state()));
-        self.forget_spilled(fingerprint, word);
-        chain.clear(place);
-        FixedEntry(Some(state)).leave(&self.rules, &self.succession.rule)
-    }
-
-    fn take_overflow(&self) -> Option<Box<dyn Leaving>> {
-        self.overflow.take(&self.budget)?.leave(&self.rules, &self.succession.rule)
-    }
-
-    fn adopt(&self, fingerprint: Fingerprint) {
-        let Some(chain) = self.chains.lock(fingerprint) else { return };
-        self.bring(&chain, fingerprint);
-        drop(chain);
-        if self.chains.are_full(self.budget.keys()) {
-            self.chains.grow();
-        }
-    }
-
-    fn adopt_overflow(&self) {
-        self.overflow.adopt(&self.rules, &self.budget, &self.succession);
-    }
-
-    fn weigh(&self, rule: &Rule, at: Timestamp) -> (usize, usize) {
-        let (mut bytes, mut count) = (0_usize, 0);
-        for limiters in (0..).map_while(|number| self.chains.limiters(number)) {
-            count += limiters.len();
-            let state = |(fingerprint, word)| self.unpack(fingerprint, word);
-            let states = &mut limiters.into_iter().map(state);
-            bytes = bytes.saturating_add(bytes_under(&self.rules.algorithm, states, rule, at));
-        }
-        (bytes, count)
-    }
-
-    fn is_idle(&self, now: Timestamp) -> bool {
-        (0..self.chains.count()).for_each(|number| {
-            self.chains
-                .lock_number(number)
-                .iter()
-                .for_each(|chain| _ = self.sweep_chain(chain, now));
-        });
-        self.budget.keys() == 0 && self.overflow.is_idle(&self.rules, now)
     }
 }

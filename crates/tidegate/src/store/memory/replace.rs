@@ -3,7 +3,7 @@
 //! Tables of what changed are marked, then the new generation is published, and then the caller moves what no
 //! step has met. A step waits for no more than the building of empty tables.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use tidegate_core::Timestamp;
@@ -13,13 +13,14 @@ use super::budget::Budget;
 use super::build::{Build, SharedTable, budget_of};
 use super::generation::{Generation, TablesOfRule};
 use super::migration::{drain, sweep, too_small};
+use super::ruled::BYTES_OF_OWN_RULE;
 use crate::rules::{NoSuchRule, Policy, PolicyErrors, PolicyRule, RuleSpec, refused};
 use crate::step::Lineage;
 
 /// What is known of all rules that are in force, or were and are still in use, by domain and name.
 #[derive(Debug, Default)]
 pub(super) struct Lineages {
-    by_name: HashMap<(String, String), Known>,
+    by_name: BTreeMap<(String, String), Known>,
     next: Lineage,
 }
 
@@ -121,19 +122,7 @@ impl Lineages {
     ) -> Result<(), PolicyErrors> {
         for (number, rule) in policy.rules().iter().enumerate() {
             let Some(known) = self.by_name.get(&identity(rule)) else { continue };
-            let build = Build { base: store.base, budget: &known.budget, at };
-            let variants = known.of_rule.tables.iter().enumerate();
-            let changed = variants.filter(|(variant, _)| {
-                known.migrates_in_kind(store, rule) && !known.keeps(*variant, rule)
-            });
-            let (mut bytes, mut limiters) = (0_usize, 0);
-            for (variant, old) in changed {
-                let Some(old) = old.as_ref().filter(|_| !build.packs(rule.variant(variant))) else {
-                    continue;
-                };
-                let (more, count) = old.weigh(rule.variant(variant), at);
-                (bytes, limiters) = (bytes.saturating_add(more), limiters + count);
-            }
+            let (bytes, limiters) = known.bytes_under(store, rule, at);
             let cap = rule.spec().most_bytes();
             if bytes > cap {
                 return Err(refused(number, rule, &too_small(cap, bytes, limiters)));
@@ -221,11 +210,25 @@ impl Known {
         self.of_rule.tables.iter().flatten().for_each(|table| table.succession().supersede());
     }
 
-    /// Whether each variant keeps a table of its own.
-    fn migrates_in_kind(&self, store: &MemoryStore, rule: &PolicyRule) -> bool {
-        !self.of_rule.is_per_key
-            && self.has_same_key(rule)
-            && !self.wants_rules_per_key(store, rule)
+    /// Bytes that the limiters which are to be moved would take under `rule`, and how many they are.
+    fn bytes_under(&self, store: &MemoryStore, rule: &PolicyRule, at: Timestamp) -> (usize, usize) {
+        if self.of_rule.is_per_key || !self.has_same_key(rule) {
+            return (0, 0);
+        }
+        let build = Build { base: store.base, budget: &self.budget, at };
+        let become_per_key = self.wants_rules_per_key(store, rule);
+        let of_own = if become_per_key { BYTES_OF_OWN_RULE } else { 0 };
+        let variants = self.of_rule.tables.iter().enumerate();
+        let moved = variants.filter_map(|(variant, old)| {
+            let is_moved =
+                become_per_key || !self.keeps(variant, rule) && !build.packs(rule.variant(variant));
+            let (bytes, count) =
+                old.as_ref().filter(|_| is_moved)?.weigh(rule.variant(variant), at);
+            Some((bytes.saturating_add(count.saturating_mul(of_own)), count))
+        });
+        moved.fold((0, 0), |(bytes, limiters), (more, count)| {
+            (bytes.saturating_add(more), limiters + count)
+        })
     }
 
     /// Whether limiters are known by the same fingerprints as before.

@@ -12,13 +12,13 @@ mod recent;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Algorithm, Rule, Timestamp, Verdict, Visitor};
+use tidegate_core::{Algorithm, Rule, Timestamp, TokenBucket, Verdict, Visitor};
 
 use super::budget::{Budget, Need};
 use super::entry::{Change, Entry};
 use super::fixed::FixedEntry;
 use super::leaving::Leaving;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, bytes_beside_heap};
 use super::preset::Preset;
 use super::preview::{Preview, preview, preview_of_none};
 use super::sharded::Sharded;
@@ -32,6 +32,10 @@ use recent::Recent;
 
 /// A table of limiters, each with a rule of its own.
 pub(super) type RuledTable = Sharded<RuledEntry>;
+
+/// Bytes of a limiter that has a rule of its own, beside what its state takes in a table of one rule.
+pub(super) const BYTES_OF_OWN_RULE: usize =
+    bytes_beside_heap::<RuledEntry>() + Own::<TokenBucket>::BYTES;
 
 impl RuledTable {
     /// A table whose succession has the rule of keys that have none of their own.

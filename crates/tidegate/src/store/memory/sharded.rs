@@ -6,6 +6,7 @@
 //! back. So the cap holds at every moment, whoever does what at once.
 
 mod locked;
+mod migrate;
 mod shard;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,6 @@ use tidegate_core::{Algorithm, Rule, Timestamp};
 use super::budget::{Budget, Need};
 use super::entry::Entry;
 use super::fixed::FixedEntry;
-use super::leaving::Leaving;
 use super::overflow::Overflow;
 use super::parameters::{Parameters, bytes_beside_heap, most_heap_bytes};
 use super::preview::Preview;
@@ -387,47 +387,5 @@ impl<E: Entry> Table for Sharded<E> {
 
     fn succession(&self) -> &Succession<dyn Table> {
         &self.succession
-    }
-
-    fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>> {
-        let shard = (part < SHARDS).then(|| self.lock_as_it_is(part))?;
-        Some(shard.all().map(|(fingerprint, _)| fingerprint).collect())
-    }
-
-    fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>> {
-        let mut shard = self.lock_as_it_is(Self::shard_of(fingerprint));
-        shard.take(fingerprint, &self.budget)?.leave(&self.rules, &self.succession.rule)
-    }
-
-    fn take_overflow(&self) -> Option<Box<dyn Leaving>> {
-        self.overflow.take(&self.budget)?.leave(&self.rules, &self.succession.rule)
-    }
-
-    fn adopt(&self, fingerprint: Fingerprint) {
-        self.bring(&mut self.lock_as_it_is(Self::shard_of(fingerprint)), fingerprint);
-    }
-
-    fn adopt_overflow(&self) {
-        self.overflow.adopt(&self.rules, &self.budget, &self.succession);
-    }
-
-    fn weigh(&self, rule: &Rule, at: Timestamp) -> (usize, usize) {
-        let (mut bytes, mut count) = (0_usize, 0);
-        for shard in (0..SHARDS).map(|number| self.lock_as_it_is(number)) {
-            for (_, entry) in shard.all() {
-                count += 1;
-                bytes = bytes.saturating_add(entry.bytes_under(&self.rules, rule, at));
-            }
-        }
-        (bytes, count)
-    }
-
-    fn is_idle(&self, now: Timestamp) -> bool {
-        for number in 0..SHARDS {
-            let mut shard = self.lock_as_it_is(number);
-            let all = shard.turns();
-            shard.sweep(&self.rules, &self.budget, all, now);
-        }
-        self.budget.keys() == 0 && self.overflow.is_idle(&self.rules, now)
     }
 }

@@ -125,7 +125,7 @@ impl<'a> Part<'a> {
 /// The limiters of one variant of a rule.
 ///
 /// Whoever is told [`Moved`] has taken nothing, and asks again in the newest generation.
-pub(crate) trait Table: fmt::Debug + Send + Sync {
+pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
     /// Whether the early part of a [`Reading`] is of use to it: not to states that are kept whole.
     fn reads_early(&self) -> bool {
         false
@@ -176,7 +176,10 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
 
     /// Which generations may ask it, and which tables it succeeds.
     fn succession(&self) -> &Succession<dyn Table>;
+}
 
+/// The way of a table's limiters to the table that succeeds it.
+pub(crate) trait Migrate {
     /// The limiters in one of its parts, which have numbers from 0; `None` where there are no more parts.
     fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>>;
 

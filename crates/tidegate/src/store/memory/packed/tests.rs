@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{AlgorithmKind, Anchor, Decide, FixedWindow, Micros, Spec, Timestamp};
+use tidegate_core::{AlgorithmKind, Anchor, Decide, FixedWindow, Micros, Rule, Spec, Timestamp};
 
 use super::*;
 use crate::rules::{OnFull, RuleSpec};

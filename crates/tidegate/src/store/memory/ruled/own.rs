@@ -17,7 +17,7 @@ const BYTES_OF_AN_ALLOCATION: usize = 16;
 
 impl<R: Algorithm> Own<R> {
     /// As if nobody shared its parameters, and it were never kept in place.
-    const BYTES: usize =
+    pub(super) const BYTES: usize =
         size_of::<Self>() + size_of::<Parameters<R>>() + 2 * BYTES_OF_AN_ALLOCATION;
 }
 
