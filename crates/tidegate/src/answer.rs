@@ -40,6 +40,10 @@ pub(crate) enum Rules<'g> {
     /// Those of a policy that may have been replaced since: the answer keeps it.
     Kept(Kept<Generation>),
     /// Those of whoever gave the answer.
+    #[cfg_attr(
+        not(any(feature = "redis", feature = "tower")),
+        expect(dead_code, reason = "a gate in memory keeps its policy")
+    )]
     Borrowed(&'g [PolicyRule]),
 }
 

@@ -68,7 +68,6 @@ impl<C> Frontend<C> {
                             brought: brought.is_some(),
                             by_plan: plan.is_some(),
                             figures: brought.cloned().or(plan).or(in_force),
-                            first: place,
                             by: Descriptors::one(place),
                         });
                     }

@@ -1,11 +1,16 @@
 //! A policy in force, whose rules may be given other figures.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+#[cfg(feature = "redis")]
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
 
-use tidegate_core::{Micros, Rule, RuleErrors, Spec, Timestamp};
+#[cfg(feature = "redis")]
+use tidegate_core::{Micros, Rule, Timestamp};
+use tidegate_core::{RuleErrors, Spec};
 
 use super::check::check;
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
@@ -15,6 +20,7 @@ use super::rule::PolicyRule;
 use super::spec::{OverrideSpec, RuleSpec};
 
 /// A policy as it was loaded, and the rules that were changed since.
+#[cfg(feature = "redis")]
 #[derive(Debug)]
 pub(crate) struct ActivePolicy {
     pub(crate) loaded: Arc<Policy>,
@@ -26,6 +32,7 @@ pub(crate) struct ActivePolicy {
     rules: RwLock<HashMap<usize, Changed>>,
 }
 
+#[cfg(feature = "redis")]
 #[derive(Debug)]
 struct Changed {
     rule: PolicyRule,
@@ -34,6 +41,7 @@ struct Changed {
     at: Timestamp,
 }
 
+#[cfg(feature = "redis")]
 impl ActivePolicy {
     pub(crate) fn new(loaded: Policy) -> Self {
         let (changing, any, rules) = (Mutex::default(), AtomicBool::default(), RwLock::default());
@@ -96,7 +104,6 @@ impl ActivePolicy {
     }
 
     /// When a variant of a rule was given these figures, if they are still in force.
-    #[cfg(feature = "redis")]
     pub(crate) fn changed_at(
         &self,
         rule: usize,
@@ -120,7 +127,6 @@ impl ActivePolicy {
     }
 
     /// The policy as it is in force.
-    #[cfg(feature = "redis")]
     pub(crate) fn current(&self) -> Policy {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         let changed = rules.iter().map(|(number, changed)| (*number, changed.rule.clone()));

@@ -245,7 +245,7 @@ impl Fallback {
     /// A limiter as it is known in process, but for its figures.
     pub(super) fn met(&self, met: &KeyMet) -> Met {
         let KeyMet { lineage, rule, variant, cost, asks, report, .. } = *met;
-        let KeyMet { enforced, brought, by_plan, first, by, .. } = *met;
+        let KeyMet { enforced, brought, by_plan, by, .. } = *met;
         let (fingerprint, figures) = (self.fingerprint(met), None);
         Met {
             lineage,
@@ -259,7 +259,6 @@ impl Fallback {
             brought,
             by_plan,
             figures,
-            first,
             by,
         }
     }

@@ -40,8 +40,7 @@ pub(crate) struct Met<K = Fingerprint> {
     /// Figures in place of the rule's own: what the request brought, a plan, or, where they are sent with
     /// each request, what the rule was changed to.
     pub(crate) figures: Figures,
-    /// The number of the first descriptor of the request that meets it, and which do.
-    pub(crate) first: usize,
+    /// The descriptors of the request that meet it.
     pub(crate) by: Descriptors,
 }
 

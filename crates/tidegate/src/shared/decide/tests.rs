@@ -32,7 +32,6 @@ fn ada(cost: u64) -> [KeyMet; 1] {
         brought,
         by_plan,
         figures,
-        first: 0,
         by,
     }]
 }

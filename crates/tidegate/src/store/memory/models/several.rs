@@ -54,7 +54,6 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
         enforced: true,
         brought: false,
         by_plan: false,
-        first: 0,
         by: Descriptors::one(0),
     };
     limiters.iter().map(met).collect()
