@@ -1,5 +1,7 @@
 //! Replay: the decisions a policy would have taken over a trace, by the engine that takes them live.
 
+use std::sync::Arc;
+
 use tidegate::{Answer, Descriptor, Gate, Policy, Request, Timestamp};
 
 use crate::trace::Event;
@@ -19,7 +21,7 @@ impl Replay {
 
     /// The policy that decides.
     #[must_use]
-    pub const fn policy(&self) -> &Policy {
+    pub fn policy(&self) -> Arc<Policy> {
         self.gate.policy()
     }
 

@@ -129,7 +129,7 @@ impl Report {
         for matched in answer.matched() {
             let same = |report: &&mut RuleReport| report.is_of(matched.rule());
             if let Some(report) = self.rules.iter_mut().find(same) {
-                report.record(event, answer, matched);
+                report.record(event, answer, &matched);
             }
         }
     }

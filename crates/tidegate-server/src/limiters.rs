@@ -1,6 +1,7 @@
 //! Where the limiters live: in this process, or in a store that other nodes share. One way to ask them.
 
 use std::future::pending;
+use std::sync::Arc;
 
 use tidegate::{
     Answer, Gate, Micros, Mode, OnExcess, Policy, Request, RuleSpec, SharedGate, StoreError,
@@ -58,7 +59,7 @@ impl Limiters {
 
     /// Those of a gate in this process.
     pub(crate) fn here(gate: Gate) -> Self {
-        let lets_wait = lets_wait(gate.policy());
+        let lets_wait = lets_wait(&gate.policy());
         Self { place: Place::Here(Box::new(gate)), lets_wait, stop: None }
     }
 
@@ -92,7 +93,7 @@ impl Limiters {
         }
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
+    pub(crate) fn policy(&self) -> Arc<Policy> {
         match &self.place {
             Place::Here(gate) => gate.policy(),
             Place::Shared(gate) => gate.policy(),

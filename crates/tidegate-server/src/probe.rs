@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate::{Descriptor, Matched, Request};
+use tidegate::{Descriptor, Request};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -29,7 +29,7 @@ pub(crate) struct Probe {
 impl Probe {
     /// Looks at these limiters.
     pub(crate) fn new(limiters: Arc<Limiters>, within: Duration) -> Self {
-        let sample = SampleRequest::of(limiters.policy());
+        let sample = SampleRequest::of(&limiters.policy());
         Self { limiters, sample, within, look: Mutex::new(watch::channel(Some(false)).1) }
     }
 
@@ -77,5 +77,5 @@ async fn look(limiters: &Limiters, sample: &SampleRequest) -> bool {
     let entries: Vec<_> = entries.map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let descriptors = [Descriptor::new(&entries).cost(0)];
     let answer = limiters.peek(&Request::new(&sample.domain, &descriptors)).await;
-    answer.is_allowed() || answer.enforced().any(Matched::is_look)
+    answer.is_allowed() || answer.enforced().any(|matched| matched.is_look())
 }

@@ -9,18 +9,19 @@ use tidegate_core::{Decision, Micros, Rule, Timestamp};
 
 use crate::inline_list::InlineList;
 use crate::rules::{Mode, PolicyRule, Usage};
-use crate::step::Descriptors;
+use crate::step::{Descriptors, Lineage};
+use crate::store::memory::{Generation, Kept};
 #[cfg(feature = "redis")]
 use crate::store::redis::StoreError;
 
-/// One rule's part in an answer.
+/// What one limiter replied, and about what.
 #[derive(Clone, Debug)]
-pub struct Matched<'g> {
-    pub(crate) rule: &'g PolicyRule,
-    /// Its number in the policy.
+pub(crate) struct Reply {
+    pub(crate) lineage: Lineage,
+    /// The number of its rule in the policy.
     pub(crate) number: usize,
     pub(crate) variant: usize,
-    /// The figures that decided, where they are not those of the rule as it was loaded.
+    /// The figures that decided, where they are not those of the rule.
     pub(crate) figures: Option<Arc<Rule>>,
     pub(crate) cost: u64,
     /// Units that were decided about.
@@ -33,10 +34,40 @@ pub struct Matched<'g> {
     pub(crate) elsewhere: bool,
 }
 
-impl<'g> Matched<'g> {
-    /// The rule, as the policy was loaded: which figures decided is told by [`Matched::figures`].
+/// The rules under which a request was decided.
+#[derive(Clone, Debug)]
+pub(crate) enum Rules<'g> {
+    /// Those of a policy that may have been replaced since: the answer keeps it.
+    Kept(Kept<Generation>),
+    /// Those of whoever gave the answer.
+    #[cfg_attr(
+        not(any(feature = "redis", feature = "tower")),
+        expect(dead_code, reason = "a gate in memory keeps its policy")
+    )]
+    Borrowed(&'g [PolicyRule]),
+}
+
+impl Rules<'_> {
+    #[inline]
+    fn get(&self, number: usize) -> Option<&PolicyRule> {
+        match self {
+            Self::Kept(generation) => generation.policy.rules().get(number),
+            Self::Borrowed(rules) => rules.get(number),
+        }
+    }
+}
+
+/// One rule's part in an answer, borrowed from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Matched<'a> {
+    pub(crate) rule: &'a PolicyRule,
+    pub(crate) reply: &'a Reply,
+}
+
+impl<'a> Matched<'a> {
+    /// The rule, as it was in force when it decided.
     #[must_use]
-    pub const fn rule(&self) -> &'g PolicyRule {
+    pub const fn rule(&self) -> &'a PolicyRule {
         self.rule
     }
 
@@ -44,41 +75,44 @@ impl<'g> Matched<'g> {
     /// its own, else 1 + the number of the override.
     #[must_use]
     pub const fn variant(&self) -> usize {
-        self.variant
+        self.reply.variant
     }
 
     /// The figures that decided: those that the request brought along ([`OwnLimit`](crate::OwnLimit)), the plan
     /// of the key ([`Gate::with_plans`](crate::Gate::with_plans)), or else the rule's own for the key
     /// ([`PolicyRule::variant`]), as they were last changed ([`Gate::amend`](crate::Gate::amend)).
     #[must_use]
-    pub fn figures(&self) -> &Rule {
-        self.figures.as_deref().unwrap_or_else(|| self.rule.variant(self.variant))
+    pub fn figures(&self) -> &'a Rule {
+        let reply = self.reply;
+        reply.figures.as_deref().unwrap_or_else(|| self.rule.variant(reply.variant))
     }
 
     /// Units the request asked of its limiter: the costs of all descriptors that meet it.
     #[must_use]
     pub const fn cost(&self) -> u64 {
-        self.cost
+        self.reply.cost
     }
 
     /// Whether the request reported usage ([`Usage::Reported`](crate::Usage::Reported)): the cost was taken
     /// whatever the limiter held, and the decision says how it stands with that.
     #[must_use]
     pub const fn is_report(&self) -> bool {
-        self.report
+        self.reply.report
     }
 
     /// Whether the request asked for one unit at no cost, as a look does where usage is reported: the decision
     /// may deny it.
     #[must_use]
     pub const fn is_look(&self) -> bool {
-        self.asks > self.cost
+        self.reply.asks > self.reply.cost
     }
 
     /// Whether what the work did cost is to be settled with the limiter: it took the cost, or takes only what
     /// is reported.
     pub(crate) fn can_settle(&self) -> bool {
-        self.decision.is_allowed() || self.report || self.rule.spec().usage == Usage::Reported
+        self.reply.decision.is_allowed()
+            || self.reply.report
+            || self.rule.spec().usage == Usage::Reported
     }
 
     /// Whether the descriptor with this number, from 0 in the order of the request, is among those that
@@ -98,20 +132,25 @@ impl<'g> Matched<'g> {
     /// ```
     #[must_use]
     pub const fn is_met_by(&self, descriptor: usize) -> bool {
-        self.by.has(descriptor)
+        self.reply.by.has(descriptor)
     }
 
     /// What its limiter decided, with the figures.
     #[must_use]
-    pub const fn decision(&self) -> &Decision {
-        &self.decision
+    pub const fn decision(&self) -> &'a Decision {
+        &self.reply.decision
     }
 
     /// True when the rule had no room for the key: its limiter is shared with others that came too
     /// late, or it was refused; or when a log had no memory to grow, and goes on with coarser times.
     #[must_use]
     pub const fn is_overflow(&self) -> bool {
-        self.overflow
+        self.reply.overflow
+    }
+
+    /// Whether it was not the key's own limiter that decided.
+    pub(crate) const fn is_elsewhere(&self) -> bool {
+        self.reply.elsewhere
     }
 
     /// False for a rule in shadow mode, whose decision refuses nothing.
@@ -154,17 +193,21 @@ impl Lack {
 }
 
 /// The answer to one request. A refusal is an answer, not an error.
+///
+/// It keeps the policy that decided, which may be replaced meanwhile ([`Gate::replace`](crate::Gate::replace)), and
+/// what is read of it is borrowed from it: whoever collects many answers for long keeps old policies in memory.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Answer<'g> {
+    pub(crate) rules: Rules<'g>,
     pub(crate) allowed: bool,
     pub(crate) at: Timestamp,
     pub(crate) standing: Standing,
     pub(crate) repeated: bool,
-    pub(crate) matched: InlineList<Matched<'g>>,
+    pub(crate) replies: InlineList<Reply>,
 }
 
-impl<'g> Answer<'g> {
+impl Answer<'_> {
     /// Whether the request goes on.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
@@ -199,7 +242,7 @@ impl<'g> Answer<'g> {
     /// True when a rule that can refuse had no room for the key.
     #[must_use]
     pub fn is_overflow(&self) -> bool {
-        self.enforced().any(Matched::is_overflow)
+        self.enforced().any(|matched| matched.is_overflow())
     }
 
     /// True when the shared store did not decide: it was unavailable, and the rules' own `on_store_error`
@@ -232,29 +275,40 @@ impl<'g> Answer<'g> {
     /// Every rule that matched and counts, shadow rules included, in file order; a rule that several
     /// descriptors met under different keys is there once for each key.
     #[must_use]
-    pub fn matched(&self) -> &[Matched<'g>] {
-        &self.matched
+    pub fn matched(&self) -> Vec<Matched<'_>> {
+        self.all().collect()
     }
 
     /// The rules that can refuse.
-    pub fn enforced(&self) -> impl Iterator<Item = &Matched<'g>> {
-        self.matched.iter().filter(|matched| matched.is_enforced())
+    pub fn enforced(&self) -> impl Iterator<Item = Matched<'_>> {
+        self.all().filter(Matched::is_enforced)
+    }
+
+    /// The rules in shadow mode, which say what they would do.
+    pub fn shadow(&self) -> impl Iterator<Item = Matched<'_>> {
+        self.all().filter(|matched| !matched.is_enforced())
+    }
+
+    /// What [`Answer::matched`] returns, one by one.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Matched<'_>> {
+        let replies = self.replies.iter();
+        replies.filter_map(|reply| Some(Matched { rule: self.rules.get(reply.number)?, reply }))
     }
 
     /// Returns the least of one figure over the rules that can refuse; the largest number where there is none.
     pub(crate) fn least(&self, figure: impl Fn(&Decision) -> u64) -> u64 {
-        self.enforced().map(|one| figure(&one.decision)).min().unwrap_or(u64::MAX)
+        self.enforced().map(|one| figure(one.decision())).min().unwrap_or(u64::MAX)
     }
 
     /// The rule whose figures are told: when denied, the denying one with the longest `retry_after`
     /// (never is longest), else the one with least `remaining`; the earlier on a tie.
     #[must_use]
-    pub fn reported(&self) -> Option<&Matched<'g>> {
+    pub fn reported(&self) -> Option<Matched<'_>> {
         if self.allowed {
-            self.enforced().min_by_key(|matched| matched.decision.remaining)
+            self.enforced().min_by_key(|matched| matched.decision().remaining)
         } else {
-            let denying = self.enforced().filter(|matched| !matched.decision.is_allowed());
-            denying.min_by_key(|matched| Reverse(wait(&matched.decision)))
+            let denying = self.enforced().filter(|matched| !matched.decision().is_allowed());
+            denying.min_by_key(|matched| Reverse(wait(matched.decision())))
         }
     }
 
@@ -262,27 +316,27 @@ impl<'g> Answer<'g> {
     /// where no rule limits the request.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
-        self.reported().map(|matched| matched.decision.remaining)
+        self.reported().map(|matched| matched.decision().remaining)
     }
 
     /// Least wait after which the same cost would fit: zero when allowed, `None` when it never does.
     #[must_use]
     pub fn retry_after(&self) -> Option<Micros> {
-        self.reported().map_or(Some(Micros::ZERO), |matched| matched.decision.retry_after())
+        self.reported().map_or(Some(Micros::ZERO), |matched| matched.decision().retry_after())
     }
 
     /// How long an admitted request must be held: the longest of all rules.
     #[must_use]
     pub fn delay(&self) -> Micros {
-        let longest = self.enforced().map(|matched| matched.decision.delay()).max();
+        let longest = self.enforced().map(|matched| matched.decision().delay()).max();
         longest.filter(|_| self.allowed).unwrap_or_default()
     }
 
     /// The work was held for the delay: none is told any more.
     #[cfg(feature = "redis")]
     pub(crate) fn release(&mut self) {
-        for matched in &mut self.matched {
-            if let Outcome::Allow { delay } = &mut matched.decision.outcome {
+        for reply in &mut self.replies {
+            if let Outcome::Allow { delay } = &mut reply.decision.outcome {
                 *delay = Micros::ZERO;
             }
         }
@@ -291,7 +345,7 @@ impl<'g> Answer<'g> {
     /// Least wait until all limiters are idle: the longest of all rules.
     #[must_use]
     pub fn reset_after(&self) -> Micros {
-        self.enforced().map(|matched| matched.decision.reset_after).max().unwrap_or_default()
+        self.enforced().map(|matched| matched.decision().reset_after).max().unwrap_or_default()
     }
 }
 

@@ -20,30 +20,29 @@ pub(crate) struct IdempotencyKey {
     time: Micros,
 }
 
-/// The request of an id that meets these limiters, of which some are `limited` now; `None` where none of
-/// those remembers.
-pub(crate) fn of(
+/// The request of an id that meets these limiters; `None` where none of their rules remembers.
+pub(crate) fn of(policy: &Policy, seed: &Seed, id: &str, met: &[Met]) -> Option<IdempotencyKey> {
+    let time = time(policy, met)?;
+    let places = places(met);
+    let met = places.iter().filter_map(|place| met.get(*place));
+    Some(IdempotencyKey { fingerprint: of_request(policy, seed, id, met), time })
+}
+
+/// The fingerprint of a request under its id: of each limiter it meets the rule, the fingerprint, the cost and
+/// the figures are part of it.
+fn of_request<'m>(
     policy: &Policy,
     seed: &Seed,
     id: &str,
-    met: &[Met],
-    limited: &[Met],
-) -> Option<IdempotencyKey> {
-    let time = time(policy, limited)?;
-    let places = places(met);
-    let met = places.iter().filter_map(|place| met.get(*place));
-    Some(IdempotencyKey { fingerprint: of_request(seed, id, met), time })
-}
-
-/// The fingerprint of a request under its id: of each limiter it meets the rule, the fingerprint and the cost
-/// are part of it, and the figures where they are not the rule's own.
-fn of_request<'m>(seed: &Seed, id: &str, met: impl Iterator<Item = &'m Met>) -> Fingerprint {
+    met: impl Iterator<Item = &'m Met>,
+) -> Fingerprint {
     seed.of_written(|hasher| {
         hasher.write_usize(id.len());
         hasher.write(id.as_bytes());
         for met in met {
-            hasher.write_usize(met.rule);
-            let figures: Option<&Spec> = met.figures.as_ref().map(|figures| figures.spec());
+            hasher.write_u32(met.lineage);
+            let own = || Some(policy.rules().get(met.rule)?.variant(met.variant));
+            let figures: Option<&Spec> = met.figures.as_deref().or_else(own).map(|one| one.spec());
             (met.fingerprint, met.cost, figures).hash(hasher);
         }
     })
@@ -52,7 +51,7 @@ fn of_request<'m>(seed: &Seed, id: &str, met: impl Iterator<Item = &'m Met>) -> 
 /// The places of limiters, in an order that is the same however the request's descriptors stand.
 fn places(met: &[Met]) -> InlineList<usize> {
     let mut places: InlineList<usize> = (0..met.len()).collect();
-    places.sort_unstable_by_key(|place| met.get(*place).map(|met| (met.rule, met.fingerprint)));
+    places.sort_unstable_by_key(|place| met.get(*place).map(|met| (met.lineage, met.fingerprint)));
     places
 }
 

@@ -11,17 +11,17 @@ use std::sync::Arc;
 
 use tidegate_core::{Rule, Timestamp};
 
-use crate::answer::{Answer, Standing};
+use crate::answer::{Answer, Rules, Standing};
 use crate::clock::{Clock, SystemClock};
 use crate::dedupe::{DedupeCache, IdempotencyKey};
-use crate::frontend::{Frontend, GateQueues, with_actual};
+use crate::frontend::{self, Frontend, GateQueues, with_actual};
 use crate::inline_list::InlineList;
 use crate::key::Seed;
 use crate::observe::Observer;
 use crate::request::{Descriptor, Request};
-use crate::rules::{ActivePolicy, Policy, PolicyRule};
-use crate::step::{Decided, Done, Figures, Met, Step, limited};
-use crate::store::memory::{MemoryStore, Preview};
+use crate::rules::{Policy, PolicyRule};
+use crate::step::{Done, Figures, Met, Step, limited};
+use crate::store::memory::{Generation, Kept, MemoryStore, Moved};
 pub use hold::Charge;
 
 /// A policy in force, the limiters of every key, and a clock.
@@ -51,9 +51,9 @@ impl<C: Clock> Gate<C> {
     /// A gate that reads `clock`; a [`Timestamp`] will do where every request brings its own time.
     #[must_use]
     pub fn with_clock(policy: Policy, clock: C) -> Self {
-        let memory = MemoryStore::new(&policy, &clock);
+        let memory = MemoryStore::new(policy, &clock);
         Self {
-            front: Frontend::new(ActivePolicy::new(policy)),
+            front: Frontend::new(),
             memory,
             seed: Seed::random(),
             clock,
@@ -76,11 +76,10 @@ impl<C: Clock> Gate<C> {
         self
     }
 
-    /// The policy as it was loaded. Figures that were changed since are told by [`Gate::in_force`], and by
-    /// each answer.
+    /// The policy that is in force.
     #[must_use]
-    pub const fn policy(&self) -> &Policy {
-        &self.front.policy.loaded
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.memory.newest().policy)
     }
 
     /// The time the gate's clock reads.
@@ -106,8 +105,7 @@ impl<C: Clock> Gate<C> {
 
     /// What [`Gate::check`] would answer, taking nothing.
     pub fn peek(&self, request: &Request<'_>) -> Answer<'_> {
-        let (met, done) = self.step(request, &self.clock, Step::Peek);
-        self.answer(&met, done)
+        self.step(request, &self.clock, Step::Peek).answer()
     }
 
     /// Requests of one unit that would be admitted now, one after another: what is left of the tightest
@@ -127,10 +125,13 @@ impl<C: Clock> Gate<C> {
     /// Gives the request's cost back to every limiter it meets, to no fewer than none used; the
     /// answer tells how they stand then.
     pub fn refund(&self, request: &Request<'_>) -> Answer<'_> {
-        let met = self.met(request);
-        let done = self.memory.step(&met, &self.clock, Step::Refund);
+        let (generation, (met, done)) = self.memory.ask(|generation| {
+            let met = self.met(generation, request);
+            let done = self.memory.step(generation, &met, &self.clock, Step::Refund)?;
+            Ok((met, done))
+        });
         self.wake(&met);
-        self.answer(&met, done)
+        Stepped { generation, met, done }.answer()
     }
 
     /// Ends a request that was admitted with its costs reserved: each of its descriptors turned out to
@@ -138,34 +139,40 @@ impl<C: Clock> Gate<C> {
     /// or takes what was too little, even into debt, in one atomic step; the answer tells how they stand
     /// then.
     pub fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
-        let (met, actual): (Vec<_>, Vec<_>) =
-            self.met_to_settle(request, actual).into_iter().unzip();
-        let done = self.settle_met(&met, &actual);
-        self.answer(&met, done)
+        self.settle_those(request, actual, |all| all).answer()
     }
 
-    /// The limiters a request meets, each with what it is to be settled with; what is unlimited by now may
-    /// have been taken from before.
-    fn met_to_settle(&self, request: &Request<'_>, actual: u64) -> Vec<(Met, u64)> {
-        with_actual(request, actual, |request| self.met_at_all(request))
-    }
-
-    /// Settles with each of these limiters what it is to be settled with, in one atomic step.
-    pub(crate) fn settle_met(&self, met: &[Met], actual: &[u64]) -> Done {
-        let done = self.memory.settle(met, actual, &self.clock);
-        self.wake(met);
-        done
+    /// Settles with those limiters that `chosen` keeps of all that a request meets, each with what it is to be
+    /// settled with, in one atomic step.
+    pub(crate) fn settle_those(
+        &self,
+        request: &Request<'_>,
+        actual: u64,
+        chosen: impl Fn(Vec<(Met, u64)>) -> Vec<(Met, u64)>,
+    ) -> Stepped {
+        let (generation, (met, done)) = self.memory.ask(|generation| {
+            // What is unlimited by a plan by now may have been taken from before.
+            let resolve = |request: &Request<'_>| self.met_at_all(generation, request);
+            let all = chosen(with_actual(request, actual, resolve));
+            let (met, actual): (InlineList<_>, Vec<_>) = all.into_iter().unzip();
+            let done = self.memory.settle(generation, &met, &actual, &self.clock)?;
+            Ok((met, done))
+        });
+        self.wake(&met);
+        Stepped { generation, met, done }
     }
 
     /// Makes every limiter the request meets as good as new, in one atomic step; answers how many it
     /// meets. Bans of their keys are lifted before.
     pub fn reset(&self, request: &Request<'_>) -> usize {
-        let met = self.met_at_all(request);
-        self.front.bans.lift(&met, |met| met.fingerprint);
-        self.memory.forget(&met, self.clock.now());
+        let (_, met) = self.memory.ask(|generation| {
+            let met = self.met_at_all(generation, request);
+            self.front.bans.lift(&met, |met| met.fingerprint);
+            self.memory.forget(generation, &met, self.clock.now())?;
+            Ok(met)
+        });
         self.wake(&met);
-        let is_met = |met: &&Met| self.memory.is_figured(met.rule) || self.is_limited(met);
-        met.iter().filter(is_met).count()
+        met.len()
     }
 
     /// Limiters in existence, over all rules.
@@ -174,99 +181,102 @@ impl<C: Clock> Gate<C> {
         self.memory.keys()
     }
 
+    #[cfg(feature = "tower")]
+    pub(crate) const fn clock(&self) -> &C {
+        &self.clock
+    }
+
     fn decide<'g>(&'g self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Answer<'g> {
-        let (met, done) = self.step(request, clock, step);
-        self.conclude(request, &met, done)
+        self.conclude(request, self.step(request, clock, step))
     }
 
     /// A step that gives nothing back.
-    pub(crate) fn step(
+    fn step(&self, request: &Request<'_>, clock: &impl Clock, step: Step) -> Stepped {
+        if !self.queues.are_idle() {
+            return self.step_behind(request, clock, step);
+        }
+        let (generation, (met, done)) = self.memory.ask(|generation| {
+            let met = self.met(generation, request);
+            let once = self.once_for(generation, request, &met, step);
+            let done = match self.without_asking(generation, &met, once, clock)? {
+                Some(done) => done,
+                None => self.step_at(generation, &met, once, clock, step)?,
+            };
+            Ok((met, done))
+        });
+        Stepped { generation, met, done }
+    }
+
+    /// How the request is known if it is asked again in this way.
+    #[inline]
+    fn once_for(
         &self,
+        generation: &Generation,
         request: &Request<'_>,
-        clock: &impl Clock,
+        met: &[Met],
         step: Step,
-    ) -> (InlineList<Met>, Done) {
-        let met = self.met(request);
+    ) -> Option<IdempotencyKey> {
         // A look tells how a limiter stands now, whatever was reported before.
         let is_told_anew = step == Step::Peek && met.iter().any(|met| met.report);
-        let once = if is_told_anew { None } else { self.once(request, &met) };
-        if let Some(done) = self.without_asking(&met, once, clock) {
-            return (met, done);
-        }
-        if !self.queues.are_idle() {
-            return self.step_behind(met, once, step);
-        }
-        let done = self.step_at(&met, once, clock, step);
-        (met, done)
+        if is_told_anew { None } else { self.once(generation, request, met) }
     }
 
     /// One step over the limiters that are met, whoever waits for them.
     fn step_at(
         &self,
+        generation: &Generation,
         met: &[Met],
         once: Option<IdempotencyKey>,
         clock: &impl Clock,
         step: Step,
-    ) -> Done {
+    ) -> Result<Done, Moved> {
+        let run = || self.memory.step(generation, met, clock, step);
         match once {
-            None => self.memory.step(met, clock, step),
-            Some(once) => {
-                let is_still = |met: &Met, decided: &Decided| self.is_still(met, decided);
-                let run = || self.memory.step(met, clock, step);
-                self.answers.step(once, met, clock, step, is_still, run)
-            }
+            None => run(),
+            Some(once) => self.answers.step(once, met, clock, step, run),
         }
     }
 
     /// What came of a decision, as an answer; whoever is to know of it is told.
-    pub(crate) fn conclude(&self, request: &Request<'_>, met: &[Met], done: Done) -> Answer<'_> {
-        self.count_refusals(met, &done);
-        let answer = self.answer(met, done);
+    fn conclude<'g>(&'g self, request: &Request<'_>, stepped: Stepped) -> Answer<'g> {
+        self.count_refusals(&stepped.met, &stepped.done);
+        let answer = stepped.answer();
         self.front.observers.tell(request, &answer);
         answer
     }
 
-    /// One step over the limiters that are met, whoever waits for them.
-    pub(crate) fn step_now(&self, met: &[Met], once: Option<IdempotencyKey>, step: Step) -> Done {
-        self.step_at(met, once, &self.clock, step)
-    }
-
-    /// A preview on a limiter that is met.
-    pub(crate) fn preview_now(&self, met: &Met) -> Option<Box<dyn Preview>> {
-        self.memory.preview(met, &self.clock)
-    }
-
-    pub(crate) const fn clock(&self) -> &C {
-        &self.clock
-    }
-
-    /// What came of a step, as an answer.
-    pub(crate) fn answer(&self, met: &[Met], done: Done) -> Answer<'_> {
-        self.front.answer(met, done, Standing::Exact)
-    }
-
     /// The limiters a request meets, in the order of the rules, each once.
-    pub(crate) fn met(&self, request: &Request<'_>) -> InlineList<Met> {
-        limited(self.met_at_all(request))
+    fn met(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Met> {
+        limited(self.met_at_all(generation, request))
     }
 
     /// The same with those that are unlimited by a plan, or by what the request brings.
-    pub(crate) fn met_at_all(&self, request: &Request<'_>) -> InlineList<Met> {
+    fn met_at_all(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Met> {
         let fingerprint = |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
             self.seed.of_parts(rule.key(descriptor))
         };
-        let in_force = |number, variant, own: &Rule| self.figures_of(number, variant, own);
-        self.front.resolve(request, fingerprint, in_force)
+        let in_force = |number, _, own: &Rule| -> Option<Figures> {
+            let is_per_key = generation.is_per_key(number);
+            (is_per_key || !own.is_unlimited())
+                .then(|| own.is_unlimited().then(|| Arc::new(own.clone())))
+        };
+        let lineage = |number| generation.lineage(number);
+        self.front.resolve(&generation.policy, lineage, request, fingerprint, in_force)
     }
+}
 
-    /// The figures under which a limiter of a rule is met that brings none, and has no plan.
-    #[inline]
-    fn figures_of(&self, number: usize, variant: usize, own: &Rule) -> Option<Figures> {
-        if self.memory.is_figured(number) {
-            return Some(self.front.figures_sent(number, variant, own));
-        }
-        let limits = !own.is_unlimited() || self.memory.was_changed(number, variant);
-        limits.then_some(None)
+/// What came of a step, and under which policy.
+#[derive(Debug)]
+pub(crate) struct Stepped {
+    generation: Kept<Generation>,
+    met: InlineList<Met>,
+    done: Done,
+}
+
+impl Stepped {
+    fn answer<'g>(self) -> Answer<'g> {
+        let Self { generation, met, done } = self;
+        frontend::answer(Rules::Kept(generation), &met, done, Standing::Exact)
     }
 }
 

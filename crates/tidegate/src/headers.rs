@@ -67,7 +67,7 @@ pub fn each(answer: &Answer<'_>, mut tell: impl FnMut(&'static str, &str)) {
     let mut number = itoa::Buffer::new();
     tell("X-RateLimit-Limit", number.format(decision.limit));
     tell("X-RateLimit-Remaining", number.format(decision.remaining));
-    tell("X-RateLimit-Reset", number.format(reset_at(answer, reported)));
+    tell("X-RateLimit-Reset", number.format(reset_at(answer, &reported)));
     let by_rule: InlineList<_> = answer.enforced().collect();
     let mut list = String::with_capacity(USUAL_BYTES);
     policies(&by_rule, &mut list);
@@ -108,7 +108,7 @@ fn reset_at(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
 /// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is what it holds and w the time
 /// it takes to fill, so that q/w is its rate whatever its capacity. A name is there once: where
 /// overrides give several keys of a rule other figures, those of the key that holds least.
-fn policies(by_rule: &[&Matched<'_>], list: &mut String) {
+fn policies(by_rule: &[Matched<'_>], list: &mut String) {
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
         let Some(matched) = keys.iter().min_by_key(|matched| figures(matched)) else { continue };
         item(list, matched);
@@ -121,7 +121,7 @@ fn policies(by_rule: &[&Matched<'_>], list: &mut String) {
 
 /// `"name";r=50;t=30`: r units left; t seconds until the cost of a refused request fits, else until all units are
 /// there again.
-fn limits(answer: &Answer<'_>, by_rule: &[&Matched<'_>], list: &mut String) {
+fn limits(answer: &Answer<'_>, by_rule: &[Matched<'_>], list: &mut String) {
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
         for (number, matched) in (1_usize..).zip(keys) {
             item(list, matched);

@@ -12,8 +12,10 @@ mod rule;
 mod spec;
 mod stored;
 
+#[cfg(feature = "redis")]
+pub(crate) use active::ActivePolicy;
 pub use active::AmendError;
-pub(crate) use active::{ActivePolicy, override_figures, own_figures, refused};
+pub(crate) use active::{override_figures, own_figures, refused};
 pub use error::{Place, PolicyError, PolicyErrors, Problem};
 pub use no_such_rule::NoSuchRule;
 pub use on_full::OnFull;

@@ -34,14 +34,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tidegate_core::{Rule, Timestamp};
 use tokio::time::Instant;
 
-use crate::answer::{Answer, Standing};
+use crate::answer::{Answer, Rules, Standing};
 use crate::clock::SystemClock;
-use crate::frontend::{Frontend, GateQueues};
+use crate::frontend::{self, Frontend, GateQueues};
 use crate::observe::Observer;
 use crate::request::{Origin, Request};
 use crate::rules::{ActivePolicy, Policy};
 use crate::settings::StoreSettings;
-use crate::step::{Decided, Done, Met};
+use crate::step::{Decided, Done, Lineage, Met};
 use crate::store::redis::script::{self, Step};
 use crate::store::redis::{Client, StoreError, StoreEvent};
 use cross_slot::Part;
@@ -89,7 +89,8 @@ pub(crate) type KeyMet = Met<Vec<u8>>;
 /// ```
 #[derive(Debug)]
 pub struct SharedGate {
-    front: Frontend<SystemClock, Arc<ActivePolicy>>,
+    front: Frontend<SystemClock>,
+    policy: Arc<ActivePolicy>,
     store: Store,
     fallback: Arc<Fallback>,
     nodes: Nodes,
@@ -117,7 +118,8 @@ impl SharedGate {
         let client =
             Client::begin(settings, Box::new(observer)).map_err(SharedGateError::Unreadable)?;
         Ok(Self {
-            front: Frontend::new(Arc::clone(&policy)),
+            front: Frontend::new(),
+            policy: Arc::clone(&policy),
             nodes: Nodes::begin(&client, &fallback),
             store: Store::new(policy, client, fallback.clock()),
             fallback,
@@ -136,8 +138,13 @@ impl SharedGate {
     /// The policy as it was loaded. Figures that were changed since are told by [`SharedGate::in_force`],
     /// and by each answer.
     #[must_use]
-    pub fn policy(&self) -> &Policy {
-        self.front.loaded()
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy.loaded)
+    }
+
+    /// The policy as it was loaded.
+    pub(crate) fn loaded(&self) -> &Policy {
+        &self.policy.loaded
     }
 
     /// How the store is asked.
@@ -302,7 +309,12 @@ impl SharedGate {
         met: &[KeyMet],
         done: Done<D>,
     ) -> Answer<'_> {
-        self.front.answer(met, done, Standing::Exact)
+        frontend::answer(self.rules(), met, done, Standing::Exact)
+    }
+
+    /// What answers borrow of it.
+    fn rules(&self) -> Rules<'_> {
+        Rules::Borrowed(self.loaded().rules())
     }
 
     /// Decides in process what the store did not decide because of `error`.
@@ -326,10 +338,10 @@ impl SharedGate {
         let settings = self.settings();
         let can_hold = |rule: &Rule| settings.can_hold(rule);
         let (done, standing) = self.fallback.decide(met, verb, id, error, can_hold);
-        let mut answer = self.front.answer(met, done, standing);
+        let mut answer = frontend::answer(self.rules(), met, done, standing);
         if answer.is_unavailable() {
             // Nothing was taken: it may be reported again.
-            answer.matched.iter_mut().for_each(|one| one.report = false);
+            answer.replies.iter_mut().for_each(|one| one.report = false);
         }
         self.count_overloaded(&answer);
         answer
@@ -341,6 +353,11 @@ impl SharedGate {
         self.front.observers.tell(request, &answer);
         answer
     }
+}
+
+/// What a rule is known by: its number, for the policy that was loaded stays.
+fn lineage_of(rule: usize) -> Lineage {
+    Lineage::try_from(rule).unwrap_or(Lineage::MAX)
 }
 
 /// What the store replied, in the words of all stores.

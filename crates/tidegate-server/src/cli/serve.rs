@@ -208,7 +208,7 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
     open.share_handles(&mut options, 1 + for_grpc.count());
     let limiters = Limiters::of(policy)?.until(stop.clone());
     limiters.ready().await;
-    announce(args, &open, &options, limiters.policy(), &for_grpc)?;
+    announce(args, &open, &options, &limiters.policy(), &for_grpc)?;
     let limiters = Arc::new(limiters);
     let (clients, admin) = (options.public.secret.clone(), options.admin.secret.clone());
     let answered = answer(args, open, options, Arc::clone(&limiters), stop, for_grpc);

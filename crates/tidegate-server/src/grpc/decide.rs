@@ -42,7 +42,7 @@ impl Decider {
             return Err(no_refunds());
         }
         let policy = self.limiters.policy();
-        let own = OwnLimits::of(&message, &bytes, &question.charges, policy)?;
+        let own = OwnLimits::of(&message, &bytes, &question.charges, &policy)?;
         let question = question.under(&own);
         let answer = self.decide(&message, &question).await?;
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {

@@ -28,14 +28,14 @@ pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<Tol
 /// least. A descriptor that asks for nothing is never over, but where usage is reported: there it looks.
 fn one(answer: &Answer<'_>, number: usize, asks: bool) -> Told {
     let own = || answer.enforced().filter(|matched| matched.is_met_by(number));
-    let asked = |matched: &&Matched<'_>| asks || matched.is_look();
+    let asked = |matched: &Matched<'_>| asks || matched.is_look();
     let refusing = own().filter(asked).filter(|matched| !matched.decision().is_allowed());
     match refusing.min_by_key(|matched| Reverse(wait(matched))) {
-        Some(over) => told(Code::OverLimit, over, over.decision().retry_after()),
+        Some(over) => told(Code::OverLimit, &over, over.decision().retry_after()),
         None => own()
             .min_by_key(|matched| matched.decision().remaining)
             .map_or_else(unlimited, |least| {
-                told(Code::Ok, least, Some(least.decision().reset_after))
+                told(Code::Ok, &least, Some(least.decision().reset_after))
             }),
     }
 }

@@ -13,8 +13,8 @@ use crate::flags;
 
 /// What a rule decided that refuses nothing.
 #[derive(Serialize)]
-struct Shadow<'g> {
-    rule: &'g str,
+struct Shadow<'a> {
+    rule: &'a str,
     allowed: bool,
     limit: u64,
     remaining: u64,
@@ -22,8 +22,8 @@ struct Shadow<'g> {
     reset_after_us: u64,
 }
 
-impl<'g> From<&Matched<'g>> for Shadow<'g> {
-    fn from(matched: &Matched<'g>) -> Self {
+impl<'a> From<Matched<'a>> for Shadow<'a> {
+    fn from(matched: Matched<'a>) -> Self {
         let decision = matched.decision();
         Self {
             rule: matched.rule().name(),
@@ -58,7 +58,7 @@ pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Probl
     let written = DecisionLine::from(answer).write(body);
     let mut fields = written.map_err(|error| unwritable(&error))?;
     flags::of(answer).into_iter().for_each(|(name, is)| fields.flag(name, is));
-    let mut shadow = answer.matched().iter().filter(|matched| !matched.is_enforced()).peekable();
+    let mut shadow = answer.shadow().peekable();
     if shadow.peek().is_some() {
         let shadow: Vec<_> = shadow.map(Shadow::from).collect();
         fields.value("shadow", &shadow).map_err(|error| unwritable(&error))?;

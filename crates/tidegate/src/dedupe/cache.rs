@@ -54,16 +54,6 @@ struct Kept {
     decisions: Box<[Decided]>,
 }
 
-impl Kept {
-    /// Whether all limiters are still under the figures that decided.
-    fn is_still(&self, met: &[Met], is_still: impl Fn(&Met, &Decided) -> bool) -> bool {
-        let same = |(place, decided): (usize, &Decided)| {
-            met.get(place).is_some_and(|met| is_still(met, decided))
-        };
-        self.decisions.len() == met.len() && places(met).into_iter().zip(&self.decisions).all(same)
-    }
-}
-
 impl Default for DedupeCache {
     fn default() -> Self {
         Self::new(DEFAULT_MOST)
@@ -82,30 +72,31 @@ impl DedupeCache {
     }
 
     /// What the request was answered before; else what comes of `run`, its step, which is kept if it
-    /// took something. `is_still` tells whether a limiter is still under the figures that decided: one
-    /// whose rule was changed decides anew.
-    pub(crate) fn step(
+    /// took something.
+    ///
+    /// # Errors
+    /// Those of `run`: nothing is kept.
+    pub(crate) fn step<E>(
         &self,
         once: IdempotencyKey,
         met: &[Met],
         clock: &impl Clock,
         step: Step,
-        is_still: impl Fn(&Met, &Decided) -> bool,
-        run: impl FnOnce() -> Done,
-    ) -> Done {
+        run: impl FnOnce() -> Result<Done, E>,
+    ) -> Result<Done, E> {
         let number = self.number(once);
         let mut shard = held(&self.shards[number]);
-        if let Some(first) = shard.recall(once, met, clock.now(), is_still) {
-            return first;
+        if let Some(first) = shard.recall(once, met, clock.now()) {
+            return Ok(first);
         }
-        let done = run();
+        let done = run()?;
         let takes = done.allowed || met.iter().any(|met| met.report);
         if takes && step == Step::Ask {
             self.keep(&mut shard, once, met, &done);
             drop(shard);
             self.make_room_beside(number, done.at);
         }
-        done
+        Ok(done)
     }
 
     /// What the request was answered before.
@@ -114,9 +105,8 @@ impl DedupeCache {
         once: IdempotencyKey,
         met: &[Met],
         clock: &impl Clock,
-        is_still: impl Fn(&Met, &Decided) -> bool,
     ) -> Option<Done> {
-        held(&self.shards[self.number(once)]).recall(once, met, clock.now(), is_still)
+        held(&self.shards[self.number(once)]).recall(once, met, clock.now())
     }
 
     /// At most as many as was said; for a moment more, by those who are about to forget one.
@@ -178,17 +168,8 @@ fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 }
 
 impl Shard {
-    fn recall(
-        &mut self,
-        once: IdempotencyKey,
-        met: &[Met],
-        now: Timestamp,
-        is_still: impl Fn(&Met, &Decided) -> bool,
-    ) -> Option<Done> {
+    fn recall(&mut self, once: IdempotencyKey, met: &[Met], now: Timestamp) -> Option<Done> {
         let kept = self.kept.get_mut(&once.fingerprint)?;
-        if !kept.is_still(met, is_still) {
-            return None;
-        }
         // A clock that stepped back makes nothing last longer than from now on.
         if kept.since.since(now) > once.time {
             self.by_end.remove(&(kept.end, once.fingerprint));

@@ -5,11 +5,11 @@ use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 use crate::clock::Clock;
 use crate::key::Fingerprint;
 use crate::limiter::Ban;
-use crate::step::Met;
+use crate::step::{Lineage, Met};
 
-/// The bans of a gate, each with the number of its rule.
+/// The bans of a gate, each with the lineage of its rule.
 #[derive(Debug)]
-pub(crate) struct Bans<C>(Vec<(usize, Ban<C>)>);
+pub(crate) struct Bans<C>(Vec<(Lineage, Ban<C>)>);
 
 impl<C> Bans<C> {
     pub(super) const fn none() -> Self {
@@ -22,18 +22,18 @@ impl<C> Bans<C> {
     }
 
     /// Puts a ban in place of the one that the rule has.
-    pub(super) fn add(&mut self, rule: usize, ban: Ban<C>) {
+    pub(crate) fn add(&mut self, rule: Lineage, ban: Ban<C>) {
         self.0.retain(|(other, _)| *other != rule);
         self.0.push((rule, ban));
     }
 
-    fn of_rule(&self, rule: usize) -> Option<&Ban<C>> {
+    fn of_rule(&self, rule: Lineage) -> Option<&Ban<C>> {
         self.0.iter().find(|(other, _)| *other == rule).map(|(_, ban)| ban)
     }
 
     /// The ban that may refuse at this limiter.
     fn of<K>(&self, met: &Met<K>) -> Option<&Ban<C>> {
-        if met.can_refuse() { self.of_rule(met.rule) } else { None }
+        if met.can_refuse() { self.of_rule(met.lineage) } else { None }
     }
 }
 
@@ -66,7 +66,7 @@ impl<C: Clock> Bans<C> {
     /// Lifts the bans of these limiters' keys.
     pub(crate) fn lift<K>(&self, met: &[Met<K>], fingerprint: impl Fn(&Met<K>) -> Fingerprint) {
         for met in met {
-            self.of_rule(met.rule).into_iter().for_each(|ban| ban.forget(fingerprint(met)));
+            self.of_rule(met.lineage).into_iter().for_each(|ban| ban.forget(fingerprint(met)));
         }
     }
 }

@@ -6,36 +6,25 @@ use std::sync::Arc;
 use tidegate_core::Rule;
 
 use crate::request::Descriptor;
-use crate::rules::{NoSuchRule, Policy};
+use crate::step::Lineage;
 
 /// Tells the plan of whom a descriptor is about; `None` for one that has none of its own.
 pub(crate) type Lookup = dyn Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync;
 
-/// The rules whose figures are looked up, by their numbers.
+/// The rules whose figures are looked up, by their lineages.
 #[derive(Default)]
-pub(crate) struct Plans(Vec<(usize, Box<Lookup>)>);
+pub(crate) struct Plans(Vec<(Lineage, Box<Lookup>)>);
 
 impl Plans {
-    /// Looks up the figures of a rule from now on, forgets those of before, and returns the number of the rule.
-    ///
-    /// # Errors
-    /// The policy has no such rule.
-    pub(crate) fn add(
-        &mut self,
-        policy: &Policy,
-        domain: &str,
-        rule: &str,
-        plan: Box<Lookup>,
-    ) -> Result<usize, NoSuchRule> {
-        let (number, _) = policy.named(domain, rule)?;
-        self.0.retain(|(other, _)| *other != number);
-        self.0.push((number, plan));
-        Ok(number)
+    /// Looks up the figures of a rule from now on, and forgets the lookup of before.
+    pub(crate) fn add(&mut self, rule: Lineage, plan: Box<Lookup>) {
+        self.0.retain(|(other, _)| *other != rule);
+        self.0.push((rule, plan));
     }
 
     /// The plan, under a rule, of whom a descriptor is about.
-    pub(crate) fn of(&self, rule: usize, descriptor: &Descriptor<'_>) -> Option<Arc<Rule>> {
-        let (_, plan) = self.0.iter().find(|(number, _)| *number == rule)?;
+    pub(crate) fn of(&self, rule: Lineage, descriptor: &Descriptor<'_>) -> Option<Arc<Rule>> {
+        let (_, plan) = self.0.iter().find(|(lineage, _)| *lineage == rule)?;
         plan(descriptor)
     }
 }

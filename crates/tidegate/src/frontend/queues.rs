@@ -4,20 +4,19 @@ use tidegate_core::Micros;
 
 use crate::key::Fingerprint;
 use crate::rules::{OnExcess, Policy};
-use crate::step::{Done, Met};
+use crate::step::{Done, Lineage, Met};
 use crate::wait::{Patience, QueueKey, Queues, Stop};
 
 /// Which limiter a queue of a gate stands before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GateQueue {
-    rule: usize,
-    variant: usize,
+    rule: Lineage,
     fingerprint: Fingerprint,
 }
 
 impl GateQueue {
-    /// Whether it stands before a limiter of the rule with this number.
-    pub(crate) const fn is_of(&self, rule: usize) -> bool {
+    /// Whether it stands before a limiter of this rule.
+    pub(crate) const fn is_of(&self, rule: Lineage) -> bool {
         self.rule == rule
     }
 }
@@ -26,7 +25,7 @@ impl QueueKey for GateQueue {
     const COUNTS: usize = 256;
 
     fn spread(&self) -> usize {
-        self.fingerprint.spread().wrapping_add(self.rule)
+        self.fingerprint.spread().wrapping_add(self.rule as usize)
     }
 }
 
@@ -68,5 +67,5 @@ pub(crate) fn delay_of<K>(met: &[Met<K>], done: &Done) -> Micros {
 }
 
 pub(crate) const fn queue_of(met: &Met) -> GateQueue {
-    GateQueue { rule: met.rule, variant: met.variant, fingerprint: met.fingerprint }
+    GateQueue { rule: met.lineage, fingerprint: met.fingerprint }
 }

@@ -1,6 +1,5 @@
 //! The limiters that a request meets, and the figures of each.
 
-use std::borrow::Borrow;
 use std::sync::Arc;
 
 use tidegate_core::Rule;
@@ -8,21 +7,22 @@ use tidegate_core::Rule;
 use super::Frontend;
 use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
-use crate::rules::{ActivePolicy, Mode, PolicyRule, Usage};
-use crate::step::{Descriptors, Figures, Met};
+use crate::rules::{Mode, Policy, PolicyRule, Usage};
+use crate::step::{Descriptors, Figures, Lineage, Met};
 
-impl<C, P: Borrow<ActivePolicy>> Frontend<C, P> {
-    /// Returns the limiters a request meets, in the order of the rules, each once, by what `known_by` tells of each:
+impl<C> Frontend<C> {
+    /// Returns the limiters a request meets under `policy`, in the order of the rules, each once, by what `known_by` tells of each:
     /// the same limiter met twice sums its costs. `in_force` is told the number of a rule, that of a variant,
     /// and its figures, and answers those to be used in their place where none are brought along or looked up;
     /// or that it does not limit. Where figures are looked up, or brought along, unlimited ones are among them.
     pub(crate) fn resolve<K: PartialEq>(
         &self,
+        policy: &Policy,
+        lineage: impl Fn(usize) -> Lineage,
         request: &Request<'_>,
         known_by: impl Fn(&PolicyRule, &Descriptor<'_>) -> K,
         in_force: impl Fn(usize, usize, &Rule) -> Option<Figures>,
     ) -> InlineList<Met<K>> {
-        let policy = self.loaded();
         let mut all: InlineList<Met<K>> = InlineList::new();
         let mut usage = Reported::default();
         for (place, descriptor) in request.descriptors().iter().enumerate() {
@@ -54,9 +54,10 @@ impl<C, P: Borrow<ActivePolicy>> Frontend<C, P> {
                         }
                     }
                     None => {
-                        let plan = || self.plans.of(number, descriptor);
+                        let plan = || self.plans.of(lineage(number), descriptor);
                         let plan = if brought.is_none() { plan() } else { None };
                         all.push(Met {
+                            lineage: lineage(number),
                             rule: number,
                             variant,
                             fingerprint,
@@ -67,7 +68,6 @@ impl<C, P: Borrow<ActivePolicy>> Frontend<C, P> {
                             brought: brought.is_some(),
                             by_plan: plan.is_some(),
                             figures: brought.cloned().or(plan).or(in_force),
-                            first: place,
                             by: Descriptors::one(place),
                         });
                     }

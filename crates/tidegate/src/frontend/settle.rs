@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Matched};
 use crate::inline_list::InlineList;
 use crate::request::Request;
-use crate::step::{Descriptors, Met};
+use crate::step::{Descriptors, Lineage, Met};
 
 /// Resolves a request whose descriptors turned out to cost `actual` each; `resolve` returns all limiters that a
 /// request meets, unlimited ones included, for they may have been taken from before.
@@ -16,7 +16,7 @@ pub(crate) fn with_actual<K: PartialEq>(
         request.descriptors().iter().map(|descriptor| descriptor.cost(actual)).collect();
     let costing = resolve(&Request::new(request.domain(), &costing_actual));
     let with_actual = |met: Met<K>| {
-        let same = |other: &&Met<K>| other.rule == met.rule && other.fingerprint == met.fingerprint;
+        let same = |other: &&Met<K>| other.is_of(&met);
         let actual = costing.iter().find(same)?.cost;
         Some((met, actual))
     };
@@ -26,33 +26,34 @@ pub(crate) fn with_actual<K: PartialEq>(
 /// Keeps those limiters of an admitted request that took their cost, where the difference to what it turned out
 /// to cost can be settled.
 pub(crate) fn taken<K>(all: Vec<(Met<K>, u64)>, answer: &Answer<'_>) -> Vec<(Met<K>, u64)> {
-    let both = again(all, |(met, _)| met, answer.matched(), known_by).into_iter();
+    let both = again(all, |(met, _)| met, answer.all(), known_by).into_iter();
     let taken = both.filter(|((met, actual), matched)| can_settle(matched, met.cost, *actual));
     taken.map(|(one, _)| one).collect()
 }
 
 /// Whether a limiter took its cost, and where the difference can be settled.
 fn can_settle(matched: &Matched<'_>, cost: u64, actual: u64) -> bool {
-    matched.can_settle() && (!matched.elsewhere || actual > cost)
+    matched.can_settle() && (!matched.is_elsewhere() || actual > cost)
 }
 
-/// The limiters of an answer, met once more: those that were unlimited then are left out. `met` are all that
-/// the same request meets, unlimited ones included.
+/// The limiters of an answer, met once more: those that are not met any more are left out, and those that were not
+/// met then. `met` are all that the same request meets, unlimited ones included.
 pub(crate) fn again<T, K, M>(
     met: impl IntoIterator<Item = T>,
     of: impl Fn(&T) -> &Met<K>,
-    answered: &[M],
-    told: impl Fn(&M) -> (usize, Descriptors),
-) -> Vec<(T, &M)> {
-    let mut answered = answered.iter().peekable();
+    answered: impl IntoIterator<Item = M>,
+    told: impl Fn(&M) -> (Lineage, Descriptors),
+) -> Vec<(T, M)> {
+    let mut answered: Vec<_> = answered.into_iter().collect();
     let mut same = |one: &T| {
         let met = of(one);
-        answered.next_if(|answered| told(answered) == (met.rule, met.by))
+        let place = answered.iter().position(|one| told(one) == (met.lineage, met.by))?;
+        Some(answered.remove(place))
     };
     met.into_iter().filter_map(|one| same(&one).map(|answered| (one, answered))).collect()
 }
 
 /// What [`again`] knows a limiter of an answer by.
-pub(crate) const fn known_by(matched: &Matched<'_>) -> (usize, Descriptors) {
-    (matched.number, matched.by)
+pub(crate) const fn known_by(matched: &Matched<'_>) -> (Lineage, Descriptors) {
+    (matched.reply.lineage, matched.reply.by)
 }

@@ -1,36 +1,86 @@
-//! Changing the figures of a gate's rules while it decides.
+//! Changing the policy of a gate while it decides.
 
 use tidegate_core::{Spec, Timestamp};
 
 use super::Gate;
-use crate::clock::{Clock, Reading};
+use crate::clock::Clock;
 use crate::rules::{
-    AmendError, NoSuchRule, OverrideSpec, PolicyRule, RuleSpec, override_figures, own_figures,
-    refused,
+    AmendError, NoSuchRule, OverrideSpec, Policy, PolicyErrors, RuleSpec, override_figures,
+    own_figures,
 };
-use crate::step::{Decided, Met};
 
 impl<C: Clock> Gate<C> {
+    /// Puts another policy in force from one instant to the next: no decision mixes both, none is lost between
+    /// them, and a request that several rules decide is charged to all of them or to none.
+    ///
+    /// Rules are matched by domain and name. What was used stays used, so no change is a credit or a reset:
+    ///
+    /// - A rule that is **unchanged** goes on with its limiters.
+    /// - A rule with **other figures** ([`RuleSpec::spec`], its overrides) settles time under the old ones; then a
+    ///   higher limit adds the difference, and a lower one may leave debt: see
+    ///   [`Limiter::amend`](crate::Limiter::amend). Only from an unlimited rule on limiters begin as new. Where
+    ///   overrides are added, removed or put in another order, each limiter of the rule comes under its new
+    ///   figures when it is next asked, and keeps them beside its state from then on.
+    /// - Other words (the mode, caps, what matches, whether a request may wait) hold from now on. A rule with another
+    ///   **key** has other limiters, which begin as new.
+    /// - A rule that is **removed** decides nothing any more. Its limiters are kept until all of them are idle, so
+    ///   that adding it back gives nobody a fresh limit.
+    /// - A rule that is **added** begins as new.
+    ///
+    /// Plans ([`Gate::with_plans`]), bans, queues and answers that are remembered under an id belong to a rule by
+    /// its domain and name, and go on. Whoever waits for a limiter of a changed or removed rule asks again at once;
+    /// a rule that was added since refuses it where it has no room for it, for it came to wait before others.
+    ///
+    /// The gate goes on deciding meanwhile. Limiters are moved one by one, when they are next asked or by this
+    /// call, which returns when all are where they belong: it takes a time that grows with the number of limiters
+    /// of changed rules. What several threads put in force at once comes into force one after another.
+    ///
+    /// An [`Answer`](crate::Answer) keeps the policy that decided.
+    ///
+    /// ```
+    /// use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+    ///
+    /// let per_day = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(86_400));
+    /// let per_user = |limit| RuleSpec::new("per-user", per_day(limit)).key(["user"]);
+    /// let all = RuleSpec::new("all", per_day(1_000));
+    /// let gate = Gate::new(Policy::new(vec![per_user(100)])?);
+    /// let entries = [("user", "ada")];
+    /// let descriptors = [Descriptor::new(&entries).cost(80)];
+    /// let request = Request::new("default", &descriptors);
+    /// assert!(gate.check(&request).is_allowed());
+    ///
+    /// gate.replace(Policy::new(vec![all.clone(), per_user(120)])?)?;
+    /// assert_eq!(gate.available(&request), 40);
+    /// gate.replace(Policy::new(vec![all.clone()])?)?;
+    /// assert_eq!(gate.available(&request), 1_000);
+    /// gate.replace(Policy::new(vec![all, per_user(100)])?)?;
+    /// assert_eq!(gate.available(&request), 20); // 80 are used still
+    /// # Ok::<(), tidegate::PolicyErrors>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The limiters that there are would not fit in the memory that a rule allows; the old policy stays in force,
+    /// and nothing is lost.
+    pub fn replace(&self, policy: Policy) -> Result<(), PolicyErrors> {
+        self.replace_by(policy, self.clock.now())
+    }
+
+    fn replace_by(&self, policy: Policy, at: Timestamp) -> Result<(), PolicyErrors> {
+        self.change(at, |before| Ok(policy.known_as(before)))
+    }
+
     /// Puts other figures in force for the named rule, of any algorithm, from one instant to the next: no
     /// decision mixes both, none is lost between them, and a request that several rules decide is charged
     /// to all of them or to none.
     ///
-    /// It means what [`Limiter::amend`](crate::Limiter::amend) means, for the limiter of every key:
-    /// what was used stays used, so no change is a credit or a reset. Only from an unlimited rule on
-    /// limiters begin as new; under an unlimited plan ([`Gate::with_plans`]) they stay as they were.
-    /// All other words of the rule stay: what it matches, its mode, its caps on keys, for how long it
-    /// remembers answers. Its overrides stay as well, and go on changing what they changed: `spec`
-    /// takes the place of the figures that the rule was written with, as though it had been so in the
-    /// policy. [`Gate::amend_override`] changes one of them.
+    /// It is [`Gate::replace`] with the policy in which this rule has these figures. All other words of the rule
+    /// stay: what it matches, its mode, its caps on keys, for how long it remembers answers. Its overrides stay as
+    /// well, and go on changing what they changed: `spec` takes the place of the figures that the rule was
+    /// written with. [`Gate::amend_override`] changes one of them. Under an unlimited plan
+    /// ([`Gate::with_plans`]) limiters stay as they were.
     ///
-    /// Each answer tells the figures that decided ([`Matched::figures`](crate::Matched::figures)).
-    /// [`Gate::policy`] stays as it was loaded. A request that was answered under an id is answered the
-    /// same only while the figures are those of then. Who waits for a limiter of the rule asks again.
-    ///
-    /// All limiters of the rule are carried over before any of them decides again; how long that takes,
-    /// and what memory, is told at [`KeyedLimiter::amend`](crate::KeyedLimiter::amend). Other rules go on
-    /// meanwhile. A gate whose rules are never changed pays nothing for this; the limiters of one that was
-    /// changed are asked under a reader's lock.
+    /// Each answer tells the figures that decided ([`Matched::figures`](crate::Matched::figures)). A request that
+    /// was answered under an id is answered the same only while the figures are those of then.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, Limit, Micros, Policy, Request, RuleSpec, Spec};
@@ -56,12 +106,12 @@ impl<C: Clock> Gate<C> {
     /// The policy has no such rule, the figures are wrong, or the limiters that there are would not fit in
     /// the memory that they allow; the old ones stay in force, and nothing is lost.
     pub fn amend(&self, domain: &str, rule: &str, spec: Spec) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), own_figures(spec), Reading::of(&self.clock))
+        self.amend_by((domain, rule), own_figures(spec), self.clock.now())
     }
 
     /// Puts other figures in force for the keys of one override, the one with the same entries, in
     /// whatever order they are: what [`Gate::amend`] is for the rule. What `other` does not say is as the
-    /// rule has it. Overrides are not added or taken away while a gate runs.
+    /// rule has it. [`Gate::replace`] adds overrides and removes them.
     ///
     /// ```
     /// use tidegate::{
@@ -93,53 +143,48 @@ impl<C: Clock> Gate<C> {
         rule: &str,
         other: OverrideSpec,
     ) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), override_figures(other), Reading::of(&self.clock))
+        self.amend_by((domain, rule), override_figures(other), self.clock.now())
     }
 
-    /// The words of the named rule as they are in force: those it was loaded with, and what was changed
-    /// since by [`Gate::amend`] and [`Gate::amend_override`].
+    /// The words of the named rule as they are in force.
     ///
     /// # Errors
     /// The policy has no such rule.
     pub fn in_force(&self, domain: &str, rule: &str) -> Result<RuleSpec, NoSuchRule> {
-        self.front.in_force(domain, rule)
+        self.memory.newest().policy.named(domain, rule).map(|(_, rule)| rule.spec().clone())
     }
 
     fn amend_by(
         &self,
         named: (&str, &str),
         words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
-        reading: Reading<'_>,
+        at: Timestamp,
     ) -> Result<(), AmendError> {
-        let put = |number: usize, rule: &PolicyRule| {
-            let told = self.memory.amend(number, rule, reading);
-            told.map_err(|errors| refused(number, rule, &errors))
-        };
-        let number = self.front.policy.change(named, reading.anew(), words, put)?;
-        self.queues.wake_those(|queue| queue.is_of(number));
+        self.change(at, |policy| policy.with_words(named, words))
+    }
+
+    /// Puts in force what `next` makes of the policy that is in force.
+    fn change<E: From<PolicyErrors>>(
+        &self,
+        at: Timestamp,
+        next: impl FnOnce(&Policy) -> Result<Policy, E>,
+    ) -> Result<(), E> {
+        let changed = self.memory.change(at, next)?;
+        self.queues.wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
         Ok(())
-    }
-
-    /// Whether a limiter that a request meets limits anything, by the figures in force.
-    pub(super) fn is_limited(&self, met: &Met) -> bool {
-        if self.memory.is_figured(met.rule) {
-            return !met.is_unlimited();
-        }
-        let own = || self.policy().rules().get(met.rule).map(|rule| rule.variant(met.variant));
-        match self.memory.figures(met) {
-            Some(figures) => !figures.is_unlimited(),
-            None => own().is_some_and(|figures| !figures.is_unlimited()),
-        }
-    }
-
-    /// Whether a limiter is still under the figures that decided.
-    pub(super) fn is_still(&self, met: &Met, decided: &Decided) -> bool {
-        self.memory.is_still(self.policy(), met, decided)
     }
 }
 
 /// A gate whose requests bring their own time, as in a recorded trace.
 impl Gate<Timestamp> {
+    /// The same as [`Gate::replace`] for a policy that came at `at`, as in a recorded trace.
+    ///
+    /// # Errors
+    /// As [`Gate::replace`].
+    pub fn replace_at(&self, policy: Policy, at: Timestamp) -> Result<(), PolicyErrors> {
+        self.replace_by(policy, at)
+    }
+
     /// The same as [`Gate::amend`] for a change that came at `at`, as in a recorded trace.
     ///
     /// # Errors
@@ -151,6 +196,6 @@ impl Gate<Timestamp> {
         spec: Spec,
         at: Timestamp,
     ) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), own_figures(spec), Reading::of(&at))
+        self.amend_by((domain, rule), own_figures(spec), at)
     }
 }

@@ -1,6 +1,6 @@
 //! Bans at a gate: a key that a rule has refused too often is denied before any limiter is asked.
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Micros, Timestamp};
 
 use super::Gate;
 use crate::clock::Clock;
@@ -8,6 +8,7 @@ use crate::frontend::deny;
 use crate::limiter::Ban;
 use crate::rules::NoSuchRule;
 use crate::step::{Done, Met, Step};
+use crate::store::memory::{Generation, Moved};
 
 impl<C: Clock> Gate<C> {
     /// Bans each key that the named rule refuses too often: see [`Ban`], which should go by a copy of
@@ -48,28 +49,40 @@ impl<C: Clock> Gate<C> {
     /// # Errors
     /// The policy has no such rule.
     pub fn with_ban(mut self, domain: &str, rule: &str, ban: Ban<C>) -> Result<Self, NoSuchRule> {
-        self.front.add_ban(domain, rule, ban)?;
+        let lineage = self.memory.keep_lineage(domain, rule)?;
+        self.front.bans.add(lineage, ban);
         Ok(self)
     }
 
     /// The denial of a request that meets a banned key, nothing being taken.
     #[inline]
-    pub(crate) fn banned(&self, met: &[Met], clock: &impl Clock) -> Option<Done> {
-        if self.front.bans.is_empty() { None } else { self.banned_at(met, clock.now()) }
+    pub(super) fn banned(
+        &self,
+        generation: &Generation,
+        met: &[Met],
+        clock: &impl Clock,
+    ) -> Result<Option<Done>, Moved> {
+        if self.front.bans.is_empty() {
+            return Ok(None);
+        }
+        let now = clock.now();
+        let left = self.front.bans.left(met, |met| met.fingerprint, now);
+        left.map(|left| self.banned_for(generation, met, left, now)).transpose()
     }
 
-    fn banned_at(&self, met: &[Met], now: Timestamp) -> Option<Done> {
-        let left = self.front.bans.left(met, |met| met.fingerprint, now)?;
-        let mut done = self.memory.step(met, &now, Step::Peek);
-        // One whose rule was changed to be unlimited refuses nobody.
-        let banned = done.decisions.iter_mut().zip(left).filter(|(decided, _)| !decided.unlimited);
-        let mut is_denied = false;
-        for (decided, left) in banned {
-            is_denied |= left.is_some();
+    fn banned_for(
+        &self,
+        generation: &Generation,
+        met: &[Met],
+        left: Vec<Option<Micros>>,
+        now: Timestamp,
+    ) -> Result<Done, Moved> {
+        let mut done = self.memory.step(generation, met, &now, Step::Peek)?;
+        for (decided, left) in done.decisions.iter_mut().zip(left) {
             left.into_iter().for_each(|left| deny(&mut decided.decision, left));
         }
         done.allowed = false;
-        is_denied.then_some(done)
+        Ok(done)
     }
 
     /// Counts the refusals of rules that ban.

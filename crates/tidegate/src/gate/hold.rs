@@ -138,8 +138,6 @@ impl<'a, C: Clock> Charge<'a, C> {
         if self.answer.is_repeated() {
             return;
         }
-        let all = taken(self.gate.met_to_settle(&self.request, actual), &self.answer);
-        let (met, actual): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        self.gate.settle_met(&met, &actual);
+        self.gate.settle_those(&self.request, actual, |all| taken(all, &self.answer));
     }
 }

@@ -6,18 +6,15 @@ use tidegate_core::Rule;
 
 use super::Gate;
 use crate::clock::Clock;
-use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
 use crate::rules::NoSuchRule;
-use crate::step::Met;
 
 impl<C: Clock> Gate<C> {
     /// Looks up the figures of the named rule for each key with `plans`: the plan of the caller whom a
     /// descriptor is about, of any algorithm. `None` is the rule's own figures, those of an override
     /// included; under an unlimited plan the rule is not met, and what was used stays used.
     ///
-    /// Said once, before the gate is asked, for the limiters of the rule begin anew; said again, the last
-    /// lookup holds. All the rest is as with the rule's own figures: the request is decided with its other
+    /// Said again, the last lookup holds. All the rest is as with the rule's own figures: the request is decided with its other
     /// rules in one atomic step, and every verb knows the plan. A key whose plan changes keeps what it has
     /// used: the request that finds the change settles time under the old figures, and puts the new ones
     /// in force, also where it is refused. A look, or a cost of 0, tells how things would stand under them,
@@ -56,35 +53,14 @@ impl<C: Clock> Gate<C> {
         rule: &str,
         plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
-        let number = self.front.add_plans(domain, rule, Box::new(plans))?;
-        self.memory.keep_figures(&self.front.policy.loaded, number);
+        let lineage = self.memory.keep_per_key(domain, rule, self.clock.now())?;
+        self.front.plans.add(lineage, Box::new(plans));
         Ok(self)
     }
 
     /// Tells those who wait for a limiter of this request that its plan is another: else they ask again only
     /// when what they were told would be over. Who does not wait needs no telling.
     pub fn plan_changed(&self, request: &Request<'_>) {
-        self.wake(&self.met_at_all(request));
-    }
-
-    /// The same limiters with their plans looked up again, and under what their rules were changed to.
-    pub(crate) fn with_plans_of_now(&self, met: &[Met], request: &Request<'_>) -> InlineList<Met> {
-        let mut met: InlineList<Met> = met.iter().cloned().collect();
-        for one in met.iter_mut().filter(|one| !one.brought && self.memory.is_figured(one.rule)) {
-            let rule = self.policy().rules().get(one.rule);
-            let descriptor = request.descriptors().get(one.first);
-            if let Some((rule, descriptor)) = rule.zip(descriptor) {
-                let own = || self.figures_of(one.rule, one.variant, rule.variant(one.variant))?;
-                let plan = self.front.plans.of(one.rule, descriptor);
-                one.by_plan = plan.is_some();
-                one.figures = plan.or_else(own);
-            }
-        }
-        met
-    }
-
-    /// Whether the figures of a request may be others when it asks again.
-    pub(crate) const fn may_look_up(&self) -> bool {
-        self.memory.any_figured()
+        self.wake(&self.met_at_all(&self.memory.newest(), request));
     }
 }

@@ -3,9 +3,9 @@
 use super::Gate;
 use crate::clock::Clock;
 use crate::dedupe::{self, DedupeCache, IdempotencyKey};
-use crate::inline_list::InlineList;
 use crate::request::Request;
-use crate::step::{Decided, Done, Met};
+use crate::step::{Done, Met};
+use crate::store::memory::{Generation, Moved};
 
 impl<C: Clock> Gate<C> {
     /// Remembers at most `most` answers of requests that have an id (default one million, some 200
@@ -33,24 +33,27 @@ impl<C: Clock> Gate<C> {
 
     /// How the request is known if it is asked again.
     #[inline]
-    pub(crate) fn once(&self, request: &Request<'_>, met: &[Met]) -> Option<IdempotencyKey> {
-        let id = request.id()?;
-        // A rule that was changed to be unlimited has no say in how long it is remembered.
-        let limited = |met: &&Met| !self.front.policy.any() || self.is_limited(met);
-        let limited: InlineList<Met> = met.iter().filter(limited).cloned().collect();
-        dedupe::of(self.policy(), &self.seed, id, met, &limited)
+    pub(super) fn once(
+        &self,
+        generation: &Generation,
+        request: &Request<'_>,
+        met: &[Met],
+    ) -> Option<IdempotencyKey> {
+        dedupe::of(&generation.policy, &self.seed, request.id()?, met)
     }
 
     /// What needs no limiter: the answer that the request got before, or a ban.
     #[inline]
-    pub(crate) fn without_asking(
+    pub(super) fn without_asking(
         &self,
+        generation: &Generation,
         met: &[Met],
         once: Option<IdempotencyKey>,
         clock: &impl Clock,
-    ) -> Option<Done> {
-        let is_still = |met: &Met, decided: &Decided| self.is_still(met, decided);
-        let repeated = once.and_then(|once| self.answers.recall(once, met, clock, is_still));
-        repeated.or_else(|| self.banned(met, clock))
+    ) -> Result<Option<Done>, Moved> {
+        match once.and_then(|once| self.answers.recall(once, met, clock)) {
+            Some(repeated) => Ok(Some(repeated)),
+            None => self.banned(generation, met, clock),
+        }
     }
 }

@@ -2,25 +2,28 @@
 
 mod renewed;
 
+use std::sync::Arc;
+
 use tidegate_core::Micros;
 
-use self::renewed::Renewed;
-use super::Gate;
+use self::renewed::Last;
+use super::{Gate, Stepped};
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
 use crate::dedupe::IdempotencyKey;
 use crate::frontend::{GateQueue, GateQueues, delay_of, patience, queue_of, stops_of};
 use crate::inline_list::InlineList;
 use crate::request::Request;
-use crate::step::{Done, Met, Step};
-use crate::store::memory::Preview;
+use crate::step::{Decided, Done, Met, Step};
+use crate::store::memory::{Generation, Kept, Moved, Preview};
 use crate::wait::{InProcess, Stop, Waitable, Waiter, step_behind};
 
 impl<C: Clock> Gate<C> {
     /// How many of those who wait would have to go before this request.
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
-        let queues = self.met_at_all(request).into_iter().map(|met| queue_of(&met));
+        let met = self.met_at_all(&self.memory.newest(), request);
+        let queues = met.iter().map(queue_of);
         queues.map(|queue| self.queues.len(&queue)).sum()
     }
 
@@ -42,28 +45,36 @@ impl<C: Clock> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub fn check_unless_waiting(&self, request: &Request<'_>) -> Option<Answer<'_>> {
-        let (met, done) = self.step(request, self.clock(), Step::Ask);
-        let longest = request.longest_wait();
-        let waits = |met: &Met| {
-            met.can_refuse() && !patience(self.policy(), met.rule, longest).wait.is_zero()
-        };
-        if !done.allowed && met.iter().any(waits) {
+        let stepped = self.step(request, &self.clock, Step::Ask);
+        let (policy, longest) = (&stepped.generation.policy, request.longest_wait());
+        let waits =
+            |met: &Met| met.can_refuse() && !patience(policy, met.rule, longest).wait.is_zero();
+        if !stepped.done.allowed && stepped.met.iter().any(waits) {
             return None;
         }
-        Some(self.conclude(request, &met, done))
+        Some(self.conclude(request, stepped))
     }
 
     /// A step of one who does not wait, while others do.
     #[cold]
-    pub(crate) fn step_behind(
+    pub(super) fn step_behind(
         &self,
-        met: InlineList<Met>,
-        once: Option<IdempotencyKey>,
+        request: &Request<'_>,
+        clock: &impl Clock,
         step: Step,
-    ) -> (InlineList<Met>, Done) {
-        let waitable = self.waitable(met, once, Micros::ZERO);
+    ) -> Stepped {
+        let (generation, (met, once, told)) = self.memory.ask(|generation| {
+            let met = self.met(generation, request);
+            let once = self.once_for(generation, request, &met, step);
+            let told = self.without_asking(generation, &met, once, clock)?;
+            Ok((met, once, told))
+        });
+        if let Some(done) = told {
+            return Stepped { generation, met, done };
+        }
+        let waitable = self.waitable(request, generation.share(), met, once, Micros::ZERO);
         let done = step_behind(&waitable, step);
-        (waitable.met, done)
+        waitable.last.stepped(done)
     }
 
     /// Wakes who waits first for one of these limiters: there may be units for them.
@@ -72,41 +83,33 @@ impl<C: Clock> Gate<C> {
     }
 
     /// The way to these limiters for a request that may wait for so long where their rules let it.
-    fn waitable(
-        &self,
+    fn waitable<'a>(
+        &'a self,
+        request: &Request<'a>,
+        generation: Arc<Generation>,
         met: InlineList<Met>,
         once: Option<IdempotencyKey>,
         max_wait: Micros,
-    ) -> ToGate<'_, C> {
-        let stops = stops_of(self.policy(), &met, max_wait, queue_of);
-        ToGate { gate: self, stops, met, once, renewed: None }
+    ) -> ToGate<'a, C> {
+        let stops = stops_of(&generation.policy, &met, max_wait, queue_of);
+        let last = Last::new(&generation, &met);
+        ToGate { gate: self, request: *request, generation, stops, met, once, last }
     }
 
     /// One who comes to wait; and what it is told, if that needs no limiter.
     fn arrive<'a>(&'a self, request: &Request<'a>) -> (Waiter<ToGate<'a, C>>, Option<Done>) {
-        let met = self.met(request);
-        let once = self.once(request, &met);
-        let told = self.without_asking(&met, once, self.clock());
-        // What is reported never waits, and is taken before anything is looked at.
-        let is_report = met.iter().any(|met| met.report);
-        let told = told.or_else(|| is_report.then(|| self.step_now(&met, once, Step::Ask)));
-        let renewed = Renewed::of(self, request);
-        let waitable = ToGate { renewed, ..self.waitable(met, once, request.longest_wait()) };
-        (Waiter::new(waitable), told)
-    }
-
-    /// The answer of one who has waited.
-    fn answer_of(
-        &self,
-        request: &Request<'_>,
-        waiter: &Waiter<ToGate<'_, C>>,
-        done: Done,
-    ) -> Answer<'_> {
-        let ToGate { met, renewed, .. } = waiter.waitable();
-        match renewed.as_ref().and_then(Renewed::take) {
-            Some(met) => self.conclude(request, &met, done),
-            None => self.conclude(request, met, done),
-        }
+        let (generation, (met, once, told)) = self.memory.ask(|generation| {
+            let met = self.met(generation, request);
+            let once = self.once(generation, request, &met);
+            let mut told = self.without_asking(generation, &met, once, &self.clock)?;
+            // What is reported never waits, and is taken before anything is looked at.
+            if told.is_none() && met.iter().any(|met| met.report) {
+                told = Some(self.step_at(generation, &met, once, &self.clock, Step::Ask)?);
+            }
+            Ok((met, once, told))
+        });
+        let longest = request.longest_wait();
+        (Waiter::new(self.waitable(request, generation.share(), met, once, longest)), told)
     }
 }
 
@@ -152,10 +155,10 @@ impl<C: Timer> Gate<C> {
         let (mut waiter, told) = self.arrive(request);
         let done = match told {
             Some(done) => done,
-            None => waiter.decided(self.clock()).await,
+            None => waiter.decided(&self.clock).await,
         };
-        let done = waiter.hold(done, self.clock()).await;
-        self.answer_of(request, &waiter, done)
+        let done = waiter.hold(done, &self.clock).await;
+        self.conclude(request, waiter.waitable().last.stepped(done))
     }
 
     /// The same as [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is told
@@ -172,9 +175,9 @@ impl<C: Timer> Gate<C> {
         let (mut waiter, told) = self.arrive(request);
         let done = match told {
             Some(done) => done,
-            None => waiter.decided(self.clock()).await,
+            None => waiter.decided(&self.clock).await,
         };
-        self.answer_of(request, &waiter, done)
+        self.conclude(request, waiter.waitable().last.stepped(done))
     }
 }
 
@@ -198,21 +201,43 @@ impl<C: Park> Gate<C> {
     /// ```
     pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
         let (mut waiter, told) = self.arrive(request);
-        let done = told.unwrap_or_else(|| waiter.decided_blocking(self.clock()));
-        let done = waiter.hold_blocking(done, self.clock());
-        self.answer_of(request, &waiter, done)
+        let done = told.unwrap_or_else(|| waiter.decided_blocking(&self.clock));
+        let done = waiter.hold_blocking(done, &self.clock);
+        self.conclude(request, waiter.waitable().last.stepped(done))
     }
 }
 
-/// The limiters of a gate that one request meets.
+/// The limiters of a gate that one request met when it came, and so the queues that it may stand in.
 #[derive(Debug)]
 struct ToGate<'g, C> {
     gate: &'g Gate<C>,
+    request: Request<'g>,
+    generation: Arc<Generation>,
     met: InlineList<Met>,
     once: Option<IdempotencyKey>,
     stops: Vec<Stop<GateQueue>>,
-    /// Where plans are looked up again while it waits.
-    renewed: Option<Renewed<'g>>,
+    last: Last,
+}
+
+impl<C: Clock> ToGate<'_, C> {
+    /// Asks about the limiters that the request meets by now: other rules may be in force, and plans are looked up
+    /// again.
+    fn ask_now<T>(
+        &self,
+        ask: impl Fn(&Generation, &[Met], Option<IdempotencyKey>) -> Result<T, Moved>,
+    ) -> (Arc<Generation>, InlineList<Met>, T) {
+        let (generation, (met, told)) = self.gate.memory.ask(|generation| {
+            if std::ptr::eq(generation, &*self.generation) && !generation.any_per_key() {
+                return Ok((self.met.clone(), ask(generation, &self.met, self.once)?));
+            }
+            let met = self.gate.met(generation, &self.request);
+            // What is remembered is known by the figures too.
+            let once = self.gate.once(generation, &self.request, &met);
+            let told = ask(generation, &met, once)?;
+            Ok((met, told))
+        });
+        (generation.share(), met, told)
+    }
 }
 
 impl<C: Clock> Waitable for ToGate<'_, C> {
@@ -227,12 +252,12 @@ impl<C: Clock> Waitable for ToGate<'_, C> {
     }
 
     fn preview(&self, stop: &Stop<GateQueue>) -> Option<Box<dyn Preview>> {
-        match &self.renewed {
-            None => self.gate.preview_now(self.met.get(stop.place)?),
-            Some(renewed) => {
-                self.gate.preview_now(renewed.now(self.gate, &self.met).get(stop.place)?)
-            }
-        }
+        let first = self.met.get(stop.place)?;
+        let (_, _, preview) = self.ask_now(|generation, met, _| {
+            let same = met.iter().find(|met| met.is_of(first));
+            same.map_or(Ok(None), |met| generation.preview(met, &self.gate.clock))
+        });
+        preview
     }
 
     fn delay(&self, done: &Done) -> Micros {
@@ -246,13 +271,18 @@ impl<C: Clock> Waitable for ToGate<'_, C> {
 
 impl<C: Clock> InProcess for ToGate<'_, C> {
     fn step(&self, step: Step) -> Done {
-        match &self.renewed {
-            None => self.gate.step_now(&self.met, self.once, step),
-            Some(renewed) => {
-                let met = renewed.now(self.gate, &self.met);
-                // What is remembered is known by the figures too.
-                self.gate.step_now(&met, renewed.once(self.gate, &met), step)
-            }
-        }
+        let (generation, met, done) = self.ask_now(|generation, met, once| {
+            self.gate.step_at(generation, met, once, &self.gate.clock, step)
+        });
+        // By the places of the limiters that were met at first; one that is not met any more refuses nobody.
+        let decided = |first: &Met| {
+            let place = met.iter().position(|met| met.is_of(first));
+            place.and_then(|place| done.decisions.get(place).cloned())
+        };
+        let decided = |first| decided(first).unwrap_or_else(Decided::unlimited);
+        let decisions = self.met.iter().map(decided).collect();
+        let seen = Done { decisions, ..done };
+        self.last.note(Stepped { generation: Kept::from(generation), met, done });
+        seen
     }
 }

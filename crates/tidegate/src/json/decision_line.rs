@@ -26,8 +26,8 @@ pub struct DecisionLine<'g> {
     pub delay_us: u64,
 }
 
-impl<'g> From<&Answer<'g>> for DecisionLine<'g> {
-    fn from(answer: &Answer<'g>) -> Self {
+impl<'a> From<&'a Answer<'_>> for DecisionLine<'a> {
+    fn from(answer: &'a Answer<'_>) -> Self {
         let reported = answer.reported();
         Self {
             at_us: answer.at().as_micros(),

@@ -35,9 +35,9 @@ impl<C: Clock> Limiter<C> {
     /// All that is wrong with the words of the rule; the old one stays in force.
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
-        let told = self.later.amend(self.cell.as_deref(), &rule, Reading::of(&self.clock));
+        self.later.amend(self.cell.as_deref(), &rule, Reading::of(&self.clock));
         self.queues.wake(&());
-        told
+        Ok(())
     }
 
     /// Units that would be admitted now, one by one; the largest number there is when unlimited.
@@ -55,12 +55,10 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Puts another rule in force for all keys, those included that have limiters: see
     /// [`Limiter::amend`]. The caps on keys stay; `max_memory` is that of the new rule.
     ///
-    /// All limiters are carried over before any of them decides again, so that no two are under
-    /// different rules. Whoever asks meanwhile waits, for a time that grows with the number of keys: for
-    /// a million some 0.15 seconds where states fit a word, and half a second or more where they do not.
-    /// A copy of all states is made on the way, which no cap counts. The first change leaves the memory
-    /// of packed states behind, about 30 bytes for each key that there ever was at once, until the
-    /// limiters are dropped; later changes leave nothing.
+    /// From then on each limiter is under the new rule: it is moved when its key is next asked, or by this call,
+    /// which returns when all are moved; nobody waits meanwhile. The first change leaves the memory of packed
+    /// states behind, about 30 bytes for each key that there ever was at once, until the limiters are dropped;
+    /// later changes leave nothing.
     ///
     /// Where keys have plans ([`KeyedLimiter::with_plans`]) it is the rule of those that have none, and each of them
     /// follows when it is next asked; what bounds their memory stays.
@@ -70,15 +68,14 @@ impl<C: Clock> KeyedLimiter<C> {
     /// are would not fit; the old rule stays in force, and nothing is lost.
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
-        let told = self.usual.change(&rule, || match &self.plans {
-            Some(plans) => {
-                plans.table.amend(&rule);
+        let told = self.usual.change(&rule, || match self.plans {
+            Some(_) => {
+                self.limiters.amend_usual(&rule);
                 Ok(())
             }
             None => {
                 let caps = RuleSpec { spec, ..self.caps.clone() };
-                let (first, reading) = (self.table.as_deref(), Reading::of(&self.clock));
-                self.later.amend(first, &rule, &caps, self.base, reading)
+                self.limiters.amend(&rule, &caps, self.clock.now())
             }
         });
         self.queues.wake_all();

@@ -160,10 +160,10 @@ fn step<C>(
     now: Timestamp,
 ) -> Option<One> {
     let part = Part::alone(fingerprint, 1, step);
-    let one = all.table.as_ref()?.one(&part, Reading::of(&now));
+    let one = all.limiters.one(&part, Reading::of(&now))?;
     (!one.elsewhere).then_some(one)
 }
 
 fn forget<C>(all: &KeyedLimiter<C>, fingerprint: Fingerprint) {
-    all.table.iter().for_each(|table| table.forget(fingerprint));
+    all.limiters.forget(fingerprint);
 }

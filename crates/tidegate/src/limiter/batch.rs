@@ -3,6 +3,7 @@
 use super::KeyedLimiter;
 use super::plans::Terms;
 use crate::clock::Clock;
+use crate::key::Fingerprint;
 use crate::step::Step;
 
 /// Keys decided between two looks at memory in [`KeyedLimiter::check_many`].
@@ -14,19 +15,19 @@ impl<C: Clock> KeyedLimiter<C> {
     /// Faster than one after another where the limiters do not lie in the processor's caches: the
     /// memory of the next few is on its way while one is decided. (Not where limiters have rules of their own.)
     pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
-        let Some(table) = &self.table else {
+        if self.plans.is_some() {
             return keys.iter().map(|key| self.admits(key, 1)).collect();
-        };
+        }
         let mut verdicts = Vec::with_capacity(keys.len());
         for batch in keys.chunks(BATCH) {
             let (early, clock) = self.reading(&self.clock).apart();
             let fingerprints: Vec<_> =
                 batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
-            let touched =
-                fingerprints.iter().fold(0, |all, fingerprint| all ^ table.touch(*fingerprint));
+            let touch = |all, fingerprint: &Fingerprint| all ^ self.limiters.touch(*fingerprint);
+            let touched = fingerprints.iter().fold(0, touch);
             std::hint::black_box(touched);
             let admits = |fingerprint| match self.queues.are_idle() {
-                true => table.admits(fingerprint, 1, early, clock),
+                true => self.limiters.admits(fingerprint, 1, early, clock),
                 false => {
                     let one = self.call(fingerprint, Terms::Table, 1).step(Step::Decide);
                     one.verdict.is_allowed()

@@ -1,17 +1,15 @@
 //! A limiter for each key.
 
-use std::sync::Arc;
-
 use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
 
 use super::engine::{Call, Source};
 use super::key::Key;
-use super::plans::{PlannedTable, Terms, UsualRule};
+use super::plans::{Lookup, Terms, UsualRule};
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
 use crate::step::{One, Step};
-use crate::store::memory::{Later, Part, Preview, Table, table_of};
+use crate::store::memory::{Limiters, Part, Preview};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
 /// A limiter for each key, in bounded memory.
@@ -58,12 +56,9 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 /// ```
 #[derive(Debug)]
 pub struct KeyedLimiter<C = SystemClock> {
-    /// `None` when built unlimited, or where each limiter has a rule of its own.
-    pub(super) table: Option<Box<dyn Table>>,
-    /// Where each limiter has a rule of its own.
-    pub(super) plans: Option<Box<PlannedTable>>,
-    /// What decides once the rule was changed.
-    pub(super) later: Arc<Later<dyn Table>>,
+    pub(super) limiters: Limiters,
+    /// Looks plans up, where each limiter has a rule of its own.
+    pub(super) plans: Option<Lookup>,
     pub(super) usual: UsualRule,
     /// The caps, and what becomes of keys beyond them.
     pub(super) caps: RuleSpec,
@@ -96,20 +91,20 @@ impl<C: Clock> KeyedLimiter<C> {
     /// All that is wrong with the words of the rule.
     pub fn with_clock(spec: Spec, clock: C) -> Result<Self, RuleErrors> {
         let base = clock.never_steps_back().then(|| clock.now());
-        let empty = Self {
-            table: None,
+        let (rule, caps) = (Rule::new(spec)?, RuleSpec::new("", spec));
+        let limiters = Limiters::new(&rule, &caps, base);
+        Ok(Self {
+            early: limiters.reads_early(),
+            limiters,
             plans: None,
-            later: Later::none_yet(),
-            usual: UsualRule::new(Rule::new(spec)?),
-            caps: RuleSpec::new("", spec),
+            usual: UsualRule::new(rule),
+            caps,
             base,
             seed: Seed::random(),
             clock,
             queues: Queues::new(),
             max_waiters: DEFAULT_MAX_WAITERS,
-            early: false,
-        };
-        Ok(empty.with_table())
+        })
     }
 
     /// The limiter with another cap, and empty; one outside of 1 to 10^9 counts as the nearest of the two.
@@ -117,17 +112,13 @@ impl<C: Clock> KeyedLimiter<C> {
     pub fn with_max_keys(mut self, max_keys: usize, on_full: OnFull) -> Self {
         self.caps = self.caps.max_keys(max_keys, on_full);
         match self.plans.take() {
-            None => self.with_table(),
-            Some(plans) => self.with_lookup(plans.lookup),
+            None => {
+                let plan = self.usual.plan();
+                self.limiters = Limiters::new(self.usual.of(&plan), &self.caps, self.base);
+                self
+            }
+            Some(lookup) => self.with_lookup(lookup),
         }
-    }
-
-    /// The limiter with an empty table for the rule of all keys.
-    pub(super) fn with_table(self) -> Self {
-        let (later, plan) = (Later::none_yet(), self.usual.plan());
-        let table = table_of(self.usual.of(&plan), &self.caps, self.base, Arc::clone(&later));
-        let early = table.as_ref().is_some_and(|table| table.reads_early());
-        Self { table, later, early, ..self }
     }
 
     /// Takes `cost` units of the key's limiter if they fit now; works out no figures.
@@ -170,21 +161,18 @@ impl<C: Clock> KeyedLimiter<C> {
     /// ```
     pub fn reset(&self, key: impl AsRef<[u8]>) {
         let fingerprint = self.seed.of_bytes(key.as_ref());
-        match self.limiters() {
-            Some(table) => table.forget(fingerprint),
-            None => self.later.forget(fingerprint),
-        }
+        self.limiters.forget(fingerprint);
         self.queues.wake(&fingerprint);
     }
 
     /// Limiters in existence.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.limiters().map_or_else(|| self.later.keys(), |table| table.keys())
+        self.limiters.keys()
     }
 
-    /// [`KeyedLimiter::admits`] by its own clock as `clock` reads it; `None` where somebody waits, or it has no
-    /// table for the rule of all keys.
+    /// [`KeyedLimiter::admits`] by its own clock as `clock` reads it; `None` where somebody waits, or limiters have
+    /// rules of their own.
     #[inline]
     pub(super) fn admits_at_once<T: Clock>(
         &self,
@@ -192,9 +180,11 @@ impl<C: Clock> KeyedLimiter<C> {
         key: &[u8],
         cost: u64,
     ) -> Option<bool> {
-        let table = self.table.as_ref().filter(|_| self.queues.are_idle())?;
+        if self.plans.is_some() || !self.queues.are_idle() {
+            return None;
+        }
         let (early, clock) = self.reading(clock).apart();
-        Some(table.admits(self.seed.of_bytes(key), cost, early, clock))
+        Some(self.limiters.admits(self.seed.of_bytes(key), cost, early, clock))
     }
 
     /// One step of a verb that does not wait, under the rule that holds for the key at this moment.
@@ -221,13 +211,6 @@ impl<C: Clock> KeyedLimiter<C> {
     ) -> Call<'a, Fingerprint, OfKey<'a, C>> {
         let source = OfKey { all: self, fingerprint, terms };
         Call::new(&self.queues, fingerprint, self.max_waiters, source, cost)
-    }
-
-    /// All limiters, but for those that came after a change of an unlimited rule.
-    #[inline]
-    pub(super) fn limiters(&self) -> Option<&dyn Table> {
-        let planned = || Some(&*self.plans.as_ref()?.table);
-        self.table.as_deref().or_else(planned)
     }
 
     #[inline]
@@ -269,11 +252,8 @@ impl<'a, C: Clock> OfKey<'a, C> {
 impl<C: Clock> Source for OfKey<'_, C> {
     #[inline]
     fn one(&self, cost: u64, step: Step) -> One {
-        let one = self.part(cost, step, |part| match self.all.limiters() {
-            Some(table) => table.one(part, self.reading()),
-            None if self.all.later.has_begun() => self.all.later.one(part, self.reading()),
-            None => One::unlimited(self.all.clock.now()),
-        });
+        let one = self.part(cost, step, |part| self.all.limiters.one(part, self.reading()));
+        let one = one.unwrap_or_else(|| One::unlimited(self.all.clock.now()));
         match &self.terms {
             Terms::LookedUp(looked_up) => One { figures: looked_up.plan(self.all), ..one },
             Terms::Table | Terms::Own(_) | Terms::Supplied(_) => one,
@@ -281,11 +261,7 @@ impl<C: Clock> Source for OfKey<'_, C> {
     }
 
     fn preview(&self) -> Option<Box<dyn Preview>> {
-        let later = &self.all.later;
-        self.part(1, Step::Peek, |part| match self.all.limiters() {
-            Some(table) => Some(table.preview(part, self.reading())),
-            None => later.has_begun().then(|| later.preview(part, self.reading())),
-        })
+        self.part(1, Step::Peek, |part| self.all.limiters.preview(part, self.reading()))
     }
 
     fn renew(&self) {

@@ -9,7 +9,7 @@ use super::KeyedLimiter;
 use crate::clock::Clock;
 #[cfg(feature = "tower")]
 use crate::step::One;
-use crate::store::memory::{Table, table_of_rules};
+use crate::store::memory::Limiters;
 
 /// Looks up the plan of a key.
 type PlanOf = dyn Fn(&[u8]) -> Plan + Send + Sync;
@@ -17,15 +17,12 @@ type PlanOf = dyn Fn(&[u8]) -> Plan + Send + Sync;
 /// The rule of a key; `None` is the usual one, as long as that was not changed.
 pub(crate) type Plan = Option<Arc<Rule>>;
 
-/// Limiters each of which has a rule of its own, and what looks up the plans of their keys.
-pub(super) struct PlannedTable {
-    pub(super) table: Box<dyn Table>,
-    pub(super) lookup: Box<PlanOf>,
-}
+/// Looks up the plans of keys, each of which has a limiter under a rule of its own.
+pub(super) struct Lookup(Box<PlanOf>);
 
-impl fmt::Debug for PlannedTable {
+impl fmt::Debug for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlannedTable").field("keys", &self.table.keys()).finish_non_exhaustive()
+        f.debug_struct("Lookup").finish_non_exhaustive()
     }
 }
 
@@ -157,7 +154,7 @@ impl<C: Clock> KeyedLimiter<C> {
         self,
         plans: impl Fn(&[u8]) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Self {
-        self.with_lookup(Box::new(plans))
+        self.with_lookup(Lookup(Box::new(plans)))
     }
 
     /// Lets calls supply rules of their own ([`Under`](crate::Under)), without a lookup of plans. Called before the
@@ -168,11 +165,10 @@ impl<C: Clock> KeyedLimiter<C> {
     }
 
     /// The limiter with an empty table of limiters that have rules of their own.
-    pub(super) fn with_lookup(self, lookup: Box<PlanOf>) -> Self {
+    pub(super) fn with_lookup(self, lookup: Lookup) -> Self {
         let plan = self.usual.plan();
-        let table = table_of_rules(self.usual.of(&plan).clone(), &self.caps);
-        let plans = Some(Box::new(PlannedTable { table, lookup }));
-        Self { table: None, plans, early: false, ..self }
+        let limiters = Limiters::of_rules(self.usual.of(&plan), &self.caps);
+        Self { limiters, plans: Some(lookup), early: false, ..self }
     }
 
     /// Wakes those who wait for the key, which has another plan: else they ask again only when what they
@@ -183,7 +179,7 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// The plan of the key, looked up.
     pub(crate) fn plan(&self, key: &[u8]) -> Plan {
-        let plan = self.plans.as_ref().and_then(|plans| (plans.lookup)(key));
+        let plan = self.plans.as_ref().and_then(|plans| (plans.0)(key));
         plan.or_else(|| self.usual.plan())
     }
 

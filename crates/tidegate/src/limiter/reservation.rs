@@ -119,12 +119,9 @@ impl<C: Clock> KeyedLimiter<C> {
     /// One step with the limiter that keys without room share.
     fn shared(&self, units: u64, step: Step) -> One {
         let reading = self.reading(&self.clock);
-        let one = match self.limiters() {
-            Some(table) => table.shared(units, step, reading),
-            None => self.later.shared(units, step, reading),
-        };
+        let one = self.limiters.shared(units, step, reading);
         // Those who wait for it wait in the queues of their own keys.
         self.queues.wake_all();
-        one
+        one.unwrap_or_else(|| One::unlimited(self.clock.now()))
     }
 }

@@ -104,7 +104,7 @@ impl<C> RuleStatistics<C> {
     /// The statistics of a rule of the policy of these, or of one that has the same name in another.
     #[inline]
     fn of_matched(&self, matched: &Matched<'_>) -> Option<&Statistics<C>> {
-        match self.rules.get(matched.number) {
+        match self.rules.get(matched.reply.number) {
             Some(rule) if rule.token.is(matched.rule().token()) => Some(&rule.statistics),
             _ => self.of(matched.rule().domain(), matched.rule().name()),
         }
@@ -122,7 +122,7 @@ impl<C> RuleStatistics<C> {
         if matched.is_report() {
             statistics.pass_at(matched.cost(), answer.at());
         } else if !matched.decision().is_allowed() {
-            statistics.block_at(matched.asks, answer.at());
+            statistics.block_at(matched.reply.asks, answer.at());
         } else if answer.is_allowed() {
             statistics.pass_at(matched.cost(), answer.at());
         }
@@ -132,7 +132,7 @@ impl<C> RuleStatistics<C> {
 impl<C: Clock> Observer for RuleStatistics<C> {
     fn decided(&self, _: &Request<'_>, answer: &Answer<'_>) {
         if !answer.is_repeated() {
-            answer.matched().iter().for_each(|matched| self.count(answer, matched));
+            answer.all().for_each(|matched| self.count(answer, &matched));
         }
     }
 }

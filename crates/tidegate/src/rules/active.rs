@@ -1,11 +1,16 @@
 //! A policy in force, whose rules may be given other figures.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+#[cfg(feature = "redis")]
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
 
-use tidegate_core::{Micros, Rule, RuleErrors, Spec, Timestamp};
+#[cfg(feature = "redis")]
+use tidegate_core::{Micros, Rule, Timestamp};
+use tidegate_core::{RuleErrors, Spec};
 
 use super::check::check;
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
@@ -15,9 +20,10 @@ use super::rule::PolicyRule;
 use super::spec::{OverrideSpec, RuleSpec};
 
 /// A policy as it was loaded, and the rules that were changed since.
+#[cfg(feature = "redis")]
 #[derive(Debug)]
 pub(crate) struct ActivePolicy {
-    pub(crate) loaded: Policy,
+    pub(crate) loaded: Arc<Policy>,
     /// Held by who changes a rule.
     changing: Mutex<()>,
     /// Whether any rule was changed.
@@ -26,6 +32,7 @@ pub(crate) struct ActivePolicy {
     rules: RwLock<HashMap<usize, Changed>>,
 }
 
+#[cfg(feature = "redis")]
 #[derive(Debug)]
 struct Changed {
     rule: PolicyRule,
@@ -34,10 +41,11 @@ struct Changed {
     at: Timestamp,
 }
 
+#[cfg(feature = "redis")]
 impl ActivePolicy {
     pub(crate) fn new(loaded: Policy) -> Self {
         let (changing, any, rules) = (Mutex::default(), AtomicBool::default(), RwLock::default());
-        Self { loaded, changing, any, rules }
+        Self { loaded: Arc::new(loaded), changing, any, rules }
     }
 
     /// Changes the words of the named rule as `words` says when the clock reads `at`, and has them
@@ -96,7 +104,6 @@ impl ActivePolicy {
     }
 
     /// When a variant of a rule was given these figures, if they are still in force.
-    #[cfg(feature = "redis")]
     pub(crate) fn changed_at(
         &self,
         rule: usize,
@@ -120,7 +127,6 @@ impl ActivePolicy {
     }
 
     /// The policy as it is in force.
-    #[cfg(feature = "redis")]
     pub(crate) fn current(&self) -> Policy {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         let changed = rules.iter().map(|(number, changed)| (*number, changed.rule.clone()));
@@ -158,6 +164,25 @@ pub(crate) fn override_figures(
     }
 }
 
+impl Policy {
+    /// The same policy with the words of the named rule changed as `words` says.
+    ///
+    /// # Errors
+    /// There is no such rule or override, or the words are wrong.
+    pub(crate) fn with_words(
+        &self,
+        (domain, name): (&str, &str),
+        words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
+    ) -> Result<Self, AmendError> {
+        let (number, known) = self.named(domain, name)?;
+        let mut spec = known.spec().clone();
+        words(&mut spec)?;
+        let mut rule = PolicyRule::checked(number, spec)?;
+        rule.token.clone_from(&known.token);
+        Ok(self.with_rules([(number, rule)].into_iter()))
+    }
+}
+
 impl PolicyRule {
     /// The rule with this number by itself, or all that is wrong with its words.
     pub(crate) fn checked(number: usize, spec: RuleSpec) -> Result<Self, AmendError> {
@@ -168,14 +193,14 @@ impl PolicyRule {
 }
 
 /// What a limiter's figures were refused for, told of a rule of a policy.
-pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> AmendError {
+pub(crate) fn refused(number: usize, rule: &PolicyRule, errors: &RuleErrors) -> PolicyErrors {
     let error = |error: &tidegate_core::RuleError| PolicyError {
         rule: number,
         name: rule.name().to_owned(),
         place: Place::Rule,
         problem: Problem::Figure(error.clone()),
     };
-    AmendError::Rule(PolicyErrors(errors.iter().map(error).collect()))
+    PolicyErrors(errors.iter().map(error).collect())
 }
 
 /// Why the figures of a rule were not changed; those in force stay.
@@ -194,6 +219,12 @@ pub enum AmendError {
     /// All that is wrong with the figures: in themselves, in an override's, for the memory that the
     /// limiters there are would take, or for the store that they are in.
     Rule(PolicyErrors),
+}
+
+impl From<PolicyErrors> for AmendError {
+    fn from(errors: PolicyErrors) -> Self {
+        Self::Rule(errors)
+    }
 }
 
 impl From<NoSuchRule> for AmendError {

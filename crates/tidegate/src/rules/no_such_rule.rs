@@ -17,7 +17,7 @@ impl NoSuchRule {
     /// How many rules are told that there are.
     const MOST_TOLD: usize = 8;
 
-    pub(super) fn new(domain: &str, rule: &str, there_are: &[PolicyRule]) -> Self {
+    pub(crate) fn new(domain: &str, rule: &str, there_are: &[PolicyRule]) -> Self {
         let of_domain = |known: &&PolicyRule| known.domain() == domain;
         let has_domain = there_are.iter().any(|known| of_domain(&known));
         let instead = there_are.iter().filter(|known| !has_domain || of_domain(known));

@@ -111,8 +111,17 @@ impl Policy {
         self.in_domain(domain).find(|(_, rule)| rule.name() == name).ok_or_else(none)
     }
 
+    /// The same policy, whose rules are known by what those of the same names in another policy are known by.
+    pub(crate) fn known_as(mut self, other: &Self) -> Self {
+        for rule in &mut self.rules {
+            if let Ok((_, known)) = other.named(rule.domain(), rule.name()) {
+                rule.token.clone_from(&known.token);
+            }
+        }
+        self
+    }
+
     /// The same policy with other figures in some of its rules, by their numbers.
-    #[cfg(feature = "redis")]
     pub(crate) fn with_rules(&self, rules: impl Iterator<Item = (usize, PolicyRule)>) -> Self {
         let mut all = self.clone();
         for (number, rule) in rules {

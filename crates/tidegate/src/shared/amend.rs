@@ -2,7 +2,7 @@
 
 use tidegate_core::Spec;
 
-use super::{KeyMet, SharedGate};
+use super::{KeyMet, SharedGate, lineage_of};
 use crate::rules::{
     AmendError, NoSuchRule, OverrideSpec, PolicyRule, RuleSpec, override_figures, own_figures,
 };
@@ -54,7 +54,7 @@ impl SharedGate {
     /// # Errors
     /// The policy has no such rule.
     pub fn in_force(&self, domain: &str, rule: &str) -> Result<RuleSpec, NoSuchRule> {
-        self.front.in_force(domain, rule)
+        self.policy.in_force(domain, rule).map(|(_, spec)| spec)
     }
 
     fn amend_by(
@@ -63,12 +63,12 @@ impl SharedGate {
         words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
     ) -> Result<(), AmendError> {
         let put = |number: usize, rule: &PolicyRule| {
-            let all = self.front.policy.current().with_rules([(number, rule.clone())].into_iter());
-            all.fits(self.settings()).map_err(AmendError::Rule)?;
+            let all = self.policy.current().with_rules([(number, rule.clone())].into_iter());
+            all.fits(self.settings())?;
             self.fallback.amend(number, rule)
         };
-        let number = self.front.policy.change(named, self.now(), words, put)?;
-        self.queues().wake_those(|queue| queue.is_of(number));
+        let number = self.policy.change(named, self.now(), words, put)?;
+        self.queues().wake_those(|queue| queue.is_of(lineage_of(number)));
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl SharedGate {
     /// the request. One that is unlimited by now keeps its place.
     pub(crate) fn follow_changes(&self, met: &mut [KeyMet]) {
         for met in met.iter_mut().filter(|met| !met.brought && !met.by_plan) {
-            met.figures = self.front.policy.figures(met.rule, met.variant);
+            met.figures = self.policy.figures(met.rule, met.variant);
         }
     }
 }

@@ -3,7 +3,7 @@
 use tidegate_core::{Decision, Micros, Outcome, Timestamp};
 
 use super::decide::limit_of;
-use super::{KeyMet, SharedGate};
+use super::{KeyMet, SharedGate, lineage_of};
 use crate::answer::Answer;
 use crate::frontend::{again, known_by};
 use crate::limiter::Ban;
@@ -40,7 +40,8 @@ impl SharedGate {
     /// # Errors
     /// The policy has no such rule.
     pub fn with_ban(mut self, domain: &str, rule: &str, ban: Ban) -> Result<Self, NoSuchRule> {
-        self.front.add_ban(domain, rule, ban)?;
+        let (number, _) = self.loaded().named(domain, rule)?;
+        self.front.bans.add(lineage_of(number), ban);
         Ok(self)
     }
 
@@ -65,7 +66,7 @@ impl SharedGate {
 
     /// The reply of a limiter whose key is banned for `left` still.
     fn denied(&self, met: &KeyMet, left: Micros, now: Timestamp) -> Option<Decided> {
-        let limit = limit_of(met.rule_in(self.policy())?)?;
+        let limit = limit_of(met.rule_in(self.loaded())?)?;
         let known = self.fallback.denied(met, now).map(|known| known.wait);
         let retry_after = known.map_or(left, |known| known.max(left));
         let fits = met.asks <= limit;
@@ -79,9 +80,9 @@ impl SharedGate {
         if self.front.bans.is_empty() || answer.is_allowed() || answer.is_degraded() {
             return;
         }
-        for (met, matched) in again(self.met(request), |met| met, answer.matched(), known_by) {
+        for (met, matched) in again(self.met(request), |met| met, answer.all(), known_by) {
             // One without a limiter of its own was refused for what others took.
-            if !matched.decision.is_allowed() && !matched.elsewhere {
+            if !matched.decision().is_allowed() && !matched.is_elsewhere() {
                 self.front.bans.count(&met, |met| self.fallback.fingerprint(met), self.now());
             }
         }

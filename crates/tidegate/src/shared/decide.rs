@@ -1,5 +1,6 @@
 //! One decision without the store: by the limiters in process, by what the store has denied, or refused.
 
+use std::convert::Infallible;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_core::{Algorithm, Decision, Micros, Outcome, Rule, Visitor};
@@ -94,13 +95,17 @@ impl Fallback {
     /// A step over the limiters that are decided in process, once for each id.
     fn step(&self, here: &[(usize, &KeyMet)], step: step::Step, id: Option<&str>) -> step::Done {
         let local: Vec<_> = here.iter().map(|(_, met)| self.part(met)).collect();
-        let run = || self.memory.step(&local, &self.clock, step);
+        let run = || self.step_with(&local, step);
         let Some(id) = id else { return run() };
         // A request is the same under its id whatever this node's share of the limits is.
         let whole = |met: &KeyMet| Met { figures: met.figures.clone(), ..self.met(met) };
         let whole: Vec<_> = here.iter().map(|(_, met)| whole(met)).collect();
-        match dedupe::of(&self.policy.loaded, &self.seed, id, &whole, &whole) {
-            Some(once) => self.answers.step(once, &local, &self.clock, step, |_, _| true, run),
+        match dedupe::of(&self.policy.loaded, &self.seed, id, &whole) {
+            Some(once) => {
+                let run = || Ok::<_, Infallible>(run());
+                let Ok(done) = self.answers.step(once, &local, &self.clock, step, run);
+                done
+            }
             None => run(),
         }
     }

@@ -9,10 +9,10 @@ use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 use super::denials::{Denials, Known};
 use super::share::{Share, is_local};
 use super::{KeyMet, SharedGateError};
-use crate::clock::{Clock, Reading, SystemClock};
+use crate::clock::{Clock, SystemClock};
 use crate::dedupe::DedupeCache;
 use crate::key::{Fingerprint, Seed};
-use crate::rules::{ActivePolicy, AmendError, Policy, PolicyRule, refused};
+use crate::rules::{ActivePolicy, AmendError, Policy, PolicyRule};
 use crate::step;
 use crate::step::Met;
 use crate::store::memory::MemoryStore;
@@ -59,8 +59,8 @@ impl Fallback {
     pub(super) fn new(policy: Arc<ActivePolicy>, share: Share) -> Result<Self, SharedGateError> {
         let clock = SystemClock::new();
         let parts = share.policy(&policy.loaded).map_err(SharedGateError::Policy)?;
-        let memory = MemoryStore::with_figures(&parts, &clock, |rule| is_local(rule.spec()));
         let rules = parts.rules().iter().map(values).collect();
+        let memory = MemoryStore::with_limits_per_key(parts, &clock, is_local);
         Ok(Self {
             memory,
             policy,
@@ -111,8 +111,8 @@ impl Fallback {
 
     /// The limiter that keys without room share follows; each other when it is next asked.
     fn follow(&self, number: usize, part: &PolicyRule) -> Result<(), AmendError> {
-        let told = self.memory.amend(number, part, Reading::of(&self.clock));
-        told.map_err(|errors| refused(number, part, &errors))
+        let part = [(number, part.clone())].into_iter();
+        self.memory.change(self.now(), |policy| Ok(policy.with_rules(part))).map(drop)
     }
 
     /// This node's share of every limit.
@@ -152,18 +152,24 @@ impl Fallback {
             if local.report {
                 self.learn_report(local);
             } else if admits(place) {
-                self.memory.step(&[local], &self.clock, step::Step::Decide);
+                self.step_with(&[local], step::Step::Decide);
             }
         }
     }
 
     /// Takes what was reported as far as there is anything left.
     fn learn_report(&self, mut local: Met) {
-        let seen = self.memory.step(std::slice::from_ref(&local), &self.clock, step::Step::Peek);
+        let seen = self.step_with(std::slice::from_ref(&local), step::Step::Peek);
         let left = seen.decisions.first().map_or(0, |decided| decided.decision.remaining);
         (local.report, local.cost) = (false, local.cost.min(left));
         local.asks = local.cost;
-        self.memory.step(&[local], &self.clock, step::Step::Decide);
+        self.step_with(&[local], step::Step::Decide);
+    }
+
+    /// One step over limiters in process.
+    pub(super) fn step_with(&self, local: &[Met], step: step::Step) -> step::Done {
+        let step = |generation: &_| self.memory.step(generation, local, &self.clock, step);
+        self.memory.ask(step).1
     }
 
     /// Notes which limiters the store denied, and for how long. Not those whose values the request brought,
@@ -225,21 +231,24 @@ impl Fallback {
         let here = all.iter().filter(|(met, _)| is_warm(&self.policy.loaded, met));
         let (local, actual): (Vec<_>, Vec<_>) =
             here.map(|(met, actual)| (self.part(met), *actual)).unzip();
-        self.memory.settle(&local, &actual, &self.clock);
+        self.memory.ask(|generation| {
+            self.memory.settle(generation, &local, &actual, &self.clock).map(drop)
+        });
     }
 
     pub(super) fn forget(&self, met: &[KeyMet]) {
         self.forget_denials(met);
         let local: Vec<_> = warm(&self.policy.loaded, met).map(|(_, met)| self.part(met)).collect();
-        self.memory.forget(&local, self.clock.now());
+        self.memory.ask(|generation| self.memory.forget(generation, &local, self.clock.now()));
     }
 
     /// A limiter as it is known in process, but for its figures.
     pub(super) fn met(&self, met: &KeyMet) -> Met {
-        let KeyMet { rule, variant, cost, asks, report, .. } = *met;
-        let KeyMet { enforced, brought, by_plan, first, by, .. } = *met;
+        let KeyMet { lineage, rule, variant, cost, asks, report, .. } = *met;
+        let KeyMet { enforced, brought, by_plan, by, .. } = *met;
         let (fingerprint, figures) = (self.fingerprint(met), None);
         Met {
+            lineage,
             rule,
             variant,
             fingerprint,
@@ -250,7 +259,6 @@ impl Fallback {
             brought,
             by_plan,
             figures,
-            first,
             by,
         }
     }

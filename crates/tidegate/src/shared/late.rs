@@ -119,7 +119,7 @@ impl Store {
         if give_back(&self.client, &Arc::new(undo)).await.is_ok() {
             Counts::add(&self.client.counts().undone, 1);
             // Whoever waits first may have been refused these units.
-            self.queues.wake_those(|queue| met.iter().any(|met| queue.is_of(met.rule)));
+            self.queues.wake_those(|queue| met.iter().any(|met| queue.is_of(met.lineage)));
         }
     }
 

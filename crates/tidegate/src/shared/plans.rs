@@ -6,7 +6,7 @@ use tidegate_core::Rule;
 use tokio::time::Instant;
 
 use super::store::Store;
-use super::{KeyMet, SharedGate};
+use super::{KeyMet, SharedGate, lineage_of};
 use crate::frontend::with_actual;
 use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
@@ -35,7 +35,8 @@ impl SharedGate {
         rule: &str,
         plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
-        let number = self.front.add_plans(domain, rule, Box::new(plans))?;
+        let (number, _) = self.loaded().named(domain, rule)?;
+        self.front.plans.add(lineage_of(number), Box::new(plans));
         self.store.look_up(number);
         Ok(self)
     }
@@ -50,11 +51,11 @@ impl SharedGate {
         let prefix = &self.settings().key_prefix;
         let known_by =
             |rule: &PolicyRule, descriptor: &Descriptor<'_>| key_of(prefix, rule, descriptor);
-        self.front.resolve(request, known_by, |number, variant, own| {
+        self.front.resolve(self.loaded(), lineage_of, request, known_by, |number, variant, own| {
             if self.store.is_figured(number) {
-                return Some(self.front.figures_sent(number, variant, own));
+                return Some(self.policy.figures_or_unlimited(number, variant, own));
             }
-            let figures = self.front.policy.figures(number, variant);
+            let figures = self.policy.figures(number, variant);
             let limits = !figures.as_deref().unwrap_or(own).is_unlimited();
             limits.then_some(figures)
         })

@@ -280,7 +280,7 @@ struct ToStore<'g> {
 
 impl<'g> ToStore<'g> {
     fn new(gate: &'g SharedGate, met: InlineList<KeyMet>, max_wait: Micros) -> Self {
-        let stops = stops_of(gate.policy(), &met, max_wait, |met| gate.queue_of(met));
+        let stops = stops_of(gate.loaded(), &met, max_wait, |met| gate.queue_of(met));
         Self { gate, met, stops, seen: Vec::new(), waits: Vec::new(), laps: Vec::new() }
     }
 
@@ -317,7 +317,7 @@ impl<'g> ToStore<'g> {
 
     fn rule(&self, place: usize) -> Option<&Rule> {
         let by = self.seen.get(place).and_then(Seen::decided_by);
-        let own = || self.met.get(place)?.rule_in(self.gate.policy());
+        let own = || self.met.get(place)?.rule_in(self.gate.loaded());
         by.map(|by| &**by).or_else(own)
     }
 

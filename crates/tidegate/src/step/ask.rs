@@ -13,9 +13,13 @@ use crate::rules::Policy;
 /// Figures in place of those of a rule's variant; `None` where those hold.
 pub(crate) type Figures = Option<Arc<Rule>>;
 
+/// What a rule is known by for as long as a gate lives, whatever policies are put in force.
+pub(crate) type Lineage = u32;
+
 /// A limiter that a request meets.
 #[derive(Clone, Debug)]
 pub(crate) struct Met<K = Fingerprint> {
+    pub(crate) lineage: Lineage,
     /// The number of the rule in the policy.
     pub(crate) rule: usize,
     /// Which of the rule's figures hold for the key.
@@ -36,12 +40,19 @@ pub(crate) struct Met<K = Fingerprint> {
     /// Figures in place of the rule's own: what the request brought, a plan, or, where they are sent with
     /// each request, what the rule was changed to.
     pub(crate) figures: Figures,
-    /// The number of the first descriptor of the request that meets it, and which do.
-    pub(crate) first: usize,
+    /// The descriptors of the request that meet it.
     pub(crate) by: Descriptors,
 }
 
 impl<K> Met<K> {
+    /// Whether both are one limiter, whatever generations they were met in.
+    pub(crate) fn is_of(&self, other: &Self) -> bool
+    where
+        K: PartialEq,
+    {
+        self.lineage == other.lineage && self.fingerprint == other.fingerprint
+    }
+
     /// Whether it may refuse the request, and so have it wait.
     pub(crate) fn can_refuse(&self) -> bool {
         self.can_deny() && !self.report

@@ -57,8 +57,8 @@ impl Decided {
     }
 
     /// What a rule has to tell that was changed to be unlimited.
-    pub(crate) fn unlimited(figures: Option<Arc<Rule>>) -> Self {
-        Self { figures, unlimited: true, ..Self::of(UNLIMITED, false, false) }
+    pub(crate) fn unlimited() -> Self {
+        Self { unlimited: true, ..Self::of(UNLIMITED, false, false) }
     }
 
     /// What one limiter by itself answered; `None` where no figures were asked for.
@@ -66,7 +66,7 @@ impl Decided {
         let One { overflow, elsewhere, figures, .. } = one;
         match one.decision {
             Some(decision) => Some(Self { figures, ..Self::of(decision, overflow, elsewhere) }),
-            None => step.wants_figures().then(|| Self::unlimited(figures)),
+            None => step.wants_figures().then(|| Self { figures, ..Self::unlimited() }),
         }
     }
 }

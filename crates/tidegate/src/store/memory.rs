@@ -1,70 +1,72 @@
 //! The memory store: every limiter of every rule in this process, one atomic step at a time.
 //!
-//! Each variant of a rule has a table of its own. How it keeps states is chosen once, when the store
+//! Each variant of a rule has a table of its own. How it keeps states is chosen once, when the table
 //! is built: packed into a word each where the algorithm can do that and the clock never steps back, else
 //! whole. A step over one limiter is the table's own; a step over several holds all of them, in one
 //! fixed order, reads the clock once they are held, and runs the core's verbs over all: nothing can
 //! come between what is decided and what is taken.
 
-mod amend;
+mod alone;
 mod budget;
+mod build;
 mod cell;
 mod entry;
-mod estate;
 mod fixed;
-mod follow;
-mod inherited;
-mod kind;
+mod generation;
 mod later;
+mod leaving;
 mod locked;
+mod migration;
 #[cfg(all(test, loom))]
 mod models;
+mod newest;
 mod overflow;
 mod packed;
 mod parameters;
-mod per_key;
 mod preset;
 mod preview;
+mod replace;
 mod ruled;
 mod sharded;
 mod spin;
+mod succession;
 mod sync;
 mod table;
 
 use std::sync::Arc;
 
-use tidegate_core::{Rule, Timestamp, decide_all, look_at_all};
+use tidegate_core::{Timestamp, decide_all, look_at_all};
 
 use crate::clock::{Clock, Reading};
 use crate::inline_list::InlineList;
-use crate::rules::{Policy, PolicyRule, RuleSpec};
+use crate::rules::{Policy, PolicyErrors, RuleSpec};
 use crate::step::{Decided, Done, Met, One, Step};
-use amend::Changes;
+pub(crate) use alone::Limiters;
 use budget::Budget;
 pub(crate) use cell::{Cell, cell_of};
+pub(crate) use generation::Generation;
 pub(crate) use later::Later;
+pub(crate) use newest::Kept;
+use newest::Newest;
 #[cfg(feature = "redis")]
 pub(crate) use preview::preview_of_told;
 pub(crate) use preview::{Forecast, Preview};
-use ruled::RuledTable;
-use sync::{AtomicUsize, Ordering::Relaxed};
-use table::Build;
+use replace::Lineages;
+pub(crate) use succession::Moved;
+use sync::{AtomicUsize, Mutex, Ordering::Relaxed};
+pub(crate) use table::Part;
 use table::{Grip, Hold, Holding};
-pub(crate) use table::{Part, Table};
 
-/// All limiters of a policy.
+/// All limiters of a gate, whatever policies were in force.
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
-    /// By rule, then by variant; none where the rule is unlimited. One for all variants where the limits of
-    /// the rule come with each request.
-    tables: Vec<Vec<Option<Box<dyn Table>>>>,
-    /// By rule: what decides once it was changed.
-    changes: Vec<Changes>,
-    /// By rule, then by variant: its limits for keys that have none of their own, where limits come with
-    /// each request. Empty where there is no such rule.
-    own: Vec<Vec<Rule>>,
-    /// What counts the limiters of all rules, if they share a cap.
-    shared: Option<Arc<Budget>>,
+    newest: Newest<Generation>,
+    /// Held by whoever puts a policy in force, until all limiters are where they belong.
+    changing: Mutex<Lineages>,
+    /// What counts the limiters of all rules.
+    whole: Arc<Budget>,
+    /// Whether the limits of such a rule come with each request.
+    is_per_key: fn(&RuleSpec) -> bool,
     /// What packed times count from; `None` where the clock may step back.
     base: Option<Timestamp>,
     /// The table that is tidied next when room is short.
@@ -72,169 +74,189 @@ pub(crate) struct MemoryStore {
 }
 
 impl MemoryStore {
-    pub(crate) fn new(policy: &Policy, clock: &dyn Clock) -> Self {
-        Self::with_figures(policy, clock, |rule| rule.spec().limit_from_request)
+    pub(crate) fn new(policy: Policy, clock: &dyn Clock) -> Self {
+        Self::with_limits_per_key(policy, clock, |rule| rule.limit_from_request)
     }
 
-    /// The same, where the figures of such rules come with each request.
-    pub(crate) fn with_figures(
-        policy: &Policy,
+    /// The limiters of a policy where the limits of rules that are `is_per_key` come with each request.
+    pub(crate) fn with_limits_per_key(
+        policy: Policy,
         clock: &dyn Clock,
-        is_figured: impl Fn(&PolicyRule) -> bool,
+        is_per_key: fn(&RuleSpec) -> bool,
     ) -> Self {
-        let shared = policy.max_keys().map(|most| Arc::new(Budget::new(most.get())));
         let base = clock.never_steps_back().then(|| clock.now());
-        let tables = |rule: &PolicyRule| tables_of(rule, shared.as_ref(), base);
-        let (tables, changes) = policy.rules().iter().map(tables).unzip();
-        let (own, hand) = (Vec::new(), AtomicUsize::new(0));
-        let mut store = Self { tables, changes, own, shared, base, hand };
-        for (number, rule) in policy.rules().iter().enumerate() {
-            if is_figured(rule) {
-                store.keep_figures(policy, number);
-            }
-        }
+        let store = Self {
+            newest: Newest::new(Generation::none_yet()),
+            changing: Mutex::new(Lineages::default()),
+            whole: Arc::new(Budget::new(usize::MAX)),
+            is_per_key,
+            base,
+            hand: AtomicUsize::new(0),
+        };
+        // There are no limiters yet that could lack room.
+        let at = base.unwrap_or(Timestamp::EPOCH);
+        let _ = store.change(at, |_| Ok::<_, PolicyErrors>(policy));
         store
     }
 
+    /// The generation that is in force.
+    #[inline]
+    pub(crate) fn newest(&self) -> Kept<Generation> {
+        self.newest.read()
+    }
+
+    /// Asks in the newest generation, and in a newer one while it is told that there is one; returns in which
+    /// it was told anything.
+    #[inline]
+    pub(crate) fn ask<T>(
+        &self,
+        ask: impl Fn(&Generation) -> Result<T, Moved>,
+    ) -> (Kept<Generation>, T) {
+        loop {
+            let generation = self.newest.read();
+            if let Ok(told) = ask(&generation) {
+                return (generation, told);
+            }
+            self.newest.wait_for_newer();
+        }
+    }
+
+    /// Limiters in existence, over all rules.
+    pub(crate) fn keys(&self) -> usize {
+        self.whole.keys()
+    }
+
     /// Runs one step over all limiters of `met`, which names none twice.
-    pub(crate) fn step(&self, met: &[Met], clock: &impl Clock, step: Step) -> Done {
+    pub(crate) fn step(
+        &self,
+        generation: &Generation,
+        met: &[Met],
+        clock: &impl Clock,
+        step: Step,
+    ) -> Result<Done, Moved> {
         match met {
-            [] => Done {
+            [] => Ok(Done {
                 allowed: true,
                 at: clock.now(),
                 repeated: false,
                 decisions: InlineList::new(),
-            },
-            [one] => self.step_with_one(one, clock, step),
-            several => self.step_with_all(several, clock, |_| step),
+            }),
+            [one] => self.step_with_one(generation, one, clock, step),
+            several => self.step_with_all(generation, several, clock, |_| step),
         }
     }
 
     /// Settles what was reserved with all limiters of `met`, each for its own `actual` units.
-    pub(crate) fn settle(&self, met: &[Met], actual: &[u64], clock: &impl Clock) -> Done {
+    pub(crate) fn settle(
+        &self,
+        generation: &Generation,
+        met: &[Met],
+        actual: &[u64],
+        clock: &impl Clock,
+    ) -> Result<Done, Moved> {
         let settle =
             |place: usize| Step::Settle { actual: actual.get(place).copied().unwrap_or(0) };
         match met {
-            [one] => self.step_with_one(one, clock, settle(0)),
-            all => self.step_with_all(all, clock, settle),
+            [one] => self.step_with_one(generation, one, clock, settle(0)),
+            all => self.step_with_all(generation, all, clock, settle),
         }
     }
 
-    fn step_with_one(&self, met: &Met, clock: &impl Clock, step: Step) -> Done {
-        let part = self.part(0, met, step);
-        let one = if let Some(table) = self.table(met) {
-            table.one(&part, Reading::of(clock))
-        } else if let Some(later) = self.later(met) {
-            later.one(&part, Reading::of(clock))
-        } else {
-            return Done {
-                allowed: true,
-                at: clock.now(),
-                repeated: false,
-                decisions: InlineList::new(),
-            };
+    fn step_with_one(
+        &self,
+        generation: &Generation,
+        met: &Met,
+        clock: &impl Clock,
+        step: Step,
+    ) -> Result<Done, Moved> {
+        let Some(table) = generation.table(met) else {
+            let one = One::unlimited(clock.now());
+            return Ok(done_by(met, one, step));
         };
-        self.tidy_if(one.overflow, one.at);
-        done_by(met, one, step)
+        let one = table.one(&generation.part(0, met, step), Reading::of(clock))?;
+        self.tidy_if(generation, one.overflow, one.at);
+        Ok(done_by(met, one, step))
     }
 
     /// One step of one kind, `step`, over limiters by their places in `met`.
-    fn step_with_all(&self, met: &[Met], clock: &impl Clock, step: impl Fn(usize) -> Step) -> Done {
-        let early = clock.now();
-        let by_table = self.by_table(met, &step);
-        let (done, short) = match hold_all(self.first_tables(&by_table), early) {
-            Ok(holds) => run(holds, met, clock, &step),
-            Err(_) => self.with_changed(&by_table, early, |holds, changed| {
-                let (done, short) = run(holds, met, clock, &step);
-                (changed.told(done, met.len(), step(0)), short)
-            }),
-        };
-        self.tidy_if(short, done.at);
-        done
-    }
-
-    /// The tables of a step, each with its number and parts, as though no rule was ever changed.
-    fn first_tables<'a>(&'a self, by_table: &'a [OfTable<'a>]) -> impl Iterator<Item = Asked<'a>> {
-        let tables = by_table.iter().enumerate();
-        tables.map(|(number, (first, parts))| (number, self.table(first), &**parts))
+    fn step_with_all(
+        &self,
+        generation: &Generation,
+        met: &[Met],
+        clock: &impl Clock,
+        step: impl Fn(usize) -> Step,
+    ) -> Result<Done, Moved> {
+        let holds = generation.hold_all(met, &step, clock.now())?;
+        let (done, short) = run(holds, met, clock, &step);
+        self.tidy_if(generation, short, done.at);
+        Ok(done)
     }
 
     /// When there was no room: looks for some in one table after another, for tables share caps, and
     /// those that nobody asks any more would keep their limiters for ever.
-    fn tidy_if(&self, short: bool, now: Timestamp) {
+    fn tidy_if(&self, generation: &Generation, short: bool, now: Timestamp) {
         if !short {
             return;
         }
-        let count = self.tables.iter().flatten().count();
+        let count = generation.tables().count();
         if let Some(next) = self.hand.fetch_add(1, Relaxed).checked_rem(count) {
-            self.tidy_one(next, now);
-        }
-    }
-
-    /// A preview on a limiter; `None` where there is none.
-    pub(crate) fn preview(&self, met: &Met, clock: &impl Clock) -> Option<Box<dyn Preview>> {
-        let part = self.part(0, met, Step::Peek);
-        match self.table(met) {
-            Some(table) => Some(table.preview(&part, Reading::of(clock))),
-            None => self.later(met).map(|later| later.preview(&part, Reading::of(clock))),
+            generation.tables().nth(next).into_iter().for_each(|table| table.tidy(now));
         }
     }
 
     /// Makes every limiter of `met` as good as new, all at once.
-    pub(crate) fn forget(&self, met: &[Met], now: Timestamp) {
-        fn forget<'h>(holds: Vec<Box<dyn Hold + 'h>>) {
-            holds.into_iter().rev().for_each(|hold| hold.forget());
-        }
-        let by_table = self.by_table(met, &|_| Step::Refund);
-        match hold_all(self.first_tables(&by_table), now) {
-            Ok(holds) => forget(holds),
-            Err(_) => self.with_changed(&by_table, now, |holds, _| forget(holds)),
-        }
-    }
-
-    /// The parts of each table that is met, in the one order in which tables are held.
-    fn by_table<'m>(&'m self, met: &'m [Met], step: &impl Fn(usize) -> Step) -> Vec<OfTable<'m>> {
-        let mut order: Vec<_> = met.iter().enumerate().collect();
-        order.sort_by_key(|(_, met)| self.table_number(met));
-        let of_one_table = order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1));
-        let with_parts = of_one_table.filter_map(|of_one| {
-            let part = |(place, met): &(usize, &'m Met)| self.part(*place, met, step(*place));
-            Some((of_one.first()?.1, of_one.iter().map(part).collect()))
-        });
-        with_parts.collect()
-    }
-
-    fn table(&self, met: &Met) -> Option<&dyn Table> {
-        let (rule, number) = self.table_number(met);
-        self.tables.get(rule)?.get(number)?.as_deref()
+    pub(crate) fn forget(
+        &self,
+        generation: &Generation,
+        met: &[Met],
+        now: Timestamp,
+    ) -> Result<(), Moved> {
+        let holds = generation.hold_all(met, &|_| Step::Refund, now)?;
+        holds.into_iter().rev().for_each(|hold| hold.forget());
+        Ok(())
     }
 }
 
-/// The parts of a step in one table, and the first limiter of them.
-type OfTable<'m> = (&'m Met, Vec<Part<'m>>);
+impl Generation {
+    /// The generation before the first policy.
+    fn none_yet() -> Self {
+        Self { number: 0, policy: Arc::default(), rules: Vec::new(), removed: Vec::new() }
+    }
 
-/// A table of a step, its number and its parts.
-type Asked<'a> = (usize, Option<&'a dyn Table>, &'a [Part<'a>]);
+    /// A preview on a limiter; `None` where there is none.
+    pub(crate) fn preview(
+        &self,
+        met: &Met,
+        clock: &impl Clock,
+    ) -> Result<Option<Box<dyn Preview>>, Moved> {
+        let part = self.part(0, met, Step::Peek);
+        self.table(met).map(|table| table.preview(&part, Reading::of(clock))).transpose()
+    }
 
-/// Holds all limiters, table by table in their one order.
-///
-/// # Errors
-/// The number of a table that is closed or not there; nothing is held.
-fn hold_all<'a>(
-    tables: impl Iterator<Item = Asked<'a>>,
-    now: Timestamp,
-) -> Result<Vec<Box<dyn Hold + 'a>>, usize> {
-    let mut holds = Vec::with_capacity(tables.size_hint().1.unwrap_or(0));
-    for (number, table, parts) in tables {
-        match table.and_then(|table| table.hold(parts, now)) {
-            Some(hold) => holds.push(hold),
-            None => {
-                let_go(holds, now);
-                return Err(number);
+    /// Holds the limiters of a step, table by table in the one order in which tables are held.
+    fn hold_all<'a>(
+        &'a self,
+        met: &'a [Met],
+        step: &impl Fn(usize) -> Step,
+        now: Timestamp,
+    ) -> Result<Vec<Box<dyn Hold + 'a>>, Moved> {
+        let mut order: Vec<_> = met.iter().enumerate().collect();
+        order.sort_by_key(|(_, met)| self.table_number(met));
+        let mut holds = Vec::new();
+        for of_one in order.chunk_by(|a, b| self.table_number(a.1) == self.table_number(b.1)) {
+            let part = |(place, met): &(usize, &'a Met)| self.part(*place, met, step(*place));
+            let parts: Vec<_> = of_one.iter().map(part).collect();
+            let Some(table) = of_one.first().and_then(|(_, met)| self.table(met)) else { continue };
+            match table.hold(&parts, now) {
+                Ok(hold) => holds.push(hold),
+                Err(Moved) => {
+                    let_go(holds, now);
+                    return Err(Moved);
+                }
             }
         }
+        Ok(holds)
     }
-    Ok(holds)
 }
 
 /// What came of a step over one limiter.
@@ -325,40 +347,4 @@ fn settle_all<'a>(
             one.settle(at, met.cost, actual);
         }
     }
-}
-
-/// The tables of a rule's variants, which share one budget; it is a part of `shared`, if there is one.
-fn tables_of(
-    rule: &PolicyRule,
-    shared: Option<&Arc<Budget>>,
-    base: Option<Timestamp>,
-) -> (Vec<Option<Box<dyn Table>>>, Changes) {
-    let budget = budget_of(rule.spec(), shared.cloned());
-    let laters: Vec<_> = (0..rule.variants()).map(|_| Later::none_yet()).collect();
-    let table = |(number, later): (usize, &Arc<Later<dyn Table>>)| {
-        let (on_full, later) = (rule.spec().on_full, Arc::clone(later));
-        rule.variant(number).visit(Build { base, budget: &budget, on_full, later })
-    };
-    let tables = laters.iter().enumerate().map(table).collect();
-    (tables, Changes::none_yet(laters, budget))
-}
-
-/// The table of a rule that is alone; `later` decides once it is closed.
-pub(crate) fn table_of(
-    rule: &Rule,
-    spec: &RuleSpec,
-    base: Option<Timestamp>,
-    later: Arc<Later<dyn Table>>,
-) -> Option<Box<dyn Table>> {
-    let budget = budget_of(spec, None);
-    rule.visit(Build { base, budget: &budget, on_full: spec.on_full, later })
-}
-
-/// A table of limiters, each with a rule of its own: `usual` for keys that have none.
-pub(crate) fn table_of_rules(usual: Rule, caps: &RuleSpec) -> Box<dyn Table> {
-    Box::new(RuledTable::under(caps, usual, budget_of(caps, None)))
-}
-
-fn budget_of(spec: &RuleSpec, shared: Option<Arc<Budget>>) -> Arc<Budget> {
-    Arc::new(Budget::part_of(shared, spec.most_keys()).most_bytes(spec.most_bytes()))
 }

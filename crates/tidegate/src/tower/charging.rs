@@ -11,9 +11,8 @@ use crate::answer::{Answer, Matched};
 use crate::clock::Clock;
 use crate::frontend::{again, known_by};
 use crate::gate::Gate;
-use crate::inline_list::InlineList;
 use crate::request::{Descriptor, Request};
-use crate::step::{Descriptors, Met};
+use crate::step::{Descriptors, Lineage, Met};
 
 /// Says of a response whether its request counts.
 pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
@@ -23,7 +22,7 @@ pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
 pub(super) struct Took {
     /// Of each limiter it met, whether that took the cost, and can give it back: not where a rule in shadow mode
     /// would have refused, nor where keys without room may share it.
-    limiters: Vec<((usize, Descriptors), bool)>,
+    limiters: Vec<((Lineage, Descriptors), bool)>,
     /// It was taken in this process, for the store did not decide.
     #[cfg(feature = "redis")]
     pub(super) degraded: bool,
@@ -36,19 +35,19 @@ impl Took {
     }
 
     /// Keeps those of `met`, which are all that the same request meets, that took the cost.
-    pub(super) fn of<K>(&self, met: InlineList<Met<K>>) -> Vec<Met<K>> {
-        let all = again(met, |met| met, &self.limiters, |(known_by, _)| *known_by);
-        all.into_iter().filter(|(_, (_, took))| *took).map(|(met, _)| met).collect()
+    pub(super) fn of<K>(&self, all: Vec<(Met<K>, u64)>) -> Vec<(Met<K>, u64)> {
+        let all = again(all, |(met, _)| met, &self.limiters, |(known_by, _)| *known_by);
+        all.into_iter().filter(|(_, (_, took))| *took).map(|(one, _)| one).collect()
     }
 }
 
 impl From<&Answer<'_>> for Took {
     fn from(answer: &Answer<'_>) -> Self {
-        let matched = answer.matched().iter();
-        let took =
-            |one: &Matched<'_>| (one.decision().is_allowed() || one.report) && !one.elsewhere;
+        let took = |one: &Matched<'_>| {
+            (one.decision().is_allowed() || one.is_report()) && !one.is_elsewhere()
+        };
         Self {
-            limiters: matched.map(|one| (known_by(one), took(one))).collect(),
+            limiters: answer.all().map(|one| (known_by(&one), took(&one))).collect(),
             #[cfg(feature = "redis")]
             degraded: answer.is_degraded(),
         }
@@ -57,8 +56,7 @@ impl From<&Answer<'_>> for Took {
 
 /// Gives back what a request took, in one atomic step; tells how its limits stand then.
 pub(super) fn release<C: Clock>(gate: &Gate<C>, request: &Request<'_>, took: &Took) -> Fields {
-    let met = took.of(gate.met_at_all(request));
-    gate.settle_met(&met, &vec![0; met.len()]);
+    gate.settle_those(request, 0, |all| took.of(all));
     Fields::from(&gate.peek(&Request::new(request.domain(), &free(request))))
 }
 

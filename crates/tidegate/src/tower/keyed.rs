@@ -9,7 +9,7 @@ use super::door::{Asked, Door, Later, Ruling, Soon};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::layer::RateLimitLayer;
-use crate::answer::{Answer, Matched, Standing};
+use crate::answer::{Answer, Reply, Rules, Standing};
 use crate::clock::{Clock, Timer};
 use crate::limiter::KeyedLimiter;
 use crate::request::Request;
@@ -132,8 +132,8 @@ fn who<'a>(request: &Request<'a>) -> Option<(&'a str, u64)> {
 fn told_by<T>(rule: &Rule, cost: u64, one: One, told: impl FnOnce(&Answer<'_>) -> T) -> T {
     let One { verdict, at, decision, overflow, elsewhere, .. } = one;
     let rule = PolicyRule::of_figures(NAME, rule);
-    let matched = decision.map(|decision| Matched {
-        rule: &rule,
+    let reply = decision.map(|decision| Reply {
+        lineage: 0,
         number: 0,
         variant: 0,
         figures: None,
@@ -145,14 +145,16 @@ fn told_by<T>(rule: &Rule, cost: u64, one: One, told: impl FnOnce(&Answer<'_>) -
         overflow,
         elsewhere,
     });
-    let (standing, matched) = (Standing::Exact, matched.into_iter().collect());
-    told(&Answer { allowed: verdict.is_allowed(), at, standing, repeated: false, matched })
+    let (standing, replies) = (Standing::Exact, reply.into_iter().collect());
+    let rules = Rules::Borrowed(std::slice::from_ref(&rule));
+    let allowed = verdict.is_allowed();
+    told(&Answer { rules, allowed, at, standing, repeated: false, replies })
 }
 
 /// The answer to a request that comes from nobody: it meets no limiter.
 fn nothing(at: Timestamp) -> Answer<'static> {
-    let (standing, matched) = (Standing::Exact, Default::default());
-    Answer { allowed: true, at, standing, repeated: false, matched }
+    let (rules, standing, replies) = (Rules::Borrowed(&[]), Standing::Exact, Default::default());
+    Answer { rules, allowed: true, at, standing, repeated: false, replies }
 }
 
 impl<C: Timer + 'static> Door for Keyed<C> {

@@ -79,8 +79,8 @@ impl Door for ToStore {
 
 /// Gives back what a request took. What the store does not give back stays taken: no caller can do anything about it.
 async fn give_back(gate: &SharedGate, request: &Request<'_>, took: &Took) {
-    let all = took.of(gate.met_at_all(request)).into_iter().map(|met| (met, 0));
-    let _ = gate.settle_taken(all.collect(), took.degraded).await;
+    let all = gate.met_at_all(request).into_iter().map(|met| (met, 0));
+    let _ = gate.settle_taken(took.of(all.collect()), took.degraded).await;
 }
 
 async fn pause(wait: Micros) {

@@ -160,8 +160,8 @@ fn a_gate_says_who_has_no_room_and_what_it_is_then_told(case: &Case<'_, dyn Stor
                 let what = format!("{on_full:?}: {entries:?} for {cost}");
                 assert_eq!(looked.is_allowed(), found.is_allowed(), "{what}");
                 let both = [looked, found].map(|answer| {
-                    let of = |m: &tidegate::Matched<'_>| (verdict(m.decision()), m.is_overflow());
-                    answer.matched().iter().map(of).collect::<Vec<_>>()
+                    let of = |m: tidegate::Matched<'_>| (verdict(m.decision()), m.is_overflow());
+                    answer.matched().into_iter().map(of).collect::<Vec<_>>()
                 });
                 assert_eq!(both[0], both[1], "{what}");
                 let overflow: Vec<_> = both[1].iter().map(|(_, overflow)| *overflow).collect();

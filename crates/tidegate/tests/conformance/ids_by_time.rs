@@ -70,7 +70,7 @@ fn ask(at_us: u64, id: &str) -> Question {
 type Told = (bool, bool, Timestamp, Vec<tidegate::Decision>);
 
 fn told(answer: &Answer<'_>) -> Told {
-    let decisions = answer.matched().iter().map(|matched| *matched.decision());
+    let decisions = answer.matched().into_iter().map(|matched| *matched.decision());
     (answer.is_allowed(), answer.is_repeated(), answer.at(), decisions.collect())
 }
 

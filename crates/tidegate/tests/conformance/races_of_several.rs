@@ -23,8 +23,8 @@ const BOB: Entries<'_> = &[("user", "bob")];
 /// What is left of each rule by its name.
 fn by_name(gate: &dyn AnyGate, entries: &[(&str, &str)]) -> HashMap<String, u64> {
     let answer = ask(&[(entries, 1)], |request| gate.peek(request));
-    let of = |m: &tidegate::Matched<'_>| (m.rule().name().to_owned(), m.decision().remaining);
-    answer.matched().iter().map(of).collect()
+    let of = |m: tidegate::Matched<'_>| (m.rule().name().to_owned(), m.decision().remaining);
+    answer.matched().into_iter().map(of).collect()
 }
 
 /// One limit for all, one for each user, one for each address: different requests match different limiters, and most of

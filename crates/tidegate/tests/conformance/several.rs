@@ -31,7 +31,7 @@ fn all_rules_admit_or_none_is_charged(case: &Case<'_, dyn Store>) {
     for _ in 0..3 {
         let refused = ask(&[(&[], 1)], |request| gate.check(request));
         assert_eq!((refused.is_allowed(), left(&refused)), (false, vec![7, 0, 17]));
-        let verdicts = refused.matched().iter().map(|one| one.decision().is_allowed());
+        let verdicts = refused.matched().into_iter().map(|one| one.decision().is_allowed());
         assert_eq!(verdicts.collect::<Vec<_>>(), [true, false, true]);
         assert_eq!(refused.reported().unwrap().rule().name(), "second");
     }

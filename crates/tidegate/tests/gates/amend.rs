@@ -120,7 +120,7 @@ fn an_override_goes_on_changing_what_it_changed_and_is_changed_by_its_entries() 
     let in_force = gate.in_force("default", "each").unwrap();
     assert_eq!(in_force.spec, per_day(AlgorithmKind::TokenBucket, 20));
     assert_eq!(in_force.overrides, [vip]);
-    assert_eq!(gate.policy().rules()[0].spec().spec, per_day(AlgorithmKind::SlidingLog, 10));
+    assert_eq!(gate.policy().rules()[0].spec(), &in_force);
 
     let told = gate.amend_override("default", "each", OverrideSpec::new("user", "ada"));
     assert!(matches!(told, Err(AmendError::NoSuchOverride { .. })), "{told:?}");

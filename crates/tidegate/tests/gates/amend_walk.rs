@@ -170,7 +170,7 @@ impl<C: Clock> Walk<C> {
     fn compare(&mut self, user: &'static str, cost: u64, takes: bool) {
         let (allowed, said) = self.said(user, cost, takes);
         let answer = |answer: Answer<'_>| {
-            let matched = answer.matched().iter();
+            let matched = answer.matched().into_iter();
             let each = matched.map(|one| (told(one.decision()), *one.figures().spec()));
             (answer.is_allowed(), each.collect::<Vec<_>>())
         };

@@ -339,7 +339,7 @@ fn limited(all: &[Met]) -> impl Iterator<Item = (&Met, &model::Policy)> {
 
 fn said(answer: &Answer<'_>) -> Vec<(usize, Expected)> {
     let number = |name: &str| RULES.iter().position(|rule| *rule == name).unwrap();
-    let each = answer.matched().iter();
+    let each = answer.matched().into_iter();
     each.map(|matched| (number(matched.rule().name()), told(matched.decision()))).collect()
 }
 

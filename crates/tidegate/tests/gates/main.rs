@@ -12,6 +12,10 @@ mod observe;
 #[path = "../common/packed/mod.rs"]
 mod packed;
 mod pitfalls;
+mod replace;
+mod replace_history;
+mod replace_waiting;
+mod replace_walk;
 mod reported;
 mod reports;
 mod requests;

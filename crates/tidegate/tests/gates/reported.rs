@@ -38,7 +38,7 @@ fn ask<'g>(gate: &'g Gate<ManualClock>, costs: &[(&[(&str, &str)], u64)]) -> Ans
 fn left(gate: &Gate<ManualClock>, name: &str) -> u64 {
     let descriptors = [Descriptor::new(ADA), Descriptor::new(KIND)];
     let answer = gate.peek(&Request::new("default", &descriptors));
-    let of_rule = answer.matched().iter().find(|matched| matched.rule().name() == name);
+    let of_rule = answer.matched().into_iter().find(|matched| matched.rule().name() == name);
     of_rule.unwrap().decision().remaining
 }
 

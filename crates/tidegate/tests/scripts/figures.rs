@@ -175,7 +175,7 @@ impl<'c> Walk<'c> {
             call.given_back(&reply).unwrap();
         }
         let one = self.client.step(&limited, script_step, Some(at));
-        let other_told = other.matched().iter().zip(&one.decisions).map(|(matched, one)| {
+        let other_told = other.matched().into_iter().zip(&one.decisions).map(|(matched, one)| {
             // What gives back decides nothing in a store.
             let other = *matched.decision();
             let outcome = if step == Step::Settle { one.outcome } else { other.outcome };

@@ -27,7 +27,7 @@ async fn left(gate: &SharedGate, user: &str) -> Vec<(Limit, u64)> {
     let descriptors = [Descriptor::new(&entries)];
     let answer = gate.peek(&Request::new("default", &descriptors)).await;
     assert!(!answer.is_degraded());
-    let matched = answer.matched().iter();
+    let matched = answer.matched().into_iter();
     matched.map(|one| (one.figures().spec().limit, one.decision().remaining)).collect()
 }
 

@@ -53,7 +53,7 @@ async fn keys_beyond_the_cap_are_refused_where_the_rule_says_so() {
     assert_eq!(own(&gate, 0..9).await, [0, 1, 2]);
     let answer = ask(&gate, "another").await;
     assert!(!answer.is_allowed() && answer.is_overflow() && !answer.is_never());
-    let [refused, global] = answer.matched() else { panic!("{answer:?}") };
+    let [refused, global] = answer.matched()[..] else { panic!("{answer:?}") };
     assert!(refused.is_overflow() && refused.decision().remaining == 0);
     let retry_after = Micros::from_secs(60);
     assert_eq!(refused.decision().outcome, Outcome::Deny { retry_after });

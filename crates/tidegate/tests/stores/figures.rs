@@ -50,7 +50,7 @@ fn rules(algorithm: AlgorithmKind) -> Vec<RuleSpec> {
 
 /// Whether it goes on, and of each rule the limit, what is left, and the algorithm that decided.
 fn told(answer: &Answer<'_>) -> (bool, Vec<(u64, u64, AlgorithmKind)>) {
-    let each = answer.matched().iter().map(|matched| {
+    let each = answer.matched().into_iter().map(|matched| {
         let decision = matched.decision();
         (decision.limit, decision.remaining, matched.figures().spec().algorithm)
     });

@@ -61,7 +61,7 @@ struct Told {
 
 impl Told {
     fn of(node: u64, asked: Asked, answer: &Answer<'_>) -> Self {
-        let each = answer.matched().iter().map(|matched| {
+        let each = answer.matched().into_iter().map(|matched| {
             let spec = matched.rule().spec();
             let user = (!spec.key.is_empty()).then(|| asked.user.to_string());
             ((spec.name.clone(), user), figures(matched.decision()))

@@ -114,7 +114,7 @@ async fn used(gate: &SharedGate, request: &Request<'_>) -> Vec<u64> {
     let plain = Request::new(request.domain(), request.descriptors());
     let answer = gate.peek(&plain).await;
     assert!(!answer.is_degraded());
-    let decisions = answer.matched().iter().map(|matched| *matched.decision());
+    let decisions = answer.matched().into_iter().map(|matched| *matched.decision());
     decisions.map(|decision| decision.limit - decision.remaining).collect()
 }
 

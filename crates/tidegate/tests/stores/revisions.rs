@@ -42,7 +42,7 @@ async fn node(server: &Server, revision: u32, rules: Vec<RuleSpec>) -> SharedGat
 async fn asked(gate: &SharedGate, user: &str, cost: u64) -> (bool, Vec<Limit>) {
     let answer = check(gate, user, cost).await;
     assert!(!answer.is_degraded(), "{answer:?}");
-    let by = answer.matched().iter().map(|one| one.figures().spec().limit);
+    let by = answer.matched().into_iter().map(|one| one.figures().spec().limit);
     (answer.is_allowed(), by.collect())
 }
 

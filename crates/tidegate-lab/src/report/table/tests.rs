@@ -12,7 +12,7 @@ const ROOMY: Memory = Memory { names: 100, worst_bytes: 1 << 20 };
 /// The report of one request by each of these callers, in this order, where each may have one.
 fn report_of(ips: impl IntoIterator<Item = u64>, rule: RuleSpec, memory: Memory) -> String {
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
-    let mut report = Report::within(replay.policy(), memory);
+    let mut report = Report::within(&replay.policy(), memory);
     for ip in ips {
         let descriptor = vec![("ip".to_owned(), ip.to_string())];
         let event =
@@ -72,7 +72,7 @@ fn told_of_caller(ip: &str) -> String {
     let mut rule = per_ip().with_override(OverrideSpec::new("ip", "x".repeat(900_000)));
     rule.overrides[0].limit = Some(Limit::Units(1));
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
-    let mut report = Report::within(replay.policy(), ROOMY);
+    let mut report = Report::within(&replay.policy(), ROOMY);
     let descriptor = vec![("ip".to_owned(), ip.to_owned())];
     let event =
         Event { at_us: 5, domain: "default".to_owned(), descriptor, cost: 1, request_id: None };

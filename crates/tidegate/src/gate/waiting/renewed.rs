@@ -1,42 +1,45 @@
-//! Plans of one who waits at a gate: looked up again whenever its turn may have come.
+//! What came of the last step of one who waits at a gate: rules and plans may have changed since it came.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::clock::Clock;
-use crate::dedupe::IdempotencyKey;
-use crate::gate::Gate;
+use crate::gate::Stepped;
 use crate::inline_list::InlineList;
-use crate::request::Request;
-use crate::step::Met;
+use crate::step::{Decided, Done, Met};
+use crate::store::memory::{Generation, Kept};
 
-/// What the plans of a request are looked up by, and what was found.
+/// The limiters that a request met when it came, and what came of its last step.
 #[derive(Debug)]
-pub(super) struct Renewed<'a> {
-    request: Request<'a>,
-    /// The limiters as they were last asked; `None` until they were.
-    last: Mutex<Option<InlineList<Met>>>,
+pub(super) struct Last {
+    first: InlineList<Met>,
+    generation: Arc<Generation>,
+    stepped: Mutex<Option<Stepped>>,
 }
 
-impl<'a> Renewed<'a> {
-    /// `None` where the figures of no rule come with requests.
-    pub(super) fn of<C: Clock>(gate: &Gate<C>, request: &Request<'a>) -> Option<Self> {
-        gate.may_look_up().then(|| Self { request: *request, last: Mutex::default() })
+impl Last {
+    /// Of one who has yet to ask.
+    pub(super) fn new(generation: &Arc<Generation>, first: &InlineList<Met>) -> Self {
+        let (first, generation) = (first.clone(), Arc::clone(generation));
+        Self { first, generation, stepped: Mutex::default() }
     }
 
-    /// How the request is known if it is asked again, under these figures.
-    pub(super) fn once<C: Clock>(&self, gate: &Gate<C>, met: &[Met]) -> Option<IdempotencyKey> {
-        gate.once(&self.request, met)
+    /// Notes what came of a step.
+    pub(super) fn note(&self, stepped: Stepped) {
+        *self.stepped.lock().unwrap_or_else(PoisonError::into_inner) = Some(stepped);
     }
 
-    /// The same limiters under the plans of now.
-    pub(super) fn now<C: Clock>(&self, gate: &Gate<C>, met: &[Met]) -> InlineList<Met> {
-        let met = gate.with_plans_of_now(met, &self.request);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(met.clone());
-        met
-    }
-
-    /// Takes out the limiters as they were decided.
-    pub(super) fn take(&self) -> Option<InlineList<Met>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// What `done`, which has the limiters of the first step, says of those of the last.
+    pub(super) fn stepped(&self, done: Done) -> Stepped {
+        let Self { first, generation, stepped } = self;
+        let last = stepped.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Stepped { generation, met, done: last }) = last else {
+            let generation = Kept::from(Arc::clone(generation));
+            return Stepped { generation, met: first.clone(), done };
+        };
+        let decided = |(met, last): (&Met, Decided)| {
+            let place = first.iter().position(|first| first.is_of(met));
+            place.and_then(|place| done.decisions.get(place).cloned()).unwrap_or(last)
+        };
+        let decisions = met.iter().zip(last.decisions).map(decided).collect();
+        Stepped { generation, met, done: Done { decisions, ..done } }
     }
 }

@@ -22,6 +22,7 @@ fn ada(cost: u64) -> [KeyMet; 1] {
     let (brought, by_plan, figures) = (false, false, None);
     [Met {
         rule: 0,
+        lineage: 0,
         variant: 0,
         fingerprint,
         cost,
@@ -31,7 +32,6 @@ fn ada(cost: u64) -> [KeyMet; 1] {
         brought,
         by_plan,
         figures,
-        first: 0,
         by,
     }]
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::sync::{AtomicUsize, Ordering::Relaxed};
+use crate::rules::{OnFull, RuleSpec};
 
 /// Where states grow, no new limiter is let into the last eighth of the bytes: those that are there
 /// can go on although others flood the table.
@@ -13,7 +14,9 @@ const KEPT_FOR_GROWTH: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Budget {
     keys: AtomicUsize,
-    most_keys: usize,
+    most_keys: AtomicUsize,
+    /// Whether keys without room share the overflow limiter (1) or are refused.
+    shares: AtomicUsize,
     /// Bytes of whole states; packed ones are bounded by their number.
     bytes: AtomicUsize,
     most_bytes: AtomicUsize,
@@ -38,34 +41,34 @@ impl Budget {
     pub(super) fn part_of(whole: Option<Arc<Self>>, most_keys: usize) -> Self {
         Self {
             keys: AtomicUsize::new(0),
-            most_keys,
+            most_keys: AtomicUsize::new(most_keys),
+            shares: AtomicUsize::new(1),
             bytes: AtomicUsize::new(0),
             most_bytes: AtomicUsize::new(usize::MAX),
             whole,
         }
     }
 
-    /// The same with a cap on the bytes of whole states.
-    pub(super) fn most_bytes(self, most_bytes: usize) -> Self {
-        self.most_bytes.store(most_bytes, Relaxed);
-        self
+    /// Puts the caps of a rule in force, and what becomes of keys beyond them.
+    pub(super) fn follow(&self, caps: &RuleSpec) {
+        self.most_keys.store(caps.most_keys(), Relaxed);
+        self.most_bytes.store(caps.most_bytes(), Relaxed);
+        self.shares.store(usize::from(caps.on_full == OnFull::Share), Relaxed);
     }
 
-    /// One with the same caps, in place of this one, and nothing counted yet.
-    pub(super) fn anew(&self) -> Self {
-        Self::part_of(self.whole.clone(), self.most_keys).most_bytes(self.bytes_cap())
+    /// Puts another cap on limiters in force; `None` is none.
+    pub(super) fn cap_keys(&self, most_keys: Option<usize>) {
+        self.most_keys.store(most_keys.unwrap_or(usize::MAX), Relaxed);
     }
 
-    /// Counts limiters that were counted by the budget in whose place this one is: not once more among
-    /// those of all rules.
-    pub(super) fn take_over(&self, keys: usize) {
-        self.keys.fetch_add(keys, Relaxed);
+    /// What becomes of keys without room.
+    pub(super) fn on_full(&self) -> OnFull {
+        if self.shares.load(Relaxed) == 1 { OnFull::Share } else { OnFull::Refuse }
     }
 
-    /// Ends in favour of one that took `taken_over` of its limiters: the others are counted by nobody.
-    pub(super) fn end(&self, taken_over: usize) {
-        let gone = self.keys().saturating_sub(taken_over);
-        self.whole.iter().for_each(|whole| whole.release(gone));
+    /// Counts the claim of a limiter that nobody has any more less, if there is one.
+    pub(super) fn release_one_of<T>(&self, gone: Option<T>) {
+        self.release(usize::from(gone.is_some()));
     }
 
     /// Lets a cap that is less than one limiter needs count as that much.
@@ -134,13 +137,13 @@ impl Budget {
     }
 
     fn claim_here(&self) -> bool {
-        let more = |keys| (keys < self.most_keys).then_some(keys + 1);
+        let more = |keys| (keys < self.most_here()).then_some(keys + 1);
         self.keys.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
     /// Whether [`Budget::claim`] would find room; claims nothing.
     pub(super) fn has_room(&self) -> bool {
-        self.keys() < self.most_keys && self.whole.as_ref().is_none_or(|whole| whole.has_room())
+        self.keys() < self.most_here() && self.whole.as_ref().is_none_or(|whole| whole.has_room())
     }
 
     /// Counts `keys` limiters less.
@@ -158,7 +161,11 @@ impl Budget {
     /// The most there may ever be.
     pub(super) fn most_keys(&self) -> usize {
         let whole = self.whole.as_ref().map(|whole| whole.most_keys());
-        whole.map_or(self.most_keys, |most| most.min(self.most_keys))
+        whole.map_or(self.most_here(), |most| most.min(self.most_here()))
+    }
+
+    fn most_here(&self) -> usize {
+        self.most_keys.load(Relaxed)
     }
 }
 

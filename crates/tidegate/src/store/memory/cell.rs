@@ -13,10 +13,10 @@ mod word;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Packing, Rule, RuleErrors, Timestamp, Visitor};
+use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
 
-use super::estate::carried;
 use super::later::Later;
+use super::leaving::carried;
 use super::preview::{Preview, preview_of_none};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
@@ -82,11 +82,11 @@ impl Later<dyn Cell> {
         first: Option<&(dyn Cell + 'static)>,
         rule: &Rule,
         reading: Reading<'_>,
-    ) -> Result<(), RuleErrors> {
+    ) {
         self.change(first, |last| match last {
-            Some(cell) => (cell.close(rule, reading), Ok(())),
-            None => (rule.visit(cell_of(None, Self::none_yet())), Ok(())),
-        })
+            Some(cell) => cell.close(rule, reading),
+            None => rule.visit(cell_of(None, Self::none_yet())),
+        });
     }
 }
 
@@ -118,13 +118,13 @@ impl Visitor for Build {
 }
 
 /// Carries the state of a closed cell over to the rule that is visited.
-struct Heir<'a, Old: Algorithm> {
+struct CarryOver<'a, Old: Algorithm> {
     old: &'a Old,
     state: Option<Old::State>,
     now: Timestamp,
 }
 
-impl<Old: Algorithm> Visitor for Heir<'_, Old> {
+impl<Old: Algorithm> Visitor for CarryOver<'_, Old> {
     type Out = Box<dyn Cell>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {

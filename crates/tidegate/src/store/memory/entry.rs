@@ -1,16 +1,16 @@
 //! An entry of a sharded table: a limiter that is under the table's rule, or that knows its own.
 
 use std::fmt;
-use std::sync::Arc;
 
 use tidegate_core::{Decision, Rule, Timestamp, Verdict};
 
-use super::budget::{Budget, Need};
+use super::budget::Need;
+use super::leaving::Leaving;
 use super::preset::Preset;
 use super::preview::Preview;
-use super::table::{Grip, Legacy, Part};
+use super::succession::Succession;
+use super::table::{Grip, Part, Table};
 use crate::clock::Clock;
-use crate::key::Fingerprint;
 use crate::step::{One, Step};
 
 /// A limiter as a table keeps it.
@@ -78,15 +78,21 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
     /// The refusal of a key for which there is no room, in a step over it `alone` or over several.
     fn refusal(rules: &Self::Rules, part: &Part<'_>, alone: bool) -> Preset;
 
-    /// The limiters of a closed table, for the table that follows; `None` where none ever follows.
-    fn estate<'a>(
-        _rules: &'a Self::Rules,
-        _entries: Vec<(Fingerprint, Self)>,
-        _shared: Option<Self>,
-        _budget: &'a Arc<Budget>,
-    ) -> Option<Box<dyn Legacy + 'a>> {
-        None
+    /// The limiter as it leaves for a table that succeeds its own, whose limiters are under `rule`; `None` where
+    /// it is still to begin.
+    fn leave(self, rules: &Self::Rules, rule: &Rule) -> Option<Box<dyn Leaving>>;
+
+    /// Bytes that it would take under `rule`, which is that of a table that is to succeed its own.
+    fn bytes_under(&self, _rules: &Self::Rules, _rule: &Rule, _at: Timestamp) -> usize {
+        0
     }
+
+    /// A limiter that left a table which this one succeeds; `None` where it is idle by then.
+    fn adopt(
+        rules: &Self::Rules,
+        left: Box<dyn Leaving>,
+        succession: &Succession<dyn Table>,
+    ) -> Option<Self>;
 
     /// Puts another rule in force for the limiter that keys without room share.
     fn amend(_rules: &Self::Rules, _rule: &Rule) {}

@@ -1,18 +1,16 @@
 //! An entry under the one rule of its table: a state, and nothing else.
 
-use std::sync::Arc;
+use tidegate_core::{Algorithm, Held, Rule, Timestamp};
 
-use tidegate_core::{Algorithm, Held, Timestamp};
-
-use super::budget::{Budget, Need};
+use super::budget::Need;
 use super::entry::Entry;
-use super::estate::Estate;
+use super::leaving::{Leaving, Left, bytes_under};
 use super::parameters::{Parameters, heap_bytes};
 use super::preset::Preset;
 use super::preview::{Preview, preview};
-use super::table::{Grip, Legacy, Part};
+use super::succession::Succession;
+use super::table::{Grip, Part, Table};
 use crate::clock::Clock;
-use crate::key::Fingerprint;
 use crate::step::{One, Step};
 
 /// A state, unless it is still to begin.
@@ -97,19 +95,21 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
         Preset::refusal(&rules.algorithm, part.cost, part.enforced)
     }
 
-    fn estate<'a>(
-        rules: &'a Parameters<R>,
-        entries: Vec<(Fingerprint, Self)>,
-        shared: Option<Self>,
-        budget: &'a Arc<Budget>,
-    ) -> Option<Box<dyn Legacy + 'a>> {
-        let states =
-            entries.into_iter().filter_map(|(fingerprint, entry)| Some((fingerprint, entry.0?)));
-        Some(Box::new(Estate {
-            algorithm: &rules.algorithm,
-            limiters: states.collect(),
-            shared: shared.and_then(|entry| entry.0),
-            budget,
-        }))
+    fn leave(self, rules: &Parameters<R>, rule: &Rule) -> Option<Box<dyn Leaving>> {
+        let (algorithm, rule) = (rules.algorithm.clone(), rule.clone());
+        Some(Box::new(Left { algorithm, state: self.0?, rule }))
+    }
+
+    fn bytes_under(&self, rules: &Parameters<R>, rule: &Rule, at: Timestamp) -> usize {
+        bytes_under(&rules.algorithm, &mut self.0.iter(), rule, at)
+    }
+
+    fn adopt(
+        _rules: &Parameters<R>,
+        left: Box<dyn Leaving>,
+        succession: &Succession<dyn Table>,
+    ) -> Option<Self> {
+        let state = left.under(&succession.rule, succession.at)?.downcast().ok()?;
+        Some(Self(Some(*state)))
     }
 }

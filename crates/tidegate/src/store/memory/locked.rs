@@ -1,14 +1,13 @@
 //! Locked entries: limiters that a step over several has to itself.
 
-use std::sync::MutexGuard;
-
 use tidegate_core::Timestamp;
 
 use super::budget::Budget;
 use super::entry::{Change, Entry};
-use super::overflow::{Overflow, Shared};
+use super::overflow::{LockedOverflow, Overflow};
 use super::preset::{Marked, Preset};
-use super::table::{Grip, Holding, Part};
+use super::succession::{Moved, Succession};
+use super::table::{Grip, Holding, Part, Table};
 
 /// One limiter of a step over several.
 #[derive(Debug)]
@@ -93,21 +92,31 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
 #[derive(Debug)]
 pub(super) struct LockedEntries<'a, E: Entry> {
     pub(super) entries: Vec<LockedEntry<'a, E>>,
-    overflow: Option<(MutexGuard<'a, Shared<E>>, usize)>,
+    overflow: Option<LockedOverflow<'a, E>>,
 }
 
 impl<'a, E: Entry> LockedEntries<'a, E> {
+    pub(super) const fn new(entries: Vec<LockedEntry<'a, E>>) -> Self {
+        Self { entries, overflow: None }
+    }
+
     /// Locks the overflow limiter if a key has no room; `now` is a time at or before that of the step.
-    pub(super) fn new(
-        entries: Vec<LockedEntry<'a, E>>,
+    ///
+    /// # Errors
+    /// The table is not asked any more.
+    pub(super) fn lock_overflow(
+        &mut self,
         overflow: &'a Overflow<E>,
         rules: &E::Rules,
         budget: &Budget,
+        succession: &Succession<dyn Table>,
         now: Timestamp,
-    ) -> Self {
-        let first = entries.iter().find(|entry| matches!(entry.standing, Standing::Beyond));
-        let overflow = first.and_then(|first| overflow.hold(rules, budget, &first.part, now));
-        Self { entries, overflow }
+    ) -> Result<(), Moved> {
+        let first = self.entries.iter().find(|entry| matches!(entry.standing, Standing::Beyond));
+        if let Some(first) = first {
+            self.overflow = overflow.hold(rules, budget, succession, &first.part, now)?;
+        }
+        Ok(())
     }
 
     /// The verbs of all limiters. The first key without room gets the overflow limiter; the others of the

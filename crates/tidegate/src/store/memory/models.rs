@@ -12,14 +12,17 @@ mod tables;
 use std::sync::Arc;
 
 use tidegate_core::{
-    AlgorithmKind, Anchor, Decide, FixedWindow, Micros, Pack, Packing, Spec, Timestamp,
+    AlgorithmKind, Anchor, Decide, FixedWindow, Micros, Pack, Packing, Rule, Spec, Timestamp,
 };
 
+use super::build::budget_of;
 use super::packed::Packed;
-use super::{Budget, Later, Part, Table};
+use super::succession::Succession;
+use super::table::Table;
+use super::{Limiters, Part};
 use crate::clock::Reading;
 use crate::key::Fingerprint;
-use crate::rules::OnFull;
+use crate::rules::{OnFull, RuleSpec};
 use crate::step::Step;
 
 /// What packed times count from.
@@ -56,19 +59,21 @@ fn spec(limit: u64) -> Spec {
 
 /// A table of such limiters, with room for `most_keys`; what is beyond is refused.
 fn table(limit: u64, most_keys: usize) -> Arc<Packed<FixedWindow>> {
-    table_and_later(limit, most_keys, OnFull::Refuse).0
+    let algorithm = FixedWindow::build(&spec(limit), limit, WINDOW).expect("a sound rule");
+    let caps = RuleSpec::new("", spec(limit)).max_keys(most_keys, OnFull::Refuse);
+    let rule = Rule::new(spec(limit)).expect("a sound rule");
+    let succession = Succession::new(rule, BASE, Vec::new());
+    Arc::new(Packed::new(algorithm, BASE, budget_of(&caps, None), succession))
 }
 
-/// The same, and what decides once it is closed.
-fn table_and_later(
-    limit: u64,
-    most_keys: usize,
-    on_full: OnFull,
-) -> (Arc<Packed<FixedWindow>>, Arc<Later<dyn Table>>) {
-    let algorithm = FixedWindow::build(&spec(limit), limit, WINDOW).expect("a sound rule");
-    let budget = Arc::new(Budget::new(most_keys));
-    let later = Later::none_yet();
-    (Arc::new(Packed::new(algorithm, BASE, budget, on_full, Arc::clone(&later))), later)
+/// The limiters of such a rule, which may be changed; what is beyond `most_keys` shares one.
+fn limiters(limit: u64, most_keys: usize) -> Arc<Limiters> {
+    let rule = Rule::new(spec(limit)).expect("a sound rule");
+    Arc::new(Limiters::new(&rule, &caps(limit, most_keys), Some(BASE)))
+}
+
+fn caps(limit: u64, most_keys: usize) -> RuleSpec {
+    RuleSpec::new("", spec(limit)).max_keys(most_keys, OnFull::Share)
 }
 
 /// A fingerprint whose chain among two is that of its lowest bit.
@@ -79,7 +84,7 @@ const fn fingerprint(number: u32) -> Fingerprint {
 /// The units that a key's limiter still admits.
 fn left(table: &dyn Table, fingerprint: Fingerprint) -> u64 {
     let peeked = table.one(&Part::alone(fingerprint, 1, Step::Peek), Reading::of(&NOW));
-    peeked.decision.expect("a peek has figures").remaining
+    peeked.expect("the only table").decision.expect("a peek has figures").remaining
 }
 
 /// What one unit counts for where the count is to need a word of its own.

@@ -1,12 +1,14 @@
 //! The overflow limiter: shared by all keys for which a table has no room.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
 use super::budget::Budget;
 use super::entry::Entry;
-use super::table::Part;
+use super::succession::{Moved, Succession};
+use super::sync::{Mutex, MutexGuard};
+use super::table::{Part, Table};
 use crate::clock::Reading;
 use crate::rules::OnFull;
 use crate::step::{One, Step};
@@ -15,7 +17,6 @@ use crate::step::{One, Step};
 #[derive(Debug)]
 pub(super) struct Overflow<E: Entry> {
     slot: Mutex<Shared<E>>,
-    on_full: OnFull,
 }
 
 /// The limiter, and the bytes that are accounted for it.
@@ -24,8 +25,10 @@ pub(super) struct Shared<E: Entry> {
     /// `None` until it is first asked.
     pub(super) entry: Option<E>,
     bytes: usize,
-    closed: bool,
 }
+
+/// The limiter while it is locked, and the bytes claimed for it.
+pub(super) type LockedOverflow<'a, E> = (MutexGuard<'a, Shared<E>>, usize);
 
 impl<E: Entry> Shared<E> {
     /// Claims the bytes that its state may take more with a step, once it is under its rule; `None` where
@@ -50,27 +53,31 @@ impl<E: Entry> Shared<E> {
 }
 
 impl<E: Entry> Overflow<E> {
-    pub(super) fn new(on_full: OnFull) -> Self {
-        Self { slot: Mutex::new(Shared { entry: None, bytes: 0, closed: false }), on_full }
+    pub(super) fn new() -> Self {
+        Self { slot: Mutex::new(Shared { entry: None, bytes: 0 }) }
     }
 
-    /// Runs a step with it, or refuses; `None` where it is closed.
+    /// Runs a step with it, or refuses.
+    ///
+    /// # Errors
+    /// The table is not asked any more.
     pub(super) fn one(
         &self,
         rules: &E::Rules,
         budget: &Budget,
+        succession: &Succession<dyn Table>,
         part: &Part<'_>,
         reading: Reading<'_>,
-    ) -> Option<One> {
+    ) -> Result<One, Moved> {
         let Part { cost, step, .. } = *part;
         let refusal = || E::refusal(rules, part, true).one(step, reading.early());
-        if self.on_full == OnFull::Refuse {
-            return Some(refusal());
+        if budget.on_full() == OnFull::Refuse {
+            return succession.check(part.generation).map(|_| refusal());
         }
-        let mut slot = Some(self.lock()).filter(|slot| !slot.closed)?;
+        let mut slot = self.lock(rules, budget, succession, part)?;
         let now = reading.anew();
         if !E::share(rules, &mut slot.entry, now) {
-            return Some(refusal());
+            return Ok(refusal());
         }
         let claimed = slot.claim(rules, budget, step, cost);
         let entry =
@@ -80,41 +87,86 @@ impl<E: Entry> Overflow<E> {
             None => entry.run_in_place(rules, step, cost, now),
         });
         slot.weigh(rules, budget, claimed.unwrap_or(0));
-        Some(One { overflow: true, elsewhere: true, ..one.unwrap_or_else(refusal) })
+        Ok(One { overflow: true, elsewhere: true, ..one.unwrap_or_else(refusal) })
     }
 
     /// Locks it for a step over several; `None` where keys without room are refused. Its bytes are claimed,
     /// for [`Shared::weigh`] to count; `None` also where there are none left.
+    ///
+    /// # Errors
+    /// The table is not asked any more.
     pub(super) fn hold(
         &self,
         rules: &E::Rules,
         budget: &Budget,
+        succession: &Succession<dyn Table>,
         part: &Part<'_>,
         now: Timestamp,
-    ) -> Option<(MutexGuard<'_, Shared<E>>, usize)> {
-        let mut slot = (self.on_full == OnFull::Share).then(|| self.lock())?;
-        if !E::share(rules, &mut slot.entry, now) {
-            return None;
+    ) -> Result<Option<LockedOverflow<'_, E>>, Moved> {
+        if budget.on_full() == OnFull::Refuse {
+            return Ok(None);
         }
-        let claimed = slot.claim(rules, budget, part.step, part.cost)?;
-        Some((slot, claimed))
+        let mut slot = self.lock(rules, budget, succession, part)?;
+        if !E::share(rules, &mut slot.entry, now) {
+            return Ok(None);
+        }
+        let claimed = slot.claim(rules, budget, part.step, part.cost);
+        Ok(claimed.map(|claimed| (slot, claimed)))
     }
 
-    /// Closes it for good; returns the limiter.
-    pub(super) fn close(&self) -> Option<E> {
-        let mut slot = self.lock();
-        slot.closed = true;
+    /// Moves that of an old table here, unless somebody did.
+    pub(super) fn adopt(
+        &self,
+        rules: &E::Rules,
+        budget: &Budget,
+        succession: &Succession<dyn Table>,
+    ) {
+        bring(&mut self.lock_as_it_is(), rules, budget, succession);
+    }
+
+    /// Takes the limiter out.
+    pub(super) fn take(&self, budget: &Budget) -> Option<E> {
+        let mut slot = self.lock_as_it_is();
+        budget.resize(std::mem::take(&mut slot.bytes), 0);
         slot.entry.take()
     }
 
-    /// Begins with a limiter that was another table's.
-    pub(super) fn inherit(&self, rules: &E::Rules, budget: &Budget, entry: Option<E>) {
-        let mut slot = self.lock();
-        slot.entry = entry;
-        slot.weigh(rules, budget, 0);
+    /// Whether forgetting it would change no later decision.
+    pub(super) fn is_idle(&self, rules: &E::Rules, now: Timestamp) -> bool {
+        self.lock_as_it_is().entry.as_ref().is_none_or(|entry| entry.is_idle(rules, now))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared<E>> {
+    /// Locks it for a step, whatever is to be moved here before being moved.
+    fn lock(
+        &self,
+        rules: &E::Rules,
+        budget: &Budget,
+        succession: &Succession<dyn Table>,
+        part: &Part<'_>,
+    ) -> Result<MutexGuard<'_, Shared<E>>, Moved> {
+        let mut slot = self.lock_as_it_is();
+        if succession.check(part.generation)? {
+            bring(&mut slot, rules, budget, succession);
+        }
+        Ok(slot)
+    }
+
+    fn lock_as_it_is(&self) -> MutexGuard<'_, Shared<E>> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Moves the overflow limiter of an old table into a slot that has none.
+fn bring<E: Entry>(
+    slot: &mut Shared<E>,
+    rules: &E::Rules,
+    budget: &Budget,
+    succession: &Succession<dyn Table>,
+) {
+    if slot.entry.is_none()
+        && let Some(left) = succession.take(|old| old.take_overflow())
+    {
+        slot.entry = E::adopt(rules, left, succession);
+        slot.weigh(rules, budget, 0);
     }
 }

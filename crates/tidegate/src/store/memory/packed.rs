@@ -6,6 +6,7 @@ mod chains;
 mod held;
 mod line;
 mod lines;
+mod migrate;
 mod spilled;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -15,18 +16,16 @@ use std::sync::Arc;
 use tidegate_core::{Algorithm, Timestamp};
 
 use super::budget::Budget;
-use super::estate::Estate;
+use super::entry::Entry;
 use super::fixed::FixedEntry;
-use super::inherited::{Inherited, stays_whole};
-use super::later::Later;
 use super::overflow::Overflow;
-use super::parameters::Parameters;
+use super::parameters::{Parameters, stays_whole};
 use super::preview::{Preview, preview};
+use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicU32, Ordering::Relaxed};
-use super::table::{Hold, Legacy, Part, Table};
+use super::table::{Hold, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
-use crate::rules::OnFull;
 use crate::step::{One, Step};
 use chains::{Chain, Chains, Place};
 use spilled::{SPILLED, Spilled};
@@ -49,7 +48,7 @@ pub(super) struct Packed<R: Algorithm> {
     overflow: Overflow<FixedEntry<R>>,
     /// The chain that is looked through next.
     next_swept: AtomicU32,
-    later: Arc<Later<dyn Table>>,
+    succession: Succession<dyn Table>,
 }
 
 impl<R: Algorithm> Packed<R> {
@@ -57,10 +56,10 @@ impl<R: Algorithm> Packed<R> {
         algorithm: R,
         base: Timestamp,
         budget: Arc<Budget>,
-        on_full: OnFull,
-        later: Arc<Later<dyn Table>>,
+        succession: Succession<dyn Table>,
     ) -> Self {
-        let chains = Chains::for_keys(budget.most_keys());
+        // There may be more limiters to be moved here than may begin.
+        let chains = Chains::for_keys(budget.most_keys().max(budget.keys()));
         Self {
             // What fits a word has nothing beside it.
             rules: Parameters::packed(algorithm),
@@ -68,33 +67,49 @@ impl<R: Algorithm> Packed<R> {
             chains,
             spilled: Spilled::default(),
             budget,
-            overflow: Overflow::new(on_full),
+            overflow: Overflow::new(),
             next_swept: AtomicU32::new(0),
-            later,
+            succession,
         }
     }
 
-    /// Begins with limiters that were another table's.
-    pub(super) fn inherit(&self, from: Inherited<R>, now: Timestamp) {
-        let shared = from.shared.map(|state| FixedEntry(Some(state)));
-        self.overflow.inherit(&self.rules, &self.budget, shared);
-        self.budget.take_over(from.limiters.len());
-        for (fingerprint, state) in from.limiters {
-            // None is closed that nobody has seen yet.
-            let Some(chain) = self.chains.lock(fingerprint) else { continue };
-            let word = match stays_whole(&self.rules.algorithm, self.base, &state, now) {
-                true => self.pack(&state),
-                false => {
-                    self.spilled.inherit(fingerprint, &state, &self.budget);
-                    SPILLED
-                }
-            };
-            self.add(&chain, fingerprint, word);
-            drop(chain);
-            if self.chains.are_full(self.budget.keys()) {
-                self.chains.grow();
-            }
+    /// Locks the chain of a limiter, which is moved there first if it is in an old table.
+    #[inline(always)]
+    fn lock(
+        &self,
+        fingerprint: Fingerprint,
+        generation: GenerationNumber,
+    ) -> Result<Chain<'_>, Moved> {
+        // All chains of fingerprints are there.
+        let chain = self.chains.lock(fingerprint).ok_or(Moved)?;
+        if self.succession.check(generation)? {
+            self.bring(&chain, fingerprint);
         }
+        Ok(chain)
+    }
+
+    /// Moves a limiter to its locked chain, unless that was done.
+    #[cold]
+    fn bring(&self, chain: &Chain<'_>, fingerprint: Fingerprint) {
+        if chain.find(fingerprint).is_some() {
+            return;
+        }
+        let Some(left) = self.succession.take(|old| old.take_out(fingerprint)) else { return };
+        let entry = FixedEntry::<R>::adopt(&self.rules, left, &self.succession);
+        match entry.and_then(|entry| entry.0) {
+            None => self.budget.release(1),
+            Some(state) => self.add(chain, fingerprint, self.word_of_moved(fingerprint, &state)),
+        }
+    }
+
+    /// The word for a state that was another table's: it is spilled if it would be cut off, whatever memory
+    /// there is.
+    fn word_of_moved(&self, fingerprint: Fingerprint, state: &R::State) -> u64 {
+        if stays_whole(&self.rules.algorithm, self.base, state, self.succession.at) {
+            return self.pack(state);
+        }
+        self.spilled.adopt(fingerprint, state, &self.budget);
+        SPILLED
     }
 
     /// The state that the word of a limiter stands for.
@@ -248,8 +263,9 @@ impl<R: Algorithm> Packed<R> {
         fingerprint: Fingerprint,
         cost: u64,
         step: Step,
+        generation: GenerationNumber,
         reading: Reading<'_>,
-    ) -> One {
+    ) -> Result<One, Moved> {
         let now = reading.early();
         let stays = step.takes(cost);
         // The last look is into the chain at hand, which a sweep passes over as locked.
@@ -257,10 +273,8 @@ impl<R: Algorithm> Packed<R> {
             || self.sweep_chain(&chain, now) > 0 && self.find_room(stays, now);
         if !has_room {
             drop(chain);
-            let part = Part::alone(fingerprint, cost, step);
-            let shared = Part { step: step.beyond(cost), ..part };
-            let one = self.overflow.one(&self.rules, &self.budget, &shared, reading);
-            return one.unwrap_or_else(|| self.later.one(&part, reading));
+            let part = Part::alone(fingerprint, cost, step.beyond(cost));
+            return self.one_of_overflow(&Part { generation, ..part }, reading);
         }
         let mut slot = None;
         let (one, changed) = step.run(&self.rules.algorithm, &mut slot, cost, now);
@@ -270,7 +284,11 @@ impl<R: Algorithm> Packed<R> {
             drop(chain);
             self.tend(now);
         }
-        one
+        Ok(one)
+    }
+
+    fn one_of_overflow(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
+        self.overflow.one(&self.rules, &self.budget, &self.succession, part, reading)
     }
 }
 
@@ -285,47 +303,41 @@ impl<R: Algorithm> Table for Packed<R> {
         cost: u64,
         early: Timestamp,
         clock: &dyn Clock,
-    ) -> bool {
-        let reading = || Reading::joined(early, clock);
-        let Some(chain) = self.chains.lock(fingerprint) else {
-            return self.later.admits(fingerprint, cost, reading());
-        };
+    ) -> Result<bool, Moved> {
+        let chain = self.lock(fingerprint, 0)?;
         let Some(place) = chain.find(fingerprint) else {
-            return self
-                .with_new(chain, fingerprint, cost, Step::Decide, reading())
-                .verdict
-                .is_allowed();
+            let reading = Reading::joined(early, clock);
+            let one = self.with_new(chain, fingerprint, cost, Step::Decide, 0, reading)?;
+            return Ok(one.verdict.is_allowed());
         };
         let word = place.state();
         if word == SPILLED {
-            return self.admits_spilled(&chain, place, fingerprint, cost, early);
+            return Ok(self.admits_spilled(&chain, place, fingerprint, cost, early));
         }
         let mut state = self.rules.algorithm.unpack(self.base, [word, 0]);
         let allowed = self.rules.algorithm.ask(&mut state, early, cost).is_allowed();
         if allowed {
             place.set_state(self.pack(&state));
         }
-        allowed
+        Ok(allowed)
     }
 
-    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
-        let Part { fingerprint, cost, step, .. } = *part;
-        let Some(chain) = self.chains.lock(fingerprint) else {
-            return self.later.one(part, reading);
-        };
+    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
+        let Part { fingerprint, cost, step, generation, .. } = *part;
+        let chain = self.lock(fingerprint, generation)?;
         match chain.find(fingerprint) {
-            Some(place) => self.with_found(&chain, place, fingerprint, cost, step, reading.early()),
-            None => self.with_new(chain, fingerprint, cost, step, reading),
+            Some(place) => {
+                Ok(self.with_found(&chain, place, fingerprint, cost, step, reading.early()))
+            }
+            None => self.with_new(chain, fingerprint, cost, step, generation, reading),
         }
     }
 
-    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        let part = Part::alone(Fingerprint::FIRST, cost, step);
-        let one = self.overflow.one(&self.rules, &self.budget, &part, reading);
-        one.unwrap_or_else(|| self.later.shared(cost, step, reading))
+    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved> {
+        self.one_of_overflow(&Part::alone(Fingerprint::FIRST, cost, step), reading)
     }
 
-    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Option<Box<dyn Hold + 'a>> {
+    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Result<Box<dyn Hold + 'a>, Moved> {
         self.hold_chains(parts, now)
     }
 
@@ -333,42 +345,31 @@ impl<R: Algorithm> Table for Packed<R> {
         self.chains.touch(fingerprint)
     }
 
-    fn forget(&self, fingerprint: Fingerprint) {
-        let Some(chain) = self.chains.lock(fingerprint) else {
-            return self.later.forget(fingerprint);
-        };
+    fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {
+        let chain = self.lock(fingerprint, 0)?;
         if let Some(place) = chain.find(fingerprint) {
             self.store(&chain, place, fingerprint, 0);
         }
+        Ok(())
     }
 
     fn tidy(&self, now: Timestamp) {
         self.sweep(SWEPT_WHEN_FULL, now);
     }
 
-    fn keys(&self) -> usize {
-        if self.later.has_begun() { self.later.keys() } else { self.budget.keys() }
-    }
-
-    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Preview> {
+    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved> {
         let fingerprint = part.fingerprint;
-        let Some(chain) = self.chains.lock(fingerprint) else {
-            return self.later.preview(part, reading);
-        };
+        let chain = self.lock(fingerprint, part.generation)?;
         let state = chain.find(fingerprint).map(|place| self.unpack(fingerprint, place.state()));
         drop(chain);
-        preview(&self.rules.algorithm, state, reading.early())
+        Ok(preview(&self.rules.algorithm, state, reading.early()))
     }
 
-    fn close(&self) -> Option<Box<dyn Legacy + '_>> {
-        let words = self.chains.close().into_iter();
-        Some(Box::new(Estate {
-            algorithm: &self.rules.algorithm,
-            limiters: words
-                .map(|(fingerprint, word)| (fingerprint, self.unpack(fingerprint, word)))
-                .collect(),
-            shared: self.overflow.close().and_then(|entry| entry.0),
-            budget: &self.budget,
-        }))
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    fn succession(&self) -> &Succession<dyn Table> {
+        &self.succession
     }
 }

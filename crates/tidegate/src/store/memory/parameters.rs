@@ -6,6 +6,7 @@ mod tests;
 use tidegate_core::{Algorithm, Timestamp};
 
 use super::budget::Need;
+use crate::key::Fingerprint;
 
 /// Bytes that a state may take more with one unit: a chunk of a log, which is a quarter of the most it
 /// can take, within these bounds.
@@ -41,4 +42,25 @@ pub(super) fn heap_bytes<R: Algorithm>(algorithm: &R, state: &R::State) -> usize
 
 pub(super) fn most_heap_bytes<R: Algorithm>(algorithm: &R) -> usize {
     usize::try_from(algorithm.most_heap_bytes()).unwrap_or(usize::MAX / 8)
+}
+
+/// Bytes of a limiter in the map and the queue of a shard, growth included, without its heap.
+pub(super) const fn bytes_beside_heap<E>() -> usize {
+    3 * (size_of::<(Fingerprint, Option<E>, usize)>() + size_of::<Fingerprint>())
+}
+
+/// Whether nothing of a state is cut off when it is packed. The time of its last unit is not packed, so
+/// both are compared as they are after one unit more.
+pub(super) fn stays_whole<R: Algorithm>(
+    algorithm: &R,
+    base: Timestamp,
+    state: &R::State,
+    now: Timestamp,
+) -> bool {
+    let (mut whole, mut packed) =
+        (state.clone(), algorithm.unpack(base, algorithm.pack(base, state)));
+    let at = algorithm.advance(&mut whole, now);
+    algorithm.take(&mut whole, at, 1);
+    algorithm.take(&mut packed, at, 1);
+    whole == packed
 }

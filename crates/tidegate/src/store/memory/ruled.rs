@@ -12,17 +12,18 @@ mod recent;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Algorithm, Rule, Timestamp, Verdict, Visitor};
+use tidegate_core::{Algorithm, Rule, Timestamp, TokenBucket, Verdict, Visitor};
 
 use super::budget::{Budget, Need};
 use super::entry::{Change, Entry};
 use super::fixed::FixedEntry;
-use super::later::Later;
+use super::leaving::Leaving;
+use super::parameters::{Parameters, bytes_beside_heap};
 use super::preset::Preset;
 use super::preview::{Preview, preview, preview_of_none};
 use super::sharded::Sharded;
-use super::table::{Grip, Part};
-use crate::rules::RuleSpec;
+use super::succession::Succession;
+use super::table::{Grip, Part, Table};
 use crate::step::{One, Step};
 use brought::{Brought, Coming, Seen};
 use held::Own;
@@ -32,10 +33,15 @@ use recent::Recent;
 /// A table of limiters, each with a rule of its own.
 pub(super) type RuledTable = Sharded<RuledEntry>;
 
+/// Bytes of a limiter that has a rule of its own, beside what its state takes in a table of one rule.
+pub(super) const BYTES_OF_OWN_RULE: usize =
+    bytes_beside_heap::<RuledEntry>() + Own::<TokenBucket>::BYTES;
+
 impl RuledTable {
-    /// An empty table under the caps of a rule, which is that of keys that have none of their own.
-    pub(super) fn under(caps: &RuleSpec, usual: Rule, budget: Arc<Budget>) -> Self {
-        Self::new(Usual(RwLock::new(Arc::new(usual))), budget, caps.on_full, Later::none_yet())
+    /// A table whose succession has the rule of keys that have none of their own.
+    pub(super) fn under(budget: Arc<Budget>, succession: Succession<dyn Table>) -> Self {
+        let usual = Usual(RwLock::new(Arc::new(succession.rule.clone())));
+        Self::new(usual, budget, succession)
     }
 }
 
@@ -129,6 +135,21 @@ impl Entry for RuledEntry {
             Some(rule) if !alone || usual.is_unlimited() => refusal(rule, part),
             _ => refusal(&usual, part),
         }
+    }
+
+    /// No table succeeds one whose limiters have rules of their own.
+    fn leave(self, _rules: &Usual, _rule: &Rule) -> Option<Box<dyn Leaving>> {
+        None
+    }
+
+    /// It stays under the rule that it was under, until it is asked.
+    fn adopt(
+        _rules: &Usual,
+        left: Box<dyn Leaving>,
+        _succession: &Succession<dyn Table>,
+    ) -> Option<Self> {
+        let rule = left.rule().clone();
+        rule.visit(Adopting(left))?
     }
 
     fn amend(rules: &Usual, rule: &Rule) {
@@ -245,6 +266,19 @@ impl Visitor for Beginning<'_> {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> RuledEntry {
         RuledEntry::of(Own { parameters: self.0.parameters(algorithm), entry: FixedEntry(None) })
+    }
+}
+
+/// Gives a limiter that left another table the algorithm of its rule.
+struct Adopting(Box<dyn Leaving>);
+
+impl Visitor for Adopting {
+    type Out = Option<RuledEntry>;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
+        let state: Box<R::State> = self.0.as_it_is().downcast().ok()?;
+        let parameters = Arc::new(Parameters::new(algorithm.clone()));
+        Some(RuledEntry::of(Own { parameters, entry: FixedEntry(Some(*state)) }))
     }
 }
 

@@ -6,6 +6,7 @@
 //! back. So the cap holds at every moment, whoever does what at once.
 
 mod locked;
+mod migrate;
 mod shard;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,16 +16,14 @@ use tidegate_core::{Algorithm, Rule, Timestamp};
 use super::budget::{Budget, Need};
 use super::entry::Entry;
 use super::fixed::FixedEntry;
-use super::inherited::Inherited;
-use super::later::Later;
 use super::overflow::Overflow;
-use super::parameters::{Parameters, most_heap_bytes};
+use super::parameters::{Parameters, bytes_beside_heap, most_heap_bytes};
 use super::preview::Preview;
+use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicUsize, Ordering::Relaxed};
-use super::table::{Hold, Legacy, Part, Table};
+use super::table::{Hold, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
-use crate::rules::OnFull;
 use crate::step::{One, Step};
 use shard::{Kept, Shard};
 
@@ -44,54 +43,68 @@ pub(super) struct Sharded<E: Entry> {
     overflow: Overflow<E>,
     /// The shard that is looked through next when there is no room.
     next_swept: AtomicUsize,
-    later: Arc<Later<dyn Table>>,
+    succession: Succession<dyn Table>,
 }
 
 impl<R: Algorithm> Sharded<FixedEntry<R>> {
-    /// A table of states under one rule, which begins with some limiters, for which there is room.
+    /// A table of states under one rule.
     pub(super) fn of_one_rule(
         algorithm: R,
-        from: Inherited<R>,
         budget: Arc<Budget>,
-        on_full: OnFull,
-        later: Arc<Later<dyn Table>>,
+        succession: Succession<dyn Table>,
     ) -> Self {
         let most_heap = most_heap_bytes(&algorithm);
-        let table = Self::new(Parameters::new(algorithm), budget, on_full, later);
+        let table = Self::new(Parameters::new(algorithm), budget, succession);
         let need = table.need(&FixedEntry(None));
         // A log has chunks at both ends that are not full, and one more claimed.
         table.budget.has_room_for_one_of(need.first + most_heap + 3 * need.next);
-        let shared = from.shared.map(|state| FixedEntry(Some(state)));
-        table.overflow.inherit(&table.rules, &table.budget, shared);
-        table.budget.take_over(from.limiters.len());
-        for (fingerprint, state) in from.limiters {
-            let mut shard = table.lock(Self::shard_of(fingerprint));
-            shard.insert(fingerprint, FixedEntry(Some(state)), &table.rules, &table.budget, 0);
-        }
         table
     }
 }
 
 impl<E: Entry> Sharded<E> {
-    /// Bytes of a limiter beside the heap of its state.
-    pub(super) const BYTES_BESIDE_HEAP: usize = Kept::<E>::BYTES_BESIDE_HEAP;
-
     pub(super) fn new(
         rules: E::Rules,
         budget: Arc<Budget>,
-        on_full: OnFull,
-        later: Arc<Later<dyn Table>>,
+        succession: Succession<dyn Table>,
     ) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (overflow, next_swept) = (Overflow::new(on_full), AtomicUsize::new(0));
-        Self { rules, shards, budget, overflow, next_swept, later }
+        let (overflow, next_swept) = (Overflow::new(), AtomicUsize::new(0));
+        Self { rules, shards, budget, overflow, next_swept, succession }
     }
 
     fn shard_of(fingerprint: Fingerprint) -> usize {
         fingerprint.words()[0] as usize % SHARDS
     }
 
-    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard<E>> {
+    /// Locks the shard of a limiter, which is moved there first if it is in an old table.
+    #[inline]
+    fn lock(
+        &self,
+        fingerprint: Fingerprint,
+        generation: GenerationNumber,
+    ) -> Result<MutexGuard<'_, Shard<E>>, Moved> {
+        let mut shard = self.lock_as_it_is(Self::shard_of(fingerprint));
+        if self.succession.check(generation)? {
+            self.bring(&mut shard, fingerprint);
+        }
+        Ok(shard)
+    }
+
+    /// Moves a limiter to its locked shard, unless that was done.
+    #[cold]
+    fn bring(&self, shard: &mut Shard<E>, fingerprint: Fingerprint) {
+        if shard.get(fingerprint).is_some() {
+            return;
+        }
+        let Some(left) = self.succession.take(|old| old.take_out(fingerprint)) else { return };
+        match E::adopt(&self.rules, left, &self.succession) {
+            None => self.budget.release(1),
+            Some(entry) => shard.insert(fingerprint, entry, &self.rules, &self.budget, 0),
+        }
+    }
+
+    fn lock_as_it_is(&self, shard: usize) -> MutexGuard<'_, Shard<E>> {
         // A panic inside a step leaves a shard as it was before or after, never between.
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,7 +138,7 @@ impl<E: Entry> Sharded<E> {
     /// Bytes that a limiter needs to begin, and for its next unit.
     fn need(&self, entry: &E) -> Need {
         let heap = entry.need(&self.rules);
-        Need { first: Self::BYTES_BESIDE_HEAP + heap.first, ..heap }
+        Need { first: bytes_beside_heap::<E>() + heap.first, ..heap }
     }
 
     /// Bytes that a step may add to a limiter.
@@ -153,10 +166,10 @@ impl<E: Entry> Sharded<E> {
     }
 
     /// Decides and takes with a limiter that is there and has no need to grow: no values, nothing to
-    /// claim. `None` where it is not there or would grow, or the table is closed.
+    /// claim. `None` where it is not there or would grow, or the table is not asked any more.
     #[inline]
     fn ask_found(&self, fingerprint: Fingerprint, cost: u64, clock: &dyn Clock) -> Option<bool> {
-        let mut shard = self.lock(Self::shard_of(fingerprint));
+        let mut shard = self.lock(fingerprint, 0).ok()?;
         let (kept, _) = shard.get_mut(fingerprint)?;
         let entry = kept.entry.as_mut()?;
         let allowed = entry.ask(&self.rules, cost, clock)?;
@@ -215,7 +228,7 @@ impl<E: Entry> Sharded<E> {
     ) -> Result<(), One> {
         let (mut claimed, bytes) = (0, kept.bytes);
         let claim = |heap: usize| {
-            let wanted = (Self::BYTES_BESIDE_HEAP + heap).saturating_sub(bytes);
+            let wanted = (bytes_beside_heap::<E>() + heap).saturating_sub(bytes);
             let found = || self.budget.claim_bytes(wanted);
             let has_memory = found() || self.after_tidying(now, found);
             claimed = if has_memory { wanted } else { 0 };
@@ -272,27 +285,30 @@ impl<E: Entry> Sharded<E> {
         Some(one)
     }
 
-    /// A step of a key for which there is no room; `None` where the table is closed.
+    /// A step of a key for which there is no room.
     #[cold]
-    fn beyond(&self, part: &Part<'_>, reading: Reading<'_>) -> Option<One> {
+    fn beyond(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         if let Some(never) = E::never(part, reading.early()) {
-            return Some(never);
+            return Ok(never);
         }
-        let part = Part { step: part.step.beyond(part.cost), ..*part };
-        self.overflow.one(&self.rules, &self.budget, &part, reading)
+        self.one_of_overflow(&Part { step: part.step.beyond(part.cost), ..*part }, reading)
+    }
+
+    fn one_of_overflow(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
+        self.overflow.one(&self.rules, &self.budget, &self.succession, part, reading)
     }
 
     /// A step under an unlimited rule, which leaves the limiter as it is, but for what a reservation gives
     /// back that was taken before.
     #[cold]
-    fn unlimited(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
+    fn unlimited(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         if let Some(step) = part.given_back(true)
             && let Some((kept, _)) =
-                self.lock(Self::shard_of(part.fingerprint)).get_mut(part.fingerprint)
+                self.lock(part.fingerprint, part.generation)?.get_mut(part.fingerprint)
         {
             self.give_back(kept, Part { step, ..*part }, reading.anew());
         }
-        One::unlimited(reading.early())
+        Ok(One::unlimited(reading.early()))
     }
 }
 
@@ -303,47 +319,39 @@ impl<E: Entry> Table for Sharded<E> {
         cost: u64,
         early: Timestamp,
         clock: &dyn Clock,
-    ) -> bool {
-        self.ask_found(fingerprint, cost, clock).unwrap_or_else(|| {
-            let reading = Reading::joined(early, clock);
-            self.one(&Part::alone(fingerprint, cost, Step::Decide), reading).verdict.is_allowed()
-        })
+    ) -> Result<bool, Moved> {
+        if let Some(allowed) = self.ask_found(fingerprint, cost, clock) {
+            return Ok(allowed);
+        }
+        let (part, reading) =
+            (Part::alone(fingerprint, cost, Step::Decide), Reading::joined(early, clock));
+        self.one(&part, reading).map(|one| one.verdict.is_allowed())
     }
 
     #[inline]
-    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
+    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved> {
         if E::is_unlimited(part) {
             return self.unlimited(part, reading);
         }
-        let mut shard = self.lock(Self::shard_of(part.fingerprint));
-        if shard.is_closed() {
-            drop(shard);
-            return self.later.one(part, reading);
-        }
+        let mut shard = self.lock(part.fingerprint, part.generation)?;
         let now = reading.anew();
         let one =
             self.with_found(&mut shard, part, now).or_else(|| self.with_new(&mut shard, part, now));
         drop(shard);
-        one.or_else(|| self.beyond(part, reading)).unwrap_or_else(|| self.later.one(part, reading))
+        one.map_or_else(|| self.beyond(part, reading), Ok)
     }
 
-    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        let part = Part::alone(Fingerprint::FIRST, cost, step);
-        let one = self.overflow.one(&self.rules, &self.budget, &part, reading);
-        one.unwrap_or_else(|| self.later.shared(cost, step, reading))
+    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved> {
+        self.one_of_overflow(&Part::alone(Fingerprint::FIRST, cost, step), reading)
     }
 
-    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Option<Box<dyn Hold + 'a>> {
+    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Result<Box<dyn Hold + 'a>, Moved> {
         self.lock_shards(parts, now)
     }
 
-    fn forget(&self, fingerprint: Fingerprint) {
-        let mut shard = self.lock(Self::shard_of(fingerprint));
-        if shard.is_closed() {
-            drop(shard);
-            return self.later.forget(fingerprint);
-        }
-        shard.forget(fingerprint, &self.budget);
+    fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved> {
+        self.lock(fingerprint, 0)?.forget(fingerprint, &self.budget);
+        Ok(())
     }
 
     fn tidy(&self, now: Timestamp) {
@@ -361,28 +369,22 @@ impl<E: Entry> Table for Sharded<E> {
         }
     }
 
-    fn keys(&self) -> usize {
-        if self.later.has_begun() { self.later.keys() } else { self.budget.keys() }
-    }
-
-    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Preview> {
-        let shard = self.lock(Self::shard_of(part.fingerprint));
-        if shard.is_closed() {
-            drop(shard);
-            return self.later.preview(part, reading);
-        }
+    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved> {
+        let shard = self.lock(part.fingerprint, part.generation)?;
         let copy = shard.get(part.fingerprint).cloned();
         drop(shard);
-        E::preview(copy, &self.rules, part, reading.anew())
+        Ok(E::preview(copy, &self.rules, part, reading.anew()))
     }
 
     fn amend(&self, rule: &Rule) {
         E::amend(&self.rules, rule);
     }
 
-    fn close(&self) -> Option<Box<dyn Legacy + '_>> {
-        let entries = (0..SHARDS).map(|number| self.lock(number).close());
-        let entries: Vec<_> = entries.flatten().collect();
-        E::estate(&self.rules, entries, self.overflow.close(), &self.budget)
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    fn succession(&self) -> &Succession<dyn Table> {
+        &self.succession
     }
 }

@@ -2,11 +2,11 @@
 
 #[cfg(loom)]
 pub(super) use loom::sync::{
-    RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Mutex, MutexGuard, RwLock,
     atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 #[cfg(not(loom))]
 pub(super) use std::sync::{
-    RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Mutex, MutexGuard, RwLock,
     atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };

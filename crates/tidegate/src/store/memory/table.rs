@@ -1,16 +1,15 @@
 //! What a table of limiters does, whatever its algorithm and however it keeps their states.
 
 use std::fmt;
-use std::sync::Arc;
 
-use tidegate_core::{Algorithm, Held, Packing, Rule, Timestamp, Verbs};
+use tidegate_core::{Algorithm, Held, Rule, Timestamp, Verbs};
 
 use super::budget::Budget;
-use super::later::Later;
-use super::preview::{Preview, preview_of_none};
+use super::leaving::Leaving;
+use super::preview::Preview;
+use super::succession::{GenerationNumber, Moved, Succession};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
-use crate::rules::OnFull;
 use crate::step::{One, Step};
 
 impl Step {
@@ -76,8 +75,8 @@ impl Step {
             }
         };
         let decision = self.wants_figures().then(|| held.report());
-        let (overflow, elsewhere, figures) = (false, false, None);
-        (One { verdict, at: now, decision, overflow, elsewhere, figures }, changed)
+        let (overflow, elsewhere) = (false, false);
+        (One { verdict, at: now, decision, overflow, elsewhere, figures: None }, changed)
     }
 }
 
@@ -95,12 +94,15 @@ pub(crate) struct Part<'a> {
     /// Whether the request supplied the rule: then only what is taken or given back puts it in force. A
     /// key's own rule is in force once it is asked for.
     pub(super) brought: bool,
+    /// The generation that the step asks in.
+    pub(super) generation: GenerationNumber,
 }
 
 impl<'a> Part<'a> {
     /// The only limiter of a request, under the rule of its table.
     pub(crate) const fn alone(fingerprint: Fingerprint, cost: u64, step: Step) -> Self {
-        Self { place: 0, fingerprint, cost, step, enforced: true, rule: None, brought: false }
+        let (rule, brought, generation) = (None, false, 0);
+        Self { place: 0, fingerprint, cost, step, enforced: true, rule, brought, generation }
     }
 
     /// The same under a rule of its own, which the request supplied or not.
@@ -121,13 +123,15 @@ impl<'a> Part<'a> {
 }
 
 /// The limiters of one variant of a rule.
-pub(crate) trait Table: fmt::Debug + Send + Sync {
+///
+/// Whoever is told [`Moved`] has taken nothing, and asks again in the newest generation.
+pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
     /// Whether the early part of a [`Reading`] is of use to it: not to states that are kept whole.
     fn reads_early(&self) -> bool {
         false
     }
 
-    /// Decides and takes, working out no figures: whether the cost was admitted.
+    /// Decides and takes in the first generation, working out no figures: whether the cost was admitted.
     /// The clock comes as the parts of a [`Reading`].
     fn admits(
         &self,
@@ -135,17 +139,18 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
         cost: u64,
         early: Timestamp,
         clock: &dyn Clock,
-    ) -> bool;
+    ) -> Result<bool, Moved>;
 
     /// One step with one limiter, from finding it to storing it.
-    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One;
+    fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
 
-    /// One step with the limiter that keys without room share, for who knows to have been there.
-    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One;
+    /// One step in the first generation with the limiter that keys without room share, for who knows to have
+    /// been there.
+    fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved>;
 
-    /// Holds several limiters, none named twice, until the answer is dropped or released; `None`, and
-    /// nothing is held, where a part of it is closed. `now` is a time at or before that of the step.
-    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Option<Box<dyn Hold + 'a>>;
+    /// Holds several limiters, none named twice, until the answer is dropped or released. `now` is a time at or
+    /// before that of the step.
+    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Result<Box<dyn Hold + 'a>, Moved>;
 
     /// Reads a little of the memory that a limiter lives in, so that it is on its way; what is read
     /// means nothing.
@@ -153,75 +158,48 @@ pub(crate) trait Table: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Makes one limiter as good as new. The one that keys without room share stays as it is.
-    fn forget(&self, fingerprint: Fingerprint);
+    /// Makes one limiter as good as new, in the first generation. The one that keys without room share stays as
+    /// it is.
+    fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved>;
 
     /// Drops some limiters that are idle, looking at a few and waiting for none.
     fn tidy(&self, now: Timestamp);
 
-    /// Limiters in existence.
-    fn keys(&self) -> usize;
-
     /// A preview from a limiter's state as it is now.
-    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Preview>;
+    fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved>;
 
     /// Puts a rule in force for the limiter that keys without room share, where each limiter has its own.
     fn amend(&self, _rule: &Rule) {}
 
-    /// Closes it for good, one part after another; whoever meets a closed part waits for what follows.
-    /// Returns its limiters; `None` where each has a rule of its own, and none follows.
-    fn close(&self) -> Option<Box<dyn Legacy + '_>>;
+    /// What counts its limiters.
+    fn budget(&self) -> &Budget;
+
+    /// Which generations may ask it, and which tables it succeeds.
+    fn succession(&self) -> &Succession<dyn Table>;
 }
 
-impl Later<dyn Table> {
-    /// [`Table::admits`] of the table in force.
-    pub(crate) fn admits(&self, fingerprint: Fingerprint, cost: u64, reading: Reading<'_>) -> bool {
-        self.with(|table| {
-            table.is_none_or(|table| {
-                table.admits(fingerprint, cost, reading.early(), reading.clock())
-            })
-        })
-    }
+/// The way of a table's limiters to the table that succeeds it.
+pub(crate) trait Migrate {
+    /// The limiters in one of its parts, which have numbers from 0; `None` where there are no more parts.
+    fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>>;
 
-    /// [`Table::one`] of the table in force.
-    pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> One {
-        let current = self.read();
-        let one = match &current.limiters {
-            Some(table) => table.one(part, reading),
-            None => One::unlimited(reading.early()),
-        };
-        One { figures: current.rule.clone(), ..one }
-    }
+    /// Takes a limiter out, whose place stays claimed.
+    fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>>;
 
-    /// [`Table::shared`] of the table in force.
-    pub(crate) fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        self.with(|table| match table {
-            Some(table) => table.shared(cost, step, reading),
-            None => One::unlimited(reading.early()),
-        })
-    }
+    /// Takes the limiter out that keys without room share.
+    fn take_overflow(&self) -> Option<Box<dyn Leaving>>;
 
-    /// [`Table::ahead`] of the table in force.
-    pub(crate) fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Box<dyn Preview> {
-        self.with(|table| table.map_or_else(preview_of_none, |table| table.preview(part, reading)))
-    }
+    /// Moves a limiter here from a table that this one succeeds, unless somebody did.
+    fn adopt(&self, fingerprint: Fingerprint);
 
-    /// [`Table::forget`] of the table in force.
-    pub(crate) fn forget(&self, fingerprint: Fingerprint) {
-        self.with(|table| table.iter().for_each(|table| table.forget(fingerprint)));
-    }
+    /// Moves the limiter here that keys without room share, unless somebody did.
+    fn adopt_overflow(&self);
 
-    /// [`Table::tidy`] of the table in force.
-    pub(super) fn tidy(&self, now: Timestamp) {
-        let current = self.try_read();
-        let table = current.as_ref().and_then(|current| current.limiters.as_ref());
-        table.iter().for_each(|table| table.tidy(now));
-    }
+    /// Bytes that all its limiters would take under `rule` where those are kept whole, and how many there are.
+    fn weigh(&self, rule: &Rule, at: Timestamp) -> (usize, usize);
 
-    /// [`Table::keys`] of the table in force.
-    pub(crate) fn keys(&self) -> usize {
-        self.with(|table| table.map_or(0, |table| table.keys()))
-    }
+    /// Whether it has no limiter that is of any use.
+    fn is_idle(&self, now: Timestamp) -> bool;
 }
 
 /// Limiters that nobody else can touch.
@@ -272,50 +250,5 @@ impl<R: Algorithm> Grip for Held<'_, R> {
 
     fn take_reported(&mut self, now: Timestamp) {
         Held::take_reported(self, now);
-    }
-}
-
-/// All limiters of a closed table, whatever their algorithm. `now` is a time at or after the last unit taken from them.
-pub(crate) trait Legacy {
-    /// How many there are.
-    fn limiters(&self) -> usize;
-
-    /// Under whose caps they were.
-    fn budget(&self) -> &Arc<Budget>;
-
-    /// Bytes that they would take under `rule`, where states are kept whole; else 0.
-    fn bytes_under(&self, rule: &Rule, build: &Build<'_>, now: Timestamp) -> usize;
-
-    /// What follows under `rule`; nothing where that is unlimited.
-    fn pass_on(self: Box<Self>, rule: &Rule, build: &Build<'_>, now: Timestamp) -> Heir;
-
-    /// What follows under the old rule.
-    fn stay(self: Box<Self>, build: &Build<'_>, now: Timestamp) -> Heir;
-}
-
-/// The table that follows one that was closed.
-#[derive(Debug, Default)]
-pub(crate) struct Heir {
-    /// `None` where the rule is unlimited.
-    pub(super) table: Option<Box<dyn Table>>,
-    /// How many limiters it took over.
-    pub(super) limiters: usize,
-}
-
-/// What a table is built with.
-#[derive(Clone, Debug)]
-pub(crate) struct Build<'a> {
-    /// What packed times count from; `None` where the clock may step back.
-    pub(super) base: Option<Timestamp>,
-    pub(super) budget: &'a Arc<Budget>,
-    pub(super) on_full: OnFull,
-    /// What decides once the table is closed.
-    pub(super) later: Arc<Later<dyn Table>>,
-}
-
-impl Build<'_> {
-    /// Whether the states of an algorithm are packed.
-    pub(super) fn packs<R: Algorithm>(&self, algorithm: &R) -> bool {
-        self.base.is_some() && algorithm.packing() == Packing::One
     }
 }

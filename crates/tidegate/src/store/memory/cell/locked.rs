@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Algorithm, Rule, Timestamp};
 
-use super::{Cell, Heir};
+use super::{CarryOver, Cell};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
 use crate::store::memory::later::Later;
@@ -80,6 +80,6 @@ impl<R: Algorithm> Cell for Locked<R> {
             slot.closed = true;
             slot.state.take()
         });
-        rule.visit(Heir { old: &self.algorithm, state, now: reading.anew() })
+        rule.visit(CarryOver { old: &self.algorithm, state, now: reading.anew() })
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tidegate_core::{Algorithm, Rule, Timestamp};
 
-use super::{Cell, Heir, LOCKED, followed_whole};
+use super::{CarryOver, Cell, LOCKED, followed_whole};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
-use crate::store::memory::inherited::stays_whole;
 use crate::store::memory::later::Later;
+use crate::store::memory::parameters::stays_whole;
 use crate::store::memory::preview::{Preview, preview};
 use crate::store::memory::sync::{
     AtomicU64,
@@ -107,6 +107,6 @@ impl<R: Algorithm> Cell for Word<R> {
     }
 
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>> {
-        rule.visit(Heir { old: &self.algorithm, state: self.end(), now: reading.anew() })
+        rule.visit(CarryOver { old: &self.algorithm, state: self.end(), now: reading.anew() })
     }
 }

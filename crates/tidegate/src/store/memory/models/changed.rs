@@ -1,33 +1,144 @@
-//! Rules that change while steps over several limiters run: all or nothing, before the change or after it,
-//! and nobody waits for ever.
+//! Policies that are replaced while steps run: each comes before the change or after it, all or nothing, in one
+//! limiter for each key, and nobody waits for ever.
 
 use std::sync::Arc;
 
-use tidegate_core::{AlgorithmKind, Spec};
+use tidegate_core::{AlgorithmKind, Rule, Spec};
 
-use super::several::{Still, at_once, left, request, store};
-use super::{NOW, explore, spec, together};
+use super::several::{at_once, forget_all, left, policy, request, step, store};
+use super::{NOW, caps, explore, fingerprint, limiters, spec, together};
 use crate::clock::Reading;
-use crate::rules::{PolicyRule, RuleSpec};
+use crate::rules::{Policy, PolicyErrors, RuleSpec};
 use crate::step::Step;
-use crate::store::memory::MemoryStore;
+use crate::store::memory::{Limiters, MemoryStore, Part};
 
-/// The rule of this number with other figures.
-fn rule(number: usize, spec: Spec) -> PolicyRule {
-    let words = RuleSpec::new(format!("rule-{number}"), spec).key(["user"]);
-    PolicyRule::checked(number, words).expect("a sound rule")
+/// A thread's work.
+type Work = Box<dyn FnOnce() -> bool>;
+
+/// A thread that puts a policy in force.
+fn replace(store: &Arc<MemoryStore>, policy: Policy) -> Work {
+    let store = Arc::clone(store);
+    Box::new(move || store.change(NOW, |_| Ok::<_, PolicyErrors>(policy)).is_ok())
 }
 
-/// A thread that puts another limit in force.
-fn amend(store: &Arc<MemoryStore>, number: usize, spec: Spec) -> Box<dyn FnOnce() -> bool> {
+/// A thread that changes one rule of the policy that is in force.
+fn amend(store: &Arc<MemoryStore>, number: usize, spec: Spec) -> Work {
     let store = Arc::clone(store);
-    Box::new(move || store.amend(number, &rule(number, spec), Reading::of(&NOW)).is_ok())
+    let name = format!("rule-{number}");
+    Box::new(move || {
+        let words = |rule: &mut RuleSpec| {
+            rule.spec = spec;
+            Ok(())
+        };
+        store.change(NOW, |policy| policy.with_words(("default", &name), words)).is_ok()
+    })
 }
 
 /// A thread that asks for one unit of each of these limiters.
-fn ask(store: &Arc<MemoryStore>, limiters: &[(usize, u32)]) -> Box<dyn FnOnce() -> bool> {
+fn ask(store: &Arc<MemoryStore>, limiters: &[(usize, u32)]) -> Work {
     let (store, met) = (Arc::clone(store), request(limiters));
-    Box::new(move || store.step(&met, &Still(NOW), Step::Ask).allowed)
+    Box::new(move || step(&store, &met, Step::Ask).allowed)
+}
+
+/// A thread that asks for one unit of a key of a rule that is alone.
+fn ask_alone(limiters: &Arc<Limiters>, key: u32) -> Work {
+    let limiters = Arc::clone(limiters);
+    Box::new(move || limiters.admits(fingerprint(key), 1, NOW, &NOW))
+}
+
+/// A thread that changes the limit of a rule that is alone.
+fn amend_alone(limiters: &Arc<Limiters>, limit: u64, most_keys: usize) -> Work {
+    let limiters = Arc::clone(limiters);
+    let rule = Rule::new(spec(limit)).expect("a sound rule");
+    Box::new(move || limiters.amend(&rule, &caps(limit, most_keys), NOW).is_ok())
+}
+
+fn left_alone(limiters: &Limiters, key: u32) -> u64 {
+    let part = Part::alone(fingerprint(key), 1, Step::Peek);
+    let peeked = limiters.one(&part, Reading::of(&NOW)).expect("limited");
+    peeked.decision.expect("a peek has figures").remaining
+}
+
+/// One key is asked while its rule changes: whoever moves it, the step or the sweep, it is there once.
+#[test]
+fn a_key_that_is_asked_while_it_moves_is_counted_once() {
+    explore(3, || {
+        let limiters = limiters(2, 8);
+        assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
+        let told = together(vec![ask_alone(&limiters, 2), amend_alone(&limiters, 3, 8)]);
+        assert_eq!(told, [true, true]);
+        assert_eq!((left_alone(&limiters, 2), limiters.keys()), (1, 1));
+    });
+}
+
+/// Two who ask for one key meet it in both tables: one of them moves it.
+#[test]
+fn two_who_meet_a_key_while_it_moves_take_from_one_limiter() {
+    explore(1, || {
+        let limiters = limiters(1, 8);
+        assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
+        let told = together(vec![
+            ask_alone(&limiters, 2),
+            ask_alone(&limiters, 2),
+            amend_alone(&limiters, 2, 8),
+        ]);
+        let admitted = told.iter().take(2).filter(|yes| **yes).count() as u64;
+        assert!(told[2] && admitted <= 1);
+        assert_eq!((left_alone(&limiters, 2), limiters.keys()), (1 - admitted, 1));
+    });
+}
+
+/// One key is there and one comes, in the same chain or in another that is just made: both are in the
+/// table that succeeds the first, each with its units.
+#[test]
+fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_succeeds() {
+    for (first, second) in [(2, 3), (2, 4)] {
+        explore(2, move || {
+            let limiters = limiters(2, 8);
+            assert!(limiters.admits(fingerprint(first), 1, NOW, &NOW));
+            let told = together(vec![ask_alone(&limiters, second), amend_alone(&limiters, 3, 8)]);
+            assert_eq!(told, [true, true]);
+            assert_eq!((left_alone(&limiters, first), left_alone(&limiters, second)), (2, 2));
+            assert_eq!(limiters.keys(), 2);
+        });
+    }
+}
+
+/// Two changes at once, one of which is swept first: what was used goes through both.
+#[test]
+fn a_change_during_a_sweep_comes_after_it_and_loses_nothing() {
+    explore(2, || {
+        let limiters = limiters(1, 8);
+        assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
+        let told = together(vec![amend_alone(&limiters, 3, 8), amend_alone(&limiters, 4, 8)]);
+        assert_eq!(told, [true, true]);
+        let left = left_alone(&limiters, 2);
+        assert!((left == 2 || left == 3) && limiters.keys() == 1, "{left}");
+    });
+}
+
+/// A key without room takes from the limiter that such keys share: what it takes is moved with it.
+#[test]
+fn what_is_taken_without_room_while_the_rule_changes_is_counted_once() {
+    explore(2, || {
+        let limiters = limiters(2, 1);
+        assert!(limiters.admits(fingerprint(2), 1, NOW, &NOW));
+        let told = together(vec![ask_alone(&limiters, 3), amend_alone(&limiters, 3, 1)]);
+        assert_eq!(told, [true, true]);
+        assert_eq!((left_alone(&limiters, 5), left_alone(&limiters, 2)), (2, 2));
+        assert_eq!(limiters.keys(), 1);
+    });
+}
+
+#[test]
+fn a_step_over_one_rule_comes_before_a_change_or_after_it() {
+    explore(3, || {
+        let store = store(&[1]);
+        assert_eq!(at_once(&store, &[&[(0, 2)]]), [true]);
+        let told = together(vec![ask(&store, &[(0, 2)]), amend(&store, 0, spec(2))]);
+        assert!(told[1]);
+        assert_eq!((left(&store, 0, 2), store.keys()), (u64::from(!told[0]), 1));
+    });
 }
 
 #[test]
@@ -74,32 +185,33 @@ fn two_changes_and_a_step_over_both_rules_wait_for_nobody_for_ever() {
     });
 }
 
-/// One rule was changed before, so that what follows it is held; the other is being changed.
+/// A rule that is removed and comes back, while it is asked: it gives no unit twice.
 #[test]
-fn a_step_that_holds_a_changed_rule_meets_another_that_is_changing() {
+fn a_rule_that_is_removed_and_added_back_while_it_is_asked_mints_nothing() {
     explore(2, || {
-        let store = store(&[2, 2]);
-        assert!(amend(&store, 0, spec(3))());
-        let told = together(vec![ask(&store, &[(0, 2), (1, 2)]), amend(&store, 1, spec(5))]);
+        let store = store(&[9, 1]);
+        assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
+        let changing = Arc::clone(&store);
+        let change = move || {
+            replace(&changing, policy(&[9]))();
+            replace(&changing, policy(&[9, 2]))()
+        };
+        let told = together(vec![ask(&store, &[(0, 2)]), Box::new(change)]);
         assert_eq!(told, [true, true]);
-        assert_eq!([left(&store, 0, 2), left(&store, 1, 2)], [2, 4]);
-        let told = together(vec![ask(&store, &[(1, 2), (0, 2)]), amend(&store, 0, spec(4))]);
-        assert_eq!(told, [true, true]);
-        assert_eq!([left(&store, 0, 2), left(&store, 1, 2)], [2, 3]);
+        assert_eq!((left(&store, 0, 2), left(&store, 1, 2), store.keys()), (7, 1, 2));
     });
 }
 
-/// To no limit at all, and from none: what one rule says no more, the other says still.
+/// To no limit at all: what one rule says no more, the other says still.
 #[test]
-fn a_rule_that_becomes_unlimited_meanwhile_takes_no_charge_from_the_other() {
+fn limiters_of_a_rule_that_becomes_unlimited_meanwhile_are_counted_by_nobody() {
     explore(2, || {
-        let store = store(&[1, 2]);
+        let store = store(&[3, 3]);
         assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
         let open = Spec::unlimited(AlgorithmKind::FixedWindow);
-        let told = together(vec![ask(&store, &[(0, 2), (1, 2)]), amend(&store, 0, open)]);
-        assert!(told[1]);
-        assert_eq!(left(&store, 1, 2), 1 - u64::from(told[0]));
-        assert_eq!(store.keys(), 1, "it has forgotten its limiters");
+        let told = together(vec![ask(&store, &[(1, 2)]), amend(&store, 0, open)]);
+        assert_eq!(told, [true, true]);
+        assert_eq!((left(&store, 1, 2), store.keys()), (1, 1));
     });
 }
 
@@ -111,10 +223,10 @@ fn limiters_of_a_changing_rule_are_forgotten_together() {
         assert_eq!(at_once(&store, &[&[(0, 2), (1, 2)]]), [true]);
         let forgetting = Arc::clone(&store);
         let forget = move || {
-            forgetting.forget(&request(&[(1, 2), (0, 2)]), NOW);
+            forget_all(&forgetting, &request(&[(1, 2), (0, 2)]));
             true
         };
-        let told = together(vec![Box::new(forget), amend(&store, 1, spec(4))]);
+        let told = together(vec![Box::new(forget) as Work, amend(&store, 1, spec(4))]);
         assert_eq!(told, [true, true]);
         assert_eq!((left(&store, 0, 2), left(&store, 1, 2), store.keys()), (3, 4, 0));
     });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{BASE, NOW, explore, fingerprint, spec, together};
 use crate::clock::Clock;
 use crate::rules::{Policy, RuleSpec};
-use crate::step::{Descriptors, Met, Step};
+use crate::step::{Descriptors, Done, Met, Step};
 use crate::store::memory::MemoryStore;
 use tidegate_core::Timestamp;
 
@@ -24,17 +24,26 @@ impl Clock for Still {
 
 /// A store with one rule of each limit.
 pub(super) fn store(limits: &[u64]) -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new(policy(limits), &Still(BASE)))
+}
+
+/// A policy with one rule of each limit.
+pub(super) fn policy(limits: &[u64]) -> Policy {
     let rule = |(number, limit): (usize, &u64)| {
         RuleSpec::new(format!("rule-{number}"), spec(*limit)).key(["user"])
     };
-    let rules: Vec<_> = limits.iter().enumerate().map(rule).collect();
-    let policy = Policy::new(rules).expect("a sound policy");
-    Arc::new(MemoryStore::new(&policy, &Still(BASE)))
+    Policy::new(limits.iter().enumerate().map(rule).collect()).expect("a sound policy")
+}
+
+/// One step of a request in the newest generation.
+pub(super) fn step(store: &MemoryStore, met: &[Met], step: Step) -> Done {
+    store.ask(|generation| store.step(generation, met, &Still(NOW), step)).1
 }
 
 /// A request of one unit from each of these limiters, by rule and key, in this order.
 pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
     let met = |(rule, key): &(usize, u32)| Met {
+        lineage: *rule as u32,
         rule: *rule,
         variant: 0,
         figures: None,
@@ -45,10 +54,14 @@ pub(super) fn request(limiters: &[(usize, u32)]) -> Vec<Met> {
         enforced: true,
         brought: false,
         by_plan: false,
-        first: 0,
         by: Descriptors::one(0),
     };
     limiters.iter().map(met).collect()
+}
+
+/// Forgets limiters in the newest generation.
+pub(super) fn forget_all(store: &MemoryStore, met: &[Met]) {
+    store.ask(|generation| store.forget(generation, met, NOW));
 }
 
 type Limiters = &'static [(usize, u32)];
@@ -57,14 +70,13 @@ type Limiters = &'static [(usize, u32)];
 pub(super) fn at_once(store: &Arc<MemoryStore>, requests: &[Limiters]) -> Vec<bool> {
     let ask = |limiters: &Limiters| {
         let (store, met) = (Arc::clone(store), request(limiters));
-        Box::new(move || store.step(&met, &Still(NOW), Step::Ask).allowed)
-            as Box<dyn FnOnce() -> bool>
+        Box::new(move || step(&store, &met, Step::Ask).allowed) as Box<dyn FnOnce() -> bool>
     };
     together(requests.iter().map(ask).collect())
 }
 
 pub(super) fn left(store: &MemoryStore, rule: usize, key: u32) -> u64 {
-    let done = store.step(&request(&[(rule, key)]), &Still(NOW), Step::Peek);
+    let done = step(store, &request(&[(rule, key)]), Step::Peek);
     done.decisions.first().expect("a peek has figures").decision.remaining
 }
 
@@ -126,11 +138,11 @@ fn limiters_of_several_tables_are_forgotten_together() {
     explore(2, || {
         let store = store(&[3, 3]);
         let both = [(0, 2), (1, 2)];
-        assert!(store.step(&request(&both), &Still(NOW), Step::Ask).allowed);
+        assert!(step(&store, &request(&both), Step::Ask).allowed);
         let (asking, forgetting) = (Arc::clone(&store), Arc::clone(&store));
-        let ask = move || asking.step(&request(&both), &Still(NOW), Step::Ask).allowed;
+        let ask = move || step(&asking, &request(&both), Step::Ask).allowed;
         let forget = move || {
-            forgetting.forget(&request(&[(1, 2), (0, 2)]), NOW);
+            forget_all(&forgetting, &request(&[(1, 2), (0, 2)]));
             true
         };
         let told = together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(forget)]);

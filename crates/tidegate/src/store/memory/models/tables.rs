@@ -2,28 +2,36 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{FixedWindow, Rule, Timestamp};
+use tidegate_core::{FixedWindow, Timestamp};
 
-use super::{BASE, NOW, explore, fingerprint, left, spec, table, table_and_later, together};
+use super::{BASE, NOW, explore, fingerprint, left, table, together};
 use crate::clock::Reading;
-use crate::rules::{OnFull, RuleSpec};
-use crate::step::Step;
+use crate::step::{One, Step};
+use crate::store::memory::Part;
 use crate::store::memory::packed::Packed;
-use crate::store::memory::{Later, Part, Table};
+use crate::store::memory::table::Table;
 
 type Limiters = Packed<FixedWindow>;
 
 /// A thread that asks for one unit of a key.
 fn ask(table: &Arc<Limiters>, key: u32, at: Timestamp) -> Box<dyn FnOnce() -> bool> {
     let table = Arc::clone(table);
-    Box::new(move || table.admits(fingerprint(key), 1, at, &at))
+    Box::new(move || admits(&table, key, at))
+}
+
+fn admits(table: &Limiters, key: u32, at: Timestamp) -> bool {
+    table.admits(fingerprint(key), 1, at, &at).expect("the only table")
+}
+
+fn one(table: &Limiters, part: &Part<'_>) -> One {
+    table.one(part, Reading::of(&NOW)).expect("the only table")
 }
 
 /// A thread that gives one unit back.
 fn refund(table: &Arc<Limiters>, key: u32) -> Box<dyn FnOnce() -> bool> {
     let table = Arc::clone(table);
     let part = Part::alone(fingerprint(key), 1, Step::Refund);
-    Box::new(move || table.one(&part, Reading::of(&NOW)).verdict.is_allowed())
+    Box::new(move || one(&table, &part).verdict.is_allowed())
 }
 
 #[test]
@@ -32,7 +40,7 @@ fn two_threads_that_bring_the_same_key_get_one_limiter() {
         let table = table(1, 4);
         let admitted = together(vec![ask(&table, 2, NOW), ask(&table, 2, NOW)]);
         assert_ne!(admitted[0], admitted[1]);
-        assert_eq!((left(&*table, fingerprint(2)), table.keys()), (0, 1));
+        assert_eq!((left(&*table, fingerprint(2)), table.budget().keys()), (0, 1));
     });
 }
 
@@ -43,14 +51,14 @@ fn two_threads_that_bring_the_same_keys_get_one_limiter_for_each() {
         let table = table(1, 4);
         let both = |keys: [u32; 2]| {
             let table = Arc::clone(&table);
-            let asks = move || keys.map(|key| table.admits(fingerprint(key), 1, NOW, &NOW));
+            let asks = move || keys.map(|key| admits(&table, key, NOW));
             Box::new(asks) as Box<dyn FnOnce() -> [bool; 2]>
         };
         let admitted = together(vec![both([2, 3]), both([3, 2])]);
         assert_ne!(admitted[0][0], admitted[1][1], "key 2");
         assert_ne!(admitted[0][1], admitted[1][0], "key 3");
         assert_eq!((left(&*table, fingerprint(2)), left(&*table, fingerprint(3))), (0, 0));
-        assert_eq!(table.keys(), 2);
+        assert_eq!(table.budget().keys(), 2);
     });
 }
 
@@ -60,12 +68,12 @@ fn a_key_in_use_is_neither_lost_nor_doubled_while_its_chain_is_split() {
     for (first, second) in [(2, 3), (3, 2), (2, 4), (3, 5)] {
         explore(2, move || {
             let table = table(2, 8);
-            assert!(table.admits(fingerprint(first), 1, NOW, &NOW));
+            assert!(admits(&table, first, NOW));
             let admitted = together(vec![ask(&table, second, NOW), ask(&table, first, NOW)]);
             assert_eq!(admitted, [true, true]);
             assert_eq!(left(&*table, fingerprint(first)), 0, "both units are remembered");
             assert_eq!(left(&*table, fingerprint(second)), 1);
-            assert_eq!(table.keys(), 2);
+            assert_eq!(table.budget().keys(), 2);
         });
     }
 }
@@ -74,11 +82,11 @@ fn a_key_in_use_is_neither_lost_nor_doubled_while_its_chain_is_split() {
 fn keys_brought_while_the_table_grows_are_all_there() {
     explore(2, || {
         let table = table(1, 8);
-        assert!(table.admits(fingerprint(2), 1, NOW, &NOW));
+        assert!(admits(&table, 2, NOW));
         let admitted = together(vec![ask(&table, 3, NOW), ask(&table, 5, NOW)]);
         assert_eq!(admitted, [true, true]);
         let left: Vec<_> = [2, 3, 5].map(|key| left(&*table, fingerprint(key))).into();
-        assert_eq!((left, table.keys()), (vec![0; 3], 3));
+        assert_eq!((left, table.budget().keys()), (vec![0; 3], 3));
     });
 }
 
@@ -88,13 +96,13 @@ fn keys_brought_while_the_table_grows_are_all_there() {
 fn a_sweep_drops_what_can_go_and_nothing_else() {
     explore(2, || {
         let table = table(2, 2);
-        assert!(table.admits(fingerprint(2), 1, BASE, &BASE), "as good as new by now");
-        assert!(table.admits(fingerprint(3), 1, NOW, &NOW));
+        assert!(admits(&table, 2, BASE), "as good as new by now");
+        assert!(admits(&table, 3, NOW));
         let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 3, NOW)]);
         assert_eq!(admitted, [true, true]);
         assert_eq!(left(&*table, fingerprint(3)), 0, "both units are remembered");
         assert_eq!(left(&*table, fingerprint(5)), 1);
-        assert_eq!(table.keys(), 2);
+        assert_eq!(table.budget().keys(), 2);
     });
 }
 
@@ -104,8 +112,8 @@ fn a_sweep_drops_what_can_go_and_nothing_else() {
 fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
     explore(2, || {
         let table = table(2, 2);
-        assert!(table.admits(fingerprint(2), 1, BASE, &BASE), "as good as new by now");
-        assert!(table.admits(fingerprint(3), 1, NOW, &NOW));
+        assert!(admits(&table, 2, BASE), "as good as new by now");
+        assert!(admits(&table, 3, NOW));
         let admitted = together(vec![ask(&table, 5, NOW), ask(&table, 2, NOW)]);
         assert!(admitted[0] | admitted[1], "there is room for one of them");
         for (key, admitted) in [(5, admitted[0]), (2, admitted[1])] {
@@ -118,7 +126,7 @@ fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
         }
         assert_eq!(left(&*table, fingerprint(3)), 1);
         let own = admitted.iter().filter(|yes| **yes).count();
-        assert_eq!(table.keys(), 1 + own);
+        assert_eq!(table.budget().keys(), 1 + own);
     });
 }
 
@@ -127,57 +135,11 @@ fn a_limiter_asked_while_it_is_swept_is_there_afterwards() {
 fn a_refund_that_ends_a_limiter_frees_its_place_once() {
     explore(2, || {
         let table = table(1, 1);
-        assert!(table.admits(fingerprint(2), 1, NOW, &NOW));
+        assert!(admits(&table, 2, NOW));
         let admitted = together(vec![ask(&table, 3, NOW), refund(&table, 2)]);
         let free = 1 - u64::from(admitted[0]);
         assert_eq!((left(&*table, fingerprint(2)), left(&*table, fingerprint(3))), (free, free));
-        assert_eq!(table.keys(), usize::from(admitted[0]));
-    });
-}
-
-/// A thread that changes the limit of all keys.
-fn amend(
-    table: &Arc<Limiters>,
-    later: &Arc<Later<dyn Table>>,
-    limit: u64,
-    most_keys: usize,
-) -> Box<dyn FnOnce() -> bool> {
-    let (table, later) = (Arc::clone(table), Arc::clone(later));
-    Box::new(move || {
-        let rule = Rule::new(spec(limit)).expect("a sound rule");
-        let caps = RuleSpec::new("", spec(limit)).max_keys(most_keys, OnFull::Share);
-        later.amend(Some(&*table), &rule, &caps, Some(BASE), Reading::of(&NOW)).is_ok()
-    })
-}
-
-/// One key is there and one comes, in the same chain or in another that is just made: both are in the
-/// table that follows, each with its units.
-#[test]
-fn a_key_that_comes_while_the_rule_changes_is_in_the_table_that_follows() {
-    for (first, second) in [(2, 3), (2, 4), (2, 2)] {
-        explore(2, move || {
-            let (table, later) = table_and_later(2, 8, OnFull::Share);
-            assert!(table.admits(fingerprint(first), 1, NOW, &NOW));
-            let told = together(vec![ask(&table, second, NOW), amend(&table, &later, 3, 8)]);
-            assert_eq!(told, [true, true]);
-            let both = u64::from(first == second);
-            assert_eq!(left(&*table, fingerprint(first)), 2 - both);
-            assert_eq!(left(&*table, fingerprint(second)), 2 - both);
-            assert_eq!(table.keys(), 2 - usize::from(first == second));
-        });
-    }
-}
-
-/// A key without room takes from the limiter that such keys share: what it takes is carried over.
-#[test]
-fn what_is_taken_without_room_while_the_rule_changes_is_counted_once() {
-    explore(2, || {
-        let (table, later) = table_and_later(2, 1, OnFull::Share);
-        assert!(table.admits(fingerprint(2), 1, NOW, &NOW));
-        let told = together(vec![ask(&table, 3, NOW), amend(&table, &later, 3, 1)]);
-        assert_eq!(told, [true, true]);
-        assert_eq!((left(&*table, fingerprint(5)), left(&*table, fingerprint(2))), (2, 2));
-        assert_eq!(table.keys(), 1);
+        assert_eq!(table.budget().keys(), usize::from(admitted[0]));
     });
 }
 
@@ -189,22 +151,22 @@ fn a_debt_too_large_for_a_word_is_owed_once_and_by_its_key() {
     for other in [2, 3, 4] {
         explore(2, move || {
             let table = table(2, 8);
-            assert!(table.admits(fingerprint(2), 1, NOW, &NOW));
+            assert!(admits(&table, 2, NOW));
             let owing = Arc::clone(&table);
             let owe = move || {
                 let step = Step::Settle { actual: LARGE };
                 let part = Part::alone(fingerprint(2), 0, step);
-                owing.one(&part, Reading::of(&NOW)).decision.is_some()
+                one(&owing, &part).decision.is_some()
             };
             let told = together(vec![Box::new(owe), ask(&table, other, NOW)]);
             let asked = 1 + u64::from(other == 2 && told[1]);
             assert!(told[0] && (other == 2 || told[1]));
             let part = |units| Part::alone(fingerprint(2), units, Step::Refund);
-            let refund = |units| table.one(&part(units), Reading::of(&NOW));
+            let refund = |units| one(&table, &part(units));
             let _ = refund(LARGE + asked - 1);
             assert_eq!(left(&*table, fingerprint(2)), 1, "one is owed still");
             let _ = refund(1);
-            assert_eq!(table.keys(), usize::from(other != 2));
+            assert_eq!(table.budget().keys(), usize::from(other != 2));
         });
     }
 }

@@ -5,13 +5,11 @@
 //! exist yet. Growing by one splits chain n - m in two and touches no other, so there is no moment at
 //! which the table stands still; lines never move, so nobody has to be waited for.
 
-use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use super::line::{Line, PLACES};
 use super::lines::Lines;
 use crate::key::Fingerprint;
-use crate::store::memory::spin::Spin;
 use crate::store::memory::sync::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -106,7 +104,7 @@ impl Chains {
         keys > self.count() as usize * KEYS_PER_CHAIN
     }
 
-    /// Locks the chain of a fingerprint; `None` when it is closed.
+    /// Locks the chain of a fingerprint, which is always there.
     #[inline(always)]
     pub(super) fn lock(&self, fingerprint: Fingerprint) -> Option<Chain<'_>> {
         let chain = self.lock_number(self.number_of(fingerprint))?;
@@ -139,11 +137,12 @@ impl Chains {
         self.number_of(fingerprint) == chain.number
     }
 
-    /// Locks a chain by number; `None` when it is closed.
+    /// Locks a chain by number; `None` where there is none.
     #[inline(always)]
     pub(super) fn lock_number(&self, number: u32) -> Option<Chain<'_>> {
         let home = self.homes.get(number)?;
-        home.lock().then(|| Chain { chains: self, home, number })
+        home.lock();
+        Some(Chain { chains: self, home, number })
     }
 
     /// Reads a little of the line that a fingerprint's chain begins with, so that it is on its way.
@@ -166,24 +165,10 @@ impl Chains {
         }
     }
 
-    /// Closes every chain for good, one after another; answers all that was in them. None is split any
-    /// more.
-    pub(super) fn close(&self) -> Vec<(Fingerprint, u64)> {
-        let mut spin = Spin::default();
-        // Kept for ever, unlike by the one who splits a chain.
-        while self.splitting.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-            spin.wait();
-        }
-        let mut all = Vec::new();
-        for number in 0..self.count() {
-            if let Some(chain) = self.lock_number(number) {
-                all.extend(chain.empty().0);
-                chain.home.close();
-                // Not to be unlocked.
-                mem::forget(chain);
-            }
-        }
-        all
+    /// The limiters of the chain with this number, with their words; `None` where there is no such chain.
+    pub(super) fn limiters(&self, number: usize) -> Option<Vec<(Fingerprint, u64)>> {
+        let number = u32::try_from(number).ok().filter(|number| *number < self.count())?;
+        Some(self.lock_number(number)?.limiters())
     }
 
     fn split_next(&self) {
@@ -297,11 +282,20 @@ impl<'a> Chain<'a> {
         Some(Place { line, index: 0 })
     }
 
+    /// All limiters in it, with their words.
+    fn limiters(&self) -> Vec<(Fingerprint, u64)> {
+        let mut all = Vec::new();
+        self.place(|place| {
+            all.extend(place.fingerprint().map(|fingerprint| (fingerprint, place.state())));
+            false
+        });
+        all
+    }
+
     /// Takes everything out of the chain, and its spare lines off it.
     fn empty(&self) -> (Vec<(Fingerprint, u64)>, Vec<u32>) {
-        let mut entries = Vec::new();
+        let entries = self.limiters();
         self.place(|place| {
-            entries.extend(place.fingerprint().map(|fingerprint| (fingerprint, place.state())));
             place.clear();
             false
         });

@@ -8,6 +8,7 @@ use super::spilled::SPILLED;
 use crate::key::Fingerprint;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
+use crate::store::memory::succession::Moved;
 use crate::store::memory::table::{Hold, Holding, Part};
 
 /// Limiters of one table, their chains locked.
@@ -24,29 +25,45 @@ impl<R: Algorithm> Packed<R> {
         &'a self,
         parts: &[Part<'a>],
         now: Timestamp,
-    ) -> Option<Box<dyn Hold + 'a>> {
+    ) -> Result<Box<dyn Hold + 'a>, Moved> {
         let chains = self.lock_all(parts)?;
         let entry = |part: &Part<'a>| self.lock_entry(&chains, *part, now);
         let entries = parts.iter().map(entry).collect();
-        let locked = LockedEntries::new(entries, &self.overflow, &self.rules, &self.budget, now);
-        Some(Box::new(HeldChains { table: self, chains, locked }))
+        let mut held =
+            Box::new(HeldChains { table: self, chains, locked: LockedEntries::new(entries) });
+        let (overflow, rules, budget) = (&self.overflow, &self.rules, &*self.budget);
+        match held.locked.lock_overflow(overflow, rules, budget, &self.succession, now) {
+            Ok(()) => Ok(held),
+            Err(Moved) => {
+                held.release(now);
+                Err(Moved)
+            }
+        }
     }
 
-    /// Locks the chains of all parts, in the order of their numbers; `None` where one is closed.
-    fn lock_all(&self, parts: &[Part<'_>]) -> Option<Vec<Chain<'_>>> {
+    /// Locks the chains of all parts, in the order of their numbers, and moves limiters there that are in an
+    /// old table.
+    fn lock_all(&self, parts: &[Part<'_>]) -> Result<Vec<Chain<'_>>, Moved> {
         loop {
             let mut numbers: Vec<_> =
                 parts.iter().map(|part| self.chains.number_of(part.fingerprint)).collect();
             numbers.sort_unstable();
             numbers.dedup();
             let locked = numbers.iter().map(|number| self.chains.lock_number(*number));
-            let chains: Vec<_> = locked.collect::<Option<_>>()?;
+            let chains: Vec<_> = locked.flatten().collect();
             // A chain may have been split before its lock was had; none can be from now on.
             let holds = |part: &Part<'_>| {
                 numbers.binary_search(&self.chains.number_of(part.fingerprint)).is_ok()
             };
             if parts.iter().all(holds) {
-                return Some(chains);
+                for part in parts {
+                    if self.succession.check(part.generation)?
+                        && let Some(chain) = of_fingerprint(&chains, &self.chains, part.fingerprint)
+                    {
+                        self.bring(chain, part.fingerprint);
+                    }
+                }
+                return Ok(chains);
             }
         }
     }

@@ -10,8 +10,6 @@ use crate::store::memory::sync::{
 /// Limiters in a line.
 pub(super) const PLACES: usize = 3;
 const LOCKED: u32 = 1 << 31;
-/// The header of a chain that is closed: locked for ever. No line has the number beside the lock bit.
-const CLOSED: u32 = u32::MAX;
 
 /// Three packed states with their fingerprints, and a header: a lock bit, and the number of the line
 /// that the chain goes on with (0 for none).
@@ -27,22 +25,20 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Locks the chain that begins here; false if it is closed.
+    /// Locks the chain that begins here.
     #[inline]
-    pub(super) fn lock(&self) -> bool {
-        self.try_lock() || self.lock_after_others()
+    pub(super) fn lock(&self) {
+        if !self.try_lock() {
+            self.lock_after_others();
+        }
     }
 
     #[cold]
-    fn lock_after_others(&self) -> bool {
+    fn lock_after_others(&self) {
         let mut spin = Spin::default();
         while !self.try_lock() {
-            if self.header.load(Acquire) == CLOSED {
-                return false;
-            }
             spin.wait();
         }
-        true
     }
 
     /// Locks the chain if nobody holds it.
@@ -56,11 +52,6 @@ impl Line {
     /// Ends the lock that this thread holds.
     pub(super) fn unlock(&self) {
         self.header.store(self.next(), Release);
-    }
-
-    /// Closes the chain that this thread has locked: nobody will lock it again.
-    pub(super) fn close(&self) {
-        self.header.store(CLOSED, Release);
     }
 
     /// The number of the line the chain goes on with; 0 for none.

@@ -43,7 +43,7 @@ impl<R: Algorithm> Spilled<R> {
     }
 
     /// Keeps a state that was another table's, whatever memory there is.
-    pub(super) fn inherit(&self, fingerprint: Fingerprint, state: &R::State, budget: &Budget) {
+    pub(super) fn adopt(&self, fingerprint: Fingerprint, state: &R::State, budget: &Budget) {
         budget.resize(0, Self::BYTES);
         self.lock().insert(fingerprint, state.clone());
     }

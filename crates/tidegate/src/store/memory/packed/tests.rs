@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{AlgorithmKind, Anchor, Decide, FixedWindow, Micros, Spec, Timestamp};
+use tidegate_core::{AlgorithmKind, Anchor, Decide, FixedWindow, Micros, Rule, Spec, Timestamp};
 
 use super::*;
+use crate::rules::{OnFull, RuleSpec};
 
 const BASE: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const HOUR: Micros = Micros::from_secs(3_600);
@@ -18,8 +19,12 @@ fn table(debts: usize) -> Packed<FixedWindow> {
     let mut spec = Spec::new(AlgorithmKind::FixedWindow, 100, HOUR);
     spec.anchor = Some(Anchor::FirstRequest);
     let algorithm = FixedWindow::build(&spec, 100, HOUR).unwrap();
-    let budget = Budget::new(10).most_bytes(debts * Spilled::<FixedWindow>::BYTES);
-    Packed::new(algorithm, BASE, Arc::new(budget), OnFull::Refuse, Later::none_yet())
+    let budget = Budget::new(10);
+    let mut caps = RuleSpec::new("", spec).max_keys(10, OnFull::Refuse);
+    caps.spec.max_memory = Some((debts * Spilled::<FixedWindow>::BYTES) as u64);
+    budget.follow(&caps);
+    let rule = Rule::new(spec).unwrap();
+    Packed::new(algorithm, BASE, Arc::new(budget), Succession::new(rule, BASE, Vec::new()))
 }
 
 fn fingerprint(number: u32) -> Fingerprint {
@@ -29,6 +34,7 @@ fn fingerprint(number: u32) -> Fingerprint {
 fn run(table: &Packed<FixedWindow>, key: u32, cost: u64, step: Step, at: Timestamp) -> u64 {
     table
         .one(&Part::alone(fingerprint(key), cost, step), Reading::of(&at))
+        .unwrap()
         .decision
         .unwrap()
         .remaining
@@ -70,11 +76,11 @@ fn a_debt_that_ends_gives_its_memory_back() {
             1 => assert_eq!(run(&table, key, DEBT - 7, Step::Refund, at), 93),
             2 => {
                 let part = Part::alone(fingerprint(key), 0, Step::Refund);
-                table.hold(&[part], at).unwrap().forget();
+                table.hold(&[part], at).ok().unwrap().forget();
             }
             3 => {
                 at = at.plus(HOUR);
-                assert!(table.admits(fingerprint(key), 1, at, &at));
+                assert!(table.admits(fingerprint(key), 1, at, &at).unwrap());
                 assert_eq!(run(&table, key, 1, Step::Refund, at), 100);
             }
             _ => {

@@ -7,8 +7,8 @@ use super::recent::Recent;
 use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::entry::Entry as _;
-use crate::store::memory::estate::carried;
 use crate::store::memory::fixed::FixedEntry;
+use crate::store::memory::leaving::carried;
 use crate::store::memory::parameters::Parameters;
 use crate::store::memory::table::Grip;
 
@@ -17,7 +17,7 @@ const BYTES_OF_AN_ALLOCATION: usize = 16;
 
 impl<R: Algorithm> Own<R> {
     /// As if nobody shared its parameters, and it were never kept in place.
-    const BYTES: usize =
+    pub(super) const BYTES: usize =
         size_of::<Self>() + size_of::<Parameters<R>>() + 2 * BYTES_OF_AN_ALLOCATION;
 }
 

@@ -10,6 +10,7 @@ use crate::key::Fingerprint;
 use crate::store::memory::entry::Entry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
 use crate::store::memory::preset::Preset;
+use crate::store::memory::succession::Moved;
 use crate::store::memory::table::{Hold, Holding, Part};
 
 type Locked<'a, E> = (usize, MutexGuard<'a, Shard<E>>);
@@ -23,26 +24,37 @@ struct LockedShards<'a, E: Entry> {
 }
 
 impl<E: Entry> Sharded<E> {
-    /// Locks the shards of all parts, in the order of their numbers, and takes their limiters; `None` where
-    /// one is closed.
+    /// Locks the shards of all parts, in the order of their numbers, and takes their limiters.
     pub(super) fn lock_shards<'a>(
         &'a self,
         parts: &[Part<'a>],
         now: Timestamp,
-    ) -> Option<Box<dyn Hold + 'a>> {
+    ) -> Result<Box<dyn Hold + 'a>, Moved> {
         let mut numbers: Vec<_> =
             parts.iter().map(|part| Self::shard_of(part.fingerprint)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let locked = numbers.iter().map(|number| {
-            let shard = self.lock(*number);
-            (!shard.is_closed()).then_some((*number, shard))
-        });
-        let mut shards: Vec<_> = locked.collect::<Option<_>>()?;
+        let mut shards: Vec<_> =
+            numbers.iter().map(|number| (*number, self.lock_as_it_is(*number))).collect();
+        for part in parts {
+            if self.succession.check(part.generation)?
+                && let Some(shard) = shard_among(&mut shards, part.fingerprint)
+            {
+                self.bring(shard, part.fingerprint);
+            }
+        }
         let entry = |part: &Part<'a>| self.lock_entry(&mut shards, *part, now);
         let entries = parts.iter().map(entry).collect();
-        let locked = LockedEntries::new(entries, &self.overflow, &self.rules, &self.budget, now);
-        Some(Box::new(LockedShards { table: self, shards, locked }))
+        let locked = LockedEntries::new(entries);
+        let mut held = Box::new(LockedShards { table: self, shards, locked });
+        let (overflow, rules, budget) = (&self.overflow, &self.rules, &*self.budget);
+        match held.locked.lock_overflow(overflow, rules, budget, &self.succession, now) {
+            Ok(()) => Ok(held),
+            Err(Moved) => {
+                held.release(now);
+                Err(Moved)
+            }
+        }
     }
 
     fn lock_entry<'a>(

@@ -8,6 +8,7 @@ use tidegate_core::Timestamp;
 use crate::key::Fingerprint;
 use crate::store::memory::budget::Budget;
 use crate::store::memory::entry::Entry;
+use crate::store::memory::parameters::bytes_beside_heap;
 
 /// Some of a table's limiters, and all of their fingerprints in the order they are looked at.
 #[derive(Debug)]
@@ -15,8 +16,6 @@ pub(super) struct Shard<E: Entry> {
     limiters: HashMap<Fingerprint, Kept<E>, BuildHasherDefault<Spread>>,
     turns: VecDeque<Fingerprint>,
     pub(super) recent: E::Recent,
-    /// For good: what is asked of it is asked of what follows the table.
-    closed: bool,
 }
 
 /// A limiter, and the bytes that are accounted for it.
@@ -28,14 +27,10 @@ pub(super) struct Kept<E> {
 }
 
 impl<E: Entry> Kept<E> {
-    /// Bytes of a limiter in the map and the queue, growth included, without its heap.
-    pub(super) const BYTES_BESIDE_HEAP: usize =
-        3 * (size_of::<(Fingerprint, Self)>() + size_of::<Fingerprint>());
-
     /// Accounts for the bytes it takes now; `claimed` bytes more than it had are counted already.
     pub(super) fn weigh(&mut self, rules: &E::Rules, budget: &Budget, claimed: usize) {
         let heap = self.entry.as_ref().map_or(0, |entry| entry.bytes(rules));
-        let bytes = Self::BYTES_BESIDE_HEAP.saturating_add(heap);
+        let bytes = bytes_beside_heap::<E>().saturating_add(heap);
         budget.resize(self.bytes + claimed, bytes);
         self.bytes = bytes;
     }
@@ -44,7 +39,7 @@ impl<E: Entry> Kept<E> {
 impl<E: Entry> Default for Shard<E> {
     fn default() -> Self {
         let (limiters, turns) = (HashMap::default(), VecDeque::new());
-        Self { limiters, turns, recent: E::Recent::default(), closed: false }
+        Self { limiters, turns, recent: E::Recent::default() }
     }
 }
 
@@ -123,16 +118,17 @@ impl<E: Entry> Shard<E> {
         }
     }
 
-    /// Whether it was closed.
-    pub(super) const fn is_closed(&self) -> bool {
-        self.closed
+    /// Takes a limiter out, whose place stays claimed.
+    pub(super) fn take(&mut self, fingerprint: Fingerprint, budget: &Budget) -> Option<E> {
+        let Kept { entry, bytes } = self.limiters.remove(&fingerprint)?;
+        budget.resize(bytes, 0);
+        entry
     }
 
-    /// Closes it for good; returns all its limiters.
-    pub(super) fn close(&mut self) -> impl Iterator<Item = (Fingerprint, E)> + use<E> {
-        let closed = Self { closed: true, ..Self::default() };
-        let Self { limiters, .. } = std::mem::replace(self, closed);
-        limiters.into_iter().filter_map(|(fingerprint, kept)| Some((fingerprint, kept.entry?)))
+    /// The limiters there are.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Fingerprint, &E)> {
+        let all = self.limiters.iter();
+        all.filter_map(|(fingerprint, kept)| Some((*fingerprint, kept.entry.as_ref()?)))
     }
 }
 

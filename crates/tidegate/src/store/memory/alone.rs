@@ -1,0 +1,172 @@
+//! The tables of a rule that is alone: the first one, and the one that succeeds it once the rule was changed.
+
+use std::sync::{Arc, PoisonError};
+
+use tidegate_core::{Rule, RuleErrors, Timestamp};
+
+use super::budget::Budget;
+use super::build::{Build, SharedTable, budget_of};
+use super::migration::{drain, sweep, too_small};
+use super::newest::Newest;
+use super::preview::Preview;
+use super::succession::Moved;
+use super::sync::Mutex;
+use super::table::{Part, Table};
+use crate::clock::{Clock, Reading};
+use crate::key::Fingerprint;
+use crate::rules::RuleSpec;
+use crate::step::{One, Step};
+
+/// The limiters of one rule. One that is never changed is asked without a look at anything else.
+#[derive(Debug)]
+pub(crate) struct Limiters {
+    /// `None` when built unlimited.
+    first: Option<SharedTable>,
+    /// `None` while it is unlimited.
+    newest: Newest<Option<SharedTable>>,
+    /// Held by whoever changes the rule.
+    changing: Mutex<()>,
+    budget: Arc<Budget>,
+    base: Option<Timestamp>,
+}
+
+impl Limiters {
+    /// Limiters under a rule and the caps of `spec`; packed times count from `base`, `None` where the clock may
+    /// step back.
+    pub(crate) fn new(rule: &Rule, spec: &RuleSpec, base: Option<Timestamp>) -> Self {
+        let budget = budget_of(spec, None);
+        let build = Build { base, budget: &budget, at: Timestamp::EPOCH };
+        Self::beginning_with(build.table(rule, Vec::new()), budget, base)
+    }
+
+    /// Limiters with rules of their own; `usual` is that of keys that have none.
+    pub(crate) fn of_rules(usual: &Rule, caps: &RuleSpec) -> Self {
+        let budget = budget_of(caps, None);
+        let build = Build { base: None, budget: &budget, at: Timestamp::EPOCH };
+        Self::beginning_with(Some(build.table_of_rules(usual, Vec::new())), budget, None)
+    }
+
+    fn beginning_with(
+        first: Option<SharedTable>,
+        budget: Arc<Budget>,
+        base: Option<Timestamp>,
+    ) -> Self {
+        let newest = Newest::new(first.clone());
+        Self { first, newest, changing: Mutex::new(()), budget, base }
+    }
+
+    /// Puts another rule in force at `at`; its caps are those of `spec`.
+    ///
+    /// # Errors
+    /// The limiters there are would not fit in the memory that `spec` allows: the old rule stays.
+    pub(crate) fn amend(
+        &self,
+        rule: &Rule,
+        spec: &RuleSpec,
+        at: Timestamp,
+    ) -> Result<(), RuleErrors> {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = (*self.newest.read()).clone();
+        let build = Build { base: self.base, budget: &self.budget, at };
+        let (bytes, limiters) = match &old {
+            Some(old) if !build.packs(rule) => old.weigh(rule, at),
+            _ => (0, 0),
+        };
+        if bytes > spec.most_bytes() {
+            return Err(too_small(spec.most_bytes(), bytes, limiters));
+        }
+        let mut new = None;
+        self.newest.publish(|| {
+            old.iter().for_each(|old| old.succession().supersede());
+            self.budget.follow(spec);
+            new = build.table(rule, old.clone().into_iter().collect());
+            new.clone()
+        });
+        match (&old, &new) {
+            (Some(old), Some(new)) => {
+                sweep(old, new);
+                new.succession().end();
+            }
+            (Some(old), None) => drain(old),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Puts a rule in force for the limiter that keys without room share, where each limiter has a rule of its own.
+    pub(crate) fn amend_usual(&self, rule: &Rule) {
+        self.first.iter().for_each(|table| table.amend(rule));
+    }
+
+    /// Whether the early part of a [`Reading`] is of use.
+    pub(crate) fn reads_early(&self) -> bool {
+        self.first.as_ref().is_some_and(|table| table.reads_early())
+    }
+
+    /// Limiters in existence.
+    pub(crate) fn keys(&self) -> usize {
+        self.budget.keys()
+    }
+
+    /// [`Table::admits`]; true while unlimited.
+    #[inline]
+    pub(crate) fn admits(
+        &self,
+        fingerprint: Fingerprint,
+        cost: u64,
+        early: Timestamp,
+        clock: &dyn Clock,
+    ) -> bool {
+        if let Some(first) = &self.first
+            && let Ok(admitted) = first.admits(fingerprint, cost, early, clock)
+        {
+            return admitted;
+        }
+        // It was read for the first table, which may have had no use for it.
+        let early = Reading::joined(early, clock).early();
+        self.ask_newest(|table| table.admits(fingerprint, cost, early, clock)).unwrap_or(true)
+    }
+
+    /// [`Table::one`]; `None` while unlimited.
+    #[inline]
+    pub(crate) fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Option<One> {
+        self.ask(|table| table.one(part, reading))
+    }
+
+    /// [`Table::shared`]; `None` while unlimited.
+    pub(crate) fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One> {
+        self.ask(|table| table.shared(cost, step, reading))
+    }
+
+    /// [`Table::preview`]; `None` while unlimited.
+    pub(crate) fn preview(
+        &self,
+        part: &Part<'_>,
+        reading: Reading<'_>,
+    ) -> Option<Box<dyn Preview>> {
+        self.ask(|table| table.preview(part, reading))
+    }
+
+    /// [`Table::forget`].
+    pub(crate) fn forget(&self, fingerprint: Fingerprint) {
+        let _ = self.ask(|table| table.forget(fingerprint));
+    }
+
+    /// [`Table::touch`].
+    pub(crate) fn touch(&self, fingerprint: Fingerprint) -> u64 {
+        self.first.as_ref().map_or(0, |table| table.touch(fingerprint))
+    }
+
+    #[inline]
+    fn ask<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> Option<O> {
+        match &self.first {
+            Some(first) => ask(&**first).map_or_else(|Moved| self.ask_newest(ask), Some),
+            None => self.ask_newest(ask),
+        }
+    }
+
+    #[cold]
+    fn ask_newest<O>(&self, ask: impl Fn(&dyn Table) -> Result<O, Moved>) -> Option<O> {
+        self.newest.ask(|newest| newest.as_ref().map(|table| ask(&**table)).transpose())
+    }
+}

@@ -1,0 +1,80 @@
+//! How the states of a rule are kept: chosen once, when its table is built.
+
+use std::sync::Arc;
+
+use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
+
+use super::budget::Budget;
+use super::packed::Packed;
+use super::ruled::RuledTable;
+use super::sharded::Sharded;
+use super::succession::Succession;
+use super::table::Table;
+use crate::rules::RuleSpec;
+
+/// A table that is shared by the generations that ask it.
+pub(super) type SharedTable = Arc<dyn Table>;
+
+/// What tables of one rule are built with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Build<'a> {
+    /// What packed times count from; `None` where the clock may step back.
+    pub(super) base: Option<Timestamp>,
+    pub(super) budget: &'a Arc<Budget>,
+    /// When the rule comes in force.
+    pub(super) at: Timestamp,
+}
+
+impl Build<'_> {
+    /// The table of a rule, which succeeds others; `None` where the rule is unlimited.
+    pub(super) fn table(self, rule: &Rule, old: Vec<SharedTable>) -> Option<SharedTable> {
+        let succession = Succession::new(rule.clone(), self.at, old);
+        rule.visit(Building { build: self, succession })
+    }
+
+    /// A table of limiters with rules of their own; `usual` is that of keys that have none.
+    pub(super) fn table_of_rules(self, usual: &Rule, old: Vec<SharedTable>) -> SharedTable {
+        let succession = Succession::new(usual.clone(), self.at, old);
+        Arc::new(RuledTable::under(Arc::clone(self.budget), succession))
+    }
+
+    /// Whether states under a rule take no memory beside their words.
+    pub(super) fn packs(self, rule: &Rule) -> bool {
+        rule.visit(Packs).unwrap_or(true) && self.base.is_some()
+    }
+}
+
+struct Building<'a> {
+    build: Build<'a>,
+    succession: Succession<dyn Table>,
+}
+
+impl Visitor for Building<'_> {
+    type Out = SharedTable;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> SharedTable {
+        let Self { build, succession } = self;
+        let (algorithm, budget) = (algorithm.clone(), Arc::clone(build.budget));
+        match build.base.filter(|_| algorithm.packing() == Packing::One) {
+            Some(base) => Arc::new(Packed::new(algorithm, base, budget, succession)),
+            None => Arc::new(Sharded::of_one_rule(algorithm, budget, succession)),
+        }
+    }
+}
+
+struct Packs;
+
+impl Visitor for Packs {
+    type Out = bool;
+
+    fn visit<R: Algorithm>(self, algorithm: &R) -> bool {
+        algorithm.packing() == Packing::One
+    }
+}
+
+/// What counts the limiters of a rule; they count in `whole` as well.
+pub(super) fn budget_of(spec: &RuleSpec, whole: Option<Arc<Budget>>) -> Arc<Budget> {
+    let budget = Budget::part_of(whole, spec.most_keys());
+    budget.follow(spec);
+    Arc::new(budget)
+}

@@ -1,0 +1,84 @@
+//! A policy that was put in force, and the tables of its rules.
+
+use std::sync::Arc;
+
+use tidegate_core::Rule;
+
+use super::build::SharedTable;
+use super::succession::GenerationNumber;
+use super::table::{Part, Table};
+use crate::rules::Policy;
+use crate::step::{Lineage, Met, Step};
+
+/// A policy and its tables. Never changed once it is in force.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    pub(super) number: GenerationNumber,
+    pub(crate) policy: Arc<Policy>,
+    /// By the number of the rule.
+    pub(super) rules: Vec<TablesOfRule>,
+    /// Tables of rules that were removed, and are in use.
+    pub(super) removed: Vec<SharedTable>,
+}
+
+/// The tables of one rule in one generation.
+#[derive(Clone, Debug)]
+pub(super) struct TablesOfRule {
+    pub(super) lineage: Lineage,
+    /// By variant; `None` where that is unlimited. One for all where each limiter has a rule of its own.
+    pub(super) tables: Vec<Option<SharedTable>>,
+    pub(super) is_per_key: bool,
+}
+
+impl Generation {
+    /// What a rule is known by for as long as the gate lives.
+    #[inline]
+    pub(crate) fn lineage(&self, rule: usize) -> Lineage {
+        self.rules.get(rule).map_or(Lineage::MAX, |rule| rule.lineage)
+    }
+
+    /// Whether the limiters of a rule have each a rule of its own.
+    #[inline]
+    pub(crate) fn is_per_key(&self, rule: usize) -> bool {
+        self.rules.get(rule).is_some_and(|rule| rule.is_per_key)
+    }
+
+    /// Whether there is any such rule.
+    pub(crate) fn any_per_key(&self) -> bool {
+        self.rules.iter().any(|rule| rule.is_per_key)
+    }
+
+    /// The part of a limiter in a step.
+    #[inline]
+    pub(super) fn part<'a>(&'a self, place: usize, met: &'a Met, step: Step) -> Part<'a> {
+        let (cost, step) = met.part(step);
+        let Met { fingerprint, enforced, brought, .. } = *met;
+        let rule = met.figures.as_deref().or_else(|| self.own(met));
+        let generation = self.number;
+        Part { place, fingerprint, cost, step, enforced, rule, brought, generation }
+    }
+
+    /// The figures of the rule itself for a limiter that has a rule of its own.
+    #[inline]
+    fn own(&self, met: &Met) -> Option<&Rule> {
+        let rules = if self.is_per_key(met.rule) { self.policy.rules() } else { &[] };
+        Some(rules.get(met.rule)?.variant(met.variant))
+    }
+
+    #[inline]
+    pub(super) fn table(&self, met: &Met) -> Option<&dyn Table> {
+        let rule = self.rules.get(met.rule)?;
+        rule.tables.get(if rule.is_per_key { 0 } else { met.variant })?.as_deref()
+    }
+
+    /// Orders tables in one way through all generations: by lineage, then by variant.
+    #[inline]
+    pub(super) fn table_number(&self, met: &Met) -> (Lineage, usize) {
+        (met.lineage, if self.is_per_key(met.rule) { 0 } else { met.variant })
+    }
+
+    /// All tables, those of removed rules included.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &SharedTable> {
+        self.rules.iter().flat_map(|rule| rule.tables.iter().flatten()).chain(&self.removed)
+    }
+}

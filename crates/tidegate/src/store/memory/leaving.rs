@@ -1,0 +1,114 @@
+//! What a limiter is under another rule, and a state on its way from one table to another.
+
+use std::any::Any;
+use std::borrow::Borrow;
+
+use tidegate_core::{Algorithm, Held, Rule, Timestamp, Visitor};
+
+use super::parameters::{bytes_beside_heap, heap_bytes};
+
+/// What a limiter of the rule `old` is under the rule `new`; `None` where that is idle.
+pub(super) fn carried<Old: Algorithm, New: Algorithm>(
+    old: &Old,
+    state: Old::State,
+    new: &New,
+    now: Timestamp,
+) -> Option<New::State> {
+    let (mut left, mut slot) = (Some(state), None);
+    let states = (&mut left as &mut dyn Any).downcast_mut::<Option<New::State>>();
+    match same_algorithm(old).zip(states) {
+        Some((old, left)) => {
+            slot = left.take();
+            Held::new(new, &mut slot, 0).amend(now, old);
+        }
+        None => Held::new(new, &mut slot, 0).carry_over(now, old, left?),
+    }
+    slot.filter(|state| !new.is_idle(state, now))
+}
+
+/// The same algorithm, if it is of the type `New`.
+fn same_algorithm<Old: Algorithm, New: Algorithm>(old: &Old) -> Option<&New> {
+    (old as &dyn Any).downcast_ref()
+}
+
+/// A state that has left its table, whatever its algorithm.
+pub(crate) trait Leaving {
+    /// The rule that it is under.
+    fn rule(&self) -> &Rule;
+
+    /// The state that it is under `rule` from `at` on, by the type of that rule's algorithm; `None` where it is
+    /// idle.
+    fn under(self: Box<Self>, rule: &Rule, at: Timestamp) -> Option<Box<dyn Any>>;
+
+    /// The state as it is, by the type of its algorithm.
+    fn as_it_is(self: Box<Self>) -> Box<dyn Any>;
+}
+
+/// A state and the algorithm that it is under, which is that of `rule`.
+pub(super) struct Left<R: Algorithm> {
+    pub(super) algorithm: R,
+    pub(super) state: R::State,
+    pub(super) rule: Rule,
+}
+
+impl<R: Algorithm> Leaving for Left<R> {
+    fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    fn under(self: Box<Self>, rule: &Rule, at: Timestamp) -> Option<Box<dyn Any>> {
+        rule.visit(Carrying { left: *self, at })?
+    }
+
+    fn as_it_is(self: Box<Self>) -> Box<dyn Any> {
+        Box::new(self.state)
+    }
+}
+
+struct Carrying<R: Algorithm> {
+    left: Left<R>,
+    at: Timestamp,
+}
+
+impl<Old: Algorithm> Visitor for Carrying<Old> {
+    type Out = Option<Box<dyn Any>>;
+
+    fn visit<New: Algorithm>(self, algorithm: &New) -> Self::Out {
+        let Left { algorithm: old, state, .. } = self.left;
+        Some(Box::new(carried(&old, state, algorithm, self.at)?))
+    }
+}
+
+/// Bytes that limiters with these states would take in a sharded table under `rule`.
+pub(super) fn bytes_under<Old: Algorithm>(
+    old: &Old,
+    states: &mut dyn Iterator<Item = impl Borrow<Old::State>>,
+    rule: &Rule,
+    at: Timestamp,
+) -> usize {
+    rule.visit(Weighing { old, states, at }).unwrap_or(0)
+}
+
+struct Weighing<'a, Old, S> {
+    old: &'a Old,
+    states: &'a mut dyn Iterator<Item = S>,
+    at: Timestamp,
+}
+
+impl<Old: Algorithm, S: Borrow<Old::State>> Visitor for Weighing<'_, Old, S> {
+    type Out = usize;
+
+    fn visit<New: Algorithm>(self, new: &New) -> usize {
+        let Self { old, states, at } = self;
+        let kept_as_is = same_algorithm::<Old, New>(old).is_some_and(|old| new.same_shape(old));
+        let mut begun = new.fresh(at);
+        new.take(&mut begun, at, 1);
+        let begun = heap_bytes(new, &begun);
+        let heap = |state: &Old::State| if kept_as_is { heap_bytes(old, state) } else { begun };
+        states.fold(0, |bytes: usize, state| {
+            bytes
+                .saturating_add(bytes_beside_heap::<Option<New::State>>())
+                .saturating_add(heap(state.borrow()))
+        })
+    }
+}

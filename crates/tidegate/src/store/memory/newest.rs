@@ -1,0 +1,118 @@
+//! The newest of several values, which threads read without writing to memory that they share.
+
+use std::fmt;
+use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, PoisonError};
+
+use super::succession::Moved;
+use super::sync::RwLock;
+
+/// A value that is replaced now and then.
+#[derive(Debug)]
+pub(super) struct Newest<T> {
+    value: Value<T>,
+    /// Held by whoever puts another value in force, from before the tables of this one are marked until then.
+    publishing: RwLock<()>,
+}
+
+#[cfg(not(loom))]
+type Value<T> = arc_swap::ArcSwap<T>;
+/// The model checker sees each access to it.
+#[cfg(loom)]
+type Value<T> = RwLock<Arc<T>>;
+
+#[cfg(not(loom))]
+type Held<T> = arc_swap::Guard<Arc<T>>;
+#[cfg(loom)]
+type Held<T> = Arc<T>;
+
+/// A value that was the newest when it was read. It stays until this is dropped.
+pub(crate) struct Kept<T>(Held<T>);
+
+impl<T> Deref for Kept<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+// It is only read, and whatever locks a table has are sound after a panic.
+impl<T> UnwindSafe for Kept<T> {}
+impl<T> RefUnwindSafe for Kept<T> {}
+
+impl<T> Clone for Kept<T> {
+    fn clone(&self) -> Self {
+        Self::from(self.share())
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Kept<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T> From<Arc<T>> for Kept<T> {
+    fn from(value: Arc<T>) -> Self {
+        #[cfg(not(loom))]
+        let value = Held::from_inner(value);
+        Self(value)
+    }
+}
+
+impl<T> Kept<T> {
+    /// The same value for a long time: a count that threads share goes up and down.
+    pub(crate) fn share(&self) -> Arc<T> {
+        let value: &Arc<T> = &self.0;
+        Arc::clone(value)
+    }
+}
+
+impl<T> Newest<T> {
+    pub(super) fn new(first: T) -> Self {
+        let value = Arc::new(first);
+        Self { value: Value::from(value), publishing: RwLock::new(()) }
+    }
+
+    /// The newest value.
+    #[inline]
+    pub(super) fn read(&self) -> Kept<T> {
+        #[cfg(not(loom))]
+        let held = self.value.load();
+        #[cfg(loom)]
+        let held = Arc::clone(&self.value.read().unwrap_or_else(PoisonError::into_inner));
+        Kept(held)
+    }
+
+    /// Asks the newest value, and a newer one while it is told that there is one, or is about to be.
+    pub(super) fn ask<O>(&self, ask: impl Fn(&T) -> Result<O, Moved>) -> O {
+        loop {
+            if let Ok(told) = ask(&self.read()) {
+                return told;
+            }
+            self.wait_for_newer();
+        }
+    }
+
+    /// Waits until the value is published whose tables a step was told of.
+    #[cold]
+    pub(super) fn wait_for_newer(&self) {
+        drop(self.publishing.read().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Puts in force what `make` makes, which may mark the tables of the value that is in force.
+    pub(super) fn publish(&self, make: impl FnOnce() -> T) {
+        let publishing = self.publishing.write().unwrap_or_else(PoisonError::into_inner);
+        let value = Arc::new(make());
+        #[cfg(not(loom))]
+        self.value.store(value);
+        #[cfg(loom)]
+        {
+            *self.value.write().unwrap_or_else(PoisonError::into_inner) = value;
+        }
+        drop(publishing);
+    }
+}

@@ -1,0 +1,53 @@
+//! The way of limiters in shards out of a table that is succeeded, and into the one that succeeds it.
+
+use tidegate_core::{Rule, Timestamp};
+
+use super::{SHARDS, Sharded};
+use crate::key::Fingerprint;
+use crate::store::memory::entry::Entry;
+use crate::store::memory::leaving::Leaving;
+use crate::store::memory::table::Migrate;
+
+impl<E: Entry> Migrate for Sharded<E> {
+    fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>> {
+        let shard = (part < SHARDS).then(|| self.lock_as_it_is(part))?;
+        Some(shard.all().map(|(fingerprint, _)| fingerprint).collect())
+    }
+
+    fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>> {
+        let mut shard = self.lock_as_it_is(Self::shard_of(fingerprint));
+        shard.take(fingerprint, &self.budget)?.leave(&self.rules, &self.succession.rule)
+    }
+
+    fn take_overflow(&self) -> Option<Box<dyn Leaving>> {
+        self.overflow.take(&self.budget)?.leave(&self.rules, &self.succession.rule)
+    }
+
+    fn adopt(&self, fingerprint: Fingerprint) {
+        self.bring(&mut self.lock_as_it_is(Self::shard_of(fingerprint)), fingerprint);
+    }
+
+    fn adopt_overflow(&self) {
+        self.overflow.adopt(&self.rules, &self.budget, &self.succession);
+    }
+
+    fn weigh(&self, rule: &Rule, at: Timestamp) -> (usize, usize) {
+        let (mut bytes, mut count) = (0_usize, 0);
+        for shard in (0..SHARDS).map(|number| self.lock_as_it_is(number)) {
+            for (_, entry) in shard.all() {
+                count += 1;
+                bytes = bytes.saturating_add(entry.bytes_under(&self.rules, rule, at));
+            }
+        }
+        (bytes, count)
+    }
+
+    fn is_idle(&self, now: Timestamp) -> bool {
+        for number in 0..SHARDS {
+            let mut shard = self.lock_as_it_is(number);
+            let all = shard.turns();
+            shard.sweep(&self.rules, &self.budget, all, now);
+        }
+        self.budget.keys() == 0 && self.overflow.is_idle(&self.rules, now)
+    }
+}

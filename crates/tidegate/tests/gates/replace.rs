@@ -1,0 +1,259 @@
+//! Policies of a gate that are replaced while it is in use: rules are matched by domain and name, what was used
+//! stays used, and nobody is given a fresh limit.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use crate::packed::{TODAY_US, TestClock};
+use tidegate::{
+    AlgorithmKind, Answer, Ban, Descriptor, Gate, Limit, Micros, Mode, OnFull, OverrideSpec,
+    Policy, Request, Rule, RuleSpec, RuleStatistics, Spec,
+};
+
+const DAY: Micros = Micros::from_secs(86_400);
+
+type Still = Gate<TestClock>;
+
+fn per_day(limit: u64) -> Spec {
+    Spec::new(AlgorithmKind::SlidingLog, limit, DAY)
+}
+
+/// A rule with a limiter for each user.
+fn each(name: &str, limit: u64) -> RuleSpec {
+    RuleSpec::new(name, per_day(limit)).key(["user"])
+}
+
+fn policy(rules: impl IntoIterator<Item = RuleSpec>) -> Policy {
+    Policy::new(rules.into_iter().collect()).unwrap()
+}
+
+fn gate(rules: impl IntoIterator<Item = RuleSpec>) -> Still {
+    Gate::with_clock(policy(rules), TestClock::at(TODAY_US))
+}
+
+fn replace(gate: &Still, rules: impl IntoIterator<Item = RuleSpec>) {
+    gate.replace(policy(rules)).unwrap();
+}
+
+fn ask<T>(user: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+    let entries = [("user", user)];
+    ask(&Request::new("default", &[Descriptor::new(&entries).cost(cost)]))
+}
+
+fn admits(gate: &Still, user: &str, cost: u64) -> bool {
+    ask(user, cost, |request| gate.admits(request))
+}
+
+/// What is left of each rule that limits the user, by name.
+fn left(gate: &Still, user: &str) -> Vec<(String, u64)> {
+    let of = |answer: Answer<'_>| {
+        let matched = answer.matched().into_iter();
+        matched.map(|one| (one.rule().name().to_owned(), one.decision().remaining)).collect()
+    };
+    ask(user, 1, |request| of(gate.peek(request)))
+}
+
+fn known(left: &[(&str, u64)]) -> Vec<(String, u64)> {
+    left.iter().map(|(name, left)| ((*name).to_owned(), *left)).collect()
+}
+
+#[test]
+fn rules_are_matched_by_name_wherever_they_stand() {
+    let gate = gate([each("a", 10), each("b", 20)]);
+    assert!(admits(&gate, "ada", 3));
+    replace(&gate, [each("new", 100), each("b", 20), each("c", 5), each("a", 30)]);
+    assert_eq!(left(&gate, "ada"), known(&[("new", 100), ("b", 17), ("c", 5), ("a", 27)]));
+    assert!(admits(&gate, "ada", 5) && !admits(&gate, "ada", 1));
+    replace(&gate, [each("a", 10), each("b", 20)]);
+    assert_eq!(left(&gate, "ada"), known(&[("a", 2), ("b", 12)]));
+    assert_eq!(gate.policy().rules().len(), 2);
+}
+
+#[test]
+fn a_rule_that_is_removed_and_added_back_gives_nobody_a_fresh_limit() {
+    for algorithm in AlgorithmKind::ALL.iter().copied() {
+        let spec = |limit: u64| {
+            let mut spec = Spec::new(algorithm, limit, DAY);
+            spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
+            spec
+        };
+        let rule = |limit| RuleSpec::new("gone", spec(limit)).key(["user"]);
+        let gate = gate([rule(10), each("all", 1_000)]);
+        assert!(admits(&gate, "ada", 6) && admits(&gate, "bob", 2));
+        replace(&gate, [each("all", 1_000)]);
+        assert!(admits(&gate, "ada", 100), "{algorithm}: it decides nothing");
+        replace(&gate, [each("all", 1_000), each("other", 7)]);
+        replace(&gate, [rule(10), each("all", 1_000)]);
+        assert!(!admits(&gate, "ada", 5), "{algorithm}");
+        assert_eq!(left(&gate, "bob")[0].1, left(&gate, "ada")[0].1 + 4, "{algorithm}");
+        replace(&gate, []);
+        replace(&gate, [rule(20)]);
+        assert!(!admits(&gate, "ada", 15) && admits(&gate, "bob", 17), "{algorithm}: changed");
+    }
+}
+
+/// What is kept of a removed rule counts among the limiters of all rules, and is dropped once it is idle.
+#[test]
+fn a_removed_rule_is_forgotten_when_it_is_idle() {
+    let clock = TestClock::at(TODAY_US);
+    let gate = Gate::with_clock(policy([each("a", 10), each("b", 10)]), clock.clone());
+    assert!(ask("ada", 1, |request| gate.admits(request)));
+    gate.replace(policy([each("b", 10)])).unwrap();
+    assert_eq!(gate.keys(), 2);
+    clock.set(TODAY_US + DAY.as_micros());
+    gate.replace(policy([each("b", 10)])).unwrap();
+    assert_eq!(gate.keys(), 1, "that of the rule in force is dropped when it is met");
+}
+
+#[test]
+fn a_rule_with_another_key_begins_as_new() {
+    let gate = gate([each("a", 10)]);
+    assert!(admits(&gate, "ada", 6));
+    let by_host = RuleSpec::new("a", per_day(10)).key(["host"]);
+    replace(&gate, [by_host]);
+    assert_eq!((left(&gate, "ada"), gate.keys()), (vec![], 0));
+    replace(&gate, [each("a", 10)]);
+    assert_eq!(left(&gate, "ada"), known(&[("a", 10)]));
+}
+
+#[test]
+fn overrides_that_come_and_go_take_what_was_used_with_them() {
+    let with = |vips: &[(&str, u64)]| {
+        vips.iter().fold(each("a", 10), |rule, (user, limit)| {
+            let mut vip = OverrideSpec::new("user", *user);
+            vip.limit = Some(Limit::Units(*limit));
+            rule.with_override(vip)
+        })
+    };
+    let gate = gate([with(&[])]);
+    assert!(admits(&gate, "ada", 6) && admits(&gate, "bob", 6) && admits(&gate, "eve", 1));
+    replace(&gate, [with(&[("ada", 50)])]);
+    let all = |gate| ["ada", "bob", "eve"].map(|user| left(gate, user)[0].1);
+    assert_eq!(all(&gate), [44, 4, 9]);
+    assert!(admits(&gate, "ada", 20) && !admits(&gate, "bob", 5));
+    replace(&gate, [with(&[("bob", 8), ("ada", 40)])]);
+    assert_eq!(all(&gate), [14, 2, 9]);
+    replace(&gate, [with(&[])]);
+    assert_eq!((all(&gate), gate.keys()), ([0, 4, 9], 3));
+    assert!(!admits(&gate, "ada", 1) && admits(&gate, "bob", 4));
+    replace(&gate, [with(&[("ada", 50)])]);
+    assert_eq!(all(&gate), [24, 0, 9]);
+}
+
+#[test]
+fn words_that_are_no_figures_hold_at_once() {
+    let gate = gate([each("a", 10)]);
+    assert!(admits(&gate, "ada", 6));
+    replace(&gate, [each("a", 10).mode(Mode::Shadow)]);
+    assert!(admits(&gate, "ada", 6), "it refuses nothing");
+    replace(&gate, [each("a", 10).mode(Mode::Off)]);
+    assert_eq!(left(&gate, "ada"), []);
+    replace(&gate, [each("a", 10).when("user", "ada")]);
+    assert_eq!((left(&gate, "ada"), left(&gate, "bob")), (known(&[("a", 4)]), vec![]));
+}
+
+#[test]
+fn caps_that_change_count_the_limiters_there_are() {
+    let capped = |most, on_full| each("a", 10).max_keys(most, on_full);
+    let gate = gate([capped(3, OnFull::Refuse)]);
+    let comes = |gate: &Still, from: u64, to: u64| {
+        (from..to).filter(|user| admits(gate, &user.to_string(), 1)).count()
+    };
+    assert_eq!(comes(&gate, 0, 10), 3);
+    replace(&gate, [capped(5_000, OnFull::Refuse)]);
+    assert_eq!((comes(&gate, 0, 9_000), gate.keys()), (5_000, 5_000));
+    assert_eq!((0..3).filter(|user| left(&gate, &user.to_string())[0].1 == 8).count(), 3);
+    replace(&gate, [capped(10, OnFull::Share)]);
+    assert_eq!(comes(&gate, 9_000, 9_100), 10, "they share one limiter");
+    assert_eq!(comes(&gate, 0, 5_000), 5_000, "nobody who had a limiter lost it");
+    let capped_all = policy([capped(9_000, OnFull::Refuse)]);
+    let most = NonZeroUsize::new(5_002).unwrap();
+    gate.replace(capped_all.with_max_keys(most)).unwrap();
+    assert_eq!((comes(&gate, 20_000, 20_100), gate.keys()), (2, 5_002));
+}
+
+#[test]
+fn a_policy_whose_limiters_would_not_fit_in_memory_changes_nothing() {
+    let gate = gate([each("a", 10), each("b", 10)]);
+    (0..500_u64).for_each(|user| assert!(admits(&gate, &user.to_string(), 1 + user % 10)));
+    let mut large = Spec::new(AlgorithmKind::SlidingWindow, 10, DAY);
+    (large.buckets, large.max_memory) = (Some(1_000), Some(1_000_000));
+    let next = policy([each("b", 99), RuleSpec::new("a", large).key(["user"])]);
+    let told = gate.replace(next).unwrap_err().to_string();
+    assert!(told.starts_with("rule 2 (`a`)") && told.contains("500 limiters"), "{told}");
+    assert_eq!(gate.keys(), 1_000);
+    assert!((0..500).all(|user| {
+        let free = 9 - user % 10;
+        left(&gate, &user.to_string()) == known(&[("a", free), ("b", free)])
+    }));
+}
+
+/// Plans, bans, ids and statistics belong to a rule by its name.
+#[test]
+fn what_belongs_to_a_rule_goes_on_wherever_it_stands() {
+    let clock = TestClock::at(TODAY_US);
+    let rules = || [each("banned", 2), each("planned", 5), each("once", 100).dedupe(DAY)];
+    let loaded = policy(rules());
+    let statistics = Arc::new(RuleStatistics::with_clock(&loaded, clock.clone()));
+    let plan = Arc::new(Rule::new(per_day(50)).unwrap());
+    let plans =
+        move |one: &Descriptor<'_>| (one.value("user") == Some("ada")).then(|| Arc::clone(&plan));
+    let ban = Ban::with_clock(1, DAY, DAY, clock.clone()).unwrap();
+    let gate = Gate::with_clock(loaded, clock)
+        .with_observer(statistics.clone())
+        .with_plans("default", "planned", plans)
+        .unwrap()
+        .with_ban("default", "banned", ban)
+        .unwrap();
+    let once = |user: &str| {
+        ask(user, 1, |request| gate.check(&request.with_id("an id").unwrap()).is_repeated())
+    };
+    assert!(admits(&gate, "bob", 2) && !admits(&gate, "bob", 1));
+    assert_eq!([once("ada"), once("ada")], [false, true]);
+    let [banned, planned, last] = rules();
+    replace(&gate, [last.clone(), planned]);
+    assert!(admits(&gate, "bob", 1), "the rule that banned is gone");
+    replace(&gate, rules().into_iter().rev());
+    assert!(!admits(&gate, "bob", 1), "banned still");
+    assert_eq!(left(&gate, "ada"), known(&[("once", 99), ("planned", 49), ("banned", 1)]));
+    assert!(once("ada"), "the same limiters under the same figures");
+    replace(&gate, [last, banned]);
+    assert!(!once("ada"), "it meets others");
+    let minute = |name| statistics.of("default", name).unwrap().minute();
+    assert_eq!((minute("banned").pass, minute("once").pass, minute("planned").pass), (4, 5, 4));
+}
+
+/// An answer tells of the policy that decided, whatever came after it.
+#[test]
+fn an_answer_keeps_the_policy_that_decided() {
+    fn is_sent<T: Send + Sync + std::panic::UnwindSafe + std::panic::RefUnwindSafe>(_: &T) {}
+    let gate = gate([each("a", 10)]);
+    let first = ask("ada", 1, |request| gate.check(request).clone());
+    is_sent(&first);
+    replace(&gate, [each("b", 20)]);
+    let second = ask("ada", 1, |request| gate.check(request));
+    for (answer, name, limit) in [(&first, "a", 10), (&second, "b", 20)] {
+        let matched = answer.reported().unwrap();
+        assert_eq!((matched.rule().name(), matched.decision().limit), (name, limit));
+        assert_eq!(matched.figures().spec().limit, Limit::Units(limit));
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop((first, second)));
+    });
+}
+
+/// A cost that was reserved is settled where its limiters are now: with those that took it, and no others.
+#[test]
+fn a_charge_is_settled_with_the_rules_that_took_it() {
+    let gate = gate([each("a", 10), each("b", 10), each("c", 10)]);
+    let entries = [("user", "ada")];
+    let descriptors = [Descriptor::new(&entries).cost(6)];
+    let charge = gate.hold(&Request::new("default", &descriptors)).unwrap();
+    replace(&gate, [each("d", 10), each("c", 20), each("a", 10)]);
+    assert!(admits(&gate, "ada", 2));
+    charge.settle(1);
+    assert_eq!(left(&gate, "ada"), known(&[("d", 8), ("c", 17), ("a", 7)]));
+    replace(&gate, [each("b", 10)]);
+    assert_eq!(left(&gate, "ada"), known(&[("b", 4)]), "what it took there stays taken");
+}

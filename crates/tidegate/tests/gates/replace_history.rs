@@ -1,0 +1,137 @@
+//! Histories of threads that take while policies are replaced one after another, by the clock of the system:
+//! no less and no more is admitted than the policies promise.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use crate::packed::{long, together};
+use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
+
+const DAY: Micros = Micros::from_secs(86_400);
+const USERS: [&str; 4] = ["ada", "bob", "eve", "joe"];
+
+fn each(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
+    let mut spec = Spec::new(algorithm, limit, DAY);
+    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
+    RuleSpec::new(name, spec).key(["user"])
+}
+
+fn ask<T>(user: &str, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+    let entries = [("user", user)];
+    ask(&Request::new("default", &[Descriptor::new(&entries)]))
+}
+
+/// One policy after another, each a little more generous, while threads take one unit at a time until the last one
+/// refuses: what is admitted to each user is the last limit, to the unit. A rule that comes and goes beside it, and
+/// would admit everything, takes nothing away and adds nothing.
+fn rising(algorithms: &[AlgorithmKind]) {
+    const STEPS: u64 = 40;
+    let rules = |step: u64| {
+        let algorithm = algorithms[step as usize % algorithms.len()];
+        let open = each("open", AlgorithmKind::FixedWindow, 1_000_000);
+        let grows = each("grows", algorithm, 10 * step);
+        match step % 3 {
+            0 => vec![grows, open],
+            1 => vec![grows],
+            _ => vec![open, grows],
+        }
+    };
+    let gate = Gate::new(Policy::new(rules(1)).unwrap());
+    let (taken, is_last) = ([(); 4].map(|()| AtomicU64::new(0)), AtomicBool::new(false));
+    let step = AtomicU64::new(1);
+    together(5, |thread, rng| {
+        if thread == 4 {
+            for next in 2..=STEPS {
+                // What the policy before promises can be had while it lasts: all of it, or half.
+                let promised = 4 * 10 * (next - 1) / (1 + next % 2);
+                while taken.iter().map(|one| one.load(SeqCst)).sum::<u64>() < promised {
+                    std::thread::yield_now();
+                }
+                step.store(next, SeqCst);
+                gate.replace(Policy::new(rules(next)).unwrap()).unwrap();
+            }
+            is_last.store(true, SeqCst);
+            return;
+        }
+        loop {
+            let was_last = is_last.load(SeqCst);
+            let user = rng.below(4) as usize;
+            let admitted = ask(USERS[user], |request| gate.admits(request));
+            let taken = taken[user].fetch_add(u64::from(admitted), SeqCst) + u64::from(admitted);
+            // A step that is about to come in force may decide already, and no later one.
+            assert!(taken <= 10 * step.load(SeqCst), "{taken} at once");
+            if was_last && USERS.iter().all(|user| ask(user, |one| gate.available(one)) == 0) {
+                return;
+            }
+        }
+    });
+    assert_eq!(taken.map(AtomicU64::into_inner), [10 * STEPS; 4], "{algorithms:?}");
+}
+
+#[test]
+fn limits_that_rise_while_threads_take_admit_just_what_they_promise() {
+    for _ in 0..if long() { 10 } else { 1 } {
+        for algorithm in AlgorithmKind::ALL.iter().copied() {
+            rising(&[algorithm]);
+        }
+        rising(AlgorithmKind::ALL);
+    }
+}
+
+/// Rules that come and go: a request that was admitted while a rule was surely in force was charged to it, and one
+/// that came while it was surely gone was not. The counts are those of a serial order.
+#[test]
+fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force() {
+    let gate =
+        Gate::new(Policy::new(vec![each("stays", AlgorithmKind::SlidingLog, 1_000_000)]).unwrap());
+    let rules = |has: bool| {
+        let stays = each("stays", AlgorithmKind::SlidingLog, 1_000_000);
+        let counts = each("counts", AlgorithmKind::TokenBucket, 1_000_000);
+        if has { vec![counts, stays] } else { vec![stays] }
+    };
+    // Twice the number of changes so far, one more while one is under way.
+    let (phase, asked, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let bounds = Mutex::new([0_u64, 0, 0]);
+    together(4, |thread, _| {
+        if thread == 3 {
+            for change in 1..=if long() { 400 } else { 60_u64 } {
+                phase.fetch_add(1, SeqCst);
+                gate.replace(Policy::new(rules(change % 2 == 1)).unwrap()).unwrap();
+                phase.fetch_add(1, SeqCst);
+                let so_many = asked.load(SeqCst) + 50;
+                while asked.load(SeqCst) < so_many {
+                    std::thread::yield_now();
+                }
+            }
+            done.store(true, SeqCst);
+            return;
+        }
+        let [mut surely, mut perhaps, mut all] = [0, 0, 0];
+        while !done.load(SeqCst) {
+            let before = phase.load(SeqCst);
+            assert!(ask("ada", |request| gate.admits(request)));
+            let after = phase.load(SeqCst);
+            asked.fetch_add(1, SeqCst);
+            let is_still = before == after && before.is_multiple_of(2);
+            let is_there = before / 2 % 2 == 1;
+            surely += u64::from(is_still && is_there);
+            perhaps += u64::from(!is_still || is_there);
+            all += 1;
+        }
+        let mut bounds = bounds.lock().unwrap();
+        *bounds = [bounds[0] + surely, bounds[1] + perhaps, bounds[2] + all];
+    });
+    gate.replace(Policy::new(rules(true)).unwrap()).unwrap();
+    let [surely, perhaps, all] = bounds.into_inner().unwrap();
+    let used: Vec<u64> = ask("ada", |request| {
+        let answer = gate.peek(request);
+        answer.matched().iter().map(|one| 1_000_000 - one.decision().remaining).collect()
+    });
+    // A token flows back every 86 milliseconds.
+    assert!(
+        (surely.saturating_sub(1_000)..=perhaps).contains(&used[0]),
+        "{used:?} {surely} {perhaps}"
+    );
+    assert_eq!(used[1], all, "the rule that stays counted every one");
+}

@@ -1,0 +1,223 @@
+//! Whole policies that are put in force while a gate decides, on random walks beside naive models: rules are added,
+//! removed, added back, moved and given other figures, and overrides come and go.
+//!
+//! `TIDEGATE_LONG=1` walks twenty times as many.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+
+use crate::packed::{TestClock, long, spec_of, told};
+use testkit::model::{self, Expected, Model};
+use testkit::traffic::{self, Rng};
+use tidegate::{Descriptor, Gate, Limit, OverrideSpec, Policy, Request, Rule, RuleSpec, Spec};
+
+const USERS: [&str; 3] = ["ada", "bob", "vip"];
+
+/// A rule as the models know it, in force or not.
+struct Known {
+    own: model::Policy,
+    /// The limit of `vip`, if it has one of its own.
+    vip: Option<u64>,
+    in_force: bool,
+    /// Whether it had one when it was last put in force.
+    had_vip: bool,
+    is_forgotten: bool,
+    /// Since an override came or went, each limiter follows when it is next asked.
+    follows_late: bool,
+    limiters: HashMap<&'static str, Model>,
+}
+
+impl Known {
+    fn new(own: model::Policy) -> Self {
+        let (vip, in_force, had_vip) = (None, true, false);
+        let (is_forgotten, follows_late, limiters) = (false, false, HashMap::new());
+        Self { own, vip, in_force, had_vip, is_forgotten, follows_late, limiters }
+    }
+
+    fn figures(&self, user: &str) -> model::Policy {
+        let limit = self.vip.filter(|_| user == "vip").unwrap_or(self.own.limit);
+        model::Policy { limit, ..self.own.clone() }
+    }
+
+    /// The limiter of a user, under the figures that are in force.
+    fn limiter(&mut self, at_us: u64, user: &'static str) -> &mut Model {
+        let figures = self.figures(user);
+        let limiter = self.limiters.entry(user).or_insert_with(|| Model::new(figures.clone()));
+        if limiter.policy() != &figures {
+            limiter.amend(at_us, figures);
+        }
+        limiter
+    }
+
+    /// Its limiters come under the figures that are in force, unless they follow when they are asked.
+    fn follow(&mut self, at_us: u64) {
+        self.follows_late |= self.had_vip != self.vip.is_some() && !self.is_forgotten;
+        self.is_forgotten = false;
+        self.had_vip = self.vip.is_some();
+        let users: Vec<_> = self.limiters.keys().copied().collect();
+        if !self.follows_late {
+            users.into_iter().for_each(|user| _ = self.limiter(at_us, user));
+        }
+    }
+
+    /// A removed rule whose limiters are all idle is as one that never was.
+    fn forget_if_idle(&mut self, at_us: u64) {
+        let mut limiters = self.limiters.values_mut();
+        if limiters.all(|limiter| limiter.peek(at_us, 0).reset_after_us == 0) {
+            self.limiters.clear();
+            (self.follows_late, self.is_forgotten) = (false, true);
+        }
+    }
+
+    fn rule(&self, name: usize) -> RuleSpec {
+        let rule = RuleSpec::new(name.to_string(), spec_of(&self.own)).key(["user"]);
+        self.vip.into_iter().fold(rule, |rule, limit| {
+            let mut vip = OverrideSpec::new("user", "vip");
+            vip.limit = Some(Limit::Units(limit));
+            rule.with_override(vip)
+        })
+    }
+}
+
+struct Walk {
+    rng: Rng,
+    gate: Gate<TestClock>,
+    /// By name; the order in which those in force stand.
+    known: Vec<Known>,
+    order: Vec<usize>,
+    at_us: u64,
+}
+
+/// Figures of one algorithm: what every change keeps of a limiter is told by the models to the unit.
+fn figures(rng: &mut Rng) -> model::Policy {
+    let algorithm = rng.pick(model::AlgorithmKind::ALL);
+    // Of one under which nothing is used nobody knows whether it has begun: it may have been dropped.
+    model::Policy { initial: None, ..traffic::policy(rng, algorithm) }
+}
+
+impl Walk {
+    fn new(mut rng: Rng, clock: TestClock) -> Self {
+        let known: Vec<_> = (0..rng.between(2, 4)).map(|_| Known::new(figures(&mut rng))).collect();
+        let order: Vec<_> = (0..known.len()).collect();
+        let rules = known.iter().enumerate().map(|(name, known)| known.rule(name));
+        let gate = Gate::with_clock(Policy::new(rules.collect()).unwrap(), clock);
+        Self { rng, gate, known, order, at_us: 0 }
+    }
+
+    fn ask<T>(
+        &self,
+        user: &str,
+        cost: u64,
+        ask: impl FnOnce(&Gate<TestClock>, &Request<'_>) -> T,
+    ) -> T {
+        let entries = [("user", user)];
+        let descriptors = [Descriptor::new(&entries).cost(cost)];
+        ask(&self.gate, &Request::new("default", &descriptors))
+    }
+
+    /// Changes one rule, and puts the whole policy in force.
+    fn replace(&mut self) {
+        let name = self.rng.below(self.known.len() as u64) as usize;
+        let known = &mut self.known[name];
+        match self.rng.below(5) {
+            0 => known.in_force = !known.in_force,
+            1 => {
+                let limit = self.rng.skewed(2 * known.own.limit.max(1));
+                let other = model::Policy { limit, ..known.own.clone() };
+                if Rule::new(spec_of(&other)).is_ok() {
+                    known.vip = Some(limit).filter(|_| known.vip.is_none());
+                }
+            }
+            2 => self.order.rotate_left(1),
+            _ => {
+                let limit = self.rng.skewed(2 * known.own.limit.max(1));
+                let other = model::Policy { limit, ..known.own.clone() };
+                let sound = |spec: Spec| Rule::new(spec).is_ok();
+                let of_vip = known.vip.map(|limit| model::Policy { limit, ..other.clone() });
+                if sound(spec_of(&other)) && of_vip.is_none_or(|vip| sound(spec_of(&vip))) {
+                    known.own = other;
+                }
+            }
+        }
+        let in_force = self.order.iter().filter(|name| self.known[**name].in_force);
+        let rules = in_force.map(|name| self.known[*name].rule(*name)).collect();
+        self.gate.replace(Policy::new(rules).unwrap()).unwrap();
+        let at_us = self.at_us;
+        for known in &mut self.known {
+            if known.in_force {
+                known.follow(at_us);
+            } else {
+                known.forget_if_idle(at_us);
+            }
+        }
+    }
+
+    /// Whether the request goes on, and what each rule in force says.
+    fn said(&mut self, user: &'static str, cost: u64, takes: bool) -> (bool, Vec<Expected>) {
+        let (at_us, mut allowed) = (self.at_us, true);
+        let order: Vec<_> =
+            self.order.iter().copied().filter(|name| self.known[*name].in_force).collect();
+        for name in &order {
+            let model = self.known[*name].limiter(at_us, user);
+            if takes {
+                model.step(at_us, 0);
+            }
+            allowed &= model.peek(at_us, cost).allowed;
+        }
+        let each = order.iter().map(|name| {
+            let model = self.known[*name].limiter(at_us, user);
+            if takes && allowed { model.step(at_us, cost) } else { model.peek(at_us, cost) }
+        });
+        (allowed, each.collect())
+    }
+
+    fn check(&mut self, user: &'static str, cost: u64) {
+        let (allowed, said) = self.said(user, cost, true);
+        let (goes_on, each) = self.ask(user, cost, |gate, request| {
+            let answer = gate.check(request);
+            let each = answer.matched().iter().map(|one| told(one.decision())).collect::<Vec<_>>();
+            (answer.is_allowed(), each)
+        });
+        assert_eq!((goes_on, each), (allowed, said));
+    }
+
+    fn step(&mut self, cost: u64) {
+        let user = self.rng.pick(USERS);
+        match self.rng.below(20) {
+            0..5 => self.replace(),
+            5 => {
+                let at_us = self.at_us;
+                let in_force = self.known.iter_mut().filter(|known| known.in_force);
+                in_force.for_each(|known| known.limiter(at_us, user).refund(at_us, cost));
+                let _ = self.ask(user, cost, |gate, request| gate.refund(request).is_allowed());
+            }
+            _ => self.check(user, cost),
+        }
+    }
+}
+
+#[test]
+fn replaced_policies_decide_as_models_that_are_changed() {
+    for seed in 0..if long() { 6_000 } else { 300 } {
+        let mut rng = Rng::new(seed);
+        let algorithm = rng.pick(model::AlgorithmKind::ALL);
+        let policy = traffic::policy(&mut rng, algorithm);
+        let trace = traffic::trace(&mut rng, &policy, 120);
+        let clock = TestClock::at(trace[0].0);
+        let mut walk = Walk::new(rng, clock.clone());
+        let begin_us = trace[0].0;
+        for (at_us, cost) in trace {
+            // Packed times are told for nine years.
+            if at_us > begin_us + 8 * 366 * 86_400_000_000 {
+                break;
+            }
+            clock.set(at_us);
+            walk.at_us = clock.now_us();
+            // A cost of 0 leaves a limiter that follows late as it was.
+            let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                walk.step(cost.max(1));
+            }));
+            assert!(failed.is_ok(), "seed {seed}, at {at_us}");
+        }
+    }
+}
