@@ -1,5 +1,5 @@
-//! A rule whose script decides inside a store: the algorithm works out the figures of a decision from the state that the
-//! script returns.
+//! A rule whose script decides inside a store: the algorithm works out the values of a decision
+//! from the state that the script returned.
 
 use core::iter;
 
@@ -13,14 +13,15 @@ use crate::spec::Spec;
 use crate::time::Micros;
 
 impl Rule {
-    /// What the rule's script is told about a request of `cost` units; `None` when it is unlimited.
+    /// The arguments of the rule's script for a request of `cost` units; `None` when the rule is
+    /// unlimited.
     #[must_use]
     pub fn question(&self, cost: u64) -> Option<Question> {
         self.visit(Ask { cost })
     }
 
-    /// A rule of which states say the same: this `kind` of script, and these figures; `None` where there is
-    /// none. Of names for one algorithm it has that of this rule.
+    /// The rule whose states carry this `kind` of script and these parameters; `None` where there
+    /// is none. Where an algorithm has several names, it gets this rule's.
     ///
     /// ```
     /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
@@ -50,15 +51,15 @@ impl Rule {
         })
     }
 
-    /// Most bytes of one value that a store holds for one key of the rule, where that can be too much for
-    /// a store at all: for a log in one string. Else 0.
+    /// Most bytes of one value that a store holds for one key of the rule, where that can be too
+    /// many for a store: for a log in one string. Else 0.
     #[must_use]
     pub fn most_stored_bytes(&self) -> u64 {
         self.visit(Stored).unwrap_or(0)
     }
 
-    /// The figures of what the rule's script told about a request of `cost` units, worked out by the
-    /// algorithm itself; `None` when the rule is unlimited or the words are not those of a state.
+    /// The decision about a request of `cost` units, worked out by the algorithm from the reply of
+    /// the rule's script; `None` when the rule is unlimited or the reply holds no state.
     ///
     /// ```
     /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp, Told, Verdict};
@@ -77,8 +78,8 @@ impl Rule {
         self.visit(Report { cost, told, reported: false })?
     }
 
-    /// The same for usage that was reported, however much: how the limiter stands with what was taken. The
-    /// verdict is worked out here as well, for such a script decides nothing.
+    /// The decision about usage that was reported, however much: how the limiter stands with what
+    /// was taken. The verdict is worked out here as well, because such a script decides nothing.
     #[must_use]
     pub fn standing(&self, told: &Told) -> Option<Decision> {
         self.visit(Report { cost: 0, told, reported: true })?

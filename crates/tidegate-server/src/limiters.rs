@@ -1,4 +1,5 @@
-//! Where the limiters live: in this process, or in a store that other nodes share. One way to ask them.
+//! The limiters of the server, in this process or in a store that nodes share, behind one
+//! interface.
 
 use std::future::pending;
 
@@ -13,24 +14,24 @@ use crate::stop::Stop;
 
 /// All limiters of the policy in force.
 ///
-/// What is asked of a store is in a box: a decision in memory would else be as large a future, and be moved
-/// as such by all who hand it on.
+/// Futures of a store are boxed: otherwise a decision in memory would be as large a future, and be
+/// moved as such by its callers.
 #[derive(Debug)]
 pub(crate) struct Limiters {
     place: Place,
     /// Whether there is a rule that lets requests wait.
     lets_wait: bool,
-    /// When nobody may wait any longer; never without it.
+    /// When requests must stop waiting; always there except in tests.
     stop: Option<Stop>,
 }
 
-/// What is asked of the limiters about a request.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// Decide, and take when all rules admit. Where the rules that refuse let a request wait, the answer waits; a
-    /// client that goes away meanwhile leaves no trace.
+    /// Decide, and take when all rules admit. Where the rules that refuse let a request wait, the
+    /// answer waits; a client that goes away meanwhile takes nothing.
     Check,
-    /// What a check would answer if nothing could wait, taking nothing.
+    /// The answer of a check if nothing could wait; takes nothing.
     Peek,
 }
 
@@ -44,7 +45,7 @@ impl Limiters {
     /// Limiters in the store that the policy names, else in this process.
     ///
     /// # Errors
-    /// What can not be with a store.
+    /// The rules cannot live in the store.
     pub(crate) fn of(policy: Policy) -> Result<Self, Failure> {
         match policy.store().cloned() {
             None => Ok(Self::here(Gate::new(policy))),
@@ -56,13 +57,13 @@ impl Limiters {
         }
     }
 
-    /// Those of a gate in this process.
+    /// The limiters of a gate in this process.
     pub(crate) fn here(gate: Gate) -> Self {
         let lets_wait = lets_wait(gate.policy());
         Self { place: Place::Here(Box::new(gate)), lets_wait, stop: None }
     }
 
-    /// The same, but that a request of the domain `panics` does so once it is decided.
+    /// Limiters in this process that panic after deciding a request of the domain `panics`.
     #[cfg(test)]
     pub(crate) fn that_panic(policy: Policy) -> Self {
         let panics = |request: &Request<'_>, _: &Answer<'_>| {
@@ -71,12 +72,12 @@ impl Limiters {
         Self::here(Gate::new(policy).with_observer(std::sync::Arc::new(panics)))
     }
 
-    /// The same, where nobody waits any longer once the process refuses that.
+    /// Ends waits when `stop` refuses them.
     pub(crate) fn until(self, stop: Stop) -> Self {
         Self { stop: Some(stop), ..self }
     }
 
-    /// Those in a store, if it is there that they live.
+    /// The gate over a store, if the limiters live in one.
     pub(crate) fn shared(&self) -> Option<&SharedGate> {
         match &self.place {
             Place::Here(_) => None,
@@ -84,7 +85,7 @@ impl Limiters {
         }
     }
 
-    /// Returns once nobody may wait any longer, for the process stops.
+    /// Returns once requests must stop waiting, because the process stops.
     pub(crate) async fn closing(&self) {
         match self.stop.clone() {
             Some(mut stop) => stop.refusing().await,
@@ -99,15 +100,17 @@ impl Limiters {
         }
     }
 
-    /// Ends when the first request can be decided as well as any; a store that is away is not waited for.
+    /// Resolves when the first request can be decided as well as any; an unavailable store is not
+    /// waited for.
     pub(crate) async fn ready(&self) {
         if let Place::Shared(gate) = &self.place {
-            // What is wrong has been logged.
+            // The error has been logged.
             let _ = gate.connected().await;
         }
     }
 
-    /// Says to those who share the store that this process ends, so that their shares grow at once.
+    /// Leaves the list of nodes that share the store, so that the shares of the others grow
+    /// immediately.
     pub(crate) async fn leave(&self) {
         if let Place::Shared(gate) = &self.place
             && let Err(error) = gate.leave().await
@@ -116,9 +119,9 @@ impl Limiters {
         }
     }
 
-    /// Decides and takes; a request that may wait does, and is told how it stands when it can wait no longer
-    /// because the process stops. What can not wait is asked once and never dropped: a store might have
-    /// decided it already.
+    /// Decides and takes; a request that may wait does, and gets its current answer when the
+    /// process stops. A request that cannot wait is asked once and never dropped: a store might
+    /// have decided it already.
     pub(crate) async fn check(&self, request: &Request<'_>) -> Answer<'_> {
         if let Some(answer) = self.check_at_once(request) {
             return answer;
@@ -146,7 +149,7 @@ impl Limiters {
         }
     }
 
-    /// Decides and takes, where that takes no waiting: neither for a limiter nor for the store.
+    /// Decides and takes, where that needs no waiting, neither for a limiter nor for the store.
     #[inline]
     pub(crate) fn check_at_once(&self, request: &Request<'_>) -> Option<Answer<'_>> {
         match &self.place {
@@ -155,7 +158,7 @@ impl Limiters {
         }
     }
 
-    /// Checks or peeks, where that takes no waiting.
+    /// Checks or peeks, where that needs no waiting.
     pub(crate) fn answer_at_once(&self, verb: Verb, request: &Request<'_>) -> Option<Answer<'_>> {
         match (verb, &self.place) {
             (Verb::Check, _) => self.check_at_once(request),
@@ -210,7 +213,7 @@ fn shared(policy: Policy, store: StoreSettings) -> Result<SharedGate, Failure> {
     gate.map_err(|error| Failure::configuration(format!("tidegate: {error}")))
 }
 
-/// One line for what became of the store, however many requests noticed.
+/// Logs one line for an event of the store, however many requests noticed it.
 fn log(event: StoreEvent<'_>) {
     match event {
         StoreEvent::Lost(error) => tracing::error!(
@@ -230,7 +233,7 @@ fn log(event: StoreEvent<'_>) {
                 "the store is there and did not decide; the rules did by their own `on_store_error` (told once a \
                  minute, however often; the level debug names the key)"
             );
-            // What callers say of themselves is in it.
+            // It contains values chosen by callers.
             tracing::debug!(key = %String::from_utf8_lossy(key), "a key that the store did not decide about");
         }
         StoreEvent::Back => tracing::info!("the store is back; decisions are exact again"),

@@ -1,15 +1,16 @@
-//! What a caller is told in HTTP header fields.
+//! An answer as HTTP header fields.
 //!
-//! Two families, both for rules that are enforced: `X-RateLimit-*`, which most clients parse, tells of
-//! the reported rule; `RateLimit-Policy` and `RateLimit` (IETF draft-ietf-httpapi-ratelimit-headers,
-//! structured fields) list all rules that matched. `Retry-After` comes with a refusal that will pass.
-//! All waits are whole seconds, rounded up: nobody is told to come back too early.
+//! Two families, both for rules that are enforced: `X-RateLimit-*`, which most clients parse,
+//! describes the reported rule; `RateLimit-Policy` and `RateLimit` (IETF
+//! draft-ietf-httpapi-ratelimit-headers, structured fields) list all rules that matched.
+//! `Retry-After` comes with a refusal that will pass. All waits are whole seconds, rounded up: no
+//! client comes back too early.
 //!
-//! A rule that several descriptors of one request met under different keys is one item of
-//! `RateLimit-Policy`, and in `RateLimit` one item for each key, told apart by `pk`, the draft's
-//! partition key: `:MQ==:` is `1`, the first of these keys in the order of the descriptors, `:Mg==:`
-//! is `2`, the second. The number says nothing of the key itself, and holds for one answer only. A
-//! name that occurs once has no `pk`.
+//! A rule that several descriptors of one request match under different keys is one item of
+//! `RateLimit-Policy`, and in `RateLimit` one item for each key, distinguished by `pk`, the draft's
+//! partition key: `:MQ==:` is `1`, the first of these keys in the order of the descriptors,
+//! `:Mg==:` is `2`, the second. The number says nothing of the key itself, and holds for one answer
+//! only. A name that occurs once has no `pk`.
 
 use std::cmp::Reverse;
 
@@ -22,7 +23,7 @@ use crate::inline_list::InlineList;
 
 /// The header fields of an answer, names in their usual spelling.
 ///
-/// Nothing for an unlimited answer. On a refusal `RateLimit` tells a time (`t`) only for the rules
+/// Nothing for an unlimited answer. On a refusal `RateLimit` has a time (`t`) only for the rules
 /// that refuse, so that `Retry-After` is never before any `t`.
 ///
 /// ```
@@ -48,7 +49,7 @@ pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
     fields
 }
 
-/// Tells each of the fields of [`of`], in their order, without keeping any.
+/// Calls `emit` with each field of [`of`], in order, without allocating a list.
 ///
 /// ```
 /// # use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, headers};
@@ -82,9 +83,9 @@ pub fn each(answer: &Answer<'_>, mut tell: impl FnMut(&'static str, &str)) {
     }
 }
 
-/// Fields of one answer.
+/// Most fields of one answer.
 const MOST_FIELDS: usize = 6;
-/// Bytes of a list of a rule or two.
+/// Typical bytes of a list of one or two rules.
 const USUAL_BYTES: usize = 64;
 
 /// The status that goes with an answer: 200 yes, 429 no, 422 never, 503 when it is refused only because
@@ -105,9 +106,9 @@ fn reset_at(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
     Micros::from_micros(at.as_micros()).as_secs_ceil()
 }
 
-/// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is what it holds and w the time
-/// it takes to fill, so that q/w is its rate whatever its capacity. A name is there once: where
-/// overrides give several keys of a rule other figures, those of the key that holds least.
+/// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is what it holds and w the
+/// time it takes to fill, so that q/w is its rate whatever its capacity. Each name occurs once:
+/// where overrides give several keys of a rule different values, those of the key that holds least.
 fn policies(by_rule: &[&Matched<'_>], list: &mut String) {
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
         let Some(matched) = keys.iter().min_by_key(|matched| figures(matched)) else { continue };
@@ -138,7 +139,7 @@ fn limits(answer: &Answer<'_>, by_rule: &[&Matched<'_>], list: &mut String) {
     }
 }
 
-/// Begins an item. Nothing in the name of a rule has to be written otherwise between quotes.
+/// Begins an item. No character in the name of a rule has to be escaped between quotes.
 fn item(list: &mut String, matched: &Matched<'_>) {
     if !list.is_empty() {
         list.push_str(", ");
@@ -160,7 +161,7 @@ fn same_rule(one: &Matched<'_>, other: &Matched<'_>) -> bool {
     one.rule().name() == other.rule().name()
 }
 
-/// To order by: less is stricter.
+/// A sort key: less is stricter.
 fn figures(matched: &Matched<'_>) -> (u64, Reverse<Option<u64>>) {
     (matched.decision().limit, Reverse(seconds_to_fill(matched)))
 }
@@ -203,7 +204,7 @@ mod tests {
         RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, 50, Micros::from_secs(60)))
     }
 
-    /// The values of both fields for a request about users at costs.
+    /// The values of both fields for a request with these users and costs.
     fn told(rules: Vec<RuleSpec>, users: &[(&str, u64)]) -> (String, String) {
         let gate = Gate::with_clock(Policy::new(rules).unwrap(), Timestamp::from_micros(1 << 40));
         let entries: Vec<_> = users.iter().map(|(user, cost)| ([("user", *user)], *cost)).collect();
@@ -263,7 +264,7 @@ mod tests {
         );
     }
 
-    /// The lists are structured fields, with nothing in them that a parser would write otherwise.
+    /// The lists are valid structured fields in their canonical form.
     #[test]
     fn what_is_told_is_what_a_parser_of_structured_fields_writes_again() {
         let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000_000, Micros::from_secs(86_400));

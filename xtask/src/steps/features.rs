@@ -1,4 +1,5 @@
-//! The features step: every library builds bare, and with each of its features alone; and so do the models.
+//! The features step: every library builds without features, and with each feature alone; and so do
+//! the models.
 
 use anyhow::Result;
 
@@ -7,10 +8,10 @@ use crate::context::Context;
 use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
 
-/// Checked bare even while they have no feature at all.
+/// Checked without features even while they have none.
 const LIBRARIES: &[&str] = &["tidegate-core", "tidegate"];
 
-/// Checks one build after the other, and goes on after one has failed.
+/// Checks one build after another, and continues after a failure.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     let mut failed = Vec::new();
     for package in &context.metadata.packages {
@@ -26,7 +27,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     Ok(Outcome::from_failures(&failed))
 }
 
-/// The builds of a package: `None` is the bare one.
+/// The builds of a package: `None` is the one without features.
 fn builds<'a>(name: &str, features: impl Iterator<Item = &'a String>) -> Vec<Option<&'a str>> {
     let mut builds: Vec<_> = features.map(|feature| Some(feature.as_str())).collect();
     if builds.is_empty() && !LIBRARIES.contains(&name) {

@@ -12,17 +12,17 @@ use crate::step::Outcome;
 /// All tests of all crates; documentation tests come with them.
 const TEST: &[&str] = &["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
 
-/// Sixteen times what proptest tries by itself.
+/// Sixteen times proptest's default.
 const LONG_CASES: &str = "4096";
 
-/// Runs every test as everyone runs it while working.
+/// Runs every test with the flags of daily work.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     programs::need_all(context)?;
     let mut test = cargo(context, TEST);
     counted(&mut test, context)
 }
 
-/// Runs every test optimised, with more cases; `TIDEGATE_LONG` tells random walks to walk on.
+/// Runs every test optimised, with more cases; `TIDEGATE_LONG` makes random walks longer.
 pub(super) fn long(context: &mut Context) -> Result<Outcome> {
     programs::need_all(context)?;
     let mut test = cargo(context, TEST);
@@ -30,7 +30,7 @@ pub(super) fn long(context: &mut Context) -> Result<Outcome> {
     counted(&mut test, context)
 }
 
-/// Runs a command that runs tests, and adds up what it reports.
+/// Runs a command that runs tests, and adds up their results.
 pub(super) fn counted(test: &mut Command, context: &mut Context) -> Result<Outcome> {
     let tally = context.tally.get_or_insert_default();
     let outcome = run_tests(test, tally);

@@ -1,4 +1,4 @@
-//! The key that a rule sees in a request: to count by, and as a person reads it.
+//! The key of a rule in a request: for counting, and as text.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use tidegate::PolicyRule;
 use super::fingerprint::{Fingerprint, Seed};
 use crate::trace::Event;
 
-/// A rule's key in one request. Shown as `ip=192.0.2.7, path=/login`, or `all` for a rule without.
+/// A rule's key in one request. Shown as `ip=192.0.2.7, path=/login`, or `all` for a rule without a
+/// key.
 #[derive(Clone, Copy)]
 pub(super) struct Key<'a> {
     pub(super) rule: &'a PolicyRule,

@@ -1,12 +1,12 @@
-//! Keys in the order of their last use, each with what was admitted for it lately.
+//! Keys in the order of their last use, each with the units admitted for it recently.
 //!
-//! An entry keeps its place until it is removed; chains of places lead to it by fingerprint. So the
-//! bytes held are known exactly, and nothing grows unless it is asked to.
+//! An entry keeps its index until it is removed; chains of indices lead to it by fingerprint. So
+//! the bytes used are known exactly, and nothing grows unless [`Keyed::grow`] is called.
 
 use super::fingerprint::Fingerprint;
 use super::recent::Recent;
 
-/// No place: the end of a chain or a list.
+/// No index: the end of a chain or a list.
 pub(super) const NOWHERE: u32 = u32::MAX;
 /// Free entries that an empty table is given.
 const FIRST_ENTRIES: usize = 16;
@@ -49,12 +49,12 @@ impl Keyed {
         Self { entries, chains, free: NOWHERE, earliest: NOWHERE, latest: NOWHERE, used: 0 }
     }
 
-    /// Bytes held, without what a [`Recent`] has of its own.
+    /// Bytes used, except those of each [`Recent`].
     pub(super) fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>() + self.chains.capacity() * size_of::<u32>()
     }
 
-    /// Entries, free ones included.
+    /// Entries, including free ones.
     pub(super) fn places(&self) -> usize {
         self.entries.len()
     }
@@ -86,14 +86,14 @@ impl Keyed {
         None
     }
 
-    /// Bytes that [`Self::grow`] takes, at its height.
+    /// Bytes that [`Self::grow`] needs at its peak.
     pub(super) fn growth(&self) -> usize {
         let chains =
             if self.chains_are_short() { 2 * self.chains.len().max(FIRST_ENTRIES) } else { 0 };
         self.more() * size_of::<Entry>() + chains * size_of::<u32>()
     }
 
-    /// Adds free entries, an eighth more.
+    /// Adds an eighth more free entries.
     pub(super) fn grow(&mut self) {
         if self.chains_are_short() {
             self.lengthen();
@@ -106,7 +106,7 @@ impl Keyed {
         }
     }
 
-    /// A free entry for a key that is not there, the latest used; `None` when there is none.
+    /// Makes a free entry that of a new key, used last; `None` when there is none.
     pub(super) fn insert(&mut self, key: Fingerprint) -> Option<u32> {
         let (place, chain) = (self.free, self.chain(key));
         let entry = self.entries.get_mut(place as usize)?;
@@ -138,7 +138,7 @@ impl Keyed {
         self.used -= 1;
     }
 
-    /// The key at a place was used just now.
+    /// Notes that an entry was used now.
     pub(super) fn touch(&mut self, place: u32) {
         if place != self.latest {
             self.unlink(place);
@@ -159,7 +159,7 @@ impl Keyed {
         self.chains.len() < self.entries.len() + self.more()
     }
 
-    /// Twice as many chains.
+    /// Doubles the number of chains.
     fn lengthen(&mut self) {
         let chains = 2 * self.chains.len().max(FIRST_ENTRIES);
         self.chains = vec![NOWHERE; chains];

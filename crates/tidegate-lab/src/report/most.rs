@@ -1,24 +1,24 @@
-//! Who was refused most, in bounded memory: the Space-Saving summary of Metwally, Agrawal and El
+//! The keys refused most, in bounded memory: the Space-Saving summary of Metwally, Agrawal and El
 //! Abbadi ("Efficient computation of frequent and top-k elements in data streams", 2005).
 //!
-//! A name that is new when all places are taken takes the place of the name counted least, and its
-//! count as well, since it may have been there before. So a count is never too low, and at most too
-//! high by what was taken over; and that is never more than all counts shared among the places.
+//! When all counters are in use, a new name takes over the counter of the name counted least, with
+//! its count, since the new name may have been counted before. So a count is never too low, and too
+//! high by at most the count it took over, which is never more than the average over all counters.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::fingerprint::Fingerprint;
 use super::name::shortened;
 
-/// Counts by name, of as many names at a time as there are places.
+/// Counts by name, of as many names at a time as there are counters.
 ///
-/// With n places every name counted more often than one time in n is among them.
+/// With n counters every name counted more often than one time in n is among them.
 #[derive(Clone, Debug)]
 pub struct Most {
     most_places: usize,
     counters: Vec<Counter>,
     places: HashMap<Fingerprint, u32>,
-    /// Counts and their places, the least first.
+    /// Counts and the indices of their counters, the least first.
     by_count: BTreeSet<(u64, u32)>,
     replaced: bool,
 }
@@ -31,19 +31,19 @@ struct Counter {
     taken_over: u64,
 }
 
-/// How often a name was counted.
+/// How many times a name was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted<'a> {
-    /// The name; the beginning of one longer than 120 characters.
+    /// The name; the first 120 characters of a longer one.
     pub name: &'a str,
-    /// It was counted at least so often.
+    /// The least number of times it was counted.
     pub at_least: u64,
-    /// And at most so often; the same where the count is exact.
+    /// The largest number of times; the same where the count is exact.
     pub at_most: u64,
 }
 
 impl Most {
-    /// Counts in `most_places` places: about 200 bytes each, at most about 700 for long names. In
+    /// At most `most_places` counters: about 200 bytes each, at most about 700 for long names. With
     /// none nothing is counted.
     pub(super) fn new(most_places: u32) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Most {
         }
     }
 
-    /// Counts one for a name, which is made only if it takes a place.
+    /// Counts one for a name; `name` is called only if it gets a counter.
     pub(super) fn add(&mut self, key: Fingerprint, name: impl FnOnce() -> String) {
         if let Some(&place) = self.places.get(&key) {
             self.count(place);
@@ -70,7 +70,7 @@ impl Most {
         }
     }
 
-    /// How many names were counted; `None` if they were more than there are places.
+    /// How many names were counted; `None` if there were more than there are counters.
     #[must_use]
     pub fn names(&self) -> Option<usize> {
         (!self.replaced).then_some(self.counters.len())
@@ -172,7 +172,7 @@ mod tests {
         ) {
             let mut most = Most::new(places);
             let mut exact: HashMap<String, u64> = HashMap::new();
-            // The lesser of two is skewed: low numbers come often.
+            // The lesser of two random numbers is skewed: low numbers are frequent.
             for name in numbers.iter().map(|(a, b)| a.min(b).to_string()) {
                 add(&mut most, &name);
                 *exact.entry(name).or_default() += 1;

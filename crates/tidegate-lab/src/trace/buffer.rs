@@ -1,17 +1,17 @@
-//! Events held in memory as records, until there are too many or no more come.
+//! Events in memory as records, until there are too many or no more come.
 
 use super::event::LineEvent;
 use super::record;
 
-/// Records one after the other, and where each begins.
+/// The records one after another, and the start of each.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     records: Vec<u8>,
     places: Vec<Place>,
 }
 
-/// A record's time and bounds. The derived order is by time, then by place, and places are in
-/// order of the input: sorting by it is stable although it moves in place.
+/// A record's time and bounds. The derived order is by time, then by position, which is the order
+/// of the input: so even an unstable sort keeps the order of equal times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     at_us: u64,
@@ -42,11 +42,11 @@ impl Buffer {
     }
 
     pub(super) fn sort(&mut self) {
-        // Logs are nearly in order, which this sort notices.
+        // Logs are nearly in order, which speeds up this sort.
         self.places.sort_unstable();
     }
 
-    /// Times and records in their present order.
+    /// Times and records in their current order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.places.iter().map(|p| (p.at_us, &self.records[p.start..p.end]))
     }

@@ -33,7 +33,8 @@ fn row(rule: &PolicyRule, is_shared: bool) -> [String; 8] {
     ]
 }
 
-/// What else decides whether a request meets a rule, and what becomes of it then, in the words of a configuration.
+/// Further fields that decide whether a request matches a rule, and what happens then, with the
+/// names of a configuration.
 fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let overrides = match rule.overrides.len() {
         0 => None,

@@ -1,4 +1,4 @@
-//! How much the listeners bear, and how long they take to close, by flags.
+//! The bounds of the listeners, and the time to close them, by flags.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -47,7 +47,7 @@ impl Args {
         self.threads.map_or_else(|| half_of(cores()), usize::from)
     }
 
-    /// Whether somebody told how many threads answer over gRPC.
+    /// Whether the number of threads for gRPC was given.
     pub(super) const fn tells_grpc_threads(&self) -> bool {
         self.grpc_threads.is_some()
     }
@@ -69,7 +69,7 @@ fn cores() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// One at least.
+/// At least one.
 const fn half_of(cores: NonZeroUsize) -> usize {
     cores.get().div_ceil(2)
 }

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     file: PathBuf,
 }
 
-/// Reads the file as `serve` would, asks nobody, and says how many rules it has.
+/// Reads the file as `serve` would, without a store, and prints how many rules it has.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let policy = policy::load(&args.file)?;
     if let Some(store) = policy.store() {

@@ -1,4 +1,4 @@
-//! What `replay` and `compare` share: reading a trace with a progress bar, telling of bad lines,
+//! What `replay` and `compare` share: reading a trace with a progress bar, reporting bad lines,
 //! writing a picture.
 
 use std::io::{IsTerminal, Write};
@@ -13,7 +13,7 @@ use tidegate_lab::trace::{self, BadLines, Event, Options, Progress, Sorted, Sour
 use crate::failure::Failure;
 use crate::printable;
 
-/// How often the bar is told, in events.
+/// Events between two updates of the bar.
 const TOLD_EVERY: u64 = 8_192;
 
 /// Reads a trace and puts it in order, with a bar on a terminal.
@@ -31,8 +31,8 @@ pub(super) fn read(trace: &Path) -> Result<Sorted, Failure> {
     Ok(sorted)
 }
 
-/// How a command ends that has reported on a trace: exit code 1 where that was only its beginning, which is
-/// told on standard error.
+/// The exit code of a command that has reported on a trace: 1 where that was only its beginning,
+/// with a message on standard error.
 pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
     if !is_cut {
         return ExitCode::SUCCESS;
@@ -42,7 +42,7 @@ pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
         .report()
 }
 
-/// Hands every event to `decide`, with a bar on a terminal.
+/// Passes every event to `decide`, with a bar on a terminal.
 pub(super) fn each(
     sorted: Sorted,
     mut decide: impl FnMut(&Event) -> Result<(), Failure>,
@@ -64,7 +64,8 @@ pub(super) fn bins(sorted: &Sorted) -> Bins {
     Bins::cover(sorted.first_at_us().unwrap_or(0), sorted.last_at_us().unwrap_or(0), TARGET_BINS)
 }
 
-/// Where a picture goes, if one is asked for; looked at before a trace is read, which may take long.
+/// The file of a picture, if one is asked for; checked before the trace is read, which may take
+/// long.
 pub(super) fn picture(plot: Option<&Path>) -> Result<Option<PictureFile>, Failure> {
     plot.map(PictureFile::at).transpose().map_err(|error| match error.is_usage() {
         true => Failure::configuration(format!("tidegate: {error}")),
@@ -78,7 +79,7 @@ pub(super) fn draw(timeline: &Timeline, file: &PictureFile) -> Result<(), Failur
     file.write(&svg).map_err(Failure::new)
 }
 
-/// Bad lines are no failure; they are counted and the first are named.
+/// Reports bad lines, which are no failure: their count and the first of them.
 fn tell_of(bad: &BadLines) {
     if bad.count == 0 {
         return;

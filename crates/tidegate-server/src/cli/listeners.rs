@@ -1,4 +1,4 @@
-//! The listeners' addresses: taken before anything is promised, or told why not; any of them may be off.
+//! The listeners' addresses, bound before anything is announced; any listener may be off.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -16,11 +16,11 @@ const BACKLOG: u32 = 4_096;
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) tcp: TcpListener,
-    /// Where it really is: port 0 is any free one.
+    /// The actual address: port 0 is any free one.
     pub(super) at: SocketAddr,
 }
 
-/// Takes an address; nothing for a listener that is off.
+/// Binds an address; `None` for a listener that is off.
 pub(super) fn bind(place: Where, option: &str) -> Result<Option<Listener>, Failure> {
     let Where::At(at) = place else { return Ok(None) };
     let failed = |error: std::io::Error| {
@@ -34,14 +34,14 @@ pub(super) fn bind(place: Where, option: &str) -> Result<Option<Listener>, Failu
 
 fn listen(at: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restart takes the address at once; on Windows the option would share the port.
+    // A restart can bind the address immediately; on Windows the option would share the port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;
     socket.listen(BACKLOG)
 }
 
-/// What to do about an address that can not be had.
+/// A hint about an address that cannot be bound.
 fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
     let (ip, port) = (at.ip(), at.port());
     match kind {
@@ -63,7 +63,7 @@ fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
     }
 }
 
-/// The port of a listener where none is asked for.
+/// The default port of a listener.
 fn usual_port(option: &str) -> u16 {
     match option {
         "--grpc" => 8081,
@@ -73,11 +73,11 @@ fn usual_port(option: &str) -> u16 {
     }
 }
 
-/// That these can all be opened: two listeners can not share a port, unless it is any free one, and one of
-/// those for clients, which are all but the last, is to be open.
+/// Checks that all can be opened: two listeners cannot share a port, unless it is any free one, and
+/// at least one for clients, which are all but the last, must be open.
 ///
 /// # Errors
-/// Which option is to be changed.
+/// Which option to change.
 pub(super) fn check(listeners: [(&str, Where); 4]) -> Result<(), Failure> {
     let [clients @ .., _operators] = &listeners;
     if clients.iter().all(|(_, place)| *place == Where::Off) {
@@ -127,7 +127,7 @@ mod tests {
         let listener = bind(loopback, "--http").unwrap().unwrap();
         let system = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
         let system = system.map_or(128, |said| said.trim().parse().unwrap());
-        // Nobody accepts: one that does not fit is not answered, and would wait in vain.
+        // Nobody accepts: a connection beyond the queue is not answered, and would wait in vain.
         let most = std::time::Duration::from_secs(10);
         let clients: Vec<_> = (0..300.min(system))
             .map(|_| std::net::TcpStream::connect_timeout(&listener.at, most).unwrap())

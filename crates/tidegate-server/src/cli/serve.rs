@@ -103,7 +103,7 @@ pub(crate) struct Args {
 /// Serves until a signal comes and what was under way is done.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
-    // On the way of the log, for nobody may read standard error.
+    // Through the log, because standard error may not be read.
     let failed = |failure: Failure| failure.report_to(|message| log.say(message));
     Ok(run_logged(args, &log).unwrap_or_else(failed))
 }
@@ -127,9 +127,9 @@ fn run_logged(args: &Args, log: &Log) -> Result<ExitCode, Failure> {
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// Calls over gRPC keep more threads busy than checks at the other listeners, which would only be in their way; and
-/// each of those threads does best by itself. But decisions of a store are waited for where its connections are
-/// driven: to hand each over between two runtimes costs more than it saves.
+/// Calls over gRPC keep more threads busy than checks at the other listeners, which would only be
+/// disturbed; and threads for gRPC are fastest apart. But decisions of a store wait on the runtime
+/// of its connections: passing each between two runtimes costs more than it saves.
 fn runtimes_of_grpc(args: &Args, policy: &Policy) -> Result<Vec<Runtime>, Failure> {
     let why_none = match args.grpc {
         Where::At(_) if policy.store().is_none() => {
@@ -180,7 +180,7 @@ impl Open {
         options.admin.limits.connections = shares.operators;
     }
 
-    /// Says where whoever reaches a listener is answered.
+    /// Logs warnings about listeners that answer everybody.
     fn warn(&self, options: &ListenerOptions) {
         let clients = [("--http", &self.http), ("--grpc", &self.grpc), ("--resp", &self.resp)];
         for (option, listener) in clients {
@@ -218,7 +218,7 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
     Ok(())
 }
 
-/// Prints what is served where, and logs it.
+/// Prints and logs the addresses and their services.
 fn announce(
     args: &Args,
     open: &Open,
@@ -253,7 +253,8 @@ fn announce(
     Ok(())
 }
 
-/// Answers at every open listener until `stop`; how many connections had to be cut in the end.
+/// Answers at every open listener until `stop`; returns how many connections had to be cut in the
+/// end.
 async fn answer(
     args: &Args,
     open: Open,

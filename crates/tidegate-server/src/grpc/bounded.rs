@@ -1,4 +1,5 @@
-//! Clients that read no answer, or end no message: what they make the server keep is bounded, and given back.
+//! Clients that do not read answers, or do not end messages: the bytes that the server keeps for
+//! them are bounded, and released.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,8 @@ async fn answers_that_nobody_reads_are_bounded() {
         (0..100).map(|_| called.send.send_request(call(DECIDES, ada("edge")))).collect();
     let heads: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
     let refused = heads.iter().filter(|head| is_refused(head)).count();
-    // 64 KiB are free, at six and some for each; a call that is refused has none for a moment.
+    // 64 KiB are free, at somewhat over 6 KiB for each call; a refused call holds none for a
+    // moment.
     assert!((90..100).contains(&refused), "{refused}");
 }
 

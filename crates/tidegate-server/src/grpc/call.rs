@@ -1,4 +1,4 @@
-//! One call of one message each way: the message is read within bounds, what is made of it is sent.
+//! One call of one message each way: reads the message within bounds, and sends the answer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -13,10 +13,11 @@ use super::Limits;
 use super::reply::{self, Reply};
 use crate::listener::{BadBody, Kept, answer_begins, read_body};
 
-/// A flag, and the length of what follows.
+/// A flag, and the length of the message.
 pub(super) const PREFIX_BYTES: usize = 5;
 
-/// Answers a call by what `answer` makes of its message. A panic in it is an error of this call alone.
+/// Answers a call with the result of `answer` for its message. A panic in it is an error of this
+/// call alone.
 pub(super) async fn unary(
     request: Request<Incoming>,
     limits: Limits,
@@ -35,7 +36,7 @@ pub(super) async fn unary(
     }
 }
 
-/// Whether a request is one of gRPC, in an encoding of messages that is known.
+/// Whether a request is a call of gRPC, in a known encoding of messages.
 pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
     let known =
@@ -43,7 +44,7 @@ pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::POST && kind.is_some_and(known)
 }
 
-/// The bytes of the one message of a call.
+/// The bytes of the call's message.
 async fn message(body: Incoming, limits: Limits, kept: &mut Kept) -> Result<Bytes, Status> {
     let late = |_| {
         let within = limits.body;
@@ -81,12 +82,12 @@ fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
     }
 }
 
-/// What comes of a call, a panic told as INTERNAL.
+/// The result of a call; a panic becomes INTERNAL.
 pub(super) async fn unpanicked<T>(
     call: impl Future<Output = Result<T, Status>>,
 ) -> Result<T, Status> {
     let mut call = pin!(call);
-    // What it stands on outlives a panic anywhere in the server.
+    // The state it uses survives a panic anywhere in the server.
     let polled = std::future::poll_fn(|cx| {
         catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))).unwrap_or_else(|_| {
             tracing::error!("a gRPC call panicked");

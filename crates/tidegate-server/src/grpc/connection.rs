@@ -60,7 +60,7 @@ impl Handler for Connections {
         let connection = builder(shell.limits).serve_connection(TokioIo::new(stream), service);
         let ended = shell.run(connection, &activity, || true, |it| it.graceful_shutdown()).await;
         if let Err(error) = ended {
-            // It concerns nobody but its client.
+            // It concerns only its client.
             tracing::debug!(%error, "a gRPC connection broke off");
         }
     }
@@ -79,7 +79,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::time::timeout;
 
-    /// What a client begins with: the preface, and settings that set nothing.
+    /// The first bytes of a client: the preface, and empty settings.
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
     #[tokio::test]
@@ -89,12 +89,12 @@ mod tests {
         let mut called = connected(routes(limits, secret), limits, 0).await;
         let told = called.send.send_request(call(DECIDES, Bytes::new())).await.unwrap();
         assert_eq!(told.headers()["grpc-status"], "16", "unauthenticated");
-        // Ends because the server ends it: `send` is still there.
+        // The server ends it: `send` is still there.
         let _ = called.connection.await.unwrap();
         assert!(called.send.is_closed());
     }
 
-    /// It has been let in, so nothing but its idling ends it: pings are answered all the while.
+    /// It has been admitted, so only idleness ends it: pings are answered all the while.
     #[tokio::test]
     async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
         let short = Duration::from_secs(1);
@@ -108,7 +108,7 @@ mod tests {
         assert!(body.collect().await.is_err(), "it did not come");
     }
 
-    /// A call that waits is of use for as long as it does.
+    /// A waiting call counts as use.
     #[tokio::test]
     async fn a_call_that_waits_longer_than_a_connection_may_idle_is_answered() {
         const RULE: &str = r#"
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// Nothing else ends it within the test: pings are answered by nobody, but a minute is not over.
+    /// Nothing else ends it within the test: pings are unanswered, but a minute is not over.
     #[tokio::test]
     async fn a_client_that_ends_no_head_does_not_keep_its_connection() {
         let limits = Limits { head: Duration::from_millis(50), ..Limits::default() };
@@ -140,7 +140,7 @@ mod tests {
         assert!(ended.is_ok(), "still connected");
     }
 
-    /// Nothing else ends it within the test: it may idle for an hour.
+    /// Nothing else ends it within the test: it may be idle for an hour.
     #[tokio::test]
     async fn a_client_that_answers_no_ping_does_not_keep_its_connection() {
         let (short, long) = (Duration::from_millis(50), Duration::from_secs(3600));

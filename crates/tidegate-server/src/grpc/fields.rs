@@ -1,4 +1,4 @@
-//! Which header fields a caller gets by way of the proxy.
+//! The header fields that a caller gets through the proxy.
 
 use envoy_types::pb::envoy::config::core::v3::HeaderValue;
 use tidegate::{Answer, headers};
@@ -14,7 +14,7 @@ pub(crate) enum Family {
     RetryAfter,
 }
 
-/// The families that are told; none, unless some are asked for.
+/// The families in answers; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     x_ratelimit: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Those of an answer.
+    /// The header fields of an answer.
     pub(super) fn of(self, answer: &Answer<'_>) -> Vec<HeaderValue> {
         if self == Self::default() {
             return Vec::new();
@@ -64,7 +64,7 @@ fn family(name: &str) -> Family {
 }
 
 fn field(name: &str, value: String) -> HeaderValue {
-    // HTTP/2 knows no capitals.
+    // HTTP/2 has no capitals.
     HeaderValue { key: name.to_ascii_lowercase(), value, raw_value: Vec::new() }
 }
 

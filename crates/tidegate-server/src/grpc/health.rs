@@ -15,19 +15,19 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use crate::limiters::Limiters;
 use crate::probe::Probe;
 
-/// The service whose health is asked after.
+/// The service whose health is reported.
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
-/// How often the health is looked at for a client that watches it.
+/// How often the health is checked for a client that watches it.
 const EVERY: Duration = Duration::from_secs(1);
 
 type Told = Result<HealthCheckResponse, Status>;
 
-/// Asks the limiters.
+/// Checks the limiters.
 #[derive(Clone)]
 struct Asks(Arc<Probe>);
 
-/// The service over these limiters; a decision must come `within` this time.
+/// The service for these limiters; a decision must come `within` this time.
 pub(super) fn server(limiters: Arc<Limiters>, within: Duration) -> HealthServer<impl Health> {
     HealthServer::new(Asks(Arc::new(Probe::new(limiters, within))))
 }
@@ -43,7 +43,7 @@ impl Asks {
         }
     }
 
-    /// Tells one who watches of every change, until it leaves.
+    /// Reports every change to a watching client, until it leaves.
     async fn tell(self, to: mpsc::Sender<Told>) {
         let mut last = None;
         while !to.is_closed() {
@@ -85,7 +85,7 @@ impl Health for Asks {
         } else {
             let unknown = told(ServingStatus::ServiceUnknown);
             tokio::spawn(async move {
-                // It never becomes known; the call is the client's to end.
+                // It never becomes known; the client has to end the call.
                 let _ = to.send(Ok(unknown)).await;
                 to.closed().await;
             });

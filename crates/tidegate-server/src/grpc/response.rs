@@ -1,8 +1,8 @@
 //! The bytes of a response, its prefix included.
 //!
-//! They are those of the crate's own messages, and behind each `current_limit` its `unit_multiplier`, for
-//! which the crate has no field yet: parts of one message that come one after another are one message by
-//! the rules of the encoding.
+//! They are those of the crate's own messages, with the `unit_multiplier` after each
+//! `current_limit`, for which the crate has no field yet: by the rules of the encoding, repeated
+//! parts of one message are one message.
 
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
 use envoy_types::pb::google::protobuf::UInt32Value;
@@ -17,14 +17,14 @@ use super::status::Told;
 const STATUSES: u32 = 2;
 const CURRENT_LIMIT: u32 = 2;
 
-/// What a `current_limit` has more than the crate's.
+/// The field that a `current_limit` has beyond the crate's.
 #[derive(Clone, PartialEq, Message)]
 struct Multiplied {
     #[prost(message, optional, tag = "4")]
     unit_multiplier: Option<UInt32Value>,
 }
 
-/// A response that holds these statuses in place of its own.
+/// A response with these statuses in place of its own.
 pub(super) fn bytes(response: &RateLimitResponse, statuses: &[Told]) -> Bytes {
     let length = response.encoded_len() + statuses.iter().map(framed_len).sum::<usize>();
     let mut bytes = Vec::with_capacity(PREFIX_BYTES + length);
@@ -55,7 +55,7 @@ fn status_len(told: &Told) -> usize {
     told.status.encoded_len() + more
 }
 
-/// Of a window that is more than one of its unit.
+/// The field for a window of more than one unit.
 fn multiplied(told: &Told) -> Option<Multiplied> {
     let value = Some(told.multiplier).filter(|multiplier| *multiplier > 1)?;
     Some(Multiplied { unit_multiplier: Some(UInt32Value { value }) })
@@ -68,7 +68,7 @@ mod tests {
         Code, DescriptorStatus, RateLimit,
     };
 
-    /// The messages as they are in newer releases of the protocol.
+    /// The messages of newer releases of the protocol.
     #[derive(Clone, PartialEq, prost::Message)]
     struct Newer {
         #[prost(message, repeated, tag = "2")]

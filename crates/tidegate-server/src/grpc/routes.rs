@@ -1,4 +1,4 @@
-//! Which path is answered by what.
+//! The paths and their handlers.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::listener::{Kept, Secret, bearer};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// All that is answered.
+/// All handlers.
 pub(super) struct Routes {
     decider: Decider,
     health: TonicService,
@@ -37,8 +37,8 @@ impl Routes {
         Self { decider, health, others: reflection::servers(), secret, limits }
     }
 
-    /// Answers whatever comes, which has this of its connection's account; `let_in` is told of a call by one who may ask. Health is told to
-    /// everybody: who looks whether a server lives, often has no token to show.
+    /// Answers a request that claims `kept` of its connection's account; calls `let_in` for an
+    /// authorized call. Health is answered to everybody: a prober often has no token.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
@@ -72,7 +72,7 @@ impl Routes {
         }
     }
 
-    /// What one is told who does not show a token where one is asked for.
+    /// The answer to a client without a token where one is needed.
     fn stranger(&self, headers: &HeaderMap) -> Option<Status> {
         let secret = self.secret.as_ref()?;
         let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
@@ -90,7 +90,7 @@ mod tests {
     use tonic_health::pb::health_server::{Health, HealthServer};
     use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-    /// Whoever asks after health meets a defect.
+    /// A check of health panics.
     struct Panics;
 
     #[tonic::async_trait]

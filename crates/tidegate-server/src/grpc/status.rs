@@ -1,4 +1,4 @@
-//! What each descriptor of a request is told: its own rules' part in the answer.
+//! The status of each descriptor of a request: the part of its own rules in the answer.
 
 use std::cmp::Reverse;
 
@@ -10,11 +10,11 @@ use tidegate::{Answer, Descriptor, Limit, Matched, Micros};
 
 use super::unit::{Rate, narrow};
 
-/// A status, and what its message has no field for yet in the crate it is from.
+/// A status, and the field that its message lacks in the crate.
 #[derive(Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) status: DescriptorStatus,
-    /// How many of the unit make the window of `current_limit`.
+    /// How many units form the window of `current_limit`.
     pub(super) multiplier: u32,
 }
 
@@ -24,8 +24,9 @@ pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<Tol
     numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0)).collect()
 }
 
-/// The status of one descriptor: by the rule that refuses it for longest, else by the one that leaves it
-/// least. A descriptor that asks for nothing is never over, but where usage is reported: there it looks.
+/// The status of one descriptor: by the rule that refuses it for longest, else by the one that
+/// leaves it least. A descriptor without a cost is never over, except where usage is reported:
+/// there it looks.
 fn one(answer: &Answer<'_>, number: usize, asks: bool) -> Told {
     let own = || answer.enforced().filter(|matched| matched.is_met_by(number));
     let asked = |matched: &&Matched<'_>| asks || matched.is_look();
@@ -57,14 +58,15 @@ fn told(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> Told {
     Told { status, multiplier: rate.multiplier }
 }
 
-/// No rule with a limit is enforced, or nothing is known of it while the store is away.
+/// No rule with a limit is enforced, or nothing is known of it while the store is unavailable.
 fn unlimited() -> Told {
     let status =
         DescriptorStatus { code: Code::Ok.into(), limit_remaining: u32::MAX, ..Default::default() };
     Told { status, multiplier: 1 }
 }
 
-/// What the limiter holds, in the time in which it is filled: so what is told as left is never more.
+/// The capacity of the limiter, in the time in which it fills: so the remaining units are never
+/// more.
 fn rate(matched: &Matched<'_>) -> Rate {
     let spec = matched.figures().spec();
     let holds = matched.decision().limit;
@@ -80,7 +82,8 @@ fn wait(matched: &Matched<'_>) -> Micros {
     matched.decision().retry_after().unwrap_or(Micros::MAX)
 }
 
-/// Whole seconds, rounded up: the proxy reads no other, and would tell callers to come too early.
+/// Whole seconds, rounded up: the proxy reads no other, and rounding down would let callers come
+/// too early.
 fn duration(wait: Micros) -> Duration {
     Duration { seconds: i64::try_from(wait.as_secs_ceil()).unwrap_or(i64::MAX), nanos: 0 }
 }

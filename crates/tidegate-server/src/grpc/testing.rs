@@ -25,16 +25,16 @@ use crate::limiters::Limiters;
 use crate::listener::testing::Server;
 use crate::listener::{Budget, Options, Secret};
 
-/// Where decisions are asked for.
+/// The path of decisions.
 pub(super) const DECIDES: &str =
     "http://a/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// Room for every reply.
+/// Space for every reply.
 pub(super) const WINDOW: u32 = 1 << 16;
 
 type Sent = BoxBody<Bytes, Infallible>;
 
-/// One connection, and what keeps it.
+/// One connection, with the server that it needs.
 pub(super) struct Called {
     pub(super) send: SendRequest<Sent>,
     /// The client's side of it.
@@ -43,7 +43,7 @@ pub(super) struct Called {
 }
 
 impl Called {
-    /// The status of a call, wherever it stands: in the head, or behind the message.
+    /// The status of a call, in the head or after the message.
     pub(super) async fn status(&mut self, call: Request<Sent>) -> String {
         let told = self.send.send_request(call).await.unwrap();
         let status = match told.headers().get("grpc-status").cloned() {
@@ -67,12 +67,12 @@ pub(super) fn ada(domain: &str) -> Bytes {
     [&[0], &length[..], &message].concat().into()
 }
 
-/// A call that sends this and is then complete.
+/// A call with this message.
 pub(super) fn call(uri: &str, body: Bytes) -> Request<Sent> {
     posted(uri, Full::new(body).boxed())
 }
 
-/// A call that sends this and then no more, nor an end.
+/// A call that sends these bytes and then nothing, without an end.
 pub(super) fn endless(uri: &str, begins: Bytes) -> Request<Sent> {
     let begins = tokio_stream::once(Ok(Frame::data(begins)));
     posted(uri, StreamBody::new(begins.chain(tokio_stream::pending())).boxed())
@@ -91,18 +91,18 @@ pub(super) fn routes_to(limiters: Limiters, limits: Limits, secret: Option<Secre
     Routes::new(Arc::new(limiters), Choices::default(), secret, limits)
 }
 
-/// Serves these routes, keeping no more than this budget allows.
+/// Serves these routes, keeping no more bytes than the budget allows.
 pub(super) async fn served(routes: Routes, limits: Limits, budget: Arc<Budget>) -> Server {
     let options = Options { limits, ..Options::default() };
     Server::of(Connections(Arc::new(routes)), options, budget).await
 }
 
-/// A connection of a client whose window has room for so many bytes of each reply.
+/// A connection of a client whose window has space for `window` bytes of each reply.
 pub(super) async fn connected(routes: Routes, limits: Limits, window: u32) -> Called {
     connected_within(routes, limits, Arc::default(), window).await
 }
 
-/// The same, where the server keeps no more than this budget allows.
+/// Such a connection, where the server keeps no more bytes than the budget allows.
 pub(super) async fn connected_within(
     routes: Routes,
     limits: Limits,

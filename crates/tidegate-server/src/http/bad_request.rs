@@ -1,4 +1,5 @@
-//! Answers what hyper's HTTP/1 parser refused: a problem that says why, and then the end.
+//! Answers requests that hyper's HTTP/1 parser refused: a problem with the reason, and then the
+//! end.
 
 use std::io;
 
@@ -11,15 +12,15 @@ use super::problem::{Kind, Problem};
 use super::{Limits, head};
 use crate::listener::Stream;
 
-/// Most bytes that are read, and forgotten, after the answer: closing a connection with bytes unread
+/// Most bytes that are read, and dropped, after the answer: closing a connection with bytes unread
 /// resets it, and its client might not see the answer.
 const READ_PAST: usize = 1 << 20;
-/// What hyper says of a body whose last coding is not chunks.
+/// hyper's message about a body whose last coding is not chunks.
 const UNKNOWN_CODING: &str = "invalid transfer-encoding";
-/// Bytes read at once for that.
+/// Bytes per read of these.
 const FORGOTTEN_AT_ONCE: usize = 4 << 10;
 
-/// Answers in hyper's place; `reason` is what its parser says, `head_bytes` how much it reads.
+/// Answers in hyper's place; `reason` is its parser's message, `head_bytes` the most that it reads.
 pub(super) async fn answer(
     (mut stream, bare): Refused,
     reason: &str,
@@ -59,7 +60,7 @@ fn problem(status: StatusCode, reason: &str, head_bytes: usize) -> Problem {
                  together, and at most 100 fields; send fewer or shorter ones"
             ),
         ),
-        // Where it ends cannot be known, so hyper reads no more of it.
+        // Its end cannot be known, so hyper reads no more of it.
         _ if reason.contains(UNKNOWN_CODING) => head::unknown_coding(),
         _ => Problem::new(
             Kind::InvalidRequest,
@@ -73,7 +74,7 @@ fn problem(status: StatusCode, reason: &str, head_bytes: usize) -> Problem {
     }
 }
 
-/// The whole answer as it goes over the wire, with the status of the problem.
+/// The whole answer as bytes, with the status of the problem.
 fn written(problem: &Problem, bare: &Bare) -> Vec<u8> {
     let body = problem.document();
     let mut head = format!("HTTP/1.1 {}\r\nconnection: close\r\n", problem.status());

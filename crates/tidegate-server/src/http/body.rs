@@ -1,4 +1,4 @@
-//! Reads the body of a request: declared as JSON, not too large, in time.
+//! Reads the body of a request: declared as JSON, within its size, in time.
 
 use std::error::Error;
 use std::pin::{Pin, pin};
@@ -17,8 +17,8 @@ use super::problem::{Kind, Problem};
 use super::{Limits, Request};
 use crate::listener::{BadBody, read_body};
 
-/// A body over the limit is still read up to so many limits, so that its sender, who often reads only
-/// after writing, gets to see the answer.
+/// A body over the limit is still read up to a multiple of the limit, so that its sender, who often
+/// reads only after writing, sees the answer.
 const READ_PAST: usize = 16;
 
 /// How long the body of a request that is refused without it is read.
@@ -29,7 +29,8 @@ pub(super) async fn read(request: Request, limits: Limits) -> Result<Bytes, Prob
     read_held(request, limits).await.map(|(body, _)| body)
 }
 
-/// The same, and what the request holds of its connection: a large one when it is its turn.
+/// The bytes of the body, and the request's claim on its connection: a large request first waits
+/// for its turn.
 pub(super) async fn read_held(
     mut request: Request,
     limits: Limits,
@@ -54,10 +55,10 @@ pub(super) async fn read_held(
     Ok((body, held))
 }
 
-/// Reads what comes of a body that nobody wants, for a moment. An answer over HTTP/2 that comes before its
-/// request has ended is followed by a reset of the stream (RFC 9113, 8.1), and there are clients, curl 7.88
-/// among them, that then drop the answer. One that is longer than is ever read, or is sent only when asked
-/// for, is not waited for. Meanwhile the request holds nothing of its connection.
+/// Reads and drops a body that is not needed, for a moment. An answer over HTTP/2 that comes before
+/// its request has ended is followed by a reset of the stream (RFC 9113, 8.1), and there are
+/// clients, curl 7.88 among them, that then drop the answer. A body that is too long, or is sent
+/// only when asked for, is not waited for. Meanwhile the request claims nothing of its connection.
 pub(super) async fn pass_over(mut request: Request, limits: Limits) {
     if request.version() != Version::HTTP_2 || request.headers().contains_key(EXPECT) {
         return;
@@ -69,7 +70,7 @@ pub(super) async fn pass_over(mut request: Request, limits: Limits) {
     _ = within(limits.body.min(PASSED_OVER), drained(request.into_body(), most)).await;
 }
 
-/// The end of a body, or of so many bytes of it.
+/// Reads to the end of a body, or `most` bytes of it.
 async fn drained(mut body: Incoming, most: usize) {
     let mut came = 0;
     while came <= most
@@ -80,8 +81,8 @@ async fn drained(mut body: Incoming, most: usize) {
     }
 }
 
-/// Waits for so long. Most bodies come with their head, and are there when they are asked for a second
-/// time: for those no timer is set.
+/// Waits up to `limit`. Most bodies come with their head, and are there at the second poll: for
+/// those no timer is set.
 pub(super) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     match soon(future.as_mut()).await {
@@ -90,7 +91,7 @@ pub(super) async fn within<T>(limit: Duration, future: impl Future<Output = T>) 
     }
 }
 
-/// The end of what has come to it when it is polled twice, with a turn for others between.
+/// The result of a future that is ready when it is polled twice, with a turn for others between.
 pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     let mut polled = false;
     std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -115,14 +116,14 @@ async fn collect(body: Incoming, limits: Limits, held: Option<&Held>) -> Result<
     })
 }
 
-/// What the head says of the length of the body.
+/// The length of the body by its head.
 fn declared(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// A web page can have a browser send a body without a type to any address, this machine's own
-/// included, and is asked nothing; a body declared as JSON it can not. So what changes limiters must
-/// be declared.
+/// included, without being asked; but not a body declared as JSON. So requests that change limiters
+/// must be declared.
 pub(super) fn check_declared(request: &Request) -> Result<(), Problem> {
     if request.method() != Method::POST || request.headers().contains_key(CONTENT_TYPE) {
         return Ok(());
@@ -132,7 +133,7 @@ pub(super) fn check_declared(request: &Request) -> Result<(), Problem> {
     Err(Problem::new(Kind::UnsupportedMediaType, detail))
 }
 
-/// No type at all is taken for JSON; one that is given must be it.
+/// A missing type counts as JSON; a given one must be JSON.
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let json = |given: &&HeaderValue| given.to_str().is_ok_and(is_json);
     let Some(given) = headers.get_all(CONTENT_TYPE).iter().find(|given| !json(given)) else {
@@ -165,7 +166,7 @@ fn broken_off(error: &hyper::Error) -> Problem {
     Problem::new(Kind::InvalidBody, detail)
 }
 
-/// The cause that has no cause, which says the most.
+/// The innermost cause, which says the most.
 fn innermost<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
     while let Some(cause) = error.source() {
         error = cause;
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
     use crate::http::{Response, testing};
 
-    /// What a server with these bounds answers to these bytes.
+    /// The answer of a server with these bounds to these bytes.
     async fn answer(limits: Limits, sent: &str) -> String {
         let site = testing::site(move |request| async move {
             let read = read(request, limits).await;

@@ -1,4 +1,4 @@
-//! One connection: HTTP/1.1 or HTTP/2, by what its first bytes say; kept as long as it brings requests.
+//! One connection: HTTP/1.1 or HTTP/2, by its first bytes; kept while it is used.
 
 #[cfg(test)]
 mod tests;
@@ -23,22 +23,23 @@ use crate::listener::{
     answer_begins,
 };
 
-/// What answers the requests of a connection; a copy of it for each of them.
+/// The service that answers the requests of a connection; cloned for each of them.
 pub(super) trait Site: Clone + Send + Sync + 'static {
-    /// What may answer before hyper does, if anything.
+    /// The fast path before hyper, if there is one.
     fn fast_path(&self) -> Option<FastPath> {
         None
     }
 
-    /// Whatever comes of a request is a response.
+    /// Answers a request, always with a response.
     fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
 }
 
 /// Most requests that one HTTP/2 connection may have under way.
 const STREAMS: u32 = 100;
-/// Most bytes of an HTTP/2 head: what lies between this and [`head::MOST_BYTES`] is told what was wrong.
+/// Most bytes of an HTTP/2 head: a head between this and [`head::MOST_BYTES`] gets an answer with
+/// the reason.
 const HEAD_BYTES: u32 = 128 << 10;
-/// Most bytes of an HTTP/1.1 connection that wait in memory, so of the head of a request.
+/// Most bytes of an HTTP/1.1 connection that wait in memory, and so of the head of a request.
 const BUFFER_BYTES: usize = head::MOST_BYTES;
 
 /// Speaks HTTP on the connections of a listener.
@@ -54,7 +55,7 @@ impl<S: Site> Handler for Http<S> {
             None => Ok(Some(Bytes::new())),
         };
         match read {
-            // Most connections never come here.
+            // Most connections stay on the fast path.
             Ok(Some(read)) => Box::pin(by_hyper(stream, read, self.0, shell)).await,
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, "a connection broke off"),
@@ -62,7 +63,7 @@ impl<S: Site> Handler for Http<S> {
     }
 }
 
-/// Serves what may be anything; `read` is what was read of it before.
+/// Serves any request; `read` is what was read of it before.
 async fn by_hyper(stream: Stream, read: Bytes, site: impl Site, shell: Shell) {
     let (activity, limits) = (Arc::new(Activity::default()), shell.limits);
     let stream = stream.noting(Heads::new(Arc::clone(&activity)), &read);
@@ -70,11 +71,11 @@ async fn by_hyper(stream: Stream, read: Bytes, site: impl Site, shell: Shell) {
     let shared = Shared::new(Arc::clone(&activity), Arc::clone(&shell.account));
     let builder = builder(limits);
     let connection = builder.serve_connection(TokioIo::new(stream), noting(shared, site));
-    // Over HTTP/1.1 the stream ends behind what has arrived.
+    // Over HTTP/1.1 the stream ends after the bytes that have arrived.
     let may_leave = || activity.speaks_http_2();
     let ended = shell.run(connection, &activity, may_leave, |it| it.graceful_shutdown()).await;
     if let Err(error) = &ended {
-        // It concerns nobody but its client.
+        // It concerns only its client.
         tracing::debug!(%error, "a connection broke off");
     }
     if let Ok(refused) = handed_over.try_recv() {
@@ -88,7 +89,7 @@ fn builder(limits: Limits) -> Builder<WatchedTasks> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // It would count what is idle as well.
+        // It would count idle time as well.
         .header_read_timeout(None)
         .max_buf_size(BUFFER_BYTES);
     builder
@@ -101,7 +102,7 @@ fn builder(limits: Limits) -> Builder<WatchedTasks> {
     builder
 }
 
-/// The site, noting what the connection is used for, and what it keeps.
+/// The site, noting the use of the connection and the bytes that it keeps.
 fn noting(
     shared: Shared,
     site: impl Site,

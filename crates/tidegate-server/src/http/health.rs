@@ -1,4 +1,4 @@
-//! `GET /healthz`: well only if a decision can really be taken.
+//! `GET /healthz`: healthy only if a decision can really be taken.
 
 use serde::Serialize;
 use tidegate::StoreCounts;
@@ -6,7 +6,7 @@ use tidegate::StoreCounts;
 use super::problem::{Kind, Problem};
 use super::{App, Response, answer};
 
-/// What a server says that is well.
+/// The health of a server.
 #[derive(Serialize)]
 struct Health {
     status: &'static str,
@@ -14,7 +14,7 @@ struct Health {
     store: Option<Store>,
 }
 
-/// Counts of what became of requests to the store, since the start but for those under way.
+/// Counts of requests to the store by their fate, since the start except for those under way.
 #[derive(Serialize)]
 struct Store {
     under_way: u64,

@@ -1,4 +1,4 @@
-//! What can not be answered: `application/problem+json` (RFC 9457) that says what was expected.
+//! Errors of requests: `application/problem+json` (RFC 9457) with what was expected.
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -71,17 +71,17 @@ impl Kind {
     }
 }
 
-/// A problem and what there is to say about this occurrence of it.
+/// A problem and the details of this occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     kind: Kind,
     detail: String,
     place: Option<Place>,
-    /// Seldom there, and kept apart so that a problem is small.
+    /// Rarely present, and boxed so that a problem is small.
     field: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
-/// Where in a body, both counted from 1.
+/// The position in a body, both counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 struct Place {
     line: usize,
@@ -102,12 +102,13 @@ impl Problem {
         self.kind.status()
     }
 
-    /// The same with a header field that this kind of problem has.
+    /// Adds a header field that this kind of problem has.
     pub(super) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
         Self { field: Some(Box::new((name, value))), ..self }
     }
 
-    /// A body that is not JSON, or not the JSON that is expected; the text of `error` says where.
+    /// A body that is not JSON, or not the JSON that is expected; the text of `error` has the
+    /// position.
     pub(super) fn of_json(detail: String, error: &serde_json::Error) -> Self {
         let place = Place { line: error.line(), column: error.column() };
         Self { place: (place.line > 0).then_some(place), ..Self::new(Kind::InvalidBody, detail) }
@@ -119,7 +120,7 @@ impl Problem {
         Self::new(Kind::Internal, detail)
     }
 
-    /// The answer that tells it.
+    /// The response with this problem.
     pub(super) fn into_response(self) -> Response {
         let mut response = Response::new(self.document().into());
         *response.status_mut() = self.status();
@@ -128,7 +129,7 @@ impl Problem {
         response
     }
 
-    /// The body that tells it.
+    /// The body of that response.
     pub(super) fn document(&self) -> Vec<u8> {
         let (name, title) = self.kind.names();
         let (r#type, status) =

@@ -1,4 +1,5 @@
-//! `GET /v1/rules`: the policy in force, in the words of a configuration; lengths in microseconds.
+//! `GET /v1/rules`: the policy in force, with the names of a configuration; lengths in
+//! microseconds.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
@@ -19,7 +20,7 @@ struct Rules<'a> {
     memory: Option<Memory>,
 }
 
-/// What all rules together may take.
+/// How much memory all rules together may use.
 #[derive(Serialize)]
 struct Memory {
     max_keys: NonZeroUsize,
@@ -53,7 +54,7 @@ struct Rule<'a> {
     overrides: Vec<Override<'a>>,
 }
 
-/// What becomes of a request that is too much: the word, or how long and beside how many it may wait.
+/// What happens to a request above the limit: a name, or how long it may wait and beside how many.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Excess {
@@ -79,7 +80,7 @@ struct Override<'a> {
     figures: Figures,
 }
 
-/// What was said; what was not is left out.
+/// The values given; others are left out.
 #[derive(Default, Serialize)]
 struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,7 +160,7 @@ impl From<&Spec> for Figures {
     }
 }
 
-/// A limit as it is written: -1 for unlimited.
+/// A limit as written: -1 for unlimited.
 fn units(limit: Limit) -> i64 {
     match limit {
         Limit::Unlimited => -1,
@@ -167,7 +168,7 @@ fn units(limit: Limit) -> i64 {
     }
 }
 
-/// Answers the policy in force.
+/// Answers with the policy in force.
 pub(super) fn rules(app: &App) -> Result<Response, Problem> {
     let policy = app.limiters.policy();
     let rules = policy.rules().iter().map(Rule::from).collect();

@@ -1,7 +1,8 @@
-//! An answer that its client has not read yet: handed over in pieces, as there is room for them.
+//! An answer that its client has not read yet: handed over in pieces, as the connection has space.
 //!
-//! What is still here, and each piece that is on its way, holds its part of what the connection keeps
-//! ([`Kept`]). A long answer ends when its last piece has left: until then its stream is there to be reset.
+//! The rest of the answer, and each piece on its way, holds its part of the bytes that the
+//! connection keeps ([`Kept`]). A long answer ends when its last piece was sent: until then its
+//! stream can be reset.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,19 +17,19 @@ use super::Response;
 use super::held::Held;
 use crate::listener::Kept;
 
-/// Most bytes of an answer that are handed to the connection before it has room for more.
+/// Most bytes of an answer that are handed to the connection at a time.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// An answer that is taken in pieces, as the client reads them, and what it holds meanwhile.
+/// An answer that is taken in pieces, as the client reads it, with its claims.
 pub(super) struct Unread {
     rest: Bytes,
     kept: Option<Kept>,
-    /// Of a long answer, what becomes of its last piece.
+    /// The last piece of a long answer.
     last: Option<Last>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// Whether the last piece has left: the piece holds the other one of these.
+/// Whether the last piece was sent: the piece holds the other of these.
 #[derive(Clone, Default)]
 struct Last(Arc<AtomicWaker>);
 
@@ -58,13 +59,13 @@ impl AsRef<[u8]> for LastPiece {
 }
 
 impl Unread {
-    /// The answer of a request that held this.
+    /// The answer of a request with these claims.
     pub(super) fn of(answer: Response, held: Held) -> hyper::Response<Self> {
         let (answer, place, kept) = held.answered(answer);
         Self::holding(answer, place, kept)
     }
 
-    /// The answer of a request that holds nothing.
+    /// The answer of a request without claims.
     pub(super) fn alone(answer: Response) -> hyper::Response<Self> {
         Self::holding(answer, None, None)
     }
@@ -135,7 +136,7 @@ mod tests {
 
     type Sent = Full<Bytes>;
 
-    /// A client that reads so many bytes of each answer before it lets more come.
+    /// A client that reads `window` bytes of each answer before it lets more come.
     async fn client(server: &Server, window: u32) -> SendRequest<Sent> {
         let mut client = Builder::new(TokioExecutor::new());
         client.initial_stream_window_size(window);
@@ -213,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Neither one of which nothing has left, nor one of which a part has.
+    /// Whether nothing of it was sent, or a part.
     #[tokio::test]
     async fn a_stream_that_nobody_reads_is_reset_and_its_connection_goes_on() {
         for window in [0, 5] {
@@ -235,7 +236,8 @@ mod tests {
         }
     }
 
-    /// What the connection has taken of a short answer cannot be taken back, so the connection ends.
+    /// Bytes of a short answer that the connection has taken cannot be taken back, so the
+    /// connection ends.
     #[tokio::test]
     async fn a_connection_that_keeps_part_of_a_short_answer_ends() {
         let site = testing::site(async |_| Response::new("a word".into()));

@@ -1,4 +1,4 @@
-//! Accepts connections, so many at once, until asked to stop; then waits for those under way.
+//! Accepts a bounded number of connections until asked to stop; then waits for those under way.
 
 use std::io;
 use std::sync::Arc;
@@ -14,36 +14,37 @@ use super::stream::Transport;
 use super::{Budget, Handler, Limits, Options, Shell, Stream, Tls};
 use crate::stop::Stop;
 
-/// What is left to the system to recover when it can not accept, for example for want of file handles.
+/// A pause for the system to recover when it cannot accept, for example for want of file handles.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Tries that fail no further apart than this are one outage, and told once.
+/// Failures no further apart than this are one outage, and logged once.
 const OUTAGE: Duration = Duration::from_secs(60);
 
-/// Whether connections can be accepted, as the log knows it.
+/// Whether connections can be accepted, as far as it was logged.
 #[derive(Default)]
 struct Outage {
     failed: Option<Instant>,
 }
 
-/// What may keep a listener from accepting.
+/// Reasons that keep a listener from accepting.
 #[derive(Default)]
 struct Outages {
-    /// It holds as many connections as it may.
+    /// It has as many connections as allowed.
     full: Outage,
     /// The system refuses, for example for want of file handles.
     refused: Outage,
 }
 
 impl Outage {
-    /// Notes that a try failed; whether that is new.
+    /// Notes a failure; returns whether it begins an outage.
     fn is_new(&mut self, now: Instant) -> bool {
         let before = self.failed.replace(now);
         before.is_none_or(|before| now.duration_since(before) > OUTAGE)
     }
 }
 
-/// Serves `handler` until `stop`; answers how many connections were cut because they did not end in time.
+/// Serves `handler` until `stop`; returns how many connections were cut because they did not end in
+/// time.
 pub(crate) async fn serve(
     listener: TcpListener,
     options: Options,
@@ -55,7 +56,7 @@ pub(crate) async fn serve(
     serve_within(listener, options, handler, budget, stop).await
 }
 
-/// Serves as [`serve`] does; the connections keep no more than the budget allows.
+/// Like [`serve`]; the connections keep no more bytes than the budget allows.
 pub(crate) async fn serve_within<H: Handler>(
     listener: TcpListener,
     mut options: Options,
@@ -80,7 +81,7 @@ pub(crate) async fn serve_within<H: Handler>(
     drained(&places, options.limits, stop).await
 }
 
-/// Serves a connection, which has its place until it ends.
+/// Serves a connection, which holds its permit until it ends.
 fn begin(
     stream: TcpStream,
     place: OwnedSemaphorePermit,
@@ -92,14 +93,14 @@ fn begin(
     let (limits, tls, handler) = (options.limits, options.tls.clone(), handler.clone());
     let shell = Shell { limits, account: budget.open(), stop: stop.clone() };
     options.threads.serve(stream, |stream| async move {
-        // Given back also when the connection ends by a panic.
+        // Released also when the connection ends by a panic.
         let _place = place;
         source::number(one(stream, tls, handler, shell)).await;
     });
 }
 
-/// The connections that wait to be accepted, as far as there are places, and no others from then on: what they have
-/// asked already is answered as well.
+/// The connections that wait to be accepted, as far as there are permits: their requests are
+/// answered as well. No others are accepted afterwards.
 fn waiting(
     listener: TcpListener,
     places: &Arc<Semaphore>,
@@ -114,7 +115,7 @@ fn waiting(
     std::iter::from_fn(next).collect()
 }
 
-/// The next connection, and its place among those that may be open at once.
+/// The next connection, and its permit.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
@@ -135,7 +136,7 @@ async fn next(
     }
 }
 
-/// A place for one more connection, once there is one; a warning where there is none.
+/// A permit for one more connection, once there is one; logs a warning if it has to wait.
 async fn place(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
@@ -159,7 +160,7 @@ async fn place(
     }
 }
 
-/// Whether only the one connection is concerned, so that the next can be accepted at once.
+/// Whether the error concerns one connection only, so that the next can be accepted immediately.
 fn only_theirs(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
@@ -167,7 +168,7 @@ fn only_theirs(error: &io::Error) -> bool {
 
 /// One connection, from its first byte to its last.
 async fn one(stream: TcpStream, tls: Option<Tls>, handler: impl Handler, shell: Shell) {
-    // Without this a small answer may wait for the acknowledgement of the last one.
+    // Without it a small answer may wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
     let stream = Socket::new(stream, shell.limits.stalled);
     let stream = match tls {
@@ -179,8 +180,8 @@ async fn one(stream: TcpStream, tls: Option<Tls>, handler: impl Handler, shell: 
     }
 }
 
-/// The stream once both sides agree; nothing when they do not in time, or the process drains before: no
-/// request is under way yet.
+/// The stream after the handshake; `None` when that takes too long, or the process drains before:
+/// no request is under way yet.
 async fn encrypted(stream: Socket, tls: &Tls, limits: Limits, mut stop: Stop) -> Option<Stream> {
     let agreed = tokio::select! {
         agreed = timeout(limits.handshake, tls.accept(stream)) => agreed,
@@ -194,7 +195,7 @@ async fn encrypted(stream: Socket, tls: &Tls, limits: Limits, mut stop: Stop) ->
     None
 }
 
-/// Waits until every place is free again, not for ever; answers how many are not.
+/// Waits until every permit is released, for a bounded time; returns how many are not.
 async fn drained(places: &Semaphore, limits: Limits, mut stop: Stop) -> usize {
     tokio::select! {
         _ = timeout(limits.drain, places.acquire_many(limits.connections)) => {}
@@ -210,7 +211,7 @@ mod tests {
     use crate::listener::testing::Server;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// Sends back each byte; at `p` it panics, at the end of what comes it ends.
+    /// Echoes each byte; panics at `p`; ends when the client does.
     #[derive(Clone)]
     struct Echo;
 
@@ -229,7 +230,7 @@ mod tests {
         Server::of(Echo, Options { limits, threads, ..Options::default() }, Arc::default()).await
     }
 
-    /// A connection that is served: it has been echoed to.
+    /// A connection that has been echoed to.
     async fn served(server: &Server) -> TcpStream {
         let mut stream = server.connect().await;
         stream.write_u8(b'a').await.unwrap();
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Tells its client more than any system keeps for it.
+    /// Sends its client more than any system buffers.
     #[derive(Clone)]
     struct Talks;
 
@@ -318,7 +319,7 @@ mod tests {
         assert!(outage.is_new(began + BREATH + 3 * OUTAGE));
     }
 
-    /// Whether a future is not ready when it is polled once, after everything else had its turn.
+    /// Whether a future is pending when it is polled once, after everything else had its turn.
     async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
         tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! The shell around every connection, whatever protocol it speaks: its bounds, the bytes that it keeps, and its end.
+//! The shell of every connection, whatever its protocol: its bounds, its kept bytes, and its end.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -22,11 +22,11 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Runs a connection of hyper to its end. An idle connection is asked to `leave`, and so is one that `may_leave`
-    /// when the process drains; a connection that its client holds up is cut.
+    /// Runs a connection of hyper to its end. An idle connection is asked to `leave`, and so is one
+    /// that `may_leave` when the process drains; a connection whose client stalls is cut.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// The errors of the connection.
     pub(crate) async fn run<C, E>(
         mut self,
         connection: C,
@@ -43,7 +43,7 @@ impl Shell {
         let (mut draining, mut told, mut warned) = (false, false, false);
         loop {
             tokio::select! {
-                // Bytes that have come are read before the connection is asked to leave.
+                // Bytes that have arrived are read before the connection is asked to leave.
                 biased;
                 ended = connection.as_mut() => return ended,
                 () = self.stop.draining(), if !draining => draining = true,

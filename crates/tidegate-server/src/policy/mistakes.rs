@@ -1,19 +1,19 @@
-//! The mistakes of a file as they are told on a terminal: not hundreds of them, and no endless line.
+//! The errors of a file as printed on a terminal: a bounded number, and no endless line.
 //!
-//! A file that is not TOML at all has a mistake on each of its lines, and the first few say it.
+//! A file that is not TOML at all has an error on each of its lines; the first few are enough.
 
 use tidegate::config::{ConfigError, ConfigErrors};
 
-/// How many mistakes are told in full; the rest are only counted.
+/// How many errors are printed in full; the rest are only counted.
 const TOLD: usize = 100;
-/// Longer lines are cut in their middle: they quote a text of the file that is long.
+/// Longer lines are cut in their middle: they quote a long text of the file.
 const LINE_CHARS: usize = 600;
-/// How many characters of a cut line are its beginning, where the place is.
+/// How many characters of the beginning of a cut line are kept, with the position.
 const BEGINNING: usize = 400;
-/// And how many its end, where it says what was expected.
+/// How many of its end, with what was expected.
 const END: usize = LINE_CHARS - BEGINNING - 1;
 
-/// The first mistakes, and how many there are if those are not all.
+/// The first errors, and the number of all if there are more.
 pub(super) fn told(mistakes: &ConfigErrors) -> String {
     let parts: Vec<_> = mistakes.iter().take(TOLD).map(one).chain(more(mistakes)).collect();
     parts.join("\n\n")

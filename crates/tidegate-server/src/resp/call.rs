@@ -1,4 +1,4 @@
-//! What `CL.THROTTLE key max_burst count period [quantity]` asks, as redis-cell reads it.
+//! The arguments of `CL.THROTTLE key max_burst count period [quantity]`, read as redis-cell does.
 
 use tidegate::{AlgorithmKind, MAX_LIMIT, MAX_WINDOW, Micros, Rule, Spec};
 
@@ -6,7 +6,7 @@ use super::args::{Args, integer};
 
 const MICROS: u64 = 1_000_000;
 
-/// What a call says of its limit.
+/// The limit in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Figures {
     max_burst: i64,
@@ -14,7 +14,7 @@ pub(super) struct Figures {
     period: i64,
 }
 
-/// A call, understood.
+/// A parsed call.
 pub(super) struct Call<'a> {
     pub(super) key: &'a [u8],
     pub(super) figures: Figures,
@@ -22,7 +22,7 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Its mistakes are told in the words of redis-cell, and in its order.
+    /// Reports errors in the wording of redis-cell, and in its order.
     pub(super) fn read(args: &Args<'a>) -> Result<Self, String> {
         if args.len() != 5 && args.len() != 6 {
             return Err("Usage: cl.throttle <key> <max_burst> <count per period> <period> \
@@ -38,10 +38,10 @@ impl<'a> Call<'a> {
 }
 
 impl Figures {
-    /// The token bucket of these figures.
+    /// The token bucket of this limit.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the limit is not possible.
     pub(super) fn rule(self) -> Result<Rule, String> {
         if self.count == 0 || self.period == 0 {
             return Err("Zero rates are not supported".to_owned());

@@ -12,7 +12,7 @@ use super::usage::wrong_number;
 use crate::flags;
 use crate::limiters::Verb;
 
-/// Answers at once, unless that has to wait.
+/// Answers immediately, unless the decision has to wait.
 pub(super) fn answer(
     session: &Session,
     verb: Verb,
@@ -32,7 +32,7 @@ pub(super) fn answer(
     if told.is_some() { Outcome::Answered } else { Outcome::Later }
 }
 
-/// Answers when the limiters do.
+/// Answers once the limiters have decided.
 pub(super) async fn later(shared: &Shared, verb: Verb, args: &Args<'_>, reply: &mut Reply<'_>) {
     let question = match Question::read(args) {
         Ok(question) => question,

@@ -1,4 +1,5 @@
-//! One connection: reads, answers all that came, writes; and ends when its client does, stalls, or idles.
+//! One connection: reads, answers all commands read, writes; ends when its client does, stalls, or
+//! idles.
 
 use std::future::poll_fn;
 use std::io;
@@ -28,17 +29,17 @@ where
 {
     let mut connection = Connection::new(stream, shared, &shell);
     if let Err(error) = connection.run(shell.stop).await {
-        // It concerns nobody but its client.
+        // It concerns only its client.
         tracing::debug!(%error, "a connection broke off");
     }
 }
 
-/// What is to be done once all that could be answered is.
+/// What to do after all commands that could be answered.
 enum Next {
     Read,
-    /// More may be there, but it is the turn of others.
+    /// More commands may be there, but other connections come first.
     Yield,
-    /// Too much is unread: no more is answered before some of it is written.
+    /// Too much is unread: some of it must be written before more commands are answered.
     Write,
     Wait(Vec<Later>),
     End,
@@ -49,7 +50,7 @@ struct Connection<S> {
     parser: Parser,
     session: Session,
     limits: Limits,
-    /// Commands so far, and those until the last look.
+    /// Commands so far, and those until the last check.
     commands: u64,
     seen_commands: u64,
 }
@@ -65,7 +66,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let stalled = self.limits.stalled;
         let mut patience = Patience::of(self.limits);
         let mut draining = pin!(stop.draining());
-        // Once the process drains.
+        // Set once the process drains.
         let mut remainder = None;
         loop {
             match self.answer_all() {
@@ -99,7 +100,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Answers what has come, command by command, until something has to happen first.
+    /// Answers the commands that have arrived, one by one, until something else has to happen
+    /// first.
     fn answer_all(&mut self) -> Next {
         let (commands, bytes) = (self.commands, self.wire.output.bytes.len());
         let mut later = Vec::new();
@@ -122,19 +124,19 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         };
         self.wire.output.count();
         match next {
-            // It is read again once what waits is told.
+            // It is read again after the waiting replies.
             _ if !later.is_empty() => Next::Wait(later),
             next => next,
         }
     }
 
-    /// Whether a command behind so many that wait is looked at: the store answers many at a time, while a
-    /// limiter in process is asked in order.
+    /// Whether further commands are read while `waiting` commands wait: the store answers many at a
+    /// time, while a limiter in process is asked in order.
     fn goes_on(&self, waiting: usize) -> bool {
         self.session.shared.limiters.shared().is_some() && waiting < AT_ONCE
     }
 
-    /// Answers one command; `None` where there is no whole one.
+    /// Answers one command; `None` where there is no complete one.
     fn answer_one(&mut self, later: &mut Vec<Later>) -> Option<Outcome> {
         let Self { wire, parser, session, commands, .. } = self;
         let bounds = session.bounds();
@@ -165,8 +167,9 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         Some(outcome)
     }
 
-    /// Waits for replies, writing those before them; a client that is gone is not waited for. Whether one that has
-    /// sent all that is read meanwhile is still there can not be seen: it is waited for as long as one that idles.
+    /// Waits for replies, and writes those before them; ends if the client is gone. A client that
+    /// has sent everything may be gone unnoticed: its replies are waited for as long as an idle
+    /// connection is kept.
     async fn wait(&mut self, later: Vec<Later>) -> io::Result<()> {
         let Limits { half_closed, idle, .. } = self.limits;
         let mut unseen = pin!(sleep(idle));
@@ -196,7 +199,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The connection at one look. Gives memory back where nothing happens.
+    /// The state of the connection at one check. Frees memory where nothing happens.
     fn look(&mut self) -> Seen {
         self.wire.input.rest();
         self.wire.output.rest();
@@ -204,14 +207,15 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let is_amid = unread.is_none() && !self.wire.input.unread().is_empty();
         let unended = match self.session.is_known {
             true => is_amid.then_some(self.commands),
-            // To say who one is takes no more time than a command.
+            // Authenticating must not take longer than a command.
             false => Some(u64::MAX),
         };
         let is_used = std::mem::replace(&mut self.seen_commands, self.commands) != self.commands;
         Seen { is_used, unended, unread }
     }
 
-    /// Ends by the server's will: what is still on its way here must not destroy the last reply.
+    /// Ends the connection from the server's side, so that bytes still on their way to it do not
+    /// destroy the last reply.
     async fn end(&mut self) -> io::Result<()> {
         let limits = self.limits;
         self.wire.flush(limits.stalled).await?;
@@ -225,7 +229,8 @@ mod tests {
     use super::*;
     use crate::resp::testing;
 
-    /// Commands and bytes of replies in each turn, until all of the input is answered.
+    /// The number of commands and bytes of replies in each turn, until all of the input is
+    /// answered.
     fn turns(sent: &[u8]) -> Vec<(u64, usize)> {
         let (_client, server) = tokio::io::duplex(1);
         let mut connection =

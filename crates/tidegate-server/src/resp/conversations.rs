@@ -1,4 +1,4 @@
-//! How a connection goes on and ends: panics, waits, mistakes, cuts at any byte, clients that stall.
+//! The course of connections: panics, waits, errors, cuts at any byte, clients that stall.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,8 @@ use super::tests::command;
 use super::{args::Args, connection};
 use crate::listener::{FREE, Limits};
 
-/// PITFALLS: one unauthenticated command killed the task that decides. Here it is that command's error.
+/// PITFALLS: one unauthenticated command killed the task that decides. Here it is an error of that
+/// command.
 #[tokio::test]
 async fn a_panic_in_one_request_is_that_requests_error() {
     let panics = command(&["TG.CHECK", "panics", "a", "b"]);
@@ -24,7 +25,7 @@ async fn a_panic_in_one_request_is_that_requests_error() {
     assert!(came.ends_with("\r\n+PONG\r\n"), "{came}");
 }
 
-/// Also where the request waited before, and its connection went on reading.
+/// Also where the request waited, and its connection went on reading.
 #[tokio::test]
 async fn a_panic_in_a_request_that_waited_is_that_requests_error() {
     let panics = command(&["TG.CHECK", "panics", "user", "a"]);
@@ -33,7 +34,7 @@ async fn a_panic_in_a_request_that_waited_is_that_requests_error() {
     assert!(came.ends_with("\r\n+PONG\r\n"), "{came}");
 }
 
-/// What is written to it, each time.
+/// The bytes of each write.
 #[derive(Default)]
 struct Writes(Vec<Vec<u8>>);
 
@@ -56,7 +57,7 @@ impl AsyncWrite for Writes {
     }
 }
 
-/// A reply a write is what the next one waits for until the last is acknowledged.
+/// With a write for each reply, the next one would wait until the last is acknowledged.
 #[tokio::test]
 async fn replies_to_all_that_was_read_at_once_are_one_write() {
     let (sent, mut writes) = ("PING\r\n".repeat(100), Writes::default());
@@ -81,7 +82,7 @@ async fn one_that_waits_holds_up_nobody_and_is_dropped_with_its_client() {
     let mut stands = serve_within(limits, shared.clone(), 1 << 16);
     let asks = command(&["TG.CHECK", "stands"]);
     stands.client.write_all((asks.clone() + &asks).as_bytes()).await.unwrap();
-    // The reply to the first one is not kept back by the second, which waits for a year.
+    // The second command, which waits for a year, does not delay the reply to the first.
     let mut first = [0; 64];
     stands.client.read_exact(&mut first).await.unwrap();
     assert!(exchange(shared, b"PING\r\n").await == b"+PONG\r\n");
@@ -90,7 +91,7 @@ async fn one_that_waits_holds_up_nobody_and_is_dropped_with_its_client() {
     stands.done.await.unwrap();
 }
 
-/// Its end would lie behind what is not read.
+/// Its end would come after bytes that are not read.
 #[tokio::test]
 async fn one_that_waits_with_a_full_input_is_not_waited_for_without_end() {
     let limits = Limits { idle: Duration::from_millis(20), ..Limits::default() };
@@ -150,7 +151,7 @@ async fn one_that_never_reads_is_bounded_and_cut() {
     let limits = Limits { stalled, kept_bytes: FREE, ..Limits::default() };
     let mut served = serve_within(limits, open(), 1 << 10);
     let sent = command(&["ECHO", "0123456789"]).repeat(20_000);
-    // Not all of it is taken: the pipe breaks before.
+    // Not all of it is read: the pipe breaks before.
     assert!(served.client.write_all(sent.as_bytes()).await.is_err());
     served.done.await.unwrap();
 }
@@ -179,7 +180,7 @@ async fn what_has_come_is_answered_when_the_process_drains() {
     served.done.await.unwrap();
 }
 
-/// Some commands, right and wrong, after each of which the same reply is expected wherever they are cut.
+/// Valid and invalid commands, after which the same replies are expected wherever the input is cut.
 fn conversation() -> Vec<u8> {
     let mut sent = [
         command(&["TG.CHECK", "default", "user", "cut"]),
@@ -196,7 +197,7 @@ fn conversation() -> Vec<u8> {
     sent
 }
 
-/// Replies, without what the time changes.
+/// Replies, without values that depend on the time.
 fn timeless(came: &[u8]) -> String {
     let text = String::from_utf8_lossy(came);
     let mut lines: Vec<_> = text.lines().collect();
@@ -226,7 +227,7 @@ async fn replies_are_the_same_wherever_commands_are_cut() {
     }
 }
 
-/// Bytes that look a little like commands.
+/// Bytes that resemble commands.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"*2\r\n$4\r\nECHO\r\n".to_vec()),
@@ -241,7 +242,7 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever comes and however it is cut, the parser understands the same, without panic.
+    /// However any input is cut, the parser reads it the same way, without panic.
     #[test]
     fn any_bytes_are_understood_alike_however_they_are_cut(
         sent in noise(),
@@ -255,7 +256,7 @@ proptest! {
     }
 }
 
-/// The commands in some parts, and how it ended.
+/// The commands in some parts, and the error that ended them.
 fn understood<'a>(parts: impl Iterator<Item = &'a [u8]>) -> String {
     let (mut parser, mut buffer, mut all) =
         (super::parse::Parser::new(), Vec::new(), String::new());

@@ -1,4 +1,4 @@
-//! The way of a command: which one it is, whether it may be asked, and what answers it.
+//! Dispatch of a command: which one it is, whether the client may use it, and its answer.
 
 use super::args::Args;
 use super::reply::Reply;
@@ -9,7 +9,7 @@ use super::{check, handshake, introspection, throttle};
 use crate::limiters;
 
 impl Session {
-    /// Answers one command behind what is written already.
+    /// Answers one command after the replies written already.
     pub(super) fn answer(&mut self, args: &Args<'_>, out: &mut Vec<u8>) -> Outcome {
         let mut reply = Reply::new(out, self.proto);
         let Some(name) = args.get(0) else { return Outcome::Answered };
@@ -50,7 +50,7 @@ impl Session {
         Outcome::Answered
     }
 
-    /// Strangers are told nothing of what there is.
+    /// Clients that have not authenticated learn no names of commands.
     fn unknown(&self, args: &Args<'_>, reply: &mut Reply<'_>) {
         match self.is_known {
             true => usage::unknown(args, reply),

@@ -1,4 +1,4 @@
-//! What the server tells of itself: COMMAND and INFO.
+//! Commands about the server: COMMAND and INFO.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::shared::Shared;
 use super::table::{Argument, COMMANDS, Command, Verb};
 use super::usage::{help, unknown_subcommand, wrong_number};
 
-/// Clients look here for what they may use. What is answered is what Redis 7.0 answers to it.
+/// Clients choose commands by this version. The answers are those of Redis 7.0.
 const LIKE_REDIS: &str = "7.0.0";
 
 /// `COMMAND [COUNT|LIST|INFO [name ...]|DOCS [name ...]|HELP]`.
@@ -38,7 +38,7 @@ const HELP: [&str; 6] = [
     "    What commands are for, and what they take.",
 ];
 
-/// Those that are answered here.
+/// The commands that are available.
 fn listed(shared: &Shared) -> impl Iterator<Item = &'static Command> {
     let throttles = shared.throttle.is_some();
     COMMANDS.iter().filter(move |command| throttles || command.verb != Verb::Throttle)
@@ -65,7 +65,7 @@ fn some(shared: &Shared, named: &Args<'_>, reply: &mut Reply<'_>) {
     }
 }
 
-/// The ten things that Redis tells of a command.
+/// The ten fields of a command in Redis' reply.
 fn info_of(command: &Command, reply: &mut Reply<'_>) {
     reply.array(10);
     reply.text(command.name);
@@ -158,7 +158,7 @@ pub(super) fn info(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_>) {
     let mut told = String::new();
     for (section, lines) in sections.iter().filter(|(section, _)| asked(section)) {
         let between = if told.is_empty() { "" } else { "\r\n" };
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = write!(told, "{between}# {section}\r\n{lines}");
     }
     reply.verbatim(&told);

@@ -1,4 +1,4 @@
-//! What holds for every input, whatever is in it: for the fuzzer, and for its seeds whenever tests run.
+//! Invariants of every input: for the fuzzer, and for its seeds whenever tests run.
 
 use tidegate::{MAX_COST, MAX_REQUEST_ID_BYTES, PlannedLimiter, Spec};
 
@@ -8,10 +8,10 @@ use super::limits::{COMMAND_BYTES, WORD_BYTES, WORDS};
 use super::parse::{Mistake, Parser};
 use super::question::{self, Question};
 
-/// Words of the commands of an input, and what ended it.
+/// The words of the commands of an input, and the error that ended it.
 type Read = (Vec<Vec<Vec<u8>>>, Option<Mistake>);
 
-/// Panics where an input is taken for what it is not.
+/// Panics where an input is misread.
 pub(crate) fn judge(sent: &[u8]) {
     let whole = read(sent, sent.len().max(1));
     for most in [1, 2, 7, 64] {
@@ -24,7 +24,7 @@ pub(crate) fn judge(sent: &[u8]) {
     }
 }
 
-/// The commands as clients write them, whatever they were written like.
+/// The commands in the form in which clients write them.
 fn written(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for words in commands {
@@ -38,7 +38,7 @@ fn written(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
     bytes
 }
 
-/// What is understood of an input that comes in pieces of at most so many bytes.
+/// The commands of an input in pieces of at most `most` bytes.
 fn read(sent: &[u8], most: usize) -> Read {
     let (mut parser, mut at, mut commands) = (Parser::new(), 0, Vec::new());
     let mut came = 0;
@@ -63,7 +63,7 @@ fn read(sent: &[u8], most: usize) -> Read {
     (commands, None)
 }
 
-/// Words within their bounds, and whatever is asked with them.
+/// Words are within their bounds, whichever command has them.
 fn judge_args(args: &Args<'_>) {
     assert!(args.len() <= WORDS && args.iter().count() == args.len(), "{} words", args.len());
     assert!(args.iter().all(|word| word.len() <= WORD_BYTES), "a long word");
@@ -73,7 +73,7 @@ fn judge_args(args: &Args<'_>) {
     judge_call(args);
 }
 
-/// The words are asked as if they stood behind TG.CHECK.
+/// Reads the words as if they followed TG.CHECK.
 fn judge_question(args: &Args<'_>) {
     match Question::read(args) {
         Err(question::Mistake::Arity) => {}
@@ -97,7 +97,7 @@ fn judge_question(args: &Args<'_>) {
     }
 }
 
-/// The words are asked as if they stood behind CL.THROTTLE, and decided.
+/// Reads the words as if they followed CL.THROTTLE, and decides.
 fn judge_call(args: &Args<'_>) {
     let Ok(call) = Call::read(args) else { return };
     let Ok(rule) = call.figures.rule() else { return };
@@ -110,7 +110,7 @@ fn judge_call(args: &Args<'_>) {
     assert!(decided.remaining <= decided.limit, "{decided:?}");
 }
 
-/// What is told is one line.
+/// A message is one line.
 fn judge_told(told: &str) {
     assert!(told.starts_with("ERR ") && !told.contains(['\r', '\n']), "{told:?}");
 }

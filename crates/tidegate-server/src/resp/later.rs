@@ -1,4 +1,4 @@
-//! A command that has to wait, with all that it needs, so that its connection can go on reading.
+//! A command that has to wait, with all its data, so that its connection can go on reading.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::table::{self, Verb};
 use super::{check, throttle};
 use crate::limiters;
 
-/// A reply that comes later.
+/// A pending reply.
 #[derive(Debug)]
 pub(super) enum Later {
-    /// To a command that waits for a limiter or for the store.
+    /// The reply of a command that waits for a limiter or for the store.
     Asked { shared: Arc<Shared>, proto: Proto, args: OwnedArgs },
-    /// To one behind it, which is known and must not overtake.
+    /// The known reply of a later command, which must not overtake.
     Told(Vec<u8>),
 }
 
@@ -28,7 +28,7 @@ impl Later {
         Self::Asked { shared, proto, args: args.into() }
     }
 
-    /// The reply, once it is there. A panic is a reply as well.
+    /// The reply, when it is ready. A panic results in a reply as well.
     pub(super) async fn reply(self) -> Vec<u8> {
         let (shared, proto, args) = match self {
             Self::Told(reply) => return reply,
@@ -54,7 +54,7 @@ async fn decided(shared: &Shared, proto: Proto, args: &Args<'_>) -> Vec<u8> {
     out
 }
 
-/// What is told of a request that panicked; the log says more.
+/// The reply to a request that panicked; the log has the details.
 pub(super) fn internal(reply: &mut Reply<'_>) {
     reply.error("ERR internal error: this request failed, and the log of the server says where");
 }

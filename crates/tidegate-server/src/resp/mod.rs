@@ -1,9 +1,9 @@
 //! Decisions for Redis clients, over RESP2 and RESP3.
 //!
-//! A command goes [`connection`] (read) -> [`parse`] (where its words lie) -> [`dispatch`] (which command of
-//! [`table`] it is, and may it be asked) -> [`check`] or [`throttle`] -> the gate -> [`reply`]. All that a
-//! read brought is answered before anything is written, and what has to wait is handed back to the
-//! connection as [`later`].
+//! A command passes [`connection`] (read) -> [`parse`] (the ranges of its words) -> [`dispatch`]
+//! (which command of [`table`] it is, and whether the client may use it) -> [`check`] or
+//! [`throttle`] -> the gate -> [`reply`]. All commands of a read are answered before anything is
+//! written, and a command that has to wait is returned to the connection as [`later`].
 
 #[cfg(test)]
 mod allocations;
@@ -53,10 +53,10 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Serves `limiters`, whoever else holds them; `throttles` where CL.THROTTLE is answered.
+    /// Serves `limiters`, which other listeners may serve too; `throttles` enables CL.THROTTLE.
     ///
     /// # Errors
-    /// None: see [`plans::Throttle::beside`].
+    /// No error is known: see [`plans::Throttle::beside`].
     pub(crate) fn new(
         limiters: Arc<Limiters>,
         secret: Option<Secret>,

@@ -1,4 +1,4 @@
-//! What `TG.CHECK domain [COST n] [ID id] [name value ...]` and `TG.PEEK` ask.
+//! The arguments of `TG.CHECK domain [COST n] [ID id] [name value ...]` and `TG.PEEK`.
 
 mod options;
 
@@ -8,29 +8,29 @@ use tidegate::{Descriptor, Request};
 use super::args::Args;
 use options::Options;
 
-/// Entries that take no memory of their own.
+/// Entries without an allocation.
 const AT_HAND: usize = 8;
 /// Most entries, as over HTTP.
 const MOST_ENTRIES: usize = 64;
 
-/// What is asked, understood.
+/// A parsed question.
 pub(super) struct Question<'a> {
     domain: &'a str,
     options: Options<'a>,
     entries: SmallVec<[(&'a str, &'a str); AT_HAND]>,
 }
 
-/// Why a question can not be understood.
+/// Why a question cannot be read.
 pub(super) enum Mistake {
     Arity,
     Told(String),
 }
 
 impl<'a> Question<'a> {
-    /// Reads the words of a command, its name among them.
+    /// Reads the words of a command, including its name.
     ///
     /// # Errors
-    /// What can not be asked.
+    /// The first error of the question.
     pub(super) fn read(args: &Args<'a>) -> Result<Self, Mistake> {
         let domain = text(args.word(1), "the domain")?;
         if domain.is_empty() {
@@ -68,13 +68,13 @@ impl<'a> Question<'a> {
         Descriptor::new(&self.entries).cost(self.options.cost)
     }
 
-    /// A request about `descriptors`, under the id that was given.
+    /// A request about `descriptors`, with the id of the question.
     pub(super) fn request<'r>(&'r self, descriptors: &'r [Descriptor<'r>]) -> Request<'r> {
         let request = Request::new(self.domain, descriptors);
         self.options.id.map_or(request, |id| id.on(request))
     }
 
-    /// Puts the question.
+    /// Passes the request to `to`.
     pub(super) fn ask<T>(&self, to: impl FnOnce(&Request<'_>) -> T) -> T {
         to(&self.request(&[self.descriptor()]))
     }

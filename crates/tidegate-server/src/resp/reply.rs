@@ -2,7 +2,7 @@
 
 use itoa::Integer;
 
-/// Which version a client asked for.
+/// The version that a client chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Proto {
     #[default]
@@ -19,8 +19,8 @@ impl Proto {
     }
 }
 
-/// Writes behind what is written already. An array or a map is followed by as many items, or pairs, as it
-/// says.
+/// Writes after the replies written already. An array or a map must be followed by as many items,
+/// or pairs, as it announces.
 #[derive(Debug)]
 pub(super) struct Reply<'a> {
     out: &'a mut Vec<u8>,
@@ -32,7 +32,7 @@ impl<'a> Reply<'a> {
         Self { out, proto }
     }
 
-    /// Goes on in another version.
+    /// Continues in another version.
     pub(super) const fn speak(&mut self, proto: Proto) {
         self.proto = proto;
     }
@@ -41,12 +41,12 @@ impl<'a> Reply<'a> {
         self.simple("OK");
     }
 
-    /// A short text that is known to have no line end.
+    /// A short text without a line end.
     pub(super) fn simple(&mut self, text: &'static str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error, its code first. Line ends in what clients sent become spaces.
+    /// An error, its code first. Line ends in texts of clients become spaces.
     pub(super) fn error(&mut self, text: &str) {
         let start = self.out.len();
         self.line(b'-', text.as_bytes());
@@ -69,7 +69,7 @@ impl<'a> Reply<'a> {
         self.bulk(text.as_bytes());
     }
 
-    /// A text to be shown as it stands.
+    /// A text to be shown unchanged.
     pub(super) fn verbatim(&mut self, text: &str) {
         match self.proto {
             Proto::Resp2 => self.text(text),
@@ -103,7 +103,7 @@ impl<'a> Reply<'a> {
         self.number(b'*', items);
     }
 
-    /// RESP2 has none: an array in which each value stands behind its name.
+    /// RESP2 has none: an array in which each value follows its name.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.proto {
             Proto::Resp2 => self.number(b'*', 2 * pairs),
@@ -119,7 +119,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A name and a number of a map, which may be unknown.
+    /// A name and a number of a map; the number may be unknown.
     pub(super) fn field(&mut self, name: &str, number: Option<u64>) {
         self.text(name);
         match number {

@@ -1,4 +1,4 @@
-//! One connection as its commands know it: what it has said of itself, and what a command leads to.
+//! The session of a connection: the state that its commands change, and their outcomes.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use super::plans::Plans;
 use super::reply::Proto;
 use super::shared::Shared;
 
-/// What a command leads to.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Its reply is written.
     Answered,
-    /// The same, and the connection ends.
+    /// Its reply is written, and the connection ends.
     Ends,
-    /// Nothing is written: it has to wait, for a limiter or for the store.
+    /// No reply is written: it has to wait, for a limiter or for the store.
     Later,
 }
 
-/// One connection, as far as its commands know it.
+/// The state of a connection that commands change.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) shared: Arc<Shared>,
     pub(super) proto: Proto,
-    /// Whether it may ask.
+    /// Whether it may use all commands.
     pub(super) is_known: bool,
     /// Wrong tokens since a right one.
     pub(super) wrong_tokens: u32,
@@ -39,7 +39,7 @@ impl Session {
         Self { shared, proto, is_known, wrong_tokens: 0, number, name, plans }
     }
 
-    /// How much it may send and leave unread.
+    /// The bounds of its input and unread replies.
     pub(super) const fn bounds(&self) -> &'static Bounds {
         if self.is_known { &KNOWN } else { &STRANGER }
     }

@@ -1,4 +1,4 @@
-//! A listener in the test's own process, over a pipe: what is sent is answered without a socket.
+//! A listener in the test's own process, over a pipe: replies without a socket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,7 +13,7 @@ use crate::limiters::Limiters;
 use crate::listener::{Budget, Limits, Secret, Shell};
 use crate::stop::{Stop, Trigger};
 
-/// One rule that is met by one limiter, two that let wait, and one that is as good as never refilled.
+/// One rule with a single limiter, two that let requests wait, and one that hardly refills.
 const RULES: &str = r#"
 [[rule]]
 name = "per-user"
@@ -58,18 +58,18 @@ window = "365d"
 on_excess = { wait = "365d", max_waiters = 100 }
 "#;
 
-/// What all connections stand on, where everybody may ask everything.
+/// The shared state of connections, without a secret.
 pub(super) fn open() -> Arc<Shared> {
     shared(None, true)
 }
 
-/// A request of the domain `panics` does so.
+/// A request of the domain `panics` panics.
 pub(super) fn shared(secret: Option<Secret>, throttles: bool) -> Arc<Shared> {
     let limiters = Arc::new(Limiters::that_panic(config::parse("test", RULES).unwrap()));
     Arc::new(Shared::new(limiters, secret, throttles).unwrap())
 }
 
-/// One connection that is served, and the end of it that the client holds.
+/// One served connection, and the client's end of it.
 pub(super) struct Served {
     pub(super) client: DuplexStream,
     pub(super) stop: Trigger,
@@ -77,7 +77,7 @@ pub(super) struct Served {
     pub(super) has_ended: Arc<AtomicBool>,
 }
 
-/// The shell of a connection by itself, with bounds as short as the test wants them.
+/// The shell of a single connection, with bounds as short as the test needs.
 pub(super) fn shell(limits: Limits) -> (Shell, Trigger) {
     let (trigger, stop) = Stop::by_hand();
     let Limits { kept_bytes, kept_bytes_of_all, .. } = limits;
@@ -85,7 +85,7 @@ pub(super) fn shell(limits: Limits) -> (Shell, Trigger) {
     (Shell { limits, account: budget.open(), stop }, trigger)
 }
 
-/// Serves one connection; so many bytes fit into the pipe each way.
+/// Serves one connection; `pipe` bytes fit into the pipe each way.
 pub(super) fn serve(shared: Arc<Shared>, pipe: usize) -> Served {
     serve_within(Limits::default(), shared, pipe)
 }
@@ -103,7 +103,7 @@ pub(super) fn serve_within(limits: Limits, shared: Arc<Shared>, pipe: usize) -> 
     Served { client, stop, done, has_ended }
 }
 
-/// All that comes back for these bytes, after which the client says no more.
+/// All replies to these bytes, after which the client closes its side.
 pub(super) async fn exchange(shared: Arc<Shared>, sent: &[u8]) -> Vec<u8> {
     let Served { mut client, done, stop: _stop, .. } = serve(shared, 1 << 20);
     client.write_all(sent).await.unwrap();
@@ -114,7 +114,7 @@ pub(super) async fn exchange(shared: Arc<Shared>, sent: &[u8]) -> Vec<u8> {
     came
 }
 
-/// The same for texts, with bounds as they are.
+/// The replies to a text, under the usual bounds.
 pub(super) async fn told(sent: &str) -> String {
     let came = exchange(open(), sent.as_bytes()).await;
     String::from_utf8(came).unwrap()

@@ -1,4 +1,4 @@
-//! What is answered to what is sent, over a pipe: nothing here waits for a socket.
+//! Replies to commands over a pipe: nothing here waits for a socket.
 
 use super::testing::{exchange, open, shared, told};
 use crate::listener::Secret;
@@ -9,7 +9,7 @@ pub(super) fn command(words: &[&str]) -> String {
     format!("*{}\r\n{}", words.len(), words.concat())
 }
 
-/// What is told of a check of `per-user`, in RESP2.
+/// The values of a check of `per-user`, in RESP2.
 fn figures(allowed: u8, remaining: u8) -> String {
     let start = format!("*22\r\n$7\r\nallowed\r\n:{allowed}\r\n$4\r\nrule\r\n$8\r\nper-user\r\n");
     start + &format!("$5\r\nlimit\r\n:3\r\n$9\r\nremaining\r\n:{remaining}\r\n")
@@ -177,7 +177,7 @@ async fn a_call_of_redis_cell_is_answered_as_redis_cell_does() {
     let throttle = |words: &str| format!("CL.THROTTLE {words}\r\n");
     let came = told(&throttle("user123 15 30 60")).await;
     assert_eq!(came, "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n");
-    // One of two in any day, then none, and more than ever fits.
+    // One of two in any day, then none, and a cost that never fits.
     let day = ["k 1 1 86400", "k 1 1 86400 1", "k 1 1 86400", "k 1 1 86400 0", "k 1 1 86400 3"];
     let came = told(&day.map(throttle).concat()).await;
     assert_eq!(
@@ -206,7 +206,7 @@ async fn mistakes_of_a_call_are_told_in_the_words_of_redis_cell() {
         let came = told(&format!("CL.THROTTLE {words}\r\n")).await;
         assert_eq!(came, format!("-Cell error: Store error: {told_of_it}\r\n"), "{words}");
     }
-    // What once overflowed a server that decides in one task, and killed it.
+    // An input that once overflowed a server that decides in one task, and killed it.
     let came = told("CL.THROTTLE x 999999999 1 31622400\r\nPING\r\n").await;
     assert!(came.starts_with("-Cell error: ") && came.ends_with("+PONG\r\n"), "{came}");
 }
@@ -222,7 +222,7 @@ async fn calls_that_carry_their_limit_can_be_switched_off() {
     assert!(came.starts_with(b"-Cell error: Store error: CL.THROTTLE is switched off here"));
 }
 
-/// The rules know nothing of the keys of calls, nor the other way round.
+/// The limiters of rules and those of calls are separate.
 #[tokio::test]
 async fn calls_have_a_namespace_of_their_own() {
     let check = command(&["TG.CHECK", "default", "user", "ada"]);

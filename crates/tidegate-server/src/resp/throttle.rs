@@ -1,7 +1,7 @@
-//! `CL.THROTTLE`: a limit that the call carries, as redis-cell has it.
+//! `CL.THROTTLE`: the call carries its limit, as in redis-cell.
 //!
-//! Its keys are a namespace of their own, beside every configured rule. A key that is asked under other
-//! figures follows them: what was used stays used.
+//! Its keys have a namespace of their own, separate from every configured rule. A key that is asked
+//! under another limit is amended: what was used stays used.
 
 use tidegate::{Decision, Micros};
 
@@ -12,11 +12,11 @@ use super::reply::Reply;
 use super::session::{Outcome, Session};
 use super::shared::Shared;
 
-/// What the keys of all calls are kept apart by in a store.
+/// The namespace of the keys of all calls in a store.
 const NAMESPACE: &str = "cl.throttle";
 const MICROS: u64 = 1_000_000;
 
-/// Answers at once, unless the store has to be asked.
+/// Answers immediately, unless the store has to be asked.
 pub(super) fn answer(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     let decided = match &session.shared.throttle {
         None => Err(SWITCHED_OFF.to_owned()),
@@ -30,7 +30,7 @@ pub(super) fn answer(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'
     Outcome::Answered
 }
 
-/// Answers when the store does.
+/// Answers once the store has decided.
 pub(super) async fn later(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_>) {
     tell(in_store(shared, args).await, reply);
 }
@@ -46,8 +46,9 @@ async fn in_store(shared: &Shared, args: &Args<'_>) -> Result<Decision, String> 
 const SWITCHED_OFF: &str =
     "CL.THROTTLE is switched off here: ask TG.CHECK, which goes by the rules";
 
-/// Five integers: whether it is limited, the limit, what remains, seconds until the same quantity fits (-1
-/// when it did, or never will), seconds until the limiter is as good as new. Seconds are rounded up.
+/// Five integers: whether it is limited, the limit, the units that remain, seconds until the same
+/// quantity fits (-1 when it did, or never will), seconds until the limiter is idle. Seconds are
+/// rounded up.
 fn tell(decided: Result<Decision, String>, reply: &mut Reply<'_>) {
     let decision = match decided {
         Ok(decision) => decision,
@@ -62,7 +63,7 @@ fn tell(decided: Result<Decision, String>, reply: &mut Reply<'_>) {
     reply.integer(seconds(decision.reset_after));
 }
 
-/// Rounded up, so that nobody comes back too early.
+/// Rounded up, so that no client comes back too early.
 const fn seconds(wait: Micros) -> u64 {
     wait.as_micros().div_ceil(MICROS)
 }

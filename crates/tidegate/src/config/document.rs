@@ -1,4 +1,4 @@
-//! A whole file: its sections, and the policy that its rules make together.
+//! A whole file: its sections, and the policy that its rules form.
 
 use std::num::NonZeroU32;
 
@@ -13,7 +13,7 @@ use super::value::{tables, whole, wrong};
 use super::{placing, rule, store, syntax};
 use crate::{Policy, PolicyErrors, StoreSettings};
 
-/// What the sections of a file say.
+/// The contents of a file's sections.
 #[derive(Default)]
 struct Document<'t> {
     rules: Vec<RuleDraft<'t>>,
@@ -41,7 +41,7 @@ fn sections<'t>() -> Level<'t, Document<'t>> {
     }
 }
 
-/// The message for a field that stands before any section, or a section of a rule that stands alone.
+/// The message for a field before any section, or a section of a rule that stands alone.
 fn belongs_in_section(name: &str) -> Option<String> {
     let place = match name {
         "override" => "expected `[[rule.override]]`, below the `[[rule]]` it is for",
@@ -56,7 +56,7 @@ fn belongs_in_section(name: &str) -> Option<String> {
     Some(format!("`{name}` stands outside any rule: {place}"))
 }
 
-/// Reads a text; `None` when anything is wrong with it, which has then been told.
+/// Reads a text; `None` when there is an error in it, which has then been reported.
 pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Policy> {
     let tree = syntax::read(text, report);
     let table = Table::new(0..0, tree.root.get_ref());
@@ -86,7 +86,7 @@ impl<'t> Document<'t> {
         Some(())
     }
 
-    /// The word `revision`, which stands before all sections.
+    /// The field `revision`, before all sections.
     fn revision(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "a whole number from 1 to 4294967295, a larger one with each change";
         let given = u32::try_from(whole(entry, expected, report)?).ok().and_then(NonZeroU32::new);
@@ -116,7 +116,7 @@ impl<'t> Document<'t> {
         Ok(policy)
     }
 
-    /// The policy, if its rules are sound, alone and together.
+    /// The policy, if its rules are valid, alone and together.
     fn into_policy(self, report: &mut Report<'_>) -> Option<Policy> {
         let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
         let errors = match Policy::new(specs).and_then(|policy| self.fitting(policy)) {
@@ -135,7 +135,8 @@ impl<'t> Document<'t> {
             let (span, message) = placing::place(error, &self.rules, report);
             report.add(&span, message);
         }
-        // Only a mistake that was told has echoes; should one ever be taken for an echo, tell it.
+        // Only an error that was reported has echoes; if one is ever mistaken for an echo, report
+        // it.
         if before && report.is_empty() {
             report.add(&(0..0), errors);
         }

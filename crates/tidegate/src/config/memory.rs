@@ -1,4 +1,4 @@
-//! The section `[memory]`: what all rules together may take.
+//! The section `[memory]`: how much memory all rules together may use.
 
 use std::num::NonZeroUsize;
 
@@ -11,7 +11,7 @@ use super::vocabulary::MAX_KEYS_ALSO;
 use crate::Policy;
 use crate::rules::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS};
 
-/// What the section says.
+/// The contents of the section.
 #[derive(Default)]
 pub(super) struct MemoryDraft {
     max_keys: Option<NonZeroUsize>,
@@ -29,7 +29,7 @@ fn only_of_a_rule(name: &str) -> Option<String> {
 }
 
 impl MemoryDraft {
-    /// Reads the section; tells what is wrong with it, and when it says nothing.
+    /// Reads the section; reports its errors, and an empty section.
     pub(super) fn read(table: &Table<'_>, report: &mut Report<'_>) -> Self {
         let mut draft = Self::default();
         fields().read(table, &mut draft, report);
@@ -40,7 +40,7 @@ impl MemoryDraft {
         draft
     }
 
-    /// The policy with what the section says.
+    /// The policy with the settings of the section.
     pub(super) fn applied_to(&self, policy: Policy) -> Policy {
         match self.max_keys {
             Some(max_keys) => policy.with_max_keys(max_keys),

@@ -1,4 +1,4 @@
-//! Where in the file a mistake stands that only a policy as a whole could see.
+//! The position in the file of an error that was found only in the policy as a whole.
 
 use tidegate_core::{RuleError, Word};
 
@@ -8,7 +8,7 @@ use super::source::{Report, Span};
 use super::table::Table;
 use crate::{Place, PolicyError, Problem};
 
-/// Whether a mistake only follows from a value that could not be read, which has been told.
+/// Whether an error only follows from a value that could not be read, which has been reported.
 pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
     let Some(rule) = rules.get(error.rule) else { return false };
     let failed = |names: &[&str]| names.iter().any(|name| rule.failed.contains(name));
@@ -39,7 +39,7 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         Problem::TooLargeForStore { .. } => {
             failed(&["limit", "window", "rate", "resolution", "layout"])
         }
-        // A value that can not be read is none, and none is in range.
+        // A value that could not be read is in no range.
         Problem::MaxKeys(_)
         | Problem::Wait(_)
         | Problem::MaxWaiters(_)
@@ -51,10 +51,10 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
     }
 }
 
-/// The fields that tell whether two rules meet, and in which slots.
+/// The fields that decide whether two rules match the same request, and in which slots.
 const MEETING: &[&str] =
     &["domain", "when", "key", "match", "algorithm", "hash_tag", "across_slots", "mode"];
-/// The fields that no figure is taken from.
+/// The fields from which no limit or window is taken.
 const NO_FIGURES: &[&str] = &[
     "name",
     "domain",
@@ -82,7 +82,7 @@ fn is_echo_of_figures(
         RuleError::Meaningless { .. } => failed_one("algorithm"),
         RuleError::OutOfRange { word: Word::Initial | Word::Resolution, .. } => figures(),
         RuleError::OutOfRange { word, .. } => failed_one(word.name()),
-        // The others weigh several figures against each other.
+        // The other errors compare several values.
         _ => figures(),
     }
 }
@@ -97,7 +97,7 @@ fn override_of<'r, 't>(
     }
 }
 
-/// Where a mistake stands, and its text.
+/// The position of an error, and its text.
 pub(super) fn place(
     error: &PolicyError,
     rules: &[RuleDraft<'_>],
@@ -136,7 +136,7 @@ pub(super) fn place(
     (span, format!("{told}{}", more(error, rules, report)))
 }
 
-/// What a file's reader can be told besides: the other line, or what an override may change.
+/// Further text for the reader of a file: the other line, or what an override may change.
 fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> String {
     let line = |table: &Table<'_>, name| report.line(&table.place_of(&[name]));
     let rule = rules.get(error.rule);
@@ -165,13 +165,13 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> St
     .unwrap_or_default()
 }
 
-/// Where a field of `on_excess` stands.
+/// The position of a field of `on_excess`.
 fn place_in_excess(name: &str, table: &Table<'_>) -> Span {
     let excess = table.get("on_excess").and_then(|entry| entry.as_table());
     excess.map_or_else(|| table.place_of(&["on_excess"]), |excess| excess.place_of(&[name]))
 }
 
-/// The second of the names in `key`, or the nameless one, there or in `when`.
+/// The position of the second of the names in `key`, or of the nameless one, there or in `when`.
 fn place_of_twice(name: &str, rule: &RuleDraft<'_>) -> Span {
     let names = rule.spec.key.iter().zip(&rule.key).filter(|(other, _)| *other == name);
     let in_key = names.map(|(_, span)| span.clone()).next_back();
@@ -184,7 +184,7 @@ fn place_of_value(value: &str, rule: &RuleDraft<'_>) -> Span {
     entry.map_or(rule.table.header.clone(), |entry| entry.place())
 }
 
-/// The figure itself, or the one it was taken from when it was not written.
+/// The position of the value itself, or of the field that it was taken from.
 fn place_of_figure(error: &RuleError, table: &Table<'_>) -> Span {
     let word = error.word().name();
     match error {

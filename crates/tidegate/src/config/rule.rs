@@ -80,20 +80,20 @@ fn only_of_the_store(name: &str) -> Option<String> {
     store::fields().has(name).then(told)
 }
 
-/// Reads a rule; tells what is wrong with its fields, and which it lacks.
+/// Reads a rule; reports errors in its fields, and the fields it lacks.
 pub(super) fn read<'t>(table: Table<'t>, report: &mut Report<'_>) -> RuleDraft<'t> {
     let mut draft = RuleDraft::new(table.clone());
     let mut failed = fields().read(&table, &mut draft, report);
     failed.extend(figures::contradiction(&table, &failed, report));
     failed.extend(missing(&table, &failed, report));
     let algorithm = table.get("algorithm").and_then(|entry| entry.value().as_str());
-    // Such a rule has no window, and needs none said to be missing.
+    // Such a rule has no window, and a missing one is not reported.
     failed.extend(algorithm.filter(|name| is_in_flight(name)).map(|_| "window"));
     draft.failed = failed;
     draft
 }
 
-/// Tells of the fields that a rule can not do without; gives them.
+/// Reports the required fields that are missing; returns them.
 fn missing(
     table: &Table<'_>,
     failed: &[&'static str],

@@ -1,11 +1,11 @@
-//! The text of a file, its lines, and the mistakes found in it so far.
+//! The text of a file, its lines, and the errors found in it so far.
 
 use std::fmt::Display;
 use std::ops::Range;
 
 use super::diagnostic::{ConfigError, ConfigErrors, Excerpt};
 
-/// Where something stands: bytes of the text.
+/// A position: a range of bytes of the text.
 pub(super) type Span = Range<usize>;
 
 /// A text and where its lines begin.
@@ -35,7 +35,7 @@ impl<'t> Source<'t> {
         line.strip_suffix('\r').unwrap_or(line)
     }
 
-    /// A mistake at a place of the text.
+    /// An error at a position of the text.
     pub(super) fn error(&self, span: &Span, message: String) -> ConfigError {
         let number = self.line_number(span.start);
         let line = self.line(number);
@@ -55,7 +55,7 @@ impl<'t> Source<'t> {
     }
 }
 
-/// The mistakes found so far, in any order.
+/// The errors found so far, in any order.
 pub(super) struct Report<'s> {
     source: &'s Source<'s>,
     found: Vec<(Span, String)>,
@@ -66,12 +66,12 @@ impl<'s> Report<'s> {
         Self { source, found: Vec::new() }
     }
 
-    /// Notes a mistake.
+    /// Adds an error.
     pub(super) fn add(&mut self, span: &Span, message: impl Display) {
         self.found.push((span.clone(), message.to_string()));
     }
 
-    /// The text a span covers.
+    /// The text of a span.
     pub(super) fn text(&self, span: &Span) -> &'s str {
         self.source.text.get(span.clone()).unwrap_or_default()
     }
@@ -86,12 +86,12 @@ impl<'s> Report<'s> {
         self.source.line_number(span.start)
     }
 
-    /// Whether nothing was found.
+    /// Whether there is no error.
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// `Ok` when nothing was found, else everything, in the order of the text.
+    /// `Ok` when there is no error, else all of them, in the order of the text.
     pub(super) fn end(mut self) -> Result<(), ConfigErrors> {
         self.found.sort_by_key(|(span, _)| span.start);
         self.found.dedup();

@@ -1,4 +1,4 @@
-//! A TOML table as it is written: its entries in the order of the file, each with its place.
+//! A TOML table as written: its entries in the order of the file, each with its position.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -10,7 +10,7 @@ use super::source::Span;
 pub(super) struct Entry<'t> {
     /// The name.
     pub(super) name: &'t str,
-    /// Where the name stands.
+    /// The position of the name.
     pub(super) key: Span,
     value: &'t Spanned<DeValue<'t>>,
 }
@@ -21,7 +21,7 @@ impl<'t> Entry<'t> {
         self.value.get_ref()
     }
 
-    /// Where the value stands; of a table or an array of them, where its (first) header stands.
+    /// The position of the value; of a table or an array of tables, that of its (first) header.
     pub(super) fn place(&self) -> Span {
         self.value.span()
     }
@@ -48,7 +48,7 @@ impl<'t> Entry<'t> {
 /// A table.
 #[derive(Clone, Default)]
 pub(super) struct Table<'t> {
-    /// Where its header stands, such as `[[rule]]`; of an inline table, where all of it stands.
+    /// The position of its header, such as `[[rule]]`; of an inline table, that of all of it.
     pub(super) header: Span,
     /// Its entries, in the order of the file.
     pub(super) entries: Vec<Entry<'t>>,
@@ -65,12 +65,13 @@ impl<'t> Table<'t> {
         Self { header, entries }
     }
 
-    /// The entry of a name.
+    /// The entry with this name.
     pub(super) fn get(&self, name: &str) -> Option<&Entry<'t>> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// The place of the value of the first of these names that the table has, else that of its header.
+    /// The position of the value of the first of these names that the table has, else that of its
+    /// header.
     pub(super) fn place_of(&self, names: &[&str]) -> Span {
         let found = names.iter().find_map(|name| self.get(name));
         found.map_or(self.header.clone(), Entry::place)

@@ -5,20 +5,21 @@ use super::turn::Turn;
 use crate::clock::{Park, Timer};
 
 impl<T, C: Timer> Shaper<T, C> {
-    /// Calls `handler` for each item, not before its slot, and awaits what it makes before it takes
-    /// the next; ends once the line is closed and empty.
+    /// Calls `handler` for each item, not before its slot, and awaits its future before taking the
+    /// next; ends once the queue is closed and empty.
     ///
-    /// Spawn it on any runtime that the clock's timer works in, from a clone of the handle. A handler
-    /// that takes longer than items are apart makes later ones late, and in the end has the line
-    /// refuse ([`Refusal::Behind`](super::Refusal::Behind)): let it spawn what is long, or run
-    /// several workers. A plain function is called as `|item| async move { handle(item) }`.
+    /// Spawn it on any runtime that the clock's timer works in, from a clone of the handle. A
+    /// handler that takes longer than items are apart makes later ones late, and in the end makes
+    /// the queue refuse ([`Refusal::Behind`](super::Refusal::Behind)): it should spawn long work,
+    /// or several workers should run. A plain function is called as `|item| async move {
+    /// handle(item) }`.
     ///
-    /// If the future is dropped, the item its handler was busy with goes with it; all others stay in
-    /// line, and may be run again.
+    /// If the future is dropped, the item of the running handler is lost; all others stay queued,
+    /// and `run` can be called again.
     ///
     /// # Panics
-    /// If `handler` does: that item is gone, all others stay in line, other handles and workers are
-    /// not disturbed. Also as [`Shaper::next`].
+    /// If `handler` does: that item is gone, all others stay queued, and other handles and workers
+    /// are not disturbed. Also as [`Shaper::next`].
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
@@ -48,12 +49,12 @@ impl<T, C: Timer> Shaper<T, C> {
 }
 
 impl<T, C: Park> Shaper<T, C> {
-    /// The same for a thread of its own, which it blocks: calls `handler` for each item, not before
-    /// its slot, until the line is closed and empty.
+    /// Calls `handler` for each item, not before its slot, and blocks the thread, until the queue
+    /// is closed and empty.
     ///
     /// # Panics
-    /// If `handler` does: that item is gone, all others stay in line, other handles and workers are
-    /// not disturbed.
+    /// If `handler` does: that item is gone, all others stay queued, and other handles and workers
+    /// are not disturbed.
     pub fn run_blocking(self, mut handler: impl FnMut(T)) {
         let mut turn = Turn::new(self);
         while let Some(departure) = turn.departure_blocking() {

@@ -1,7 +1,7 @@
-//! A line under the model checker: every interleaving of two or three threads, within a bound on how
-//! often one is interrupted. A wake-up that is lost is a thread that sleeps for ever, which it finds.
+//! A queue under the model checker: every interleaving of two or three threads, up to a number of
+//! interruptions. It finds a lost wake-up as a thread that sleeps for ever.
 //!
-//! The clock stands still, and items cost nothing: each is due at once.
+//! The clock stands still, and items cost nothing: each is due immediately.
 #![allow(clippy::expect_used, clippy::panic, reason = "a model fails by panicking")]
 
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn take(line: &Line) -> Option<u32> {
     taken
 }
 
-/// Looks once, and goes away.
+/// Looks once, and leaves.
 fn look_and_leave(line: &Line) -> Option<u32> {
     let ticket: Ticket = line.ticket();
     let seen = line.take_or_wait(ticket, Waker::noop());
@@ -89,7 +89,8 @@ fn the_end_wakes_all_who_wait() {
     });
 }
 
-/// Both are woken for the first item; whoever gets none waits on, and is woken for the next.
+/// Both are woken for the first item; the receiver that gets none waits on, and is woken for the
+/// next.
 #[test]
 fn two_who_wait_get_an_item_each() {
     explore(2, |line| {
@@ -107,7 +108,7 @@ fn two_who_wait_get_an_item_each() {
     });
 }
 
-/// One that is dropped where it waits takes no item and no wake-up with it.
+/// A receiver that is dropped while it waits takes no item and no wake-up with it.
 #[test]
 fn a_receiver_that_leaves_loses_no_item_and_no_wakeup() {
     explore(3, |line| {

@@ -6,12 +6,12 @@ use super::turn::Turn;
 use crate::clock::{Park, Timer};
 
 impl<T, C: Timer> Shaper<T, C> {
-    /// The next item, not before its slot; `None` once the line is closed and empty.
+    /// The next item, not before its slot; `None` once the queue is closed and empty.
     ///
-    /// Dropping the future before it is done loses no item and holds nobody up.
+    /// Dropping the future at any time loses no item and delays no other receiver.
     ///
     /// # Panics
-    /// As the clock's timer does: those of tokio outside of its runtime.
+    /// When the clock's timer does: those of tokio panic outside of its runtime.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
@@ -33,7 +33,7 @@ impl<T, C: Timer> Shaper<T, C> {
         self.next_departure().await.map(|departure| departure.item)
     }
 
-    /// The same, with the slot that the item was told.
+    /// Like [`Shaper::next`], with the slot that the item was promised.
     ///
     /// # Panics
     /// As [`Shaper::next`].
@@ -41,7 +41,7 @@ impl<T, C: Timer> Shaper<T, C> {
         Turn::new(self.clone()).departure().await
     }
 
-    /// The items as a stream, which ends once the line is closed and empty. There may be several
+    /// The items as a stream, which ends once the queue is closed and empty. There can be several
     /// streams and other receivers; each item goes to one of them.
     #[cfg(feature = "stream")]
     #[must_use = "a stream does nothing unless it is polled"]
@@ -51,13 +51,13 @@ impl<T, C: Timer> Shaper<T, C> {
 }
 
 impl<T, C: Park> Shaper<T, C> {
-    /// The next item, not before its slot; `None` once the line is closed and empty. Blocks the
+    /// The next item, not before its slot; `None` once the queue is closed and empty. Blocks the
     /// thread until then.
     pub fn next_blocking(&self) -> Option<T> {
         self.next_departure_blocking().map(|departure| departure.item)
     }
 
-    /// The same, with the slot that the item was told.
+    /// Like [`Shaper::next_blocking`], with the slot that the item was promised.
     pub fn next_departure_blocking(&self) -> Option<Departure<T>> {
         Turn::new(self.clone()).departure_blocking()
     }

@@ -1,4 +1,4 @@
-//! What all handles of a shaper share: the queue, who waits at it, and the clock.
+//! The state that all handles of a shaper share: the queue, its receivers, and the clock.
 
 use std::sync::PoisonError;
 use std::task::Waker;
@@ -29,18 +29,18 @@ impl<T, C> Shared<T, C> {
         self.lock().takers.ticket()
     }
 
-    /// Leaves no trace of a receiver that waits no more.
+    /// Removes a receiver that no longer waits.
     pub(super) fn forget(&self, ticket: Ticket) {
         let forgotten = self.lock().takers.forget(ticket);
         drop(forgotten);
     }
 
-    /// Looks at the queue.
+    /// Reads the queue.
     pub(super) fn look<R>(&self, look: impl FnOnce(&ShapingQueue<T>) -> R) -> R {
         look(&self.lock().queue)
     }
 
-    /// A panic elsewhere never left a line half changed.
+    /// No panic leaves a queue half changed.
     fn lock(&self) -> MutexGuard<'_, Line<T>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -51,12 +51,12 @@ impl<T, C: Clock> Shared<T, C> {
         Self { clock, line: Mutex::new(Line { queue, takers: Takers::default() }) }
     }
 
-    /// Moves the queue, and wakes who waits if there is news for them.
+    /// Changes the queue, and wakes receivers if that matters to them.
     pub(super) fn change<R>(&self, verb: impl FnOnce(&mut ShapingQueue<T>, Timestamp) -> R) -> R {
         self.step(|line, now| verb(&mut line.queue, now))
     }
 
-    /// Takes the first item if it is due; else has `waker` woken when there is news.
+    /// Takes the first item if it is due; else registers `waker` for the next change.
     pub(super) fn take_or_wait(&self, ticket: Ticket, waker: &Waker) -> Next<T> {
         let waker = waker.clone();
         let (next, _dropped_unheld) = self.step(|line, now| {
@@ -70,7 +70,7 @@ impl<T, C: Clock> Shared<T, C> {
         next
     }
 
-    /// One step at a time that is read once the line is held.
+    /// Runs one step, at a time that is read under the lock.
     fn step<R>(&self, verb: impl FnOnce(&mut Line<T>, Timestamp) -> R) -> R {
         let mut line = self.lock();
         let before = Outlook::of(&line.queue);
@@ -83,7 +83,7 @@ impl<T, C: Clock> Shared<T, C> {
     }
 }
 
-/// What those who wait have gone by.
+/// What waiting receivers depend on.
 #[derive(Clone, Copy)]
 struct Outlook {
     due: Option<Timestamp>,
@@ -96,8 +96,8 @@ impl Outlook {
         Self { due, ended: due.is_none() && queue.is_closed() }
     }
 
-    /// Something is due sooner, or nothing will be any more. That an item was taken is no news: who
-    /// waits wakes at its slot and waits on for the next.
+    /// Whether an item is due sooner, or none will come any more. A taken item does not matter:
+    /// receivers wake at its slot and wait on for the next.
     fn is_news_after(self, before: Self) -> bool {
         let sooner = |due| before.due.is_none_or(|known| due < known);
         self.ended != before.ended || self.due.is_some_and(sooner)

@@ -12,12 +12,12 @@ use super::queue::{Departure, Next};
 use super::takers::Ticket;
 use crate::clock::{Park, Sleep, Timer, unparks_this_thread};
 
-/// One receiver of a line, from item to item. It has nothing in hand between two looks, so dropping
-/// it at any time loses no item.
+/// One receiver of a queue, from item to item. It holds nothing between two looks, so dropping it
+/// at any time loses no item.
 pub(super) struct Turn<T, C> {
     shaper: Shaper<T, C>,
     ticket: Ticket,
-    /// The slot it waits for, where there is one.
+    /// The slot it waits for, if any.
     alarm: Option<(Timestamp, Sleep)>,
 }
 
@@ -44,7 +44,7 @@ impl<T, C: Timer> Turn<T, C> {
         }
     }
 
-    /// Goes on with the sleep it is in if that ends at the slot.
+    /// Keeps the current sleep if it ends at the slot.
     fn sleep_until(&mut self, slot: Timestamp, context: &mut Context<'_>) -> Poll<()> {
         let begun = self.alarm.take().filter(|(at, _)| *at == slot);
         let clock = self.shaper.shared.clock();

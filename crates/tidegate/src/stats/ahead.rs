@@ -1,6 +1,6 @@
-//! Units that are borrowed from half seconds which have not begun yet.
+//! Units borrowed from half seconds that have not begun.
 
-/// How many half seconds ahead units may be borrowed: the second after the current half second.
+/// How far ahead units can be borrowed, in half seconds: the second after the current half second.
 pub(super) const MOST_AHEAD: u64 = 2;
 
 /// Units borrowed from each of the next half seconds, by the number of the half second modulo
@@ -18,18 +18,18 @@ impl Ahead {
         self.0[Self::place(number)]
     }
 
-    /// Borrows.
+    /// Adds borrowed units.
     pub(super) const fn borrow(&mut self, number: u64, units: u64) {
         let place = &mut self.0[Self::place(number)];
         *place = place.saturating_add(units);
     }
 
-    /// Half second `number` begins: what was borrowed from it, which is then borrowed no more.
+    /// Removes and returns the units borrowed from half second `number`, which begins.
     pub(super) const fn take(&mut self, number: u64) -> u64 {
         std::mem::replace(&mut self.0[Self::place(number)], 0)
     }
 
-    /// Units borrowed from all that come.
+    /// All borrowed units.
     pub(super) const fn all(&self) -> u64 {
         self.0[0].saturating_add(self.0[1])
     }

@@ -1,4 +1,4 @@
-//! The gates that a layer can ask.
+//! The gates that a layer can use.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::gate::Gate;
 #[cfg(feature = "redis")]
 use crate::shared::SharedGate;
 
-/// A gate that a layer can ask: an `Arc` of a [`Gate`], or, with feature `redis`, of a
+/// A gate that a layer can use: an `Arc` of a [`Gate`], or, with feature `redis`, of a
 /// `SharedGate`.
 ///
 /// Sealed: there are no others.
@@ -34,9 +34,10 @@ impl<T: sealed::Sealed> AnyGate for T {}
 pub struct Way(pub(super) Arc<dyn Door>);
 
 mod sealed {
-    /// What a layer asks a gate by.
+    /// How a layer asks a gate.
     pub trait Sealed {
-        /// The way to the gate of a request that may wait in queue, where its rules say so, or never `waits`.
+        /// The decider of the gate: a request waits in a queue where its rules say so, or never if
+        /// not `waits`.
         fn way(self, waits: bool) -> super::Way;
     }
 }

@@ -1,4 +1,4 @@
-//! What a layer and all its services share, and the way of one request through it.
+//! The state that a layer and its services share, and the path of one request through it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) type Respond = dyn Fn(&Refusal, &Parts) -> Response<Vec<u8>> + Send +
 pub(super) struct Plan {
     door: Arc<dyn Door>,
     pub(super) domain: Arc<str>,
-    /// What is asked while `descriptors` is empty.
+    /// The descriptor while `descriptors` is empty.
     usual: [Entries; 1],
     descriptors: Vec<Entries>,
     pub(super) tells: bool,
@@ -35,7 +35,7 @@ pub(super) struct Plan {
     pub(super) recorder: Option<Arc<dyn Recorder>>,
     pub(super) pacing: Option<Pacing>,
     pub(super) in_flight: Option<InFlight>,
-    /// Whether a response counts; all do where this is not said.
+    /// Whether a response counts; all do by default.
     pub(super) counts: Option<Arc<Counts>>,
 }
 
@@ -63,9 +63,9 @@ impl Plan {
         if self.descriptors.is_empty() { &self.usual } else { &self.descriptors }
     }
 
-    /// Asks about a request: for a place in flight, whether its host is to be left alone, the gate.
+    /// Asks about a request: for a permit, whether its host is held, then the gate.
     ///
-    /// A place comes first, for it can be given back as if it had never been taken.
+    /// The permit comes first, because it can be given back without a trace.
     pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Asked, Passage) {
         let question = Question::read(&self.domain, self.asked_about(), parts);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
@@ -79,7 +79,7 @@ impl Plan {
     }
 }
 
-/// All that is needed to ask.
+/// The data needed to ask.
 struct Knock {
     door: Arc<dyn Door>,
     hold: Option<Hold>,
@@ -95,7 +95,8 @@ impl Knock {
     }
 
     fn with_a_place(self, wish: Wish) -> Later<Ruling> {
-        /// How long somebody else will take is not known: the least that can be told.
+        /// The least wait that can be reported, where another request holds the permit for an
+        /// unknown time.
         const SOON: Micros = Micros::from_secs(1);
         Box::pin(async move {
             match wish.await {
@@ -128,7 +129,7 @@ impl Passage {
         Self { plan, hold, bill, fields: Fields::default(), held: Held::default() }
     }
 
-    /// The request goes on.
+    /// Notes that the request goes on.
     pub(super) fn admitted(&mut self, admission: Admission) {
         self.fields = admission.fields;
         if let Some(bill) = &mut self.bill {
@@ -137,8 +138,8 @@ impl Passage {
         self.held = Held::new(self.plan.recorder.clone(), admission.permit);
     }
 
-    /// The service has answered. What does not count is given back before the response is passed on
-    /// ([`Passage::passed_on`]): how the limits stand then may take its time.
+    /// Notes the service's response. A cost that does not count is given back before the response
+    /// is passed on ([`Passage::passed_on`]), which may take time.
     pub(super) fn answered<B, E>(
         &mut self,
         answer: Result<Response<B>, E>,
@@ -162,7 +163,7 @@ impl Passage {
         Ok((response, later))
     }
 
-    /// What was to be given back was: this is how the limits stand.
+    /// Notes that the cost was given back, and how the limits stand then.
     pub(super) fn released(&mut self, fields: Fields) {
         self.fields = fields;
     }
@@ -175,7 +176,7 @@ impl Passage {
         response.map(|body| ResponseBody::inner(body, self.held))
     }
 
-    /// The request does not go on: the response in its place.
+    /// The response to a refused request.
     pub(super) fn refused<B>(self, refusal: Refusal, parts: &Parts) -> Response<ResponseBody<B>> {
         if let Some(recorder) = &self.plan.recorder {
             recorder.block();

@@ -1,4 +1,4 @@
-//! The way to limiters by plan: each caller is held to the figures of their own plan.
+//! Limits by plan: each caller has the limits of their own plan.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::rules::PolicyRule;
 use crate::step::{Descriptors, Done, Step};
 use crate::wait::wait_until;
 
-/// What the figures are told under.
+/// The name of the rule in answers.
 const NAME: &str = "plan";
 
 impl RateLimitLayer {
-    /// Holds each caller to a plan of their own, in place of the rules of a gate; refuses at once what
-    /// does not fit.
+    /// Limits each caller by a plan of their own, in place of the rules of a gate; refuses requests
+    /// above it immediately.
     ///
-    /// The key whose plan is looked up is the value of the first of the entries of `who`, at the cost it
-    /// tells; a request without a value is not limited. A [`descriptor`](Self::descriptor) would take the
-    /// place of `who`; others are not asked about. The plan is told as a rule of the name `plan`. Limits
-    /// for all belong in the layer of a gate behind this one, which does not give back here what it
-    /// refuses. What a shaping plan (`leaky_queue`) admits is held for its `delay`, as by
-    /// [`RateLimitLayer::new`].
+    /// The key whose plan is looked up is the value of the first of the entries of `who`, at the
+    /// cost of `who`; a request without a value is not limited. A [`descriptor`](Self::descriptor)
+    /// would replace `who`; further ones are ignored. Answers name the plan as a rule `plan`.
+    /// Limits for all callers belong in the layer of a gate behind this one; a request that it
+    /// refuses has still taken units of its plan. A request that a shaping plan (`leaky_queue`)
+    /// admits is held for its `delay`, as by [`RateLimitLayer::new`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -49,11 +49,11 @@ impl RateLimitLayer {
         Self::with(Arc::new(Planned { limiter, most_wait: None }), who)
     }
 
-    /// The same, but lets a request wait for up to `most_wait`, in its place in the line of its key: what
-    /// [`PlannedLimiter::acquire`] does. The time for which a shaping plan holds it is part of that. What
-    /// can not run by then is refused at once, and so is who comes when the line is full
-    /// ([`PlannedLimiter::with_max_waiters`]). One whose client goes away while it waits leaves the line,
-    /// and takes nothing.
+    /// Lets a request wait for up to `most_wait` in the queue of its key, as
+    /// [`PlannedLimiter::acquire`] does. The time for which a shaping plan holds it is part of
+    /// that. A request that cannot run by then is refused immediately, and so is one that finds the
+    /// queue full ([`PlannedLimiter::with_max_waiters`]). A request whose client goes away while it
+    /// waits leaves the queue, and takes nothing.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -76,18 +76,19 @@ impl RateLimitLayer {
     }
 }
 
-/// Decides by the plan of whom the request comes from.
+/// Decides by the plan of the caller.
 struct Planned<C> {
     limiter: Arc<PlannedLimiter<C>>,
-    /// How long it may wait; `None` where it is decided at once.
+    /// How long a request may wait; `None` where it is decided immediately.
     most_wait: Option<Micros>,
 }
 
 impl<C: Clock> Planned<C> {
-    /// One step with the limiter of whoever asks, at the cost of the request; `told` is handed the answer.
+    /// Runs one step on the caller's limiter, at the cost of the request, and passes the answer to
+    /// `read`.
     fn step<T>(&self, request: &Request<'_>, step: Step, told: impl FnOnce(&Answer<'_>) -> T) -> T {
         let Some((key, cost)) = who(request) else { return told(&nothing(self.now())) };
-        // Of no cost where it is looked at afterwards, when nobody asks whether it might come again.
+        // A look has no cost: nobody asks when the request might be repeated.
         let cost = if step == Step::Peek { 0 } else { cost };
         self.limiter.by_plan(key.as_bytes(), |under, key| {
             let done = under.done(under.fingerprint(key), cost, step);
@@ -124,14 +125,14 @@ impl<C: Timer> Planned<C> {
     }
 }
 
-/// Whom a request comes from, and what it costs.
+/// The caller of a request, and its cost.
 fn who<'a>(request: &Request<'a>) -> Option<(&'a str, u64)> {
     let descriptor = request.descriptors().first()?;
     let (_, value) = descriptor.entries().first()?;
     Some((value, descriptor.units()))
 }
 
-/// Hands `told` the answer of a rule that says what the plan says.
+/// Passes an answer to `read` under a rule with the values of the plan.
 fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>) -> T) -> T {
     let limited = done.decisions.first().filter(|_| !rule.is_unlimited());
     let rule = PolicyRule::of_figures(NAME, rule);
@@ -153,7 +154,7 @@ fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>
     told(&Answer { allowed, at, standing, repeated: false, matched })
 }
 
-/// The answer to a request that comes from nobody: it meets no limiter.
+/// The answer to a request without a caller: it matches no limiter.
 fn nothing(at: Timestamp) -> Answer<'static> {
     let (standing, matched) = (Standing::Exact, Default::default());
     Answer { allowed: true, at, standing, repeated: false, matched }
@@ -161,7 +162,7 @@ fn nothing(at: Timestamp) -> Answer<'static> {
 
 impl<C: Timer + 'static> Door for Planned<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
-        // Not before it is polled: a request that is dropped before costs nothing.
+        // Nothing happens before the first poll: a request that is dropped before costs nothing.
         Box::pin(async move {
             match self.most_wait {
                 None => self.check(&question).await,

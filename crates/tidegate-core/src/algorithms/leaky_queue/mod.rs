@@ -11,11 +11,11 @@ use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
 use crate::word::Word;
 
-/// A queue of `capacity` places that serves one unit every W/N.
+/// A queue that holds `capacity` waiting units and serves one every W/N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeakyQueue {
     per_window: u64,
-    /// One unit is served at once, `capacity` wait; none at a limit of 0.
+    /// Most units in the queue: one is served immediately, `capacity` wait; none at a limit of 0.
     places: u64,
     window: Micros,
     rate: Rate,
@@ -23,7 +23,7 @@ pub struct LeakyQueue {
 }
 
 impl LeakyQueue {
-    /// What an arrival at `at` would wait, in grains.
+    /// How long an arrival at `at` would wait, in grains.
     fn wait(&self, state: &Level, at: Timestamp) -> u128 {
         state.left(self.rate, at)
     }

@@ -1,4 +1,4 @@
-//! The table and its order against a plain list of keys.
+//! The table and its order, compared with a plain list of keys.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Each set of figures is watched by its own window and measured against its own bound.
+//! Each variant is watched by its own window and compared with its own bound.
 
 use tidegate::{AlgorithmKind, Limit, OverrideSpec, Policy, RuleSpec, Spec};
 
@@ -8,7 +8,7 @@ use crate::replay::Replay;
 
 const SECOND_US: u64 = 1_000_000;
 
-/// `limit` units per so many seconds for each key.
+/// `limit` units per `seconds` for each key.
 fn per_key(limit: u64, seconds: u64) -> RuleSpec {
     let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(seconds));
     RuleSpec::new("r", spec).key(["key"])
@@ -43,7 +43,8 @@ fn a_minute_of(key: &str) -> impl Iterator<Item = (u64, &str)> {
     (0..6_000).map(move |n| (n * SECOND_US / 100, key))
 }
 
-/// Of each variant that was met: its override, what it refused and was asked, fullest and bound.
+/// For each variant that decided: its override, the requests it refused and decided, its fullest
+/// window and bound.
 fn told(report: &Report) -> Vec<String> {
     let of = |v: &VariantReport| {
         let bound = v.bound().map_or("none".to_owned(), grouped);

@@ -1,4 +1,4 @@
-//! What a report says, and what it does not say.
+//! What a report contains, and what it does not.
 
 use super::*;
 use crate::replay::Replay;
@@ -27,7 +27,7 @@ fn per_ip() -> RuleSpec {
     RuleSpec::new("per-ip", spec).key(["ip"])
 }
 
-/// The same where there is room for the limiters of two.
+/// The report where there is room for the limiters of two callers.
 fn told_of(keys: u64, on_full: OnFull) -> String {
     report_of(0..keys, per_ip().max_keys(2, on_full), ROOMY)
 }
@@ -67,7 +67,7 @@ fn a_fullest_window_that_memory_did_not_suffice_for_is_at_least_so_full() {
     assert!(told(1_500).contains("\nFullest window of per-ip: at least 1 unit admitted for ip=0"));
 }
 
-/// The report of twice the same request by a caller of this name, of whom one is let in.
+/// The report of two equal requests by a caller of this name, one of which is admitted.
 fn told_of_caller(ip: &str) -> String {
     let mut rule = per_ip().with_override(OverrideSpec::new("ip", "x".repeat(900_000)));
     rule.overrides[0].limit = Some(Limit::Units(1));

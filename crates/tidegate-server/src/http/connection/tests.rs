@@ -1,4 +1,4 @@
-//! How long a connection lasts: with requests, between them, and without any.
+//! The life of a connection: with requests, between them, and without any.
 
 use super::*;
 use crate::http::body;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const SHORT: Duration = Duration::from_millis(30);
 
-/// A server that soon tires of clients who bring nothing; one of `head` and `idle` is short.
+/// A server with short bounds for clients without requests; `shorten` sets `head` or `idle`.
 async fn impatient(shorten: impl FnOnce(&mut Limits)) -> Server {
     let mut limits = Limits::default();
     shorten(&mut limits);
@@ -58,7 +58,7 @@ async fn a_client_that_says_no_more_gets_its_answers() {
     assert_eq!(answers.matches("at last").count(), 3, "{answers}");
 }
 
-/// So one who waits for a limiter leaves its line.
+/// So a request that waits for a limiter leaves its queue.
 #[tokio::test]
 async fn a_client_that_is_gone_has_its_request_dropped() {
     let (dropped, was_dropped) = tokio::sync::oneshot::channel::<()>();
@@ -85,7 +85,7 @@ async fn a_head_that_does_not_end_is_not_waited_for() {
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
 }
 
-/// A head over HTTP/2 that has begun: the preface, settings that set nothing, and a frame that does not end it.
+/// The start of a head over HTTP/2: the preface, empty settings, and a frame that does not end it.
 const BEGUN: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
                      \0\0\x01\x01\0\0\0\0\x01\x02";
 
@@ -143,7 +143,7 @@ async fn requests_that_are_not_let_in_do_not_keep_a_connection() {
     let server = testing::serve(refuses, limits).await;
     let mut stream = server.connect().await;
     let mut came = [0; 1024];
-    // Until it is closed, which it would never be if a refusal were a use.
+    // Until it is closed, which would never happen if a refusal counted as use.
     while stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok() {
         if !stream.read(&mut came).await.is_ok_and(|bytes| bytes > 0) {
             break;
@@ -183,7 +183,7 @@ async fn nor_do_those_over_http_2_whose_rest_is_waited_for() {
     let stream = TokioIo::new(server.connect().await);
     let (mut send, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     tokio::spawn(connection);
-    // Until it is closed, which it would never be if what is refused were under way.
+    // Until it is closed, which would never happen if refused requests counted as under way.
     while send.ready().await.is_ok() {
         let request = hyper::Request::post(format!("http://{}/", server.at));
         tokio::spawn(send.send_request(request.body(Endless(false)).unwrap()));

@@ -1,4 +1,4 @@
-//! What is answered here is what hyper would have had answered, and nothing else is.
+//! The fast path answers as hyper's path does, and only what it may.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +27,12 @@ fn app(limits: Limits) -> Arc<App> {
     Service::new(Arc::new(Limiters::of(policy).unwrap()), limits).0
 }
 
-/// A server that answers here what it can.
+/// A server with the fast path.
 async fn server(limits: Limits) -> Server {
     testing::serve(Public(app(limits), None), limits).await
 }
 
-/// The same with hyper alone.
+/// A server with hyper alone.
 async fn by_hyper() -> Server {
     let public = Public(app(Limits::default()), None);
     let site = testing::site(move |request| public.clone().answer(request));
@@ -43,7 +43,7 @@ fn check(body: &str) -> String {
     format!("POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Without what differs from one moment to the next.
+/// Answers, without values that depend on the time.
 fn timeless(answers: &str) -> String {
     let line = |line: &str| match line.split_once(": ") {
         Some((name @ ("date" | "content-length" | "x-ratelimit-reset"), _)) => name.to_owned(),
@@ -53,7 +53,7 @@ fn timeless(answers: &str) -> String {
     answers.lines().map(line).collect::<Vec<_>>().join("\n").replace("{\"at_us\":", "\n{")
 }
 
-/// All answers to these requests, behind which the client says no more.
+/// All answers to these requests, after which the client closes its side.
 async fn answers(server: &Server, sent: &str) -> String {
     let mut stream = server.connect().await;
     stream.write_all(sent.as_bytes()).await.unwrap();
@@ -189,7 +189,7 @@ async fn between_two_requests_a_connection_ends_with_the_process() {
     assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
 }
 
-/// Nobody had a turn between the requests and the end. The last answer says that it is.
+/// No task runs between the requests and the end. The last answer announces it.
 #[tokio::test]
 async fn what_has_arrived_when_the_process_ends_is_answered() {
     let last = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -227,12 +227,13 @@ async fn a_client_that_never_stops_asking_is_told_that_the_process_ends() {
     read.read_exact(&mut [0; 4 << 10]).await.unwrap();
     server.stop.drain();
     let mut rest = Vec::new();
-    // A reset is a close as well: what it asked behind its last answer is not read.
+    // A reset is a close as well: the client's requests after its last answer are not read.
     let _ = read.read_to_end(&mut rest).await;
     assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
 }
 
-/// A check, once the buffers of the connection have their size: the lists of its header fields.
+/// The allocation of a check, after the buffers of the connection have grown: the list of its
+/// header fields.
 #[test]
 fn a_check_allocates_once() {
     const CHECKS: usize = 100;

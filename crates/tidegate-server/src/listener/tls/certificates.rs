@@ -1,4 +1,4 @@
-//! The certificates of a file, none of which is out of date.
+//! The certificates of a file, none of them expired.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ fn none(file: &Path) -> String {
     wrong(file, "there is no certificate in it", CERTIFICATE)
 }
 
-/// Whether a certificate can be read and is in force. It is put as if a server had shown it, and only what
-/// is said of its form and its time counts: whose it is and who signed it is for others to judge.
+/// Whether a certificate can be read and is in force. It is verified as if a server had presented
+/// it, and only errors of its form and time count: its owner and its signer are not checked here.
 fn check(certificate: &CertificateDer<'_>, provider: &Arc<CryptoProvider>) -> Result<(), String> {
     let mut roots = RootCertStore::empty();
     roots

@@ -35,7 +35,7 @@ fn not_for_overrides(name: &str) -> Option<String> {
 }
 
 impl<'t> OverrideDraft<'t> {
-    /// Reads an override; tells what is wrong with its fields, and which it lacks.
+    /// Reads an override; reports errors in its fields, and the fields it lacks.
     pub(super) fn read(table: Table<'t>, report: &mut Report<'_>) -> Self {
         let mut draft = Self::new(table.clone());
         let mut failed = fields().read(&table, &mut draft, report);
@@ -75,7 +75,7 @@ impl<'t> OverrideDraft<'t> {
     }
 }
 
-/// Tells when an override says nothing of what it is for, or of what it changes.
+/// Reports an override that does not say what it applies to, or what it changes.
 fn missing(
     table: &Table<'_>,
     failed: &[&'static str],

@@ -1,4 +1,4 @@
-//! How a store is set up, as far as it can make limits fail: looked at whenever a link is made.
+//! An audit of a store's setup for what can make limits fail, run whenever a connection is made.
 
 use std::fmt;
 
@@ -9,12 +9,13 @@ use tidegate_core::Micros;
 use super::error::StoreError;
 use super::link::send;
 
-/// The oldest version whose scripts may do all that is needed.
+/// The oldest version whose scripts can do all that is needed.
 const LEAST_VERSION: (u32, u32) = (6, 2);
-/// Clocks of nodes may lie so far apart before it is told; what the asking took is in it.
+/// Clocks of nodes may differ by this much before it is reported; the round trips are part of the
+/// difference.
 const MOST_APART: Micros = Micros::from_millis(50);
 
-/// Something about the store that can make limits fail.
+/// A property of the store that can make limits fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -23,25 +24,26 @@ pub enum Finding {
         /// Its `maxmemory-policy`.
         policy: String,
     },
-    /// It is older than what was tested.
+    /// It is older than the oldest tested version.
     OldVersion {
-        /// What it says.
+        /// The version that it reports.
         version: String,
     },
-    /// The user may not look at how it is set up (at one node of a cluster or more), so that the rest is not known.
+    /// The user may not read its setup (at one node of a cluster or more), so other findings may be
+    /// missing.
     MayNotLook {
-        /// What it says.
+        /// The server's error.
         told: String,
     },
-    /// Clocks of the cluster's primaries are apart: a key whose slot moves meets another time.
+    /// Clocks of the cluster's primaries differ: a key whose slot moves meets another time.
     ClocksApart {
-        /// By so much.
+        /// The difference.
         by: Micros,
     },
 }
 
 impl Finding {
-    /// Whether both tell of the same thing, whatever the figures.
+    /// Whether both are the same kind of finding, whatever their values.
     fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -73,12 +75,12 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was told already, so that it is told once.
+/// The findings that were reported already, so that each is reported once.
 #[derive(Debug, Default)]
 pub(super) struct Told(Vec<Finding>);
 
 impl Told {
-    /// Those of `findings` that were not told yet.
+    /// The `findings` that were not reported yet.
     pub(super) fn new_among(&mut self, findings: Vec<Finding>) -> Vec<Finding> {
         let is_new = |finding: &Finding| !self.0.iter().any(|told| told.is_like(finding));
         let new: Vec<_> = findings.into_iter().filter(is_new).collect();
@@ -87,8 +89,8 @@ impl Told {
     }
 }
 
-/// Every finding about the servers at the end of these connections. A server that does not answer a question
-/// says nothing, unless this user may not ask it.
+/// Every finding about the servers at the end of these connections. A question that a server does
+/// not answer gives no finding, unless the user may not ask it.
 pub(super) async fn of(mut connections: Vec<MultiplexedConnection>) -> Vec<Finding> {
     let (mut found, mut clocks) = (Vec::new(), Vec::new());
     for connection in &mut connections {
@@ -153,7 +155,7 @@ fn clocks_apart(clocks: impl Iterator<Item = u64>) -> Option<Finding> {
     (by > MOST_APART).then_some(Finding::ClocksApart { by })
 }
 
-/// What `TIME` tells: seconds and microseconds.
+/// The time in a reply to `TIME`: seconds and microseconds.
 fn instant(told: &Value) -> Option<u64> {
     let Value::Array(parts) = told else { return None };
     let mut numbers = parts.iter().map(|part| match part {

@@ -1,4 +1,4 @@
-//! The data that those who ask and the store's thread share.
+//! The data that callers and the store's thread share.
 
 use std::mem::{Discriminant, discriminant};
 use std::sync::{Mutex, PoisonError};
@@ -15,13 +15,13 @@ use super::inbox::Inbox;
 use super::question::Question;
 use crate::settings::StoreSettings;
 
-/// Decisions that were not taken are reported so far apart, for each kind of reason.
+/// Decisions that were not taken are reported this far apart, for each kind of reason.
 const REPORTED_AGAIN_US: u64 = 60_000_000;
 
-/// The result of the last look at the store: none yet, fit, or why it is not.
+/// The result of the last check of the store: none yet, fit, or why it is not.
 pub(super) type Found = Option<Result<(), StoreError>>;
 
-/// Data that those who ask and the store's thread share.
+/// Data that callers and the store's thread share.
 pub(super) struct Shared {
     pub(super) settings: StoreSettings,
     pub(super) inbox: Inbox<Question>,
@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) observer: Observer,
     pub(super) found: watch::Sender<Found>,
     pub(super) told: Mutex<Told>,
-    /// When it was reported last that a decision was not taken, for each kind of reason.
+    /// When a decision that was not taken was last reported, for each kind of reason.
     undecided: Mutex<Vec<(Discriminant<StoreError>, u64)>>,
     pub(super) deadline: Duration,
     began: Instant,
@@ -50,15 +50,16 @@ impl Shared {
         }
     }
 
-    /// Counts a request that was not decided for overload, and reports where an overload begins with it.
+    /// Counts a request that was not decided because of overload, and reports the beginning of an
+    /// overload.
     pub(super) fn note_overloaded(&self) {
         if self.counts.overloaded(Instant::now()) {
             (self.observer)(StoreEvent::Overloaded);
         }
     }
 
-    /// Notes a decision that was not taken; returns whether to report it: not if one of this kind was reported within
-    /// the last minute.
+    /// Notes a decision that was not taken; returns whether to report it: not if one of this kind
+    /// was reported within the last minute.
     pub(super) fn undecided(&self, error: &StoreError) -> bool {
         let kind = discriminant(error);
         let now_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);

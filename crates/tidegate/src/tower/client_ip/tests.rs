@@ -1,4 +1,4 @@
-//! Whose address is believed, and how it is told.
+//! Tests of which addresses are trusted, and how they are written.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Keys that are counted, for a rule that keeps so many at most.
+//! Keys that are counted, for a rule that keeps a bounded number of them.
 
 use super::limiter::{Among, Limiter};
 use super::step::Step;
@@ -6,14 +6,14 @@ use super::step::Step;
 /// A key that is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Count {
-    /// Its place among the call's.
+    /// Its index among the call's keys.
     pub(super) key: usize,
     pub(super) name: (String, String),
     pub(super) most: usize,
 }
 
 impl Count {
-    /// Those of a step; one that gives back or settles is never without room.
+    /// The counted keys of a step; a step that gives back or settles always has room.
     pub(super) fn of(limiters: &[Limiter<'_>], step: Step) -> Vec<Self> {
         let settles = matches!(step, Step::Settle | Step::Undo);
         let each = limiters.iter().enumerate().filter_map(|(key, one)| Some((key, one.among?)));
@@ -25,8 +25,8 @@ impl Count {
         each.collect()
     }
 
-    /// The last arguments of a script that counts: which keys, and the part of a cluster's node, which is told when
-    /// it is sent there. None where nothing is counted.
+    /// The last arguments of a script that counts: which keys, and the part of a cluster's node,
+    /// filled in when the call is sent there. None where nothing is counted.
     pub(super) fn arguments(counts: &[Self]) -> impl Iterator<Item = Vec<u8>> + use<> {
         let mut told = Vec::new();
         for Self { key, name: (prefix, name), most } in counts {
