@@ -208,11 +208,11 @@ pub trait Scripted: Decide {
     /// The parameters of the rule that a script keeps in front of a state: limit, window, and two
     /// of the algorithm's own. From them it knows whether the rule has changed, and how to read the
     /// state.
-    fn figures(&self) -> [u64; 4];
+    fn parameters(&self) -> [u64; 4];
 
     /// Writes into `spec` the fields of the rule whose states carry these parameters, except limit
     /// and window; `kind` is that of its script.
-    fn words_of(_kind: u8, _figures: [u64; 4], _spec: &mut Spec) {}
+    fn restore_fields(_kind: u8, _parameters: [u64; 4], _spec: &mut Spec) {}
 
     /// The script for this rule: the algorithm's own, except where a rule can choose among several.
     fn script(&self) -> Script {
@@ -226,7 +226,7 @@ pub trait Scripted: Decide {
     }
 
     /// The script's arguments about `cost`, in the order in which its first paragraph reads them.
-    fn told(&self, cost: u64) -> Vec<i64>;
+    fn script_args(&self, cost: u64) -> Vec<i64>;
 
     /// Decodes the state that a script returned; `None` for numbers that are no state.
     fn recalled(&self, words: &[u64]) -> Option<Self::State>;

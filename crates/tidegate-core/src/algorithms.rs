@@ -96,8 +96,8 @@ macro_rules! algorithms {
             }
 
             /// Writes the fields of a rule whose states carry these parameters.
-            pub(crate) fn words_of(self, kind: u8, figures: [u64; 4], spec: &mut Spec) {
-                match self { $(Self::$variant => $folder::$algorithm::words_of(kind, figures, spec),)+ }
+            pub(crate) fn restore_fields(self, kind: u8, parameters: [u64; 4], spec: &mut Spec) {
+                match self { $(Self::$variant => $folder::$algorithm::restore_fields(kind, parameters, spec),)+ }
             }
 
             /// The optional fields it understands.

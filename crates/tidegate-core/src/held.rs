@@ -23,7 +23,7 @@ pub struct Held<'a, R: Algorithm> {
     enforced: bool,
     /// Whether the cost is usage that a caller reports: it is taken whatever the decision, and the
     /// decision is whether one unit more would be admitted.
-    reported: bool,
+    is_usage: bool,
     /// Whether the state must not grow, because there is no memory for it.
     in_place: bool,
     /// What the clock reads.
@@ -43,7 +43,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
             slot,
             cost,
             enforced: true,
-            reported: false,
+            is_usage: false,
             in_place: false,
             now: Timestamp::EPOCH,
             at: Timestamp::EPOCH,
@@ -61,8 +61,8 @@ impl<'a, R: Algorithm> Held<'a, R> {
 
     /// Marks the cost as usage that a caller reports: see [`Held::take_reported`].
     #[must_use]
-    pub(crate) const fn reported(mut self) -> Self {
-        self.reported = true;
+    pub(crate) const fn for_usage(mut self) -> Self {
+        self.is_usage = true;
         self
     }
 
@@ -72,13 +72,13 @@ impl<'a, R: Algorithm> Held<'a, R> {
         algorithm: &'a R,
         slot: &'a mut Option<R::State>,
         cost: u64,
-        told: &Told,
+        reply: &Told,
     ) -> Self {
         Self {
-            now: told.now,
-            at: told.at,
-            verdict: told.verdict,
-            taken: told.taken,
+            now: reply.now,
+            at: reply.at,
+            verdict: reply.verdict,
+            taken: reply.taken,
             ..Self::new(algorithm, slot, cost)
         }
     }
@@ -133,7 +133,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
     /// how the limiter stands: allowed where one unit more would be admitted, else denied until one
     /// is.
     pub fn take_reported(&mut self, now: Timestamp) {
-        self.reported = true;
+        self.is_usage = true;
         self.settle(now, 0, self.cost);
     }
 
@@ -172,7 +172,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
 
     /// The units that the decision is about.
     const fn asked(&self) -> u64 {
-        if self.reported { 1 } else { self.cost }
+        if self.is_usage { 1 } else { self.cost }
     }
 
     fn take_units(&mut self, units: u64) {
@@ -206,7 +206,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
         let (algorithm, at, behind) = (self.algorithm, self.at, self.at.since(self.now));
         let taken = if self.taken { self.cost } else { 0 };
         let outcome = match self.verdict {
-            Verdict::Allow if self.cost == 0 || self.reported => {
+            Verdict::Allow if self.cost == 0 || self.is_usage => {
                 Outcome::Allow { delay: Micros::ZERO }
             }
             Verdict::Allow => Outcome::Allow { delay: algorithm.delay(state, at, taken) },

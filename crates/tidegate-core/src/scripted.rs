@@ -29,25 +29,25 @@ impl Rule {
     /// let leaky = Rule::new(Spec::new(AlgorithmKind::LeakyBucket, 5, Micros::from_secs(1)))?;
     /// let log = Rule::new(Spec::new(AlgorithmKind::SlidingLog, 9, Micros::from_secs(60)))?;
     /// let question = log.question(0).expect("it has a limit");
-    /// let rebuilt = leaky.of_figures(question.script.kind, question.figures).expect("there is one");
+    /// let rebuilt = leaky.of_parameters(question.script.kind, question.figures).expect("there is one");
     /// assert_eq!(rebuilt.question(1), log.question(1));
     /// # Ok::<(), tidegate_core::RuleErrors>(())
     /// ```
     #[must_use]
-    pub fn of_figures(&self, kind: u8, figures: [u64; 4]) -> Option<Self> {
+    pub fn of_parameters(&self, kind: u8, parameters: [u64; 4]) -> Option<Self> {
         let own = self.spec().algorithm;
         let algorithms = iter::once(own).chain(AlgorithmKind::ALL.iter().copied());
         algorithms.into_iter().find_map(|algorithm| {
-            let [limit, window_us, ..] = figures;
+            let [limit, window_us, ..] = parameters;
             let mut spec = Spec::new(algorithm, limit, Micros::from_micros(window_us));
             if window_us == 0 {
                 spec.window = None;
             } else {
-                algorithm.words_of(kind, figures, &mut spec);
+                algorithm.restore_fields(kind, parameters, &mut spec);
             }
             let rule = Self::new(spec).ok()?;
             let question = rule.question(0)?;
-            ((question.script.kind, question.figures) == (kind, figures)).then_some(rule)
+            ((question.script.kind, question.figures) == (kind, parameters)).then_some(rule)
         })
     }
 
@@ -74,15 +74,15 @@ impl Rule {
     /// # Ok::<(), tidegate_core::RuleErrors>(())
     /// ```
     #[must_use]
-    pub fn decision(&self, cost: u64, told: &Told) -> Option<Decision> {
-        self.visit(Report { cost, told, reported: false })?
+    pub fn decision(&self, cost: u64, reply: &Told) -> Option<Decision> {
+        self.visit(Report { cost, reply, is_usage: false })?
     }
 
     /// The decision about usage that was reported, however much: how the limiter stands with what
     /// was taken. The verdict is worked out here as well, because such a script decides nothing.
     #[must_use]
-    pub fn standing(&self, told: &Told) -> Option<Decision> {
-        self.visit(Report { cost: 0, told, reported: true })?
+    pub fn standing(&self, reply: &Told) -> Option<Decision> {
+        self.visit(Report { cost: 0, reply, is_usage: true })?
     }
 }
 
@@ -106,28 +106,28 @@ impl Visitor for Ask {
     fn visit<R: Algorithm>(self, algorithm: &R) -> Question {
         Question {
             script: algorithm.script(),
-            figures: algorithm.figures(),
-            words: algorithm.told(self.cost),
+            figures: algorithm.parameters(),
+            words: algorithm.script_args(self.cost),
         }
     }
 }
 
 struct Report<'a> {
     cost: u64,
-    told: &'a Told,
-    reported: bool,
+    reply: &'a Told,
+    is_usage: bool,
 }
 
 impl Visitor for Report<'_> {
     type Out = Option<Decision>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Decision> {
-        let mut slot = Some(algorithm.recalled(&self.told.words)?);
-        let held = Held::after(algorithm, &mut slot, self.cost, self.told);
-        if !self.reported {
+        let mut slot = Some(algorithm.recalled(&self.reply.words)?);
+        let held = Held::after(algorithm, &mut slot, self.cost, self.reply);
+        if !self.is_usage {
             return Some(held.report());
         }
-        let mut held = held.reported();
+        let mut held = held.for_usage();
         held.decide();
         Some(held.report())
     }

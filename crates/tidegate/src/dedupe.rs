@@ -30,8 +30,8 @@ pub(crate) fn of(
     limited: &[Met],
 ) -> Option<IdempotencyKey> {
     let time = time(policy, limited)?;
-    let places = places(met);
-    let met = places.iter().filter_map(|place| met.get(*place));
+    let order = order_of(met);
+    let met = order.iter().filter_map(|index| met.get(*index));
     Some(IdempotencyKey { fingerprint: of_request(seed, id, met), time })
 }
 
@@ -51,10 +51,10 @@ fn of_request<'m>(seed: &Seed, id: &str, met: impl Iterator<Item = &'m Met>) -> 
 
 /// The indices of limiters, in an order that does not depend on the order of the request's
 /// descriptors.
-fn places(met: &[Met]) -> InlineList<usize> {
-    let mut places: InlineList<usize> = (0..met.len()).collect();
-    places.sort_unstable_by_key(|place| met.get(*place).map(|met| (met.rule, met.fingerprint)));
-    places
+fn order_of(met: &[Met]) -> InlineList<usize> {
+    let mut order: InlineList<usize> = (0..met.len()).collect();
+    order.sort_unstable_by_key(|index| met.get(*index).map(|met| (met.rule, met.fingerprint)));
+    order
 }
 
 /// How long the answer to a request with these limiters is remembered: for the longest `dedupe` of

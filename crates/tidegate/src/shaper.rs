@@ -6,11 +6,11 @@ mod models;
 mod pace;
 mod queue;
 mod receive;
+mod receiver;
 mod refused;
-mod shared;
+mod state;
 mod sync;
 mod takers;
-mod turn;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tidegate_core::{Micros, Spec};
 
 use crate::clock::{Clock, SystemClock};
-use shared::Shared;
+use state::ShaperState;
 
 pub use pace::ShaperError;
 pub use queue::{Departure, Next, ShapingQueue};
@@ -58,7 +58,7 @@ pub use refused::{Refusal, Refused};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Shaper<T, C = SystemClock> {
-    shared: Arc<Shared<T, C>>,
+    shared: Arc<ShaperState<T, C>>,
 }
 
 impl<T> Shaper<T> {
@@ -83,7 +83,7 @@ impl<T, C: Clock> Shaper<T, C> {
     /// A shaper over an existing queue, for example one that is [strict](ShapingQueue::strict) or
     /// has items in it.
     pub fn over(queue: ShapingQueue<T>, clock: C) -> Self {
-        Self { shared: Arc::new(Shared::new(queue, clock)) }
+        Self { shared: Arc::new(ShaperState::new(queue, clock)) }
     }
 
     /// Takes in an item of one unit; returns how long it waits for its slot.

@@ -15,7 +15,7 @@
 //! Nothing is set to zero while others count: no count is lost, and none is in two half seconds. A
 //! count that comes late is in the current half second, because that is where the total grows.
 
-mod ahead;
+mod borrowed;
 mod entry;
 mod half_seconds;
 mod least;

@@ -46,7 +46,7 @@ mod any_gate;
 mod body;
 mod charging;
 mod client_ip;
-mod door;
+mod decider;
 mod entries;
 mod extract;
 mod fields;
@@ -64,7 +64,7 @@ mod refusal;
 mod retry_after;
 mod service;
 #[cfg(feature = "redis")]
-mod to_store;
+mod store_decider;
 
 pub use any_gate::AnyGate;
 pub use body::ResponseBody;

@@ -112,11 +112,11 @@ impl Scripted for Closed {
     const SCRIPT: Script =
         Script { kind: 7, name: "closed", text: include_str!("closed.lua"), numbers: 2 };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         [0; 4]
     }
 
-    fn told(&self, _cost: u64) -> Vec<i64> {
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
         Vec::new()
     }
 

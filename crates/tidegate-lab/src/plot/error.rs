@@ -99,8 +99,8 @@ pub(super) fn check(timeline: &Timeline) -> Result<Extent, PlotError> {
     if lanes.len() > MAX_LANES {
         return Err(PlotError::TooManyLanes { found: lanes.len() });
     }
-    for (place, lane) in lanes.iter().enumerate() {
-        check_lane(place, lane, bins)?;
+    for (index, lane) in lanes.iter().enumerate() {
+        check_lane(index, lane, bins)?;
     }
     if bins > MAX_BINS {
         return Err(PlotError::TooManyBins { found: bins });
@@ -114,7 +114,7 @@ pub(super) fn check(timeline: &Timeline) -> Result<Extent, PlotError> {
     extent.ok_or(PlotError::EndOfTime { start_us, bin_us, bins })
 }
 
-fn check_lane(place: usize, lane: &Lane, expected: usize) -> Result<(), PlotError> {
+fn check_lane(index: usize, lane: &Lane, expected: usize) -> Result<(), PlotError> {
     let leaves = lane.leaves.as_ref().map_or(expected, Vec::len);
     let lengths =
         [("admitted", lane.admitted.len()), ("refused", lane.refused.len()), ("leaves", leaves)];
@@ -122,7 +122,7 @@ fn check_lane(place: usize, lane: &Lane, expected: usize) -> Result<(), PlotErro
         None => Ok(()),
         Some((series, found)) => {
             let title = lane.title.clone();
-            Err(PlotError::Length { lane: place, title, series, found, expected })
+            Err(PlotError::Length { lane: index, title, series, found, expected })
         }
     }
 }

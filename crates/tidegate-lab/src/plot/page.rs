@@ -81,8 +81,8 @@ fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> Done {
 
 fn draw_lanes(root: &Area<'_>, lanes: &[Lane], extent: Extent, mut y: i32) -> Done {
     let scale = Scale::of(lanes, extent, lane_height(lanes.len()));
-    for (place, lane) in lanes.iter().enumerate() {
-        let foot = if place + 1 == lanes.len() { FOOT } else { 0 };
+    for (index, lane) in lanes.iter().enumerate() {
+        let foot = if index + 1 == lanes.len() { FOOT } else { 0 };
         let height = HEADING + scale.height + foot;
         draw_lane(&root.clone().shrink((0, y), (WIDTH, height)), lane, &scale, foot)?;
         y += height;

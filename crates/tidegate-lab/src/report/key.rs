@@ -34,8 +34,8 @@ impl fmt::Display for Key<'_> {
         if self.entries().next().is_none() {
             return f.write_str("all");
         }
-        for (place, (name, value)) in self.entries().enumerate() {
-            let comma = if place > 0 { ", " } else { "" };
+        for (index, (name, value)) in self.entries().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
             write!(f, "{comma}{name}={value}")?;
         }
         Ok(())

@@ -55,7 +55,7 @@ impl Keyed {
     }
 
     /// Entries, including free ones.
-    pub(super) fn places(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         self.entries.len()
     }
 
@@ -67,21 +67,21 @@ impl Keyed {
         self.earliest
     }
 
-    pub(super) fn recent(&self, place: u32) -> Option<&Recent> {
-        self.entries.get(place as usize).map(|entry| &entry.recent)
+    pub(super) fn recent(&self, index: u32) -> Option<&Recent> {
+        self.entries.get(index as usize).map(|entry| &entry.recent)
     }
 
-    pub(super) fn recent_mut(&mut self, place: u32) -> Option<&mut Recent> {
-        self.entries.get_mut(place as usize).map(|entry| &mut entry.recent)
+    pub(super) fn recent_mut(&mut self, index: u32) -> Option<&mut Recent> {
+        self.entries.get_mut(index as usize).map(|entry| &mut entry.recent)
     }
 
     pub(super) fn find(&self, key: Fingerprint) -> Option<u32> {
-        let mut place = self.chains.get(self.chain(key)).copied()?;
-        while let Some(entry) = self.entries.get(place as usize) {
+        let mut index = self.chains.get(self.chain(key)).copied()?;
+        while let Some(entry) = self.entries.get(index as usize) {
             if entry.key == key {
-                return Some(place);
+                return Some(index);
             }
-            place = entry.next;
+            index = entry.next;
         }
         None
     }
@@ -100,49 +100,49 @@ impl Keyed {
         }
         let (first, more) = (self.entries.len(), self.more());
         self.entries.reserve_exact(more);
-        for place in first..first + more {
+        for index in first..first + more {
             self.entries.push(Entry { next: self.free, ..FREE });
-            self.free = place as u32;
+            self.free = index as u32;
         }
     }
 
     /// Makes a free entry that of a new key, used last; `None` when there is none.
     pub(super) fn insert(&mut self, key: Fingerprint) -> Option<u32> {
-        let (place, chain) = (self.free, self.chain(key));
-        let entry = self.entries.get_mut(place as usize)?;
+        let (index, chain) = (self.free, self.chain(key));
+        let entry = self.entries.get_mut(index as usize)?;
         let first = self.chains.get_mut(chain)?;
         self.free = entry.next;
         *entry = Entry { key, next: *first, ..FREE };
-        *first = place;
+        *first = index;
         self.used += 1;
-        self.link(place);
-        Some(place)
+        self.link(index);
+        Some(index)
     }
 
     /// Frees the entry of a key.
-    pub(super) fn remove(&mut self, place: u32) {
-        let Some(entry) = self.entries.get(place as usize) else { return };
+    pub(super) fn remove(&mut self, index: u32) {
+        let Some(entry) = self.entries.get(index as usize) else { return };
         let (chain, next) = (self.chain(entry.key), entry.next);
         let mut before = self.chains[chain];
-        if before == place {
+        if before == index {
             self.chains[chain] = next;
         } else {
-            while self.entries[before as usize].next != place {
+            while self.entries[before as usize].next != index {
                 before = self.entries[before as usize].next;
             }
             self.entries[before as usize].next = next;
         }
-        self.unlink(place);
-        self.entries[place as usize] = Entry { next: self.free, ..FREE };
-        self.free = place;
+        self.unlink(index);
+        self.entries[index as usize] = Entry { next: self.free, ..FREE };
+        self.free = index;
         self.used -= 1;
     }
 
     /// Notes that an entry was used now.
-    pub(super) fn touch(&mut self, place: u32) {
-        if place != self.latest {
-            self.unlink(place);
-            self.link(place);
+    pub(super) fn touch(&mut self, index: u32) {
+        if index != self.latest {
+            self.unlink(index);
+            self.link(index);
         }
     }
 
@@ -163,27 +163,27 @@ impl Keyed {
     fn lengthen(&mut self) {
         let chains = 2 * self.chains.len().max(FIRST_ENTRIES);
         self.chains = vec![NOWHERE; chains];
-        let mut place = self.earliest;
-        while let Some(entry) = self.entries.get_mut(place as usize) {
+        let mut index = self.earliest;
+        while let Some(entry) = self.entries.get_mut(index as usize) {
             let first = &mut self.chains[entry.key.hash() & (chains - 1)];
-            entry.next = std::mem::replace(first, place);
-            place = entry.later;
+            entry.next = std::mem::replace(first, index);
+            index = entry.later;
         }
     }
 
-    fn link(&mut self, place: u32) {
-        let before = std::mem::replace(&mut self.latest, place);
+    fn link(&mut self, index: u32) {
+        let before = std::mem::replace(&mut self.latest, index);
         match self.entries.get_mut(before as usize) {
-            Some(entry) => entry.later = place,
-            None => self.earliest = place,
+            Some(entry) => entry.later = index,
+            None => self.earliest = index,
         }
-        if let Some(entry) = self.entries.get_mut(place as usize) {
+        if let Some(entry) = self.entries.get_mut(index as usize) {
             (entry.earlier, entry.later) = (before, NOWHERE);
         }
     }
 
-    fn unlink(&mut self, place: u32) {
-        let Some(&Entry { earlier, later, .. }) = self.entries.get(place as usize) else { return };
+    fn unlink(&mut self, index: u32) {
+        let Some(&Entry { earlier, later, .. }) = self.entries.get(index as usize) else { return };
         match self.entries.get_mut(earlier as usize) {
             Some(entry) => entry.later = later,
             None => self.earliest = later,

@@ -163,11 +163,11 @@ mod tests {
         ) {
             times.sort_unstable();
             let mut recent = Recent::NONE;
-            for (place, &(at_us, units)) in times.iter().enumerate() {
+            for (index, &(at_us, units)) in times.iter().enumerate() {
                 recent.drop_left(at_us, window_us);
                 let foretold = recent.bytes() + recent.growth(at_us, units);
                 recent.add(at_us, units);
-                let inside = times[..place].iter().filter(|(then, _)| at_us - then < window_us);
+                let inside = times[..index].iter().filter(|(then, _)| at_us - then < window_us);
                 prop_assert_eq!(recent.units(), inside.map(|(_, units)| units).sum::<u64>() + units);
                 prop_assert_eq!(recent.last_us(), at_us);
                 prop_assert_eq!(recent.bytes(), foretold);

@@ -53,7 +53,7 @@ fn rules(report: &Report) -> Table {
     for (rule, variant) in each_variant(report) {
         table.add_row([
             with_mode(rule, variant),
-            limit_text(variant.figures().spec()),
+            limit_text(variant.rule().spec()),
             grouped(variant.asked),
             grouped(variant.refused),
             percent(variant.refused, variant.asked),
@@ -120,7 +120,7 @@ fn refused_most(text: &mut String, rule: &RuleReport) {
     let _ = match most.names() {
         Some(names) if names <= TOP => Ok(()),
         Some(names) => writeln!(text, "  {:>9}  keys were refused in all", grouped(names as u64)),
-        None => writeln!(text, "  more than {} keys were refused", grouped(most.places() as u64)),
+        None => writeln!(text, "  more than {} keys were refused", grouped(most.capacity() as u64)),
     };
 }
 
@@ -133,8 +133,7 @@ fn one_refused(text: &mut String, counted: &Counted<'_>) {
 }
 
 fn worst(text: &mut String, rule: &RuleReport, variant: &VariantReport) {
-    let (Some((key, ended)), Some(window)) =
-        (variant.worst.whose(), variant.figures().spec().window)
+    let (Some((key, ended)), Some(window)) = (variant.worst.whose(), variant.rule().spec().window)
     else {
         return;
     };

@@ -10,9 +10,9 @@ use super::{Worst, grouped};
 /// The part of a rule's report about its own values, or about one override.
 #[derive(Clone, Debug)]
 pub struct VariantReport {
-    figures: Rule,
+    rule: Rule,
     /// Whether its usage is reported, so that nothing bounds it.
-    reported: bool,
+    is_usage_reported: bool,
     matched: Option<String>,
     /// Requests that it decided about.
     pub asked: u64,
@@ -27,11 +27,11 @@ pub struct VariantReport {
 impl VariantReport {
     /// The report of a variant without counts, which takes no memory yet.
     pub(super) fn new(rule: &PolicyRule, number: usize) -> Self {
-        let figures = rule.variant(number).clone();
-        let window = figures.spec().window.unwrap_or_default();
+        let values = rule.variant(number).clone();
+        let window = values.spec().window.unwrap_or_default();
         Self {
-            figures,
-            reported: rule.spec().usage == Usage::Reported,
+            rule: values,
+            is_usage_reported: rule.spec().usage == Usage::Reported,
             matched: matched(rule, number),
             asked: 0,
             refused: 0,
@@ -42,8 +42,8 @@ impl VariantReport {
 
     /// The rule with the values of this variant.
     #[must_use]
-    pub const fn figures(&self) -> &Rule {
-        &self.figures
+    pub const fn rule(&self) -> &Rule {
+        &self.rule
     }
 
     /// The entries that the override matches, as `channel=alipay, ip=192.0.2.7`, at most 120
@@ -57,8 +57,8 @@ impl VariantReport {
     /// or reported.
     #[must_use]
     pub fn bound(&self) -> Option<u64> {
-        let figures = Some(&self.figures).filter(|_| !self.reported)?;
-        figures.bound(self.largest_cost)
+        let bounded = Some(&self.rule).filter(|_| !self.is_usage_reported)?;
+        bounded.bound(self.largest_cost)
     }
 
     /// The units of the fullest window as text, with "at least" where memory ran out.
@@ -77,7 +77,7 @@ impl VariantReport {
     /// Whether the bound is about departures instead of admissions.
     #[must_use]
     pub fn is_queue(&self) -> bool {
-        self.figures.spec().algorithm.is_queue()
+        self.rule.spec().algorithm.is_queue()
     }
 
     /// Counts `cost` units of a key, requested and (later for a queue) admitted at these times.

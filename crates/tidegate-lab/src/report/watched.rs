@@ -18,14 +18,14 @@ pub(super) struct Watched {
     keys: Keyed,
     /// Bytes of memory that keys with several admissions own.
     own_bytes: usize,
-    hand: usize,
+    cursor: usize,
     forgotten: u64,
 }
 
 impl Watched {
     pub(super) fn new(window_us: u64, most_bytes: usize) -> Self {
         let keys = Keyed::new();
-        Self { window_us, most_bytes, keys, own_bytes: 0, hand: 0, forgotten: 0 }
+        Self { window_us, most_bytes, keys, own_bytes: 0, cursor: 0, forgotten: 0 }
     }
 
     /// Lowers the budget to `most_bytes`, at least what it holds.
@@ -36,18 +36,18 @@ impl Watched {
     /// Counts units of `key`, requested at `now_us` and admitted at `at_us`; returns the sum in the
     /// window that ends then. Times of requests never fall, nor do times of admission for one key.
     pub(super) fn add(&mut self, key: Fingerprint, now_us: u64, at_us: u64, units: u64) -> u64 {
-        let Some(place) = self.keys.find(key).or_else(|| self.begin(key, now_us)) else {
+        let Some(index) = self.keys.find(key).or_else(|| self.begin(key, now_us)) else {
             self.forgotten += 1; // the budget has no room for a single key
             return units;
         };
-        self.change(place, |recent, window_us| recent.drop_left(at_us, window_us));
-        let growth = self.keys.recent(place).map_or(0, |recent| recent.growth(at_us, units));
+        self.change(index, |recent, window_us| recent.drop_left(at_us, window_us));
+        let growth = self.keys.recent(index).map_or(0, |recent| recent.growth(at_us, units));
         if growth > 0 && !self.has_room(growth) {
-            self.make_room(place, growth, now_us);
+            self.make_room(index, growth, now_us);
         }
-        self.change(place, |recent, _| recent.add(at_us, units));
-        self.keys.touch(place);
-        self.keys.recent(place).map_or(units, Recent::units)
+        self.change(index, |recent, _| recent.add(at_us, units));
+        self.keys.touch(index);
+        self.keys.recent(index).map_or(units, Recent::units)
     }
 
     /// How many times a key or an admission was forgotten within its window.
@@ -84,12 +84,12 @@ impl Watched {
 
     /// Makes room for a key to grow: from other keys with several admissions, or else from its own
     /// past.
-    fn make_room(&mut self, place: u32, growth: usize, now_us: u64) {
-        self.drop_passed(place, now_us);
+    fn make_room(&mut self, index: u32, growth: usize, now_us: u64) {
+        self.drop_passed(index, now_us);
         let owns = |recent: &Recent| recent.bytes() > 0;
-        while !self.has_room(growth) && self.forget_one(place, now_us, owns) {}
+        while !self.has_room(growth) && self.forget_one(index, now_us, owns) {}
         if !self.has_room(growth) {
-            self.change(place, |recent, _| recent.drop_oldest());
+            self.change(index, |recent, _| recent.drop_oldest());
             self.forgotten += 1;
         }
     }
@@ -102,41 +102,41 @@ impl Watched {
         }
     }
 
-    fn has_passed(&self, place: u32, now_us: u64) -> bool {
-        let recent = self.keys.recent(place);
+    fn has_passed(&self, index: u32, now_us: u64) -> bool {
+        let recent = self.keys.recent(index);
         recent.is_some_and(|recent| now_us.saturating_sub(recent.last_us()) >= self.window_us)
     }
 
     /// Forgets, of the next few keys after the cursor except `kept`, the one with the fewest units.
     fn forget_one(&mut self, kept: u32, now_us: u64, may_go: impl Fn(&Recent) -> bool) -> bool {
         let mut least: Option<(u64, u32)> = None;
-        for _ in 0..LOOKED_AT.min(self.keys.places()) {
-            self.hand = (self.hand + 1) % self.keys.places();
-            let place = self.hand as u32;
-            let recent = self.keys.recent(place).filter(|recent| recent.units() > 0);
-            let Some(recent) = recent.filter(|recent| place != kept && may_go(recent)) else {
+        for _ in 0..LOOKED_AT.min(self.keys.capacity()) {
+            self.cursor = (self.cursor + 1) % self.keys.capacity();
+            let index = self.cursor as u32;
+            let recent = self.keys.recent(index).filter(|recent| recent.units() > 0);
+            let Some(recent) = recent.filter(|recent| index != kept && may_go(recent)) else {
                 continue;
             };
-            let units = if self.has_passed(place, now_us) { 0 } else { recent.units() };
-            least = Some(least.map_or((units, place), |least| least.min((units, place))));
+            let units = if self.has_passed(index, now_us) { 0 } else { recent.units() };
+            least = Some(least.map_or((units, index), |least| least.min((units, index))));
         }
-        let Some((units, place)) = least else { return false };
-        self.remove(place);
+        let Some((units, index)) = least else { return false };
+        self.remove(index);
         self.forgotten += u64::from(units > 0);
         true
     }
 
-    fn change(&mut self, place: u32, change: impl FnOnce(&mut Recent, u64)) {
-        if let Some(recent) = self.keys.recent_mut(place) {
+    fn change(&mut self, index: u32, change: impl FnOnce(&mut Recent, u64)) {
+        if let Some(recent) = self.keys.recent_mut(index) {
             self.own_bytes -= recent.bytes();
             change(recent, self.window_us);
             self.own_bytes += recent.bytes();
         }
     }
 
-    fn remove(&mut self, place: u32) {
-        self.own_bytes -= self.keys.recent(place).map_or(0, Recent::bytes);
-        self.keys.remove(place);
+    fn remove(&mut self, index: u32) {
+        self.own_bytes -= self.keys.recent(index).map_or(0, Recent::bytes);
+        self.keys.remove(index);
     }
 }
 

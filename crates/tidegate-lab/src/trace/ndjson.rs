@@ -59,8 +59,8 @@ pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
 /// first.
 fn reason(error: &serde_json::Error) -> Reason {
     let text = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    match text.strip_suffix(&place) {
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&position) {
         Some(what) => format!("{what} (column {})", error.column()).into(),
         None => text.into(),
     }

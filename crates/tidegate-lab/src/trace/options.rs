@@ -67,8 +67,8 @@ impl<'a> Options<'a> {
     /// A function that is called every few thousand lines while the trace is read, and once at its
     /// end.
     #[must_use]
-    pub fn on_progress(mut self, tell: impl FnMut(Progress) + 'a) -> Self {
-        self.on_progress = Box::new(tell);
+    pub fn on_progress(mut self, notify: impl FnMut(Progress) + 'a) -> Self {
+        self.on_progress = Box::new(notify);
         self
     }
 }

@@ -126,8 +126,8 @@ mod tests {
     fn sorted(times: &[u64], budget_bytes: usize, fan_in: usize) -> (Vec<(u64, usize)>, usize) {
         let mut sorter = Sorter::new(budget_bytes, fan_in, std::env::temp_dir());
         let mut open_max = 0;
-        for (place, at_us) in times.iter().enumerate() {
-            let descriptor = vec![("place".into(), place.to_string().into())];
+        for (index, at_us) in times.iter().enumerate() {
+            let descriptor = vec![("place".into(), index.to_string().into())];
             let event = LineEvent {
                 at_us: *at_us,
                 domain: "d".into(),

@@ -68,11 +68,11 @@ impl<'t, T> Level<'t, T> {
         report: &mut Report<'_>,
     ) -> Option<&'static str> {
         let words: Vec<_> = self.words().collect();
-        let told = (self.elsewhere)(entry.name).unwrap_or_else(|| {
+        let message = (self.elsewhere)(entry.name).unwrap_or_else(|| {
             let instead = instead(entry.name, &words, self.quotes);
             format!("unknown {} `{}`: {instead}", self.what, shown(entry.name))
         });
-        report.add(&entry.key, told);
+        report.add(&entry.key, message);
         let meant = nearest(entry.name, &words)?;
         let field = self.fields.iter().find(|((name, _), _)| *name == meant && entry.is_tables());
         field.map(|(_, read)| read(target, entry, report));

@@ -10,7 +10,7 @@ use super::source::Report;
 use super::store::StoreDraft;
 use super::table::{Entry, Table};
 use super::value::{tables, whole, wrong};
-use super::{placing, rule, store, syntax};
+use super::{positions, rule, store, syntax};
 use crate::{Policy, PolicyErrors, StoreSettings};
 
 /// The contents of a file's sections.
@@ -43,7 +43,7 @@ fn sections<'t>() -> Level<'t, Document<'t>> {
 
 /// The message for a field before any section, or a section of a rule that stands alone.
 fn belongs_in_section(name: &str) -> Option<String> {
-    let place = match name {
+    let section = match name {
         "override" => "expected `[[rule.override]]`, below the `[[rule]]` it is for",
         "max_keys" => "expected it below the header of a rule, `[[rule]]`, or of all, `[memory]`",
         "limit" | "rate" => "expected it below the header of a rule, `[[rule]]`",
@@ -53,7 +53,7 @@ fn belongs_in_section(name: &str) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!("`{name}` stands outside any rule: {place}"))
+    Some(format!("`{name}` stands outside any rule: {section}"))
 }
 
 /// Reads a text; `None` when there is an error in it, which has then been reported.
@@ -77,7 +77,7 @@ impl<'t> Document<'t> {
     fn rule(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[[rule]]`, in double brackets, for there may be several";
         if let Some(table) = entry.as_table() {
-            report.add(&entry.place(), format!("`rule` is a single table: expected {expected}"));
+            report.add(&entry.position(), format!("`rule` is a single table: expected {expected}"));
             self.rules.push(rule::read(table, report));
             return Some(());
         }
@@ -131,8 +131,8 @@ impl<'t> Document<'t> {
             Err(errors) => errors,
         };
         let before = report.is_empty();
-        for error in errors.iter().filter(|error| !placing::is_echo(error, &self.rules)) {
-            let (span, message) = placing::place(error, &self.rules, report);
+        for error in errors.iter().filter(|error| !positions::is_echo(error, &self.rules)) {
+            let (span, message) = positions::of(error, &self.rules, report);
             report.add(&span, message);
         }
         // Only an error that was reported has echoes; if one is ever mistaken for an echo, report

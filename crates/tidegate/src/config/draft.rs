@@ -19,12 +19,12 @@ pub(super) struct RuleDraft<'t> {
 
 impl<'t> RuleDraft<'t> {
     pub(super) fn new(table: Table<'t>) -> Self {
-        let mut figures = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(1));
-        figures.window = None;
+        let mut values = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(1));
+        values.window = None;
         Self {
             table,
             failed: Vec::new(),
-            spec: RuleSpec::new("", figures),
+            spec: RuleSpec::new("", values),
             when: Table::default(),
             key: Vec::new(),
             overrides: Vec::new(),

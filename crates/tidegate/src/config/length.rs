@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_meant_is_told() {
+    fn the_length_that_was_meant_is_suggested() {
         let hints = [
             ("1 sec", "1s"),
             ("1.5s", "1500ms"),

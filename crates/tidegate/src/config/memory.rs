@@ -24,8 +24,9 @@ pub(super) fn fields<'t>() -> Level<'t, MemoryDraft> {
 
 /// The message for a field of a rule that stands in `[memory]`.
 fn only_of_a_rule(name: &str) -> Option<String> {
-    let told = || format!("`{name}` is not for all rules together: expected it below a `[[rule]]`");
-    rule::fields().has(name).then(told)
+    let message =
+        || format!("`{name}` is not for all rules together: expected it below a `[[rule]]`");
+    rule::fields().has(name).then(message)
 }
 
 impl MemoryDraft {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_meant_is_told() {
+    fn the_rate_that_was_meant_is_suggested() {
         let hints = [
             ("100", "100/s"),
             ("100 / s", "100/s"),

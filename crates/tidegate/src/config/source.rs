@@ -106,7 +106,7 @@ impl<'s> Report<'s> {
 mod tests {
     use super::*;
 
-    fn place(text: &str, span: Span) -> (usize, usize, String) {
+    fn position(text: &str, span: Span) -> (usize, usize, String) {
         let error = Source::new("f", text).error(&span, String::new());
         let last = error.to_string().lines().last().unwrap_or_default().to_owned();
         (error.line, error.column, last)
@@ -114,22 +114,22 @@ mod tests {
 
     #[test]
     fn lines_and_columns_begin_at_one_and_columns_count_characters() {
-        assert_eq!(place("ab\ncd", 0..1), (1, 1, "    | ^".into()));
-        assert_eq!(place("ab\ncd", 4..5), (2, 2, "    |  ^".into()));
-        assert_eq!(place("é = 1\r\n", 5..6), (1, 5, "    |     ^".into()));
-        assert_eq!(place("\u{feff}ab", 4..5), (1, 2, "    |  ^".into()));
+        assert_eq!(position("ab\ncd", 0..1), (1, 1, "    | ^".into()));
+        assert_eq!(position("ab\ncd", 4..5), (2, 2, "    |  ^".into()));
+        assert_eq!(position("é = 1\r\n", 5..6), (1, 5, "    |     ^".into()));
+        assert_eq!(position("\u{feff}ab", 4..5), (1, 2, "    |  ^".into()));
     }
 
     #[test]
     fn places_behind_the_text_and_inside_a_character_are_brought_into_it() {
-        assert_eq!(place("", 0..0), (1, 1, "    | ^".into()));
-        assert_eq!(place("ab\n", 3..3), (2, 1, "    | ^".into()));
-        assert_eq!(place("ab", 9..12), (1, 3, "    |   ^".into()));
-        assert_eq!(place("é", 1..2), (1, 1, "    | ^".into()));
+        assert_eq!(position("", 0..0), (1, 1, "    | ^".into()));
+        assert_eq!(position("ab\n", 3..3), (2, 1, "    | ^".into()));
+        assert_eq!(position("ab", 9..12), (1, 3, "    |   ^".into()));
+        assert_eq!(position("é", 1..2), (1, 1, "    | ^".into()));
     }
 
     #[test]
     fn a_mark_ends_with_its_line() {
-        assert_eq!(place("ab\ncd\nef", 1..8), (1, 2, "    |  ^".into()));
+        assert_eq!(position("ab\ncd\nef", 1..8), (1, 2, "    |  ^".into()));
     }
 }

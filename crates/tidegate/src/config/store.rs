@@ -64,8 +64,8 @@ impl StoreDraft {
         let has_url = draft.url.is_some();
         let settings = draft.settings()?;
         for mistake in settings.mistakes().iter().filter(|one| !failed.contains(&one.word())) {
-            let place = table.get(mistake.word()).map_or(table.header.clone(), Entry::place);
-            report.add(&place, format!("`{}`: expected {}", mistake.word(), mistake.expected()));
+            let position = table.get(mistake.word()).map_or(table.header.clone(), Entry::position);
+            report.add(&position, format!("`{}`: expected {}", mistake.word(), mistake.expected()));
         }
         has_url.then_some(settings)
     }

@@ -27,8 +27,9 @@ pub(super) struct Tree<'t> {
 /// Reads a text as TOML and reports every syntax error.
 pub(super) fn read<'t>(text: &'t str, report: &mut Report<'_>) -> Tree<'t> {
     let (root, errors) = DeTable::parse_recoverable(text);
-    let place = |error: &Error| error.span().unwrap_or(text.len()..text.len());
-    let mut errors: Vec<_> = errors.iter().map(|error| (place(error), error.message())).collect();
+    let position = |error: &Error| error.span().unwrap_or(text.len()..text.len());
+    let mut errors: Vec<_> =
+        errors.iter().map(|error| (position(error), error.message())).collect();
     errors.sort_by_key(|(span, _)| span.start);
     let (twice, broken): (Vec<_>, Vec<_>) =
         errors.into_iter().partition(|(_, message)| *message == DUPLICATE);

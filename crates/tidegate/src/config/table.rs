@@ -22,7 +22,7 @@ impl<'t> Entry<'t> {
     }
 
     /// The position of the value; of a table or an array of tables, that of its (first) header.
-    pub(super) fn place(&self) -> Span {
+    pub(super) fn position(&self) -> Span {
         self.value.span()
     }
 
@@ -34,7 +34,7 @@ impl<'t> Entry<'t> {
 
     /// The value as a table.
     pub(super) fn as_table(&self) -> Option<Table<'t>> {
-        Some(Table::new(self.place(), self.value().as_table()?))
+        Some(Table::new(self.position(), self.value().as_table()?))
     }
 
     /// The values of an array, each under the name of the array.
@@ -72,8 +72,8 @@ impl<'t> Table<'t> {
 
     /// The position of the value of the first of these names that the table has, else that of its
     /// header.
-    pub(super) fn place_of(&self, names: &[&str]) -> Span {
+    pub(super) fn position_of(&self, names: &[&str]) -> Span {
         let found = names.iter().find_map(|name| self.get(name));
-        found.map_or(self.header.clone(), Entry::place)
+        found.map_or(self.header.clone(), Entry::position)
     }
 }

@@ -14,7 +14,7 @@ use crate::rules::MAX_KEYS_EXPECTED;
 pub(super) fn wrong<T>(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) -> Option<T> {
     let message =
         format!("`{}` is {}: expected {expected}", shown(entry.name), kind(entry.value()));
-    report.add(&entry.place(), message);
+    report.add(&entry.position(), message);
     None
 }
 
@@ -75,7 +75,7 @@ pub(super) fn choice(
     known.map(|(word, _)| *word).or_else(|| {
         let (name, kind) = (entry.name, kind(entry.value()));
         let message = format!("`{name}` is {kind}: {}", instead(&given, words, TEXT));
-        report.add(&entry.place(), message);
+        report.add(&entry.position(), message);
         None
     })
 }
@@ -136,7 +136,7 @@ pub(super) fn parsed<T>(
     result: Result<T, ValueError>,
     report: &mut Report<'_>,
 ) -> Option<T> {
-    result.map_err(|error| report.add(&entry.place(), format!("`{}`: {error}", entry.name))).ok()
+    result.map_err(|error| report.add(&entry.position(), format!("`{}`: {error}", entry.name))).ok()
 }
 
 /// Entries with texts, in the order of the file. Reports every error; returns the valid entries.

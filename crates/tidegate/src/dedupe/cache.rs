@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Timestamp;
 
-use super::{IdempotencyKey, places};
+use super::{IdempotencyKey, order_of};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
@@ -50,17 +50,18 @@ struct Kept {
     since: Timestamp,
     end: Timestamp,
     at: Timestamp,
-    /// In the order of [`places`].
+    /// In the order of [`order_of`].
     decisions: Box<[Decided]>,
 }
 
 impl Kept {
     /// Whether all limiters are still under the values that decided.
     fn is_still(&self, met: &[Met], is_still: impl Fn(&Met, &Decided) -> bool) -> bool {
-        let same = |(place, decided): (usize, &Decided)| {
-            met.get(place).is_some_and(|met| is_still(met, decided))
+        let same = |(index, decided): (usize, &Decided)| {
+            met.get(index).is_some_and(|met| is_still(met, decided))
         };
-        self.decisions.len() == met.len() && places(met).into_iter().zip(&self.decisions).all(same)
+        self.decisions.len() == met.len()
+            && order_of(met).into_iter().zip(&self.decisions).all(same)
     }
 }
 
@@ -208,7 +209,7 @@ impl Shard {
     fn keep(&mut self, once: IdempotencyKey, met: &[Met], done: &Done) {
         let (since, end) = (done.at, done.at.plus(once.time));
         let decisions =
-            places(met).into_iter().filter_map(|place| done.decisions.get(place).cloned());
+            order_of(met).into_iter().filter_map(|index| done.decisions.get(index).cloned());
         let (allowed, decisions) = (done.allowed, decisions.collect());
         let kept = Kept { allowed, since, end, at: done.at, decisions };
         if let Some(before) = self.kept.insert(once.fingerprint, kept) {
@@ -226,11 +227,11 @@ impl Shard {
     }
 }
 
-/// A kept answer, from the order of [`places`] to the order of the limiters now.
+/// A kept answer, from the order of [`order_of`] to the order of the limiters now.
 fn put_back(met: &[Met], kept: &[Decided]) -> InlineList<Decided> {
     let mut decisions: InlineList<Decided> = kept.iter().cloned().collect();
-    for (place, decided) in places(met).into_iter().zip(kept) {
-        if let Some(here) = decisions.get_mut(place) {
+    for (index, decided) in order_of(met).into_iter().zip(kept) {
+        if let Some(here) = decisions.get_mut(index) {
             here.clone_from(decided);
         }
     }

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_written_is_told() {
+    fn a_value_without_json_is_an_error() {
         let mut line = Vec::new();
         let mut object = JsonObject::begin(&mut line);
         assert!(object.value("odd", &HashMap::from([((1, 2), 3)])).is_err());

@@ -98,8 +98,8 @@ impl<C> RuleStatistics<C> {
     #[must_use]
     pub fn of(&self, domain: &str, name: &str) -> Option<&Statistics<C>> {
         let identity = |number: &usize| self.rules.get(*number).map(OfRule::identity);
-        let place = self.sorted.binary_search_by_key(&Some((domain, name)), identity);
-        Some(&self.rules.get(*self.sorted.get(place.ok()?)?)?.statistics)
+        let index = self.sorted.binary_search_by_key(&Some((domain, name)), identity);
+        Some(&self.rules.get(*self.sorted.get(index.ok()?)?)?.statistics)
     }
 
     /// The statistics of a matched rule, of this policy or of the same name in another.

@@ -1,7 +1,7 @@
 //! The worker of a leaky bucket: a handler that is called for each item in its slot.
 
 use super::Shaper;
-use super::turn::Turn;
+use super::receiver::Receiver;
 use crate::clock::{Park, Timer};
 
 impl<T, C: Timer> Shaper<T, C> {
@@ -41,8 +41,8 @@ impl<T, C: Timer> Shaper<T, C> {
         F: FnMut(T) -> Fut,
         Fut: Future<Output = ()>,
     {
-        let mut turn = Turn::new(self);
-        while let Some(departure) = turn.departure().await {
+        let mut receiver = Receiver::new(self);
+        while let Some(departure) = receiver.departure().await {
             handler(departure.item).await;
         }
     }
@@ -56,8 +56,8 @@ impl<T, C: Park> Shaper<T, C> {
     /// If `handler` does: that item is gone, all others stay queued, and other handles and workers
     /// are not disturbed.
     pub fn run_blocking(self, mut handler: impl FnMut(T)) {
-        let mut turn = Turn::new(self);
-        while let Some(departure) = turn.departure_blocking() {
+        let mut receiver = Receiver::new(self);
+        while let Some(departure) = receiver.departure_blocking() {
             handler(departure.item);
         }
     }

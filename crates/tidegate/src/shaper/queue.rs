@@ -41,7 +41,7 @@ use super::refused::{Refusal, Refused};
 pub struct ShapingQueue<T> {
     pace: Pace,
     /// By slot, then by arrival.
-    line: VecDeque<Place<T>>,
+    items: VecDeque<Queued<T>>,
     /// The weights of all queued items.
     held: u64,
     /// When the last item left, and its cost, where the spacing is strict.
@@ -74,7 +74,7 @@ pub enum Next<T> {
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Queued<T> {
     departure: Departure<T>,
     cost: u64,
 }
@@ -88,7 +88,7 @@ impl<T> ShapingQueue<T> {
     pub fn new(spec: Spec) -> Result<Self, ShaperError> {
         Ok(Self {
             pace: Pace::new(spec)?,
-            line: VecDeque::new(),
+            items: VecDeque::new(),
             held: 0,
             left: None,
             strict: false,
@@ -118,7 +118,7 @@ impl<T> ShapingQueue<T> {
         let at = self.advance(now);
         match self.admit(at, at.since(now), cost) {
             Ok(delay) => {
-                self.line_up(Departure { item, slot: at.plus(delay) }, cost);
+                self.enqueue(Departure { item, slot: at.plus(delay) }, cost);
                 Ok(delay)
             }
             Err(refusal) => Err(Refused { item, refusal }),
@@ -170,7 +170,7 @@ impl<T> ShapingQueue<T> {
         let at = self.advance(now);
         self.pace.amend(pace, at);
         let mut behind = 0_u64;
-        for Place { departure, cost } in self.line.iter_mut().rev() {
+        for Queued { departure, cost } in self.items.iter_mut().rev() {
             // The first item that is due: so are all before it.
             if departure.slot <= at {
                 break;
@@ -191,7 +191,7 @@ impl<T> ShapingQueue<T> {
     pub fn close_now(&mut self) -> Vec<T> {
         self.close();
         self.held = 0;
-        self.line.drain(..).map(|place| place.departure.item).collect()
+        self.items.drain(..).map(|queued| queued.departure.item).collect()
     }
 
     /// Whether it was closed.
@@ -203,18 +203,18 @@ impl<T> ShapingQueue<T> {
     /// Queued items, due or not.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.line.len()
+        self.items.len()
     }
 
     /// Whether no item is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.items.is_empty()
     }
 
     /// When the first item can leave.
     pub(super) fn due(&self) -> Option<Timestamp> {
-        self.line.front().map(|first| first.departure.slot.max(self.not_before()))
+        self.items.front().map(|first| first.departure.slot.max(self.not_before()))
     }
 
     /// The instant before which strict spacing lets nothing leave.
@@ -243,14 +243,14 @@ impl<T> ShapingQueue<T> {
     }
 
     /// Inserts at the end; an item of cost 0 goes before those that are not yet due.
-    fn line_up(&mut self, departure: Departure<T>, cost: u64) {
-        let place = self.line.partition_point(|preview| preview.departure.slot <= departure.slot);
+    fn enqueue(&mut self, departure: Departure<T>, cost: u64) {
+        let index = self.items.partition_point(|preview| preview.departure.slot <= departure.slot);
         self.held += weight(cost);
-        self.line.insert(place, Place { departure, cost });
+        self.items.insert(index, Queued { departure, cost });
     }
 
     fn leave(&mut self, at: Timestamp) -> Next<T> {
-        let Some(Place { departure, cost }) = self.line.pop_front() else { return Next::Empty };
+        let Some(Queued { departure, cost }) = self.items.pop_front() else { return Next::Empty };
         self.held -= weight(cost);
         self.left = self.strict.then_some((at, cost));
         Next::Item(departure)
@@ -261,8 +261,8 @@ impl<T> ShapingQueue<T> {
         let (at, back) = self.pace.advance(now);
         if !back.is_zero() {
             self.left = self.left.map(|(at, cost)| (at.minus(back), cost));
-            for place in &mut self.line {
-                place.departure.slot = place.departure.slot.minus(back);
+            for queued in &mut self.items {
+                queued.departure.slot = queued.departure.slot.minus(back);
             }
         }
         at

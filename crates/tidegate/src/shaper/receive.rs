@@ -2,7 +2,7 @@
 
 use super::Shaper;
 use super::queue::Departure;
-use super::turn::Turn;
+use super::receiver::Receiver;
 use crate::clock::{Park, Timer};
 
 impl<T, C: Timer> Shaper<T, C> {
@@ -38,7 +38,7 @@ impl<T, C: Timer> Shaper<T, C> {
     /// # Panics
     /// As [`Shaper::next`].
     pub async fn next_departure(&self) -> Option<Departure<T>> {
-        Turn::new(self.clone()).departure().await
+        Receiver::new(self.clone()).departure().await
     }
 
     /// The items as a stream, which ends once the queue is closed and empty. There can be several
@@ -46,7 +46,7 @@ impl<T, C: Timer> Shaper<T, C> {
     #[cfg(feature = "stream")]
     #[must_use = "a stream does nothing unless it is polled"]
     pub fn stream(&self) -> ShaperStream<T, C> {
-        ShaperStream { turn: Turn::new(self.clone()) }
+        ShaperStream { receiver: Receiver::new(self.clone()) }
     }
 }
 
@@ -59,14 +59,14 @@ impl<T, C: Park> Shaper<T, C> {
 
     /// Like [`Shaper::next_blocking`], with the slot that the item was promised.
     pub fn next_departure_blocking(&self) -> Option<Departure<T>> {
-        Turn::new(self.clone()).departure_blocking()
+        Receiver::new(self.clone()).departure_blocking()
     }
 }
 
 /// The items of a [`Shaper`], each not before its slot (feature `stream`). Dropping it loses no item.
 #[cfg(feature = "stream")]
 pub struct ShaperStream<T, C> {
-    turn: Turn<T, C>,
+    receiver: Receiver<T, C>,
 }
 
 #[cfg(feature = "stream")]
@@ -77,7 +77,7 @@ impl<T, C: Timer> futures_core::Stream for ShaperStream<T, C> {
         self: std::pin::Pin<&mut Self>,
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<T>> {
-        let next = self.get_mut().turn.poll(context);
+        let next = self.get_mut().receiver.poll(context);
         next.map(|departure| departure.map(|departure| departure.item))
     }
 }

@@ -31,8 +31,8 @@ impl Takers {
 
     /// Removes a receiver.
     pub(super) fn forget(&mut self, ticket: Ticket) -> Option<Waker> {
-        let place = self.waiting.iter().position(|(waiting, _)| *waiting == ticket)?;
-        Some(self.waiting.swap_remove(place).1)
+        let index = self.waiting.iter().position(|(waiting, _)| *waiting == ticket)?;
+        Some(self.waiting.swap_remove(index).1)
     }
 
     /// Removes and returns all wakers; receivers that still wait register again.

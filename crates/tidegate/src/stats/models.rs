@@ -44,7 +44,7 @@ fn explore<A: 'static, B: 'static>(
 /// The first and the second half of the short minute, when half second 3 is current.
 fn two_seconds(stats: &Stats) -> [Snapshot; 2] {
     let seconds: Vec<_> =
-        stats.seconds_at(half(3)).into_iter().map(|(_, figures)| figures).collect();
+        stats.seconds_at(half(3)).into_iter().map(|(_, snapshot)| snapshot).collect();
     seconds.try_into().expect("two seconds")
 }
 
@@ -120,7 +120,7 @@ fn a_least_time_goes_where_its_success_went() {
 
 /// Half second 5 takes the slot of half second 1.
 #[test]
-fn a_least_time_does_not_go_to_who_took_the_place_over() {
+fn a_late_least_time_does_not_go_to_the_next_half_second() {
     explore(
         3,
         |_| {},
@@ -166,7 +166,7 @@ fn what_was_borrowed_is_seen_with_its_half_second_or_not_at_all() {
 }
 
 #[test]
-fn two_that_ask_for_the_last_place_do_not_both_get_it() {
+fn the_last_unit_is_not_borrowed_twice() {
     let ask = |stats: &Stats| stats.occupy_at(1, 1, 1, half(1));
     explore(
         3,

@@ -13,7 +13,7 @@
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::ahead::MOST_AHEAD;
+use super::borrowed::MOST_AHEAD;
 use super::half_seconds::HALF_SECOND_US;
 use super::ring::Still;
 use super::totals::Count;
@@ -33,10 +33,10 @@ impl Still<'_> {
             self.ring.totals.add(Count::Pass, units);
             return Some(Micros::ZERO);
         }
-        if !fits([self.ahead.all(), units], most) {
+        if !fits([self.borrowed.all(), units], most) {
             return None;
         }
-        self.ahead.borrow(self.current + ahead, units);
+        self.borrowed.borrow(self.current + ahead, units);
         self.ring.totals.add(Count::Occupied, units);
         Some(self.wait_for(ahead, now))
     }
@@ -55,7 +55,7 @@ impl Still<'_> {
                 let began_with = self.ring.began_with(self.current);
                 self.ring.totals.read().since(&began_with).of(Count::Pass)
             }
-            1..=MOST_AHEAD => self.ahead.from(self.current + ahead),
+            1..=MOST_AHEAD => self.borrowed.from(self.current + ahead),
             _ => 0,
         }
     }

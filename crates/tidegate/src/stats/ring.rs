@@ -13,7 +13,7 @@ use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
-use super::ahead::{Ahead, MOST_AHEAD};
+use super::borrowed::{Borrowed, MOST_AHEAD};
 use super::half_seconds::{SLOTS, number_of, oldest_kept};
 use super::least::{LONGEST_US, Least};
 use super::sync::{
@@ -34,8 +34,8 @@ struct Slot {
 
 impl Slot {
     fn begin(&self, number: u64, totals: &Counts) {
-        for (place, total) in self.began_with.iter().zip(totals.0) {
-            place.store(total, Release);
+        for (began, total) in self.began_with.iter().zip(totals.0) {
+            began.store(total, Release);
         }
         self.least.begin(number);
     }
@@ -53,7 +53,7 @@ pub(super) struct Ring {
     pub(super) totals: Totals,
     slots: Slots,
     /// Locked while half seconds begin, and to borrow from those that have not begun.
-    ahead: Mutex<Ahead>,
+    borrowed: Mutex<Borrowed>,
 }
 
 /// The slots of the ring.
@@ -137,34 +137,34 @@ impl Ring {
         self.word.0.load(Acquire) == word
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ahead> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Borrowed> {
+        self.borrowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the ring: no half second begins until the guard is dropped, and `number` has begun.
     #[cold]
     pub(super) fn hold(&self, number: u64) -> Still<'_> {
-        let mut ahead = self.lock();
+        let mut borrowed = self.lock();
         let current = self.word.0.load(Acquire) >> 1;
         if current < number {
-            self.begin(&mut ahead, current, number);
+            self.begin(&mut borrowed, current, number);
         }
-        Still { ring: self, ahead, current: current.max(number) }
+        Still { ring: self, borrowed, current: current.max(number) }
     }
 
     /// Makes the half seconds after `current` begin, up to `number`. Counts made meanwhile belong
     /// to the last of them.
-    fn begin(&self, ahead: &mut Ahead, current: u64, number: u64) {
+    fn begin(&self, borrowed: &mut Borrowed, current: u64, number: u64) {
         self.word.0.store(current << 1 | BEGINNING, Release);
         let before = self.totals.mark();
         let first_kept = oldest_kept(number).max(current + 1);
         let mut totals = before;
         for passed_over in (current + 1..first_kept).take(MOST_AHEAD as usize) {
-            totals.add(Count::Pass, ahead.take(passed_over));
+            totals.add(Count::Pass, borrowed.take(passed_over));
         }
         for begun in first_kept..=number {
             self.slot(begun).begin(begun, &totals);
-            totals.add(Count::Pass, ahead.take(begun));
+            totals.add(Count::Pass, borrowed.take(begun));
         }
         self.totals.add_in_order(Count::Pass, totals.since(&before).of(Count::Pass));
         self.word.0.store(number << 1, Release);
@@ -180,7 +180,7 @@ impl fmt::Debug for Ring {
 /// The ring while no half second can begin.
 pub(super) struct Still<'a> {
     pub(super) ring: &'a Ring,
-    pub(super) ahead: MutexGuard<'a, Ahead>,
+    pub(super) borrowed: MutexGuard<'a, Borrowed>,
     /// The number of the current half second.
     pub(super) current: u64,
 }

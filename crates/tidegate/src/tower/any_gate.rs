@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::door::{Door, ToGate};
+use super::decider::{Decider, GateDecider};
 #[cfg(feature = "redis")]
-use super::to_store::ToStore;
+use super::store_decider::StoreDecider;
 use crate::clock::Timer;
 use crate::gate::Gate;
 #[cfg(feature = "redis")]
@@ -31,7 +31,7 @@ pub trait AnyGate: sealed::Sealed {}
 impl<T: sealed::Sealed> AnyGate for T {}
 
 /// How a layer asks a gate.
-pub struct Way(pub(super) Arc<dyn Door>);
+pub struct Way(pub(super) Arc<dyn Decider>);
 
 mod sealed {
     /// How a layer asks a gate.
@@ -44,13 +44,13 @@ mod sealed {
 
 impl<C: Timer + 'static> sealed::Sealed for Arc<Gate<C>> {
     fn way(self, waits: bool) -> Way {
-        Way(Arc::new(if waits { ToGate::patient(self) } else { ToGate::prompt(self) }))
+        Way(Arc::new(if waits { GateDecider::patient(self) } else { GateDecider::prompt(self) }))
     }
 }
 
 #[cfg(feature = "redis")]
 impl sealed::Sealed for Arc<SharedGate> {
     fn way(self, waits: bool) -> Way {
-        Way(Arc::new(ToStore::new(self, waits)))
+        Way(Arc::new(StoreDecider::new(self, waits)))
     }
 }

@@ -149,7 +149,7 @@ impl ClientIp {
         let mut hops = field.hops(headers);
         while caller.map_or(self.unknown_is_proxy, |ip| proxies.contain(ip)) {
             match hops.next() {
-                Some(Some(told)) => caller = Some(told),
+                Some(Some(address)) => caller = Some(address),
                 Some(None) | None => break,
             }
         }
@@ -178,9 +178,9 @@ impl Extract for ClientIp {
 impl std::fmt::Debug for ClientIp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { peer: _, behind, unknown_is_proxy, ipv6_bits } = self;
-        let mut told = f.debug_struct("ClientIp");
-        told.field("behind", behind).field("unknown_is_proxy", unknown_is_proxy);
-        told.field("ipv6_bits", ipv6_bits).finish_non_exhaustive()
+        let mut debug = f.debug_struct("ClientIp");
+        debug.field("behind", behind).field("unknown_is_proxy", unknown_is_proxy);
+        debug.field("ipv6_bits", ipv6_bits).finish_non_exhaustive()
     }
 }
 

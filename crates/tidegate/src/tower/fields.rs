@@ -7,7 +7,7 @@ use crate::answer::Answer;
 use crate::headers;
 
 /// The field whose presence shows that another layer has described limits already.
-const TOLD: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 
 /// Names and values in order.
 #[derive(Clone, Debug, Default)]
@@ -22,9 +22,9 @@ impl Fields {
     /// Adds the fields to a response, none of them twice. A response that already describes limits,
     /// as from an inner layer, keeps those fields: a mixture of two rules would be true of neither.
     pub(super) fn put(self, headers: &mut HeaderMap) {
-        let told = headers.contains_key(TOLD);
+        let has_limits = headers.contains_key(LIMIT);
         for (name, value) in self.0 {
-            if name == RETRY_AFTER || !told {
+            if name == RETRY_AFTER || !has_limits {
                 headers.entry(name).or_insert(value);
             }
         }
@@ -43,8 +43,8 @@ impl Fields {
 
 impl From<&Answer<'_>> for Fields {
     fn from(answer: &Answer<'_>) -> Self {
-        let told = headers::of(answer).into_iter();
-        let parsed = told.filter_map(|(name, value)| {
+        let all = headers::of(answer).into_iter();
+        let parsed = all.filter_map(|(name, value)| {
             Some((name.parse::<HeaderName>().ok()?, HeaderValue::try_from(value).ok()?))
         });
         Self(parsed.collect())

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::body::ResponseBody;
-use super::door::{Asked, Later, Ruling};
+use super::decider::{Asked, Later, Ruling};
 use super::fields::Fields;
 use super::plan::Passage;
 

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn grpc_is_told_by_its_media_type() {
+    fn grpc_is_recognised_by_its_media_type() {
         let grpc = [
             "application/grpc",
             "application/grpc+proto",
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_is_told_to_the_microsecond_and_never_early() {
+    fn the_wait_is_exact_to_the_microsecond_and_never_early() {
         let refusal = Refusal::for_now(Reason::Limit, Micros::from_micros(2_500_001));
         let response = response(&refusal, HeaderValue::from_static("application/grpc"));
         let headers = response.headers();
@@ -172,17 +172,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_read_again_padded_or_not() {
+    fn a_written_wait_is_read_again_padded_or_not() {
         for us in [0, 1, 2_500_001, 86_400_000_000] {
             let wait = Micros::from_micros(us);
             let refusal = Refusal::for_now(Reason::Limit, wait);
-            let mut told = response(&refusal, HeaderValue::from_static("application/grpc"));
-            assert!(asks_to_come_later(told.headers()));
-            assert_eq!(retry_delay(told.headers()), Some(wait));
-            let bytes = STANDARD_NO_PAD.decode(&told.headers()[DETAILS]).unwrap();
+            let mut refused = response(&refusal, HeaderValue::from_static("application/grpc"));
+            assert!(asks_to_come_later(refused.headers()));
+            assert_eq!(retry_delay(refused.headers()), Some(wait));
+            let bytes = STANDARD_NO_PAD.decode(&refused.headers()[DETAILS]).unwrap();
             let padded = base64::engine::general_purpose::STANDARD.encode(bytes);
-            insert_text(told.headers_mut(), DETAILS, padded);
-            assert_eq!(retry_delay(told.headers()), Some(wait));
+            insert_text(refused.headers_mut(), DETAILS, padded);
+            assert_eq!(retry_delay(refused.headers()), Some(wait));
         }
     }
 

@@ -85,7 +85,7 @@ fn is_grpc_fault(fields: &HeaderMap) -> bool {
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told = f.debug_struct("Held");
-        told.field("entry", &self.entry.is_some()).field("permit", &self.permit).finish()
+        let mut debug = f.debug_struct("Held");
+        debug.field("entry", &self.entry.is_some()).field("permit", &self.permit).finish()
     }
 }

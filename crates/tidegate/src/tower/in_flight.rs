@@ -12,7 +12,7 @@ use crate::clock::{Clock, Timer};
 use crate::wait::{Concurrency, KeyedConcurrency, Permit};
 
 /// A future of a permit, or of `None` where there is none in time.
-pub(super) type Wish = Pin<Box<dyn Future<Output = Option<Permit>> + Send>>;
+pub(super) type PermitFuture = Pin<Box<dyn Future<Output = Option<Permit>> + Send>>;
 
 /// How requests get a permit to be in flight. It is kept until the body of the response has ended.
 ///
@@ -24,7 +24,7 @@ pub(super) type Wish = Pin<Box<dyn Future<Output = Option<Permit>> + Send>>;
 /// let at_most_4_each = InFlight::by(ClientIp::peer(), KeyedConcurrency::new(4));
 /// ```
 #[derive(Clone)]
-pub struct InFlight(Arc<dyn Fn(&Parts) -> Wish + Send + Sync>);
+pub struct InFlight(Arc<dyn Fn(&Parts) -> PermitFuture + Send + Sync>);
 
 impl InFlight {
     /// One limit for all requests; a request without a permit is refused immediately.
@@ -65,12 +65,12 @@ impl InFlight {
     }
 
     /// The permit of a request, to come.
-    pub(super) fn wish(&self, parts: &Parts) -> Wish {
+    pub(super) fn permit(&self, parts: &Parts) -> PermitFuture {
         (self.0)(parts)
     }
 }
 
-fn found(permit: Option<Permit>) -> Wish {
+fn found(permit: Option<Permit>) -> PermitFuture {
     Box::pin(std::future::ready(permit))
 }
 

@@ -8,7 +8,7 @@ use http::request::Parts;
 use tower_layer::Layer;
 
 use super::any_gate::AnyGate;
-use super::door::Door;
+use super::decider::Decider;
 use super::entries::Entries;
 use super::held::Recorder;
 use super::in_flight::InFlight;
@@ -97,12 +97,12 @@ impl RateLimitLayer {
         let mut layer = Self::with(gate.way(true).0, Entries::of_a_client());
         let plan = layer.plan_mut();
         plan.pacing = Some(pacing);
-        plan.tells = false;
+        plan.shows_limits = false;
         layer
     }
 
-    pub(super) fn with(door: Arc<dyn Door>, entries: Entries) -> Self {
-        Self { plan: Arc::new(Plan::new(door, entries)) }
+    pub(super) fn with(decider: Arc<dyn Decider>, entries: Entries) -> Self {
+        Self { plan: Arc::new(Plan::new(decider, entries)) }
     }
 
     fn plan_mut(&mut self) -> &mut Plan {
@@ -128,8 +128,8 @@ impl RateLimitLayer {
     /// Whether responses have header fields about the limits: `X-RateLimit-*`, `RateLimit` and
     /// `RateLimit-Policy`. A refusal has `Retry-After` in any case.
     #[must_use]
-    pub fn headers(mut self, tells: bool) -> Self {
-        self.plan_mut().tells = tells;
+    pub fn headers(mut self, shows_limits: bool) -> Self {
+        self.plan_mut().shows_limits = shows_limits;
         self
     }
 

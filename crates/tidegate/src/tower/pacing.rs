@@ -7,7 +7,7 @@ use http::Response;
 use http::request::Parts;
 use tidegate_core::Micros;
 
-use super::door::{Door, Later, Ruling};
+use super::decider::{Decider, Later, Ruling};
 use super::entries::Question;
 use super::extract::{self, Extract};
 use super::holds::Holds;
@@ -87,8 +87,8 @@ impl Default for Pacing {
 
 impl fmt::Debug for Pacing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told = f.debug_struct("Pacing");
-        told.field("most_wait", &self.most_wait).finish_non_exhaustive()
+        let mut debug = f.debug_struct("Pacing");
+        debug.field("most_wait", &self.most_wait).finish_non_exhaustive()
     }
 }
 
@@ -103,33 +103,37 @@ pub(super) struct Hold {
 impl Hold {
     /// Waits until the request may be sent, and asks the gate then. A request whose wait would be
     /// too long is refused immediately.
-    pub(super) fn ask(self, door: Arc<dyn Door>, question: Question) -> Later<Ruling> {
+    pub(super) fn ask(self, decider: Arc<dyn Decider>, question: Question) -> Later<Ruling> {
         Box::pin(async move {
             let mut patience = self.most_wait;
             loop {
-                if let Err(refusal) = self.wait_out(&door, &mut patience).await {
+                if let Err(refusal) = self.wait_out(&decider, &mut patience).await {
                     return Ruling::refused(refusal);
                 }
-                let ruling = door.clone().ask(question.clone()).await;
+                let ruling = decider.clone().ask(question.clone()).await;
                 let Ruling::Admitted(admission) = &ruling else { return ruling };
-                if !self.holds(&*door) {
+                if !self.holds(&*decider) {
                     return ruling;
                 }
                 // Another request started a hold meanwhile. Units taken for now do not count for
                 // then: otherwise all requests that wait would be sent together when the hold ends.
-                door.refund(&question, &admission.took).wait().await;
+                decider.refund(&question, &admission.took).wait().await;
             }
         })
     }
 
-    fn holds(&self, door: &dyn Door) -> bool {
-        !self.holds.left(&self.key, door.now()).is_zero()
+    fn holds(&self, decider: &dyn Decider) -> bool {
+        !self.holds.left(&self.key, decider.now()).is_zero()
     }
 
     /// Waits while there is a hold, which may have become longer when it ends.
-    async fn wait_out(&self, door: &Arc<dyn Door>, patience: &mut Micros) -> Result<(), Refusal> {
+    async fn wait_out(
+        &self,
+        decider: &Arc<dyn Decider>,
+        patience: &mut Micros,
+    ) -> Result<(), Refusal> {
         loop {
-            let left = self.holds.left(&self.key, door.now());
+            let left = self.holds.left(&self.key, decider.now());
             if left.is_zero() {
                 return Ok(());
             }
@@ -137,13 +141,13 @@ impl Hold {
                 return Err(Refusal::for_now(Reason::Held, left));
             }
             *patience = Micros::from_micros(patience.as_micros() - left.as_micros());
-            door.clone().pause(left).await;
+            decider.clone().pause(left).await;
         }
     }
 
     /// Notes the pause that a response asks for.
-    pub(super) fn note<B>(&self, response: &Response<B>, door: &dyn Door) {
-        let now = door.now();
+    pub(super) fn note<B>(&self, response: &Response<B>, decider: &dyn Decider) {
+        let now = decider.now();
         if let Some(wait) = retry_after::asked(response, now) {
             self.holds.note(&self.key, wait, now);
         }

@@ -9,12 +9,12 @@ use tidegate_core::Micros;
 
 use super::body::ResponseBody;
 use super::charging::{Bill, Counts};
-use super::door::{Admission, Asked, Door, Later, Ruling, Soon};
+use super::decider::{Admission, Asked, Decider, Later, Ruling, Soon};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::grpc;
 use super::held::{Held, Recorder};
-use super::in_flight::{InFlight, Wish};
+use super::in_flight::{InFlight, PermitFuture};
 use super::pacing::{Hold, Pacing};
 use super::refusal::{Reason, Refusal};
 use crate::request::Request;
@@ -25,12 +25,12 @@ pub(super) type Respond = dyn Fn(&Refusal, &Parts) -> Response<Vec<u8>> + Send +
 /// The settings of a layer.
 #[derive(Clone)]
 pub(super) struct Plan {
-    door: Arc<dyn Door>,
+    decider: Arc<dyn Decider>,
     pub(super) domain: Arc<str>,
     /// The descriptor while `descriptors` is empty.
     usual: [Entries; 1],
     descriptors: Vec<Entries>,
-    pub(super) tells: bool,
+    pub(super) shows_limits: bool,
     pub(super) on_refused: Option<Arc<Respond>>,
     pub(super) recorder: Option<Arc<dyn Recorder>>,
     pub(super) pacing: Option<Pacing>,
@@ -40,13 +40,13 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(door: Arc<dyn Door>, usual: Entries) -> Self {
+    pub(super) fn new(decider: Arc<dyn Decider>, usual: Entries) -> Self {
         Self {
-            door,
+            decider,
             domain: Request::DEFAULT_DOMAIN.into(),
             usual: [usual],
             descriptors: Vec::new(),
-            tells: true,
+            shows_limits: true,
             on_refused: None,
             recorder: None,
             pacing: None,
@@ -70,36 +70,36 @@ impl Plan {
         let question = Question::read(&self.domain, self.asked_about(), parts);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
         let bill = self.counts.clone().map(|counts| Bill::new(counts, question.clone()));
-        let knock = Knock { door: self.door.clone(), hold: hold.clone(), question };
+        let inquiry = Inquiry { decider: self.decider.clone(), hold: hold.clone(), question };
         let asked = match &self.in_flight {
-            Some(in_flight) => knock.with_a_place(in_flight.wish(parts)),
-            None => knock.ask(),
+            Some(in_flight) => inquiry.with_permit(in_flight.permit(parts)),
+            None => inquiry.ask(),
         };
         (asked, Passage::new(self.clone(), hold, bill))
     }
 }
 
 /// The data needed to ask.
-struct Knock {
-    door: Arc<dyn Door>,
+struct Inquiry {
+    decider: Arc<dyn Decider>,
     hold: Option<Hold>,
     question: Question,
 }
 
-impl Knock {
+impl Inquiry {
     fn ask(self) -> Asked {
         match self.hold {
-            Some(hold) => hold.ask(self.door, self.question),
-            None => self.door.ask(self.question),
+            Some(hold) => hold.ask(self.decider, self.question),
+            None => self.decider.ask(self.question),
         }
     }
 
-    fn with_a_place(self, wish: Wish) -> Later<Ruling> {
+    fn with_permit(self, permit: PermitFuture) -> Later<Ruling> {
         /// The least wait that can be reported, where another request holds the permit for an
         /// unknown time.
         const SOON: Micros = Micros::from_secs(1);
         Box::pin(async move {
-            match wish.await {
+            match permit.await {
                 Some(permit) => self.ask().await.with(permit),
                 None => Ruling::refused(Refusal::for_now(Reason::InFlight, SOON)),
             }
@@ -109,9 +109,9 @@ impl Knock {
 
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told = f.debug_struct("Plan");
-        told.field("domain", &self.domain).field("descriptors", &self.asked_about());
-        told.field("tells", &self.tells).finish_non_exhaustive()
+        let mut debug = f.debug_struct("Plan");
+        debug.field("domain", &self.domain).field("descriptors", &self.asked_about());
+        debug.field("tells", &self.shows_limits).finish_non_exhaustive()
     }
 }
 
@@ -148,10 +148,10 @@ impl Passage {
         let mut later = None;
         self.held.answered(&response);
         if let Some(hold) = &self.hold {
-            hold.note(&response, &*self.plan.door);
+            hold.note(&response, &*self.plan.decider);
         }
         if let Some(bill) = self.bill.take() {
-            let release = |question: &_, took: &_| self.plan.door.release(question, took);
+            let release = |question: &_, took: &_| self.plan.decider.release(question, took);
             let (same, fields) = bill.close(response, release);
             response = same;
             match fields {
@@ -170,7 +170,7 @@ impl Passage {
 
     /// The response as the caller gets it.
     pub(super) fn passed_on<B>(self, mut response: Response<B>) -> Response<ResponseBody<B>> {
-        if self.plan.tells {
+        if self.plan.shows_limits {
             self.fields.put(response.headers_mut());
         }
         response.map(|body| ResponseBody::inner(body, self.held))
@@ -181,7 +181,7 @@ impl Passage {
         if let Some(recorder) = &self.plan.recorder {
             recorder.block();
         }
-        let refusal = if self.plan.tells { refusal } else { refusal.without_figures() };
+        let refusal = if self.plan.shows_limits { refusal } else { refusal.without_limits() };
         let mut response = self.respond(&refusal, parts);
         refusal.put_fields(response.headers_mut());
         response.extensions_mut().insert(refusal);

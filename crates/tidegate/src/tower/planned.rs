@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_core::{Micros, Rule, Timestamp};
 
 use super::charging::Took;
-use super::door::{Asked, Door, Later, Ruling, Soon};
+use super::decider::{Asked, Decider, Later, Ruling, Soon};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::layer::RateLimitLayer;
@@ -86,13 +86,13 @@ struct Planned<C> {
 impl<C: Clock> Planned<C> {
     /// Runs one step on the caller's limiter, at the cost of the request, and passes the answer to
     /// `read`.
-    fn step<T>(&self, request: &Request<'_>, step: Step, told: impl FnOnce(&Answer<'_>) -> T) -> T {
-        let Some((key, cost)) = who(request) else { return told(&nothing(self.now())) };
+    fn step<T>(&self, request: &Request<'_>, step: Step, read: impl FnOnce(&Answer<'_>) -> T) -> T {
+        let Some((key, cost)) = who(request) else { return read(&nothing(self.now())) };
         // A look has no cost: nobody asks when the request might be repeated.
         let cost = if step == Step::Peek { 0 } else { cost };
         self.limiter.by_plan(key.as_bytes(), |under, key| {
             let done = under.done(under.fingerprint(key), cost, step);
-            told_by(under.rule, cost, &done, told)
+            with_answer(under.rule, cost, &done, read)
         })
     }
 
@@ -104,9 +104,9 @@ impl<C: Clock> Planned<C> {
 impl<C: Timer> Planned<C> {
     async fn check(&self, question: &Question) -> Ruling {
         let (ruling, runs_at) = question.ask(|request| {
-            let told =
+            let read =
                 |answer: &Answer<'_>| (Ruling::from(answer), answer.at().plus(answer.delay()));
-            self.step(request, Step::Ask, told)
+            self.step(request, Step::Ask, read)
         });
         wait_until(&self.limiter.clock, runs_at).await;
         ruling
@@ -121,7 +121,7 @@ impl<C: Timer> Planned<C> {
         };
         let (done, plan) = self.limiter.acquire_done(key.as_bytes(), cost, most_wait).await;
         let rule = self.limiter.under_plan(&plan).rule;
-        told_by(rule, cost, &done, |answer| Ruling::from(answer))
+        with_answer(rule, cost, &done, |answer| Ruling::from(answer))
     }
 }
 
@@ -133,7 +133,7 @@ fn who<'a>(request: &Request<'a>) -> Option<(&'a str, u64)> {
 }
 
 /// Passes an answer to `read` under a rule with the values of the plan.
-fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>) -> T) -> T {
+fn with_answer<T>(rule: &Rule, cost: u64, done: &Done, read: impl FnOnce(&Answer<'_>) -> T) -> T {
     let limited = done.decisions.first().filter(|_| !rule.is_unlimited());
     let rule = PolicyRule::of_figures(NAME, rule);
     let matched = limited.map(|decided| Matched {
@@ -151,7 +151,7 @@ fn told_by<T>(rule: &Rule, cost: u64, done: &Done, told: impl FnOnce(&Answer<'_>
     });
     let (allowed, at) = (done.allowed, done.at);
     let (standing, matched) = (Standing::Exact, matched.into_iter().collect());
-    told(&Answer { allowed, at, standing, repeated: false, matched })
+    read(&Answer { allowed, at, standing, repeated: false, matched })
 }
 
 /// The answer to a request without a caller: it matches no limiter.
@@ -160,7 +160,7 @@ fn nothing(at: Timestamp) -> Answer<'static> {
     Answer { allowed: true, at, standing, repeated: false, matched }
 }
 
-impl<C: Timer + 'static> Door for Planned<C> {
+impl<C: Timer + 'static> Decider for Planned<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
         // Nothing happens before the first poll: a request that is dropped before costs nothing.
         Box::pin(async move {

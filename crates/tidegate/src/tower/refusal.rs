@@ -164,7 +164,7 @@ impl Refusal {
     }
 
     /// Without values of limits in its header fields.
-    pub(super) fn without_figures(mut self) -> Self {
+    pub(super) fn without_limits(mut self) -> Self {
         self.fields = self.fields.only_retry_after();
         self
     }

@@ -201,16 +201,16 @@ impl Scripted for FixedWindow {
     const SCRIPT: Script =
         Script { kind: 3, name: "fixed_window", text: include_str!("script.lua"), numbers: 3 };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         let from_first = u64::from(self.anchor == Anchor::FirstRequest);
         [self.limit, self.window.as_micros(), from_first, 0]
     }
 
-    fn words_of(_kind: u8, [_, _, from_first, _]: [u64; 4], spec: &mut Spec) {
+    fn restore_fields(_kind: u8, [_, _, from_first, _]: [u64; 4], spec: &mut Spec) {
         spec.anchor = (from_first > 0).then_some(Anchor::FirstRequest);
     }
 
-    fn told(&self, _cost: u64) -> Vec<i64> {
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
         let from_first = i64::from(self.anchor == Anchor::FirstRequest);
         [self.limit.cast_signed(), from_first].to_vec()
     }

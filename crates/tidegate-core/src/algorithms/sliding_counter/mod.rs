@@ -239,11 +239,11 @@ impl Scripted for SlidingCounter {
     const SCRIPT: Script =
         Script { kind: 4, name: "sliding_counter", text: include_str!("script.lua"), numbers: 4 };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), 0, 0]
     }
 
-    fn told(&self, _cost: u64) -> Vec<i64> {
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
         [self.limit.cast_signed()].to_vec()
     }
 

@@ -171,12 +171,12 @@ fn what_is_no_longer_needed_is_freed_little_by_little() {
     let full = log.state.ring.chunks();
     assert!(log.ask(3 * SECOND_US, 1_000_000));
     assert!(log.state.ring.len() == 1 && log.state.ring.chunks() > full - 4);
-    let told: Vec<u64> = (1..=500)
+    let looks: Vec<u64> = (1..=500)
         .map(|unit| {
             assert!(log.ask((4 + unit) * SECOND_US, 1_000_000));
             log.algorithm.heap_bytes(&log.state)
         })
         .collect();
-    assert!(told.is_sorted_by(|before, after| before >= after), "it grows: {told:?}");
+    assert!(looks.is_sorted_by(|before, after| before >= after), "it grows: {looks:?}");
     assert!(log.state.ring.chunks() <= 2, "{} chunks", log.state.ring.chunks());
 }

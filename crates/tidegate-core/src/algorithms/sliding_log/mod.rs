@@ -300,12 +300,12 @@ impl Scripted for SlidingLog {
     const SCRIPT: Script =
         Script { kind: 9, name: "sliding_log", text: include_str!("script.lua"), numbers: 5 };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), self.tick_us, 0]
     }
 
     /// Its memory was checked when the rule was built.
-    fn words_of(kind: u8, [_, _, tick_us, _]: [u64; 4], spec: &mut Spec) {
+    fn restore_fields(kind: u8, [_, _, tick_us, _]: [u64; 4], spec: &mut Spec) {
         spec.resolution = Some(Micros::from_micros(tick_us));
         spec.layout = (kind == SORTED_SET.kind).then_some(Layout::SortedSet);
         spec.max_memory = Some(MAX_MAX_MEMORY);
@@ -325,7 +325,7 @@ impl Scripted for SlidingLog {
         }
     }
 
-    fn told(&self, _cost: u64) -> Vec<i64> {
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
         [self.limit, self.tick_us, self.most_entries].map(u64::cast_signed).to_vec()
     }
 

@@ -82,8 +82,8 @@ impl Ring {
     pub(super) fn get(&self, index: usize) -> Option<&Entry> {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
-        let place = self.skipped + index;
-        self.chunks.get(place >> self.bits)?.get(place & (self.chunk_len() - 1))
+        let position = self.skipped + index;
+        self.chunks.get(position >> self.bits)?.get(position & (self.chunk_len() - 1))
     }
 
     /// The first of the oldest `among` entries for which `holds` is true, and its index, if `holds`
@@ -171,8 +171,8 @@ impl Ring {
 
     /// Moves the entry at `from`, changed by `change`, to the slot `to`.
     pub(super) fn put_over(&mut self, from: usize, to: usize, change: impl FnOnce(Entry) -> Entry) {
-        let place = self.skipped + to;
-        let (chunk, within) = (place >> self.bits, place & (self.chunk_len() - 1));
+        let position = self.skipped + to;
+        let (chunk, within) = (position >> self.bits, position & (self.chunk_len() - 1));
         if let Some(entry) = self.get(from).copied().map(change)
             && let Some(there) = self.chunks.get_mut(chunk).and_then(|chunk| chunk.get_mut(within))
         {

@@ -232,16 +232,16 @@ impl Scripted for SlidingWindow {
     const SCRIPT: Script =
         Script { kind: 5, name: "sliding_window", text: include_str!("script.lua"), numbers: 3 };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), self.width_us, self.span]
     }
 
-    fn words_of(_kind: u8, [_, window, width, span]: [u64; 4], spec: &mut Spec) {
+    fn restore_fields(_kind: u8, [_, window, width, span]: [u64; 4], spec: &mut Spec) {
         spec.buckets = window.checked_div(width);
         spec.strict = spec.buckets.map(|buckets| span > buckets);
     }
 
-    fn told(&self, _cost: u64) -> Vec<i64> {
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
         [self.limit, self.width_us, self.span].map(u64::cast_signed).to_vec()
     }
 

@@ -168,17 +168,17 @@ impl Scripted for TokenBucket {
         numbers: 3,
     };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         [self.per_window, self.window.as_micros(), self.capacity, self.missing_at_start]
     }
 
-    fn words_of(_kind: u8, [limit, _, capacity, missing]: [u64; 4], spec: &mut Spec) {
+    fn restore_fields(_kind: u8, [limit, _, capacity, missing]: [u64; 4], spec: &mut Spec) {
         spec.capacity = (capacity != limit).then_some(capacity);
         spec.initial = (missing > 0).then_some(capacity.saturating_sub(missing));
     }
 
-    fn told(&self, cost: u64) -> Vec<i64> {
-        self.rate.told(cost, self.capacity.checked_sub(cost), self.missing_at_start)
+    fn script_args(&self, cost: u64) -> Vec<i64> {
+        self.rate.script_args(cost, self.capacity.checked_sub(cost), self.missing_at_start)
     }
 
     fn recalled(&self, words: &[u64]) -> Option<Level> {

@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn without_room_no_sum_is_too_high_and_a_lower_one_is_told(
+    fn without_room_no_sum_is_too_high_and_a_lower_one_is_reported(
         all in asked(),
         window_us in 1_u64..3_000,
         most_bytes in 0_usize..6_000,

@@ -55,14 +55,14 @@ proptest! {
 
     #[test]
     fn damage_anywhere_ends_the_text_and_is_no_panic(
-        place in any::<prop::sample::Index>(),
+        position in any::<prop::sample::Index>(),
         flip in 1_u8..=255,
         buffer_bytes in 1_usize..5_000,
     ) {
         let whole = lines(2_000).concat().into_bytes();
         let mut bytes = gzip(&whole);
-        let place = place.index(bytes.len());
-        bytes[place] ^= flip;
+        let position = position.index(bytes.len());
+        bytes[position] ^= flip;
         let (text, damage) = read(&bytes, buffer_bytes);
         // Except in the file's name and age in the header, which are not checked.
         prop_assert!(damage.is_some() || text == whole);
@@ -97,7 +97,7 @@ fn data_cut_anywhere_gives_all_that_came_before_the_cut() {
 }
 
 #[test]
-fn all_text_before_a_corrupt_place_is_read() {
+fn all_text_before_corrupt_bytes_is_read() {
     let lines = lines(5_000);
     let (bytes, starts) = in_blocks(&lines);
     for (number, start) in starts.into_iter().enumerate().step_by(101) {

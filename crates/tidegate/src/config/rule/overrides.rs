@@ -4,7 +4,7 @@ use tidegate_core::Word;
 
 use crate::config::accept::Level;
 use crate::config::draft::OverrideDraft;
-use crate::config::figures;
+use crate::config::limits;
 use crate::config::source::Report;
 use crate::config::table::{Entry, Table};
 use crate::config::value::{count, entries, length};
@@ -39,7 +39,7 @@ impl<'t> OverrideDraft<'t> {
     pub(super) fn read(table: Table<'t>, report: &mut Report<'_>) -> Self {
         let mut draft = Self::new(table.clone());
         let mut failed = fields().read(&table, &mut draft, report);
-        failed.extend(figures::contradiction(&table, &failed, report));
+        failed.extend(limits::contradiction(&table, &failed, report));
         failed.extend(missing(&table, &failed, report));
         draft.failed = failed;
         draft
@@ -54,7 +54,7 @@ impl<'t> OverrideDraft<'t> {
     }
 
     fn limit(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.limit = Some(figures::limit(entry, report)?);
+        self.spec.limit = Some(limits::limit(entry, report)?);
         Some(())
     }
 
@@ -69,7 +69,7 @@ impl<'t> OverrideDraft<'t> {
     }
 
     fn rate(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        let (limit, window) = figures::rate(entry, report)?;
+        let (limit, window) = limits::rate(entry, report)?;
         (self.spec.limit, self.spec.window) = (Some(limit), Some(window));
         Some(())
     }

@@ -77,12 +77,12 @@ impl fmt::Display for Finding {
 
 /// The findings that were reported already, so that each is reported once.
 #[derive(Debug, Default)]
-pub(super) struct Told(Vec<Finding>);
+pub(super) struct Reported(Vec<Finding>);
 
-impl Told {
+impl Reported {
     /// The `findings` that were not reported yet.
     pub(super) fn new_among(&mut self, findings: Vec<Finding>) -> Vec<Finding> {
-        let is_new = |finding: &Finding| !self.0.iter().any(|told| told.is_like(finding));
+        let is_new = |finding: &Finding| !self.0.iter().any(|known| known.is_like(finding));
         let new: Vec<_> = findings.into_iter().filter(is_new).collect();
         self.0.extend(new.iter().cloned());
         new
@@ -95,7 +95,7 @@ pub(super) async fn of(mut connections: Vec<MultiplexedConnection>) -> Vec<Findi
     let (mut found, mut clocks) = (Vec::new(), Vec::new());
     for connection in &mut connections {
         match send(connection, &info("memory")).await {
-            Ok(told) => found.extend(evicts(&text(told))),
+            Ok(reply) => found.extend(evicts(&text(reply))),
             Err(error) => found.extend(may_not_look(error)),
         }
         let server = send(connection, &info("server")).await.unwrap_or(Value::Nil);
@@ -144,8 +144,8 @@ fn evicts(info: &str) -> Option<Finding> {
 fn old_version(info: &str) -> Option<Finding> {
     let version = field(info, "redis_version")?;
     let mut numbers = version.split('.').map_while(|number| number.parse().ok());
-    let told = (numbers.next()?, numbers.next().unwrap_or(0));
-    (told < LEAST_VERSION).then(|| Finding::OldVersion { version: version.to_owned() })
+    let number = (numbers.next()?, numbers.next().unwrap_or(0));
+    (number < LEAST_VERSION).then(|| Finding::OldVersion { version: version.to_owned() })
 }
 
 fn clocks_apart(clocks: impl Iterator<Item = u64>) -> Option<Finding> {
@@ -156,8 +156,8 @@ fn clocks_apart(clocks: impl Iterator<Item = u64>) -> Option<Finding> {
 }
 
 /// The time in a reply to `TIME`: seconds and microseconds.
-fn instant(told: &Value) -> Option<u64> {
-    let Value::Array(parts) = told else { return None };
+fn instant(reply: &Value) -> Option<u64> {
+    let Value::Array(parts) = reply else { return None };
     let mut numbers = parts.iter().map(|part| match part {
         Value::BulkString(digits) => std::str::from_utf8(digits).ok()?.parse::<u64>().ok(),
         _ => None,
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_evicting_store_is_told_only_where_memory_is_limited() {
+    fn an_evicting_store_is_reported_only_where_memory_is_limited() {
         let info = |bytes, policy| {
             format!("# Memory\r\nmaxmemory:{bytes}\r\nmaxmemory_policy:{policy}\r\n")
         };
@@ -183,26 +183,26 @@ mod tests {
     #[test]
     fn versions_are_compared_by_number() {
         let old = |version| old_version(&format!("redis_version:{version}\r\n")).is_some();
-        let told = ["6.0.16", "5.0", "6.2.0", "7.0.15", "10.1.0", "255.255.255"].map(old);
-        assert_eq!(told, [true, true, false, false, false, false]);
+        let olds = ["6.0.16", "5.0", "6.2.0", "7.0.15", "10.1.0", "255.255.255"].map(old);
+        assert_eq!(olds, [true, true, false, false, false, false]);
         assert_eq!(old_version("redis_mode:standalone"), None);
     }
 
     #[test]
-    fn clocks_are_told_only_when_they_are_apart() {
+    fn clocks_are_reported_only_when_they_differ() {
         let second = 1_000_000;
         assert_eq!(clocks_apart([].into_iter()), None);
         assert_eq!(clocks_apart([5 * second, 5 * second + 50_000].into_iter()), None);
         let by = Micros::from_secs(3_600);
-        let told = clocks_apart([5 * second, 3_605 * second].into_iter());
-        assert_eq!(told, Some(Finding::ClocksApart { by }));
+        let found = clocks_apart([5 * second, 3_605 * second].into_iter());
+        assert_eq!(found, Some(Finding::ClocksApart { by }));
     }
 
     #[test]
-    fn the_same_thing_is_told_once() {
-        let mut told = Told::default();
+    fn each_kind_of_finding_is_reported_once() {
+        let mut reported = Reported::default();
         let evicts = |policy: &str| Finding::Evicts { policy: policy.to_owned() };
-        assert_eq!(told.new_among(vec![evicts("allkeys-lru")]).len(), 1);
-        assert_eq!(told.new_among(vec![evicts("allkeys-lfu")]).len(), 0);
+        assert_eq!(reported.new_among(vec![evicts("allkeys-lru")]).len(), 1);
+        assert_eq!(reported.new_among(vec![evicts("allkeys-lfu")]).len(), 0);
     }
 }

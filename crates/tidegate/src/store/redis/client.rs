@@ -17,7 +17,7 @@ use super::event::{Observer, StoreEvent};
 use super::link::Access;
 use super::question::{Asked, NoReply, Question, Replied};
 use super::script::{Call, Reply, Script};
-use super::shared::{Found, Shared};
+use super::state::{Found, StoreState};
 use crate::settings::StoreSettings;
 
 /// A store that requests are sent to. Its connections, and the checks of a shard that is
@@ -27,7 +27,7 @@ pub(crate) struct Client(pub(super) Arc<Ends>);
 
 /// Ends the store's thread when it is dropped.
 pub(super) struct Ends {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     runtime: Handle,
 }
 
@@ -38,7 +38,7 @@ impl Drop for Ends {
 }
 
 /// Answers all waiting callers once the store's thread has ended, by a panic too.
-struct Ended(Arc<Shared>);
+struct Ended(Arc<StoreState>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -60,7 +60,7 @@ impl Client {
             // A panic of the observer must not end the thread.
             let _ = catch_unwind(AssertUnwindSafe(|| observer(event)));
         });
-        let shared = Arc::new(Shared::new(settings, observer));
+        let shared = Arc::new(StoreState::new(settings, observer));
         let no_thread = |error| StoreError::Unreachable(format!("no thread for it: {error}"));
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let handle = runtime.handle().clone();
@@ -109,11 +109,11 @@ impl Client {
         self.until(lost).await;
     }
 
-    async fn until<T>(&self, told: impl Fn(&Found) -> Option<T>) -> T {
+    async fn until<T>(&self, find: impl Fn(&Found) -> Option<T>) -> T {
         let mut found = self.0.shared.found.subscribe();
         loop {
-            if let Some(told) = told(&found.borrow_and_update()) {
-                return told;
+            if let Some(value) = find(&found.borrow_and_update()) {
+                return value;
             }
             if found.changed().await.is_err() {
                 // The sender is `self`'s own: it lives as long as this is borrowed.

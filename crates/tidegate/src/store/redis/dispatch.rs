@@ -29,7 +29,7 @@ use super::event::StoreEvent;
 use super::keys::slot_of;
 use super::link::Node;
 use super::question::Question;
-use super::shared::Shared;
+use super::state::StoreState;
 use clock::ThreadClock;
 use cluster::Cluster;
 use look::look_after;
@@ -49,7 +49,7 @@ const MOST_MOVES: u8 = 16;
 
 /// The state of the store's thread.
 pub(super) struct Dispatcher {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     clock: Rc<ThreadClock>,
     /// All shards; in a cluster those that hold no slot any more are dropped once they are idle.
     shards: RefCell<Vec<Rc<Shard>>>,
@@ -61,14 +61,14 @@ pub(super) struct Dispatcher {
 }
 
 /// Runs the store's thread until every client is gone.
-pub(super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn run(shared: Arc<StoreState>) {
     let dispatcher = Rc::new(Dispatcher::new(shared));
     dispatcher.begin();
     dispatcher.until_closed().await;
 }
 
 impl Dispatcher {
-    fn new(shared: Arc<Shared>) -> Self {
+    fn new(shared: Arc<StoreState>) -> Self {
         Self {
             shared,
             clock: Rc::new(ThreadClock::new()),
@@ -239,8 +239,8 @@ impl Dispatcher {
             let is_ask = matches!(redirect, Redirect::Ask(_));
             request.asking.set(is_ask);
             if request.moves.get() > MOST_MOVES {
-                let told = format!("its slot moved {MOST_MOVES} times");
-                request.give_up(StoreError::ClusterDown(told));
+                let message = format!("its slot moved {MOST_MOVES} times");
+                request.give_up(StoreError::ClusterDown(message));
                 continue;
             }
             match &redirect {

@@ -71,53 +71,53 @@ pub(super) enum Symptom {
 
 impl StoreError {
     pub(super) fn of(error: &RedisError) -> Self {
-        let told = || error.to_string();
+        let text = || error.to_string();
         match error.kind() {
-            ErrorKind::Server(kind) => Self::of_known(kind, told()),
+            ErrorKind::Server(kind) => Self::of_known(kind, text()),
             ErrorKind::Extension => match error.code() {
                 Some("OOM") => Self::OutOfMemory,
                 Some("BUSY") => Self::Busy,
-                Some("MISCONF" | "NOREPLICAS") => Self::TakesNoWrites(told()),
-                Some("NOAUTH") => Self::Denied(format!("{} (expected a password)", told())),
-                Some("WRONGPASS") => Self::Denied(told()),
-                _ => Self::Refused(told()),
+                Some("MISCONF" | "NOREPLICAS") => Self::TakesNoWrites(text()),
+                Some("NOAUTH") => Self::Denied(format!("{} (expected a password)", text())),
+                Some("WRONGPASS") => Self::Denied(text()),
+                _ => Self::Refused(text()),
             },
-            ErrorKind::AuthenticationFailed => Self::Denied(told()),
+            ErrorKind::AuthenticationFailed => Self::Denied(text()),
             ErrorKind::Io if error.is_timeout() => Self::Timeout,
             ErrorKind::Io
             | ErrorKind::MasterNameNotFoundBySentinel
             | ErrorKind::InvalidClientConfig
-            | ErrorKind::Parse => Self::Unreachable(told()),
-            _ => Self::Refused(told()),
+            | ErrorKind::Parse => Self::Unreachable(text()),
+            _ => Self::Refused(text()),
         }
     }
 
     /// The error of one request of several that went as one call.
-    pub(super) fn of_script(told: &str) -> Self {
-        Self::of_known(ServerErrorKind::ResponseError, told.to_owned())
+    pub(super) fn of_script(text: &str) -> Self {
+        Self::of_known(ServerErrorKind::ResponseError, text.to_owned())
     }
 
-    fn of_known(kind: ServerErrorKind, told: String) -> Self {
+    fn of_known(kind: ServerErrorKind, text: String) -> Self {
         match kind {
             ServerErrorKind::BusyLoading => Self::Loading,
             ServerErrorKind::ReadOnly => Self::ReadOnly,
             ServerErrorKind::CrossSlot => Self::CrossSlot,
-            ServerErrorKind::NoPerm => Self::Denied(told),
+            ServerErrorKind::NoPerm => Self::Denied(text),
             ServerErrorKind::Moved
             | ServerErrorKind::Ask
             | ServerErrorKind::TryAgain
             | ServerErrorKind::ClusterDown
-            | ServerErrorKind::MasterDown => Self::ClusterDown(told),
+            | ServerErrorKind::MasterDown => Self::ClusterDown(text),
             // The error of a command in a script, as servers before 7.0 report it.
-            _ if told.contains("OOM command not allowed") => Self::OutOfMemory,
-            _ if told.contains("READONLY") => Self::ReadOnly,
-            _ if told.contains("MISCONF") || told.contains("NOREPLICAS") => {
-                Self::TakesNoWrites(told)
+            _ if text.contains("OOM command not allowed") => Self::OutOfMemory,
+            _ if text.contains("READONLY") => Self::ReadOnly,
+            _ if text.contains("MISCONF") || text.contains("NOREPLICAS") => {
+                Self::TakesNoWrites(text)
             }
-            _ if DENIED.iter().any(|text| told.contains(text)) => {
-                Self::Denied(format!("{told} (ACL LOG of the store names what is missing)"))
+            _ if DENIED.iter().any(|denied| text.contains(denied)) => {
+                Self::Denied(format!("{text} (ACL LOG of the store names what is missing)"))
             }
-            _ => Self::Refused(told),
+            _ => Self::Refused(text),
         }
     }
 
@@ -160,10 +160,10 @@ impl StoreError {
 }
 
 impl From<NotAnAnswer> for StoreError {
-    fn from(told: NotAnAnswer) -> Self {
-        match told.other_version() {
-            Some(_) => Self::OtherVersion(told.to_string()),
-            None => Self::Answer(told.to_string()),
+    fn from(reply: NotAnAnswer) -> Self {
+        match reply.other_version() {
+            Some(_) => Self::OtherVersion(reply.to_string()),
+            None => Self::Answer(reply.to_string()),
         }
     }
 }
@@ -178,7 +178,7 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Timeout => f.write_str("the store did not answer in time"),
-            Self::Unreachable(told) => write!(f, "the store can not be reached: {told}"),
+            Self::Unreachable(text) => write!(f, "the store can not be reached: {text}"),
             Self::Away => f.write_str("the store is away; it is looked at again soon"),
             Self::Overloaded { .. } => {
                 f.write_str("the store is asked for more than it decides in time")
@@ -189,19 +189,19 @@ impl fmt::Display for StoreError {
             Self::ReadOnly => {
                 f.write_str("the store is a replica: expected the address of the primary")
             }
-            Self::TakesNoWrites(told) => write!(f, "the store takes no writes: {told}"),
+            Self::TakesNoWrites(text) => write!(f, "the store takes no writes: {text}"),
             Self::Busy => f.write_str("the store is kept busy by a script that does not end"),
             Self::Loading => f.write_str("the store is still reading its data"),
             Self::CrossSlot => f.write_str(
                 "the limiters of one request live in different slots of the cluster: expected rules \
                  whose `hash_tag` names one entry that all of them have in their key",
             ),
-            Self::ClusterDown(told) => write!(f, "the cluster has no answer: {told}"),
-            Self::Unreadable(told) => write!(f, "the store can not be asked: {told}"),
-            Self::Denied(told) => write!(f, "the store does not let this user do it: {told}"),
-            Self::Refused(told) => write!(f, "the store refuses: {told}"),
-            Self::OtherVersion(told) => write!(f, "nodes of two versions share the store: {told}"),
-            Self::Answer(told) => write!(f, "the store answers what it should not: {told}"),
+            Self::ClusterDown(text) => write!(f, "the cluster has no answer: {text}"),
+            Self::Unreadable(text) => write!(f, "the store can not be asked: {text}"),
+            Self::Denied(text) => write!(f, "the store does not let this user do it: {text}"),
+            Self::Refused(text) => write!(f, "the store refuses: {text}"),
+            Self::OtherVersion(text) => write!(f, "nodes of two versions share the store: {text}"),
+            Self::Answer(text) => write!(f, "the store answers what it should not: {text}"),
         }
     }
 }
@@ -214,11 +214,11 @@ mod tests {
 
     /// A caller that asks again must not believe that nothing was done when a part was.
     #[test]
-    fn what_was_done_in_part_is_not_told_as_never_sent() {
+    fn work_done_in_part_is_not_reported_as_never_sent() {
         for never_sent in [StoreError::Away, StoreError::Overloaded { together: false }] {
-            let told = never_sent.to_string();
+            let text = never_sent.to_string();
             match never_sent.in_part() {
-                StoreError::Unreachable(in_part) => assert!(in_part.contains(&told), "{in_part}"),
+                StoreError::Unreachable(in_part) => assert!(in_part.contains(&text), "{in_part}"),
                 other => panic!("{other:?}"),
             }
         }

@@ -83,10 +83,10 @@ fn request_digest(id: &str, limiters: &[Limiter<'_>]) -> u128 {
         digest.update(part);
     };
     add(id.as_bytes());
-    for (key, cost, figures) in limiters.iter().map(Limiter::identity) {
+    for (key, cost, head) in limiters.iter().map(Limiter::identity) {
         add(key);
         add(&cost.to_le_bytes());
-        add(&figures.unwrap_or_default());
+        add(&head.unwrap_or_default());
     }
     let digest = digest.finalize();
     digest.iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte))
@@ -182,10 +182,10 @@ mod tests {
     #[test]
     fn long_keys_are_short_and_differ() {
         let (long, longer) = ("x".repeat(10_000), "x".repeat(10_001));
-        let told = key(pair("d"), &long, "");
-        assert!(told.len() < 100, "{told}");
-        assert_ne!(told, key(pair("d"), &longer, ""));
-        assert_ne!(told, key(pair("d"), told.strip_prefix("t:d:r:").unwrap(), ""));
+        let short = key(pair("d"), &long, "");
+        assert!(short.len() < 100, "{short}");
+        assert_ne!(short, key(pair("d"), &longer, ""));
+        assert_ne!(short, key(pair("d"), short.strip_prefix("t:d:r:").unwrap(), ""));
     }
 
     #[test]

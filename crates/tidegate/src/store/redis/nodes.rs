@@ -69,14 +69,14 @@ impl Listed {
     /// of the list, on a thread that may block.
     pub(crate) fn begin(
         client: &Client,
-        tell: impl Fn(&Client, Seen) + Send + Sync + 'static,
+        notify: impl Fn(&Client, Seen) + Send + Sync + 'static,
     ) -> Arc<Self> {
         // Differs from the key of every limiter.
         let key = [format!("{}?nodes", client.settings().key_prefix).into_bytes()];
         let hashed = |number: u8| RandomState::new().hash_one(number);
         let node = format!("{:016x}{:016x}", hashed(0), hashed(1)).into_bytes();
         let listed = Arc::new(Self { key, node, left: Mutex::new(false) });
-        let beats = beats(Arc::downgrade(&client.0), Arc::clone(&listed), Arc::new(tell));
+        let beats = beats(Arc::downgrade(&client.0), Arc::clone(&listed), Arc::new(notify));
         client.runtime().spawn(beats);
         listed
     }
@@ -116,7 +116,7 @@ impl Listed {
     }
 }
 
-async fn beats<F>(client: Weak<Ends>, listed: Arc<Listed>, tell: Arc<F>)
+async fn beats<F>(client: Weak<Ends>, listed: Arc<Listed>, notify: Arc<F>)
 where
     F: Fn(&Client, Seen) + Send + Sync + 'static,
 {
@@ -129,9 +129,10 @@ where
                 let now = next(last, seen, added);
                 if last != Some(now) {
                     last = Some(now);
-                    let (tell, told) = (Arc::clone(&tell), client.clone());
+                    let (notify, client_there) = (Arc::clone(&notify), client.clone());
                     // Changing values takes time where there are many limiters.
-                    let _ = client.runtime().spawn_blocking(move || tell(&told, now)).await;
+                    let _ =
+                        client.runtime().spawn_blocking(move || notify(&client_there, now)).await;
                 }
                 PAUSES.0
             }
@@ -161,11 +162,11 @@ fn seen(reply: &Reply) -> Result<(Seen, bool), StoreError> {
         Reply::Int(number) => u64::try_from(*number).ok(),
         _ => None,
     };
-    let told = match reply {
+    let seen = match reply {
         Reply::Array(parts) => parts.iter().map(number).collect::<Option<Vec<_>>>(),
         _ => None,
     };
-    match told.as_deref() {
+    match seen.as_deref() {
         Some([nodes, rank, added]) => Ok((Seen { nodes: *nodes, rank: *rank }, *added > 0)),
         _ => Err(StoreError::Answer(format!("{reply:?}"))),
     }

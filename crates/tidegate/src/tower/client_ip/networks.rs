@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_network_is_told_with_what_was_expected() {
+    fn a_text_that_is_not_a_network_is_an_error_with_what_was_expected() {
         for text in ["", "10.0.0.0/33", "proxy", "10.0.0.0-10.0.0.9", "::/129"] {
             let error = Networks::parse([text]).unwrap_err();
             assert_eq!(error.text(), text);

@@ -301,12 +301,12 @@ mod tests {
 
     use super::*;
     use crate::settings::StoreSettings;
-    use crate::store::redis::shared::Shared;
+    use crate::store::redis::state::StoreState;
 
     #[tokio::test(start_paused = true)]
     async fn a_shard_that_holds_no_slot_is_dropped_also_where_nobody_asks_any_more() {
         let settings = StoreSettings::new("redis+cluster://127.0.0.1:1".parse().unwrap());
-        let shared = Arc::new(Shared::new(settings, Box::new(|_| {})));
+        let shared = Arc::new(StoreState::new(settings, Box::new(|_| {})));
         let dispatcher = Rc::new(Dispatcher::new(shared));
         let dropped = async {
             dispatcher.add(Some(("127.0.0.1".to_owned(), 1)));

@@ -127,15 +127,15 @@ impl Sent {
 
     /// Hands the reply to those that wait for it.
     pub(super) fn reply(&self, value: Value) -> Handed {
-        let told = reply(value);
+        let replied = reply(value);
         match self {
-            Self::One(request) => Handed { late: usize::from(request.reply(told)), gone: None },
+            Self::One(request) => Handed { late: usize::from(request.reply(replied)), gone: None },
             Self::Merged(batch, groups) => {
-                match told.and_then(|told| batch.replies(told).map_err(StoreError::from)) {
+                match replied.and_then(|reply| batch.replies(reply).map_err(StoreError::from)) {
                     Ok(replies) => {
                         let mut handed = Handed::default();
                         let each = groups.iter().zip(replies);
-                        each.for_each(|(all, told)| handed.hand(all, told));
+                        each.for_each(|(all, replies)| handed.hand(all, replies));
                         handed
                     }
                     Err(error) => Handed { late: self.fail(&error), gone: None },

@@ -21,7 +21,7 @@ use crate::store::redis::error::StoreError;
 use crate::store::redis::event::StoreEvent;
 use crate::store::redis::link::{Node, connect, connect_to, send};
 use crate::store::redis::script::Script;
-use crate::store::redis::shared::Shared;
+use crate::store::redis::state::StoreState;
 
 /// The first pause, and the longest.
 pub(super) const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
@@ -106,7 +106,7 @@ pub(super) async fn look_after(
     }
     dispatcher.looked();
     dispatcher.send(&shard);
-    spawn_local(tell_findings(dispatcher));
+    spawn_local(report_findings(dispatcher));
 }
 
 /// The error that was reported about a shard that is not fit, and what checks have found since.
@@ -234,7 +234,7 @@ async fn by_text_and_digest(
 /// Returns an error for a replica: nothing is decided on one, even if it accepts writes.
 async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
     match send(connection, &redis::cmd("ROLE")).await {
-        Ok(Value::Array(told)) => match told.first() {
+        Ok(Value::Array(parts)) => match parts.first() {
             Some(Value::BulkString(role)) if role != b"master" => Err(StoreError::ReadOnly),
             _ => Ok(()),
         },
@@ -246,14 +246,14 @@ async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreE
 }
 
 /// Reports properties of the servers' setup that can make limits fail.
-async fn tell_findings(dispatcher: Rc<Dispatcher>) {
+async fn report_findings(dispatcher: Rc<Dispatcher>) {
     let shards = dispatcher.shards.borrow().clone();
     let fit = shards.iter().filter(|shard| shard.is_fit());
     let links: Vec<_> = fit.filter_map(|shard| shard.connection()).collect();
     // A server that does not answer in time gives no finding.
     let findings = timeout(LOOK, audit::of(links)).await.unwrap_or_default();
-    let shared: &Shared = &dispatcher.shared;
-    let new = shared.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let shared: &StoreState = &dispatcher.shared;
+    let new = shared.findings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let new = { new }.new_among(findings);
     new.iter().for_each(|finding| (shared.observer)(StoreEvent::Finding(finding)));
 }

@@ -121,8 +121,8 @@ impl Pending {
         self.state.set(State::Done);
         match self.waits.replace(Waits::Nobody) {
             Waits::InTime(answer) => {
-                let told = reply.map_err(|error| NoReply { error, late: None });
-                if let Err(unheard) = answer.send(told) {
+                let replied = reply.map_err(|error| NoReply { error, late: None });
+                if let Err(unheard) = answer.send(replied) {
                     drop(unheard);
                 }
                 false

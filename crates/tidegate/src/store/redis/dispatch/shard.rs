@@ -30,7 +30,7 @@ use super::window::Window;
 use crate::store::redis::counts::Counts;
 use crate::store::redis::error::{StoreError, Symptom};
 use crate::store::redis::link::Node;
-use crate::store::redis::shared::Shared;
+use crate::store::redis::state::StoreState;
 
 /// Most calls sent as one write.
 const MOST_CALLS: usize = 64;
@@ -45,7 +45,7 @@ pub(super) struct Shard {
     pub(super) number: usize,
     /// The node of a cluster; `None` for the server that the URL or a Sentinel names.
     pub(super) node: Option<Node>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<StoreState>,
     clock: Rc<ThreadClock>,
     /// Notified when a shard that was given up answers after all.
     pub(super) heard: Notify,
@@ -118,7 +118,7 @@ impl Shard {
     pub(super) fn new(
         number: usize,
         node: Option<Node>,
-        shared: Arc<Shared>,
+        shared: Arc<StoreState>,
         clock: Rc<ThreadClock>,
     ) -> Self {
         let now = clock.now();

@@ -37,8 +37,8 @@ pub enum Lacks {
 }
 
 impl Lacks {
-    fn read(told: &[u8]) -> Option<Self> {
-        match told {
+    fn read(code: &[u8]) -> Option<Self> {
+        match code {
             b"F" => Some(Self::Room),
             b"O" => Some(Self::Memory),
             _ => None,
@@ -142,11 +142,11 @@ impl Call {
             return Ok(Answer::Changed);
         }
         if let Some(begins) = written_under_others(limiters, reply) {
-            let lacks = || begins.iter().take(limiters.len()).map(|told| Lacks::read(told));
+            let lacks = || begins.iter().take(limiters.len()).map(|code| Lacks::read(code));
             if lacks().any(|lacks| lacks.is_some()) {
                 return Ok(Answer::NoRoom(lacks().collect()));
             }
-            let newer = Superseded::by(limiters, &begins);
+            let newer = Superseded::newer(limiters, &begins);
             return match (newer, self.id.form) {
                 (Some(newer), _) => Ok(Answer::Superseded(newer)),
                 // It would have been amended, were it known to this version.
@@ -207,10 +207,10 @@ impl Call {
 
     fn among_others(&self, all: &[Limiter<'_>], reply: &Reply) -> Option<Decided> {
         let Reply::Array(parts) = reply else { return None };
-        let [Reply::Int(goes_on), Reply::Int(now), told @ ..] = parts.as_slice() else {
+        let [Reply::Int(goes_on), Reply::Int(now), replies @ ..] = parts.as_slice() else {
             return None;
         };
-        if told.len() != 3 * all.len() {
+        if replies.len() != 3 * all.len() {
             return None;
         }
         let (goes_on, repeated, now) = (*goes_on > 0, *goes_on == 2, time(*now)?);
@@ -219,8 +219,8 @@ impl Call {
         // The reply to a report holds what was taken, and not whether one unit more fits.
         let is_report = self.id.step == Step::Report;
         let mut decided = Decided { allowed: goes_on, repeated, ..Decided::nothing(now) };
-        for (one, told) in all.iter().zip(told.chunks_exact(3)) {
-            let [Reply::Int(verdict), Reply::Int(at), state] = told else { return None };
+        for (one, reply) in all.iter().zip(replies.chunks_exact(3)) {
+            let [Reply::Int(verdict), Reply::Int(at), state] = reply else { return None };
             let (state, waits) = state_of(state)?;
             let heard = Heard { verdict: verdict_of(*verdict)?, now, at: time(*at)?, state, waits };
             decided.at = decided.at.max(heard.at);
@@ -282,8 +282,8 @@ fn written_under_others<'r>(limiters: &[Limiter<'_>], reply: &'r Reply) -> Optio
 }
 
 /// Reads a state and, if it is under values that are not in force, two waits.
-fn state_of(told: &Reply) -> Option<(&[u8], Option<Waits>)> {
-    match told {
+fn state_of(reply: &Reply) -> Option<(&[u8], Option<Waits>)> {
+    match reply {
         Reply::Bytes(state) => Some((state, None)),
         Reply::Array(parts) => match parts.as_slice() {
             [Reply::Bytes(state), Reply::Int(wait), Reply::Int(reset)] => {
@@ -298,9 +298,9 @@ fn state_of(told: &Reply) -> Option<(&[u8], Option<Waits>)> {
 
 /// The instant that counts and the verdict: a refusal has the instant as a number below zero.
 fn verdict_alone(one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
-    let Reply::Int(told) = *reply else { return None };
-    let at = time(if told < 0 { -1 - told } else { told })?;
-    Some(Decided { allowed: told >= 0 || !one.enforced, ..Decided::nothing(at) })
+    let Reply::Int(instant) = *reply else { return None };
+    let at = time(if instant < 0 { -1 - instant } else { instant })?;
+    Some(Decided { allowed: instant >= 0 || !one.enforced, ..Decided::nothing(at) })
 }
 
 /// When the last unit was taken: the last integer of every state.

@@ -64,7 +64,7 @@ impl Batch {
     /// an argument, or none has one.
     #[must_use]
     pub fn of(calls: &[(&Call, usize)]) -> Self {
-        let (mut keys, mut told) = (Places::default(), Places::default());
+        let (mut keys, mut values) = (Distinct::default(), Distinct::default());
         let (mut plan, mut counts) = (Vec::new(), Vec::<Count>::new());
         for (call, times) in calls {
             let limiters = call.enforced.len();
@@ -73,7 +73,7 @@ impl Batch {
             plan.extend((call.dedupe.as_micros() as f64).to_le_bytes());
             for ((key, arg), flag) in call.keys.iter().zip(&call.args).zip(&call.enforced) {
                 // The plan itself is the first argument.
-                plan.extend([keys.of(key), told.of(arg) + 1].into_iter().flat_map(number));
+                plan.extend([keys.of(key), values.of(arg) + 1].into_iter().flat_map(number));
                 plan.push(*flag);
             }
             for count in &call.counts {
@@ -96,7 +96,7 @@ impl Batch {
             counts: !counts.is_empty(),
             no_memory: false,
         };
-        let mut args = [vec![plan], told.all, at.into_iter().cloned().collect()].concat();
+        let mut args = [vec![plan], values.all, at.into_iter().cloned().collect()].concat();
         args.extend(Count::arguments(&counts));
         let times = calls.iter().map(|(_, times)| *times).collect();
         Self { script: script(id), keys: keys.all, args, counts: id.counts, times }
@@ -148,20 +148,20 @@ fn without_error(reply: Reply) -> Result<Reply, String> {
 
 /// The distinct values, in the order of their first use.
 #[derive(Default)]
-struct Places<'a> {
+struct Distinct<'a> {
     all: Vec<Vec<u8>>,
-    places: HashMap<&'a [u8], usize>,
+    indices: HashMap<&'a [u8], usize>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> Distinct<'a> {
     /// The position of a value, from 1.
     fn of(&mut self, value: &'a [u8]) -> usize {
         let next = self.all.len() + 1;
-        let place = *self.places.entry(value).or_insert(next);
-        if place == next {
+        let index = *self.indices.entry(value).or_insert(next);
+        if index == next {
             self.all.push(value.to_vec());
         }
-        place
+        index
     }
 }
 

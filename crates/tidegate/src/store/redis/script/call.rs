@@ -118,9 +118,8 @@ impl Call {
         Self { script: script(id), keys, args, id, enforced, flags, tries, dedupe, counts }
     }
 
-    /// The same step, whose answer is remembered for `time`, if it admits, under `key`, which lives
-    /// in the slot of the limiters' keys: the same request within that time gets the same answer,
-    /// takes nothing, and [is marked as repeated](super::Decided::repeated). A look returns the
+    /// Remembers the answer for `time`, if it admits, under `key`, which lives in the slot of the
+    /// limiters' keys: the same request within that time gets the same answer, takes nothing, and [is marked as repeated](super::Decided::repeated). A look returns the
     /// remembered answer; a refusal is not remembered.
     ///
     /// The key stands for everything that makes the request the same: its limiters, rules and

@@ -28,17 +28,17 @@ impl Count {
     /// The last arguments of a script that counts: which keys, and the part of a cluster's node,
     /// filled in when the call is sent there. None where nothing is counted.
     pub(super) fn arguments(counts: &[Self]) -> impl Iterator<Item = Vec<u8>> + use<> {
-        let mut told = Vec::new();
+        let mut args = Vec::new();
         for Self { key, name: (prefix, name), most } in counts {
-            told.extend(u32::try_from(key + 1).unwrap_or(u32::MAX).to_le_bytes());
-            told.extend((*most as f64).to_le_bytes());
+            args.extend(u32::try_from(key + 1).unwrap_or(u32::MAX).to_le_bytes());
+            args.extend((*most as f64).to_le_bytes());
             for text in [prefix, name] {
                 let text = &text.as_bytes()[..text.len().min(usize::from(u16::MAX))];
-                told.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes());
-                told.extend(text);
+                args.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes());
+                args.extend(text);
             }
         }
-        let all = (!counts.is_empty()).then(|| [told, Vec::new()]);
+        let all = (!counts.is_empty()).then(|| [args, Vec::new()]);
         all.into_iter().flatten()
     }
 }

@@ -28,14 +28,14 @@ pub struct Limiter<'a> {
     /// Whether it is asked for one unit in place of its cost, and takes nothing.
     pub(super) looks: bool,
     pub(super) revision: Revision,
-    figures: Figures,
+    source: Source,
     pub(super) among: Option<Among<'a>>,
 }
 
 /// Where the values of a limiter's rule come from, which may differ from those that it was written
 /// under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Figures {
+enum Source {
     /// The rule itself.
     Own,
     /// A plan.
@@ -49,9 +49,9 @@ impl<'a> Limiter<'a> {
     /// has to be asked.
     #[must_use]
     pub fn new(key: &'a [u8], rule: &'a Rule, cost: u64) -> Option<Self> {
-        let (enforced, looks, revision, figures) = (true, false, Revision::NONE, Figures::Own);
+        let (enforced, looks, revision, source) = (true, false, Revision::NONE, Source::Own);
         let (actual, among) = (0, None);
-        let limited = Self { key, rule, cost, actual, enforced, looks, revision, figures, among };
+        let limited = Self { key, rule, cost, actual, enforced, looks, revision, source, among };
         Some(limited).filter(|_| !rule.is_unlimited())
     }
 
@@ -74,7 +74,7 @@ impl<'a> Limiter<'a> {
     /// amended with this step, even when it denies; but not with a look, nor at a cost of 0.
     #[must_use]
     pub const fn looked_up(mut self) -> Self {
-        self.figures = Figures::LookedUp;
+        self.source = Source::LookedUp;
         self
     }
 
@@ -85,7 +85,7 @@ impl<'a> Limiter<'a> {
     /// nevertheless.
     #[must_use]
     pub const fn brought(mut self) -> Self {
-        self.figures = Figures::Brought;
+        self.source = Source::Brought;
         self
     }
 
@@ -120,7 +120,7 @@ impl<'a> Limiter<'a> {
         'a: 'b,
     {
         let revision = written.revision;
-        Limiter { rule: &written.rule, revision, figures: Figures::Own, ..self.clone() }
+        Limiter { rule: &written.rule, revision, source: Source::Own, ..self.clone() }
     }
 
     /// What the request cost in the end, for [`Step::Settle`]; 0 by default.
@@ -169,10 +169,10 @@ impl<'a> Limiter<'a> {
             Step::Settle | Step::Undo => false,
         };
         let looks = self.cost == 0 && !self.looks || step == Step::Peek;
-        let stays = match self.figures {
-            Figures::Own if decides && self.revision.is_some() => 6,
-            Figures::Brought if decides => 4,
-            Figures::LookedUp if decides && looks => 2,
+        let stays = match self.source {
+            Source::Own if decides && self.revision.is_some() => 6,
+            Source::Brought if decides => 4,
+            Source::LookedUp if decides && looks => 2,
             _ => 0,
         };
         let asks = self.looks && matches!(step, Step::Decide | Step::Ask | Step::Report);
@@ -186,15 +186,15 @@ impl<'a> Limiter<'a> {
     /// Its argument to a script: the head of its state, the revision, then integers.
     pub(super) fn argument(&self, step: Step) -> Vec<u8> {
         let Some(question) = self.question(step) else { return Vec::new() };
-        let mut told = head(&question).to_vec();
-        told.extend(self.revision.stamp());
+        let mut arg = head(&question).to_vec();
+        arg.extend(self.revision.stamp());
         let window = question.figures[1].cast_signed();
         for number in [self.units(step), window].into_iter().chain(question.words) {
-            told.extend((number as f64).to_le_bytes());
+            arg.extend((number as f64).to_le_bytes());
         }
         // Differs from every argument of a request that takes.
-        told.extend(self.looks.then_some(b'?'));
-        told
+        arg.extend(self.looks.then_some(b'?'));
+        arg
     }
 }
 

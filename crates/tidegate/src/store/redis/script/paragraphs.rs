@@ -66,7 +66,7 @@ impl Algorithm {
     }
 
     /// The state in the reply: the stored one, unless the algorithm returns another.
-    pub(super) fn tell(self) -> &'static str {
+    pub(super) fn returned(self) -> &'static str {
         self.part_or("tell", "told = value\n")
     }
 

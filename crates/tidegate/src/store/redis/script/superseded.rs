@@ -12,7 +12,7 @@ pub struct Superseded(pub(super) Vec<Option<Written>>);
 impl Superseded {
     /// The values in these first bytes of states that are not older than the limiters' own; `None`
     /// where there are none.
-    pub(super) fn by(limiters: &[Limiter<'_>], begins: &[&[u8]]) -> Option<Self> {
+    pub(super) fn newer(limiters: &[Limiter<'_>], begins: &[&[u8]]) -> Option<Self> {
         let newer = limiters.iter().zip(begins).map(|(one, begins)| {
             let written = Written::read(begins, one.rule)?;
             (one.revision.is_some() && written.revision >= one.revision).then_some(written)
@@ -24,8 +24,8 @@ impl Superseded {
     /// Adds values that were found later.
     #[must_use]
     pub fn and(mut self, later: Self) -> Self {
-        let places = self.0.len().max(later.0.len());
-        self.0.resize(places, None);
+        let count = self.0.len().max(later.0.len());
+        self.0.resize(count, None);
         for (known, later) in self.0.iter_mut().zip(later.0) {
             *known = later.or_else(|| known.take());
         }
@@ -41,8 +41,10 @@ impl Superseded {
     /// The limiters to ask about in place of the original ones.
     #[must_use]
     pub fn limiters<'a>(&'a self, limiters: &[Limiter<'a>]) -> Vec<Limiter<'a>> {
-        let by = self.0.iter().map(Option::as_ref).chain(iter::repeat(None));
-        let under = limiters.iter().zip(by);
-        under.map(|(one, by)| by.map_or_else(|| one.clone(), |by| one.under(by))).collect()
+        let newer = self.0.iter().map(Option::as_ref).chain(iter::repeat(None));
+        let under = limiters.iter().zip(newer);
+        under
+            .map(|(one, newer)| newer.map_or_else(|| one.clone(), |newer| one.under(newer)))
+            .collect()
     }
 }

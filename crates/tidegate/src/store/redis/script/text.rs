@@ -173,18 +173,18 @@ impl Maker {
             Step::Decide | Step::Ask | Step::Report => "(takes or moved)",
             Step::Peek | Step::Settle | Step::Undo => "(takes or (moved and v))",
         };
-        let tells_all = self.id.step != Step::Decide && algorithm.part("tell").is_empty();
-        let unchanged = if tells_all { "else\n  value = sub(v, 34)\n" } else { "" };
-        let tell = match self.id.step {
+        let returns_all = self.id.step != Step::Decide && algorithm.part("tell").is_empty();
+        let unchanged = if returns_all { "else\n  value = sub(v, 34)\n" } else { "" };
+        let returned = match self.id.step {
             Step::Decide => "told = ''\n".to_owned(),
-            Step::Report => format!("{}{}", algorithm.tell(), algorithm.part("tell_standing")),
-            _ => algorithm.tell().to_owned(),
+            Step::Report => format!("{}{}", algorithm.returned(), algorithm.part("tell_standing")),
+            _ => algorithm.returned().to_owned(),
         };
         let (stays, writes, wait) = self.stays();
         format!(
             "{change}{stays}local value, gone, told\n\
              if takes or moved or not v then\n{}{unchanged}end\n\
-             if {writes}{moved} then\n{}end\n{tell}{wait}",
+             if {writes}{moved} then\n{}end\n{returned}{wait}",
             algorithm.part("keep"),
             self.keep(algorithm),
         )
@@ -227,7 +227,7 @@ impl Maker {
 
     fn one(&self) -> String {
         let Some(algorithm) = self.algorithms.first() else { return String::new() };
-        let tell = match self.id.step {
+        let returned = match self.id.step {
             Step::Decide => "if verdict == 0 then return at end\nreturn -1 - at\n",
             Step::Ask => {
                 "if takes and at == now then return told end\nreturn {verdict, now, at, told}\n"
@@ -237,7 +237,7 @@ impl Maker {
             }
         };
         let (look, finish) = (self.look(*algorithm), self.finish(*algorithm, "verdict == 0"));
-        self.whole(&format!("local key, arg = KEYS[1], ARGV[1]\n{look}{finish}{tell}"))
+        self.whole(&format!("local key, arg = KEYS[1], ARGV[1]\n{look}{finish}{returned}"))
     }
 
     /// Advances all, decides all, then takes all: each algorithm is a function that decides, and

@@ -10,17 +10,17 @@ use super::sync::{Mutex, MutexGuard};
 use super::takers::{Takers, Ticket};
 use crate::clock::Clock;
 
-pub(super) struct Shared<T, C> {
+pub(super) struct ShaperState<T, C> {
     clock: C,
-    line: Mutex<Line<T>>,
+    guarded: Mutex<Guarded<T>>,
 }
 
-struct Line<T> {
+struct Guarded<T> {
     queue: ShapingQueue<T>,
     takers: Takers,
 }
 
-impl<T, C> Shared<T, C> {
+impl<T, C> ShaperState<T, C> {
     pub(super) const fn clock(&self) -> &C {
         &self.clock
     }
@@ -41,29 +41,29 @@ impl<T, C> Shared<T, C> {
     }
 
     /// No panic leaves a queue half changed.
-    fn lock(&self) -> MutexGuard<'_, Line<T>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Guarded<T>> {
+        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T, C: Clock> Shared<T, C> {
+impl<T, C: Clock> ShaperState<T, C> {
     pub(super) fn new(queue: ShapingQueue<T>, clock: C) -> Self {
-        Self { clock, line: Mutex::new(Line { queue, takers: Takers::default() }) }
+        Self { clock, guarded: Mutex::new(Guarded { queue, takers: Takers::default() }) }
     }
 
     /// Changes the queue, and wakes receivers if that matters to them.
     pub(super) fn change<R>(&self, verb: impl FnOnce(&mut ShapingQueue<T>, Timestamp) -> R) -> R {
-        self.step(|line, now| verb(&mut line.queue, now))
+        self.step(|guarded, now| verb(&mut guarded.queue, now))
     }
 
     /// Takes the first item if it is due; else registers `waker` for the next change.
     pub(super) fn take_or_wait(&self, ticket: Ticket, waker: &Waker) -> Next<T> {
         let waker = waker.clone();
-        let (next, _dropped_unheld) = self.step(|line, now| {
-            let next = line.queue.poll(now);
+        let (next, _dropped_unheld) = self.step(|guarded, now| {
+            let next = guarded.queue.poll(now);
             let before = match next {
-                Next::Item(_) | Next::Ended => line.takers.forget(ticket),
-                Next::At(_) | Next::Empty => line.takers.wait(ticket, waker),
+                Next::Item(_) | Next::Ended => guarded.takers.forget(ticket),
+                Next::At(_) | Next::Empty => guarded.takers.wait(ticket, waker),
             };
             (next, before)
         });
@@ -71,13 +71,13 @@ impl<T, C: Clock> Shared<T, C> {
     }
 
     /// Runs one step, at a time that is read under the lock.
-    fn step<R>(&self, verb: impl FnOnce(&mut Line<T>, Timestamp) -> R) -> R {
-        let mut line = self.lock();
-        let before = Outlook::of(&line.queue);
-        let answer = verb(&mut line, self.clock.now());
-        let news = Outlook::of(&line.queue).is_news_after(before);
-        let woken = if news { line.takers.all() } else { Vec::new() };
-        drop(line);
+    fn step<R>(&self, verb: impl FnOnce(&mut Guarded<T>, Timestamp) -> R) -> R {
+        let mut guarded = self.lock();
+        let before = Outlook::of(&guarded.queue);
+        let answer = verb(&mut guarded, self.clock.now());
+        let news = Outlook::of(&guarded.queue).is_news_after(before);
+        let woken = if news { guarded.takers.all() } else { Vec::new() };
+        drop(guarded);
         woken.into_iter().for_each(Waker::wake);
         answer
     }

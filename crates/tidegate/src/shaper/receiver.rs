@@ -14,20 +14,20 @@ use crate::clock::{Park, Sleep, Timer, unparks_this_thread};
 
 /// One receiver of a queue, from item to item. It holds nothing between two looks, so dropping it
 /// at any time loses no item.
-pub(super) struct Turn<T, C> {
+pub(super) struct Receiver<T, C> {
     shaper: Shaper<T, C>,
     ticket: Ticket,
     /// The slot it waits for, if any.
     alarm: Option<(Timestamp, Sleep)>,
 }
 
-impl<T, C> Turn<T, C> {
+impl<T, C> Receiver<T, C> {
     pub(super) fn new(shaper: Shaper<T, C>) -> Self {
         Self { ticket: shaper.shared.ticket(), shaper, alarm: None }
     }
 }
 
-impl<T, C: Timer> Turn<T, C> {
+impl<T, C: Timer> Receiver<T, C> {
     /// The next item in its slot; `None` at the end.
     pub(super) async fn departure(&mut self) -> Option<Departure<T>> {
         poll_fn(|context| self.poll(context)).await
@@ -55,7 +55,7 @@ impl<T, C: Timer> Turn<T, C> {
     }
 }
 
-impl<T, C: Park> Turn<T, C> {
+impl<T, C: Park> Receiver<T, C> {
     /// The next item in its slot; `None` at the end. Blocks the thread until then.
     pub(super) fn departure_blocking(&mut self) -> Option<Departure<T>> {
         let waker = unparks_this_thread();
@@ -70,7 +70,7 @@ impl<T, C: Park> Turn<T, C> {
     }
 }
 
-impl<T, C> Drop for Turn<T, C> {
+impl<T, C> Drop for Receiver<T, C> {
     fn drop(&mut self) {
         self.shaper.shared.forget(self.ticket);
     }

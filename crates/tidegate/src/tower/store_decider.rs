@@ -7,20 +7,20 @@ use tidegate_core::{Micros, Timestamp};
 use tokio::time::sleep;
 
 use super::charging::{Took, free};
-use super::door::{Asked, Door, Later, Ruling, Soon};
+use super::decider::{Asked, Decider, Later, Ruling, Soon};
 use super::entries::Question;
 use super::fields::Fields;
 use crate::request::Request;
 use crate::shared::SharedGate;
 
 /// Asks a gate over a store.
-pub(super) struct ToStore {
+pub(super) struct StoreDecider {
     gate: Arc<SharedGate>,
     /// Whether a request may wait in a queue, where its rules say so.
     waits: bool,
 }
 
-impl ToStore {
+impl StoreDecider {
     pub(super) const fn new(gate: Arc<SharedGate>, waits: bool) -> Self {
         Self { gate, waits }
     }
@@ -35,7 +35,7 @@ impl ToStore {
     }
 }
 
-impl Door for ToStore {
+impl Decider for StoreDecider {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
         Box::pin(async move {
             let pairs = question.pairs();

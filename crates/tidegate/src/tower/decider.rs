@@ -85,7 +85,7 @@ impl<T> Soon<T> {
 }
 
 /// A gate of any clock and any store, as a layer uses it.
-pub(super) trait Door: Send + Sync {
+pub(super) trait Decider: Send + Sync {
     /// Decides, and takes when all rules admit; resolves when the request may run, or is refused.
     fn ask(self: Arc<Self>, question: Question) -> Asked;
 
@@ -103,13 +103,13 @@ pub(super) trait Door: Send + Sync {
 }
 
 /// Asks a gate in memory.
-pub(super) struct ToGate<C> {
+pub(super) struct GateDecider<C> {
     gate: Arc<Gate<C>>,
     /// Whether a request may wait in a queue, where its rules say so.
     waits: bool,
 }
 
-impl<C: Timer + 'static> ToGate<C> {
+impl<C: Timer + 'static> GateDecider<C> {
     /// Decides immediately, whatever the rules say about waiting.
     pub(super) const fn prompt(gate: Arc<Gate<C>>) -> Self {
         Self { gate, waits: false }
@@ -137,7 +137,7 @@ impl<C: Timer + 'static> ToGate<C> {
     }
 }
 
-impl<C: Timer + 'static> Door for ToGate<C> {
+impl<C: Timer + 'static> Decider for GateDecider<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
         // Nothing happens before the first poll: a request that is dropped before costs nothing.
         Box::pin(async move {

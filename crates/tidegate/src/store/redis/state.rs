@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::audit::Told;
+use super::audit::Reported;
 use super::counts::Counts;
 use super::error::StoreError;
 use super::event::{Observer, StoreEvent};
@@ -22,27 +22,27 @@ const REPORTED_AGAIN_US: u64 = 60_000_000;
 pub(super) type Found = Option<Result<(), StoreError>>;
 
 /// Data that callers and the store's thread share.
-pub(super) struct Shared {
+pub(super) struct StoreState {
     pub(super) settings: StoreSettings,
     pub(super) inbox: Inbox<Question>,
     pub(super) counts: Counts,
     pub(super) observer: Observer,
     pub(super) found: watch::Sender<Found>,
-    pub(super) told: Mutex<Told>,
+    pub(super) findings: Mutex<Reported>,
     /// When a decision that was not taken was last reported, for each kind of reason.
     undecided: Mutex<Vec<(Discriminant<StoreError>, u64)>>,
     pub(super) deadline: Duration,
     began: Instant,
 }
 
-impl Shared {
+impl StoreState {
     pub(super) fn new(settings: StoreSettings, observer: Observer) -> Self {
         Self {
             inbox: Inbox::default(),
             counts: Counts::default(),
             observer,
             found: watch::Sender::new(None),
-            told: Mutex::default(),
+            findings: Mutex::default(),
             undecided: Mutex::default(),
             deadline: Duration::from_micros(settings.timeout.as_micros()),
             began: Instant::now(),
@@ -63,11 +63,11 @@ impl Shared {
     pub(super) fn undecided(&self, error: &StoreError) -> bool {
         let kind = discriminant(error);
         let now_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let mut told = self.undecided.lock().unwrap_or_else(PoisonError::into_inner);
-        match told.iter_mut().find(|(told, _)| *told == kind) {
+        let mut reported = self.undecided.lock().unwrap_or_else(PoisonError::into_inner);
+        match reported.iter_mut().find(|(reported, _)| *reported == kind) {
             Some((_, at_us)) if now_us.saturating_sub(*at_us) < REPORTED_AGAIN_US => return false,
             Some((_, at_us)) => *at_us = now_us,
-            None => told.push((kind, now_us)),
+            None => reported.push((kind, now_us)),
         }
         true
     }
