@@ -44,14 +44,14 @@ impl fmt::Display for Banner<'_> {
         let resp = if self.options.tls.is_some() { "rediss" } else { "redis" };
         let throttle = if self.throttles { " CL.THROTTLE" } else { "" };
         let commands = format!("TG.CHECK TG.PEEK{throttle}");
-        for (name, scheme, at, told) in [
+        for (name, scheme, at, remark) in [
             ("http ", scheme, self.public, "POST /v1/check /v1/peek, GET /healthz"),
             ("resp ", resp, self.resp, commands.as_str()),
             ("grpc ", scheme, self.grpc, "Envoy's rate limit service, health, reflection"),
             ("admin", scheme, self.admin, "POST /v1/reset /v1/refund, GET /v1/rules /healthz"),
         ] {
             match at {
-                Some(at) => writeln!(f, "  {name}  {scheme}://{at}  {told}")?,
+                Some(at) => writeln!(f, "  {name}  {scheme}://{at}  {remark}")?,
                 None => writeln!(f, "  {name}  off")?,
             }
         }

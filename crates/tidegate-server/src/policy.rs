@@ -15,7 +15,7 @@ const EXAMPLE: &str = include_str!("../example.toml");
 /// # Errors
 /// Its errors, the first of them if there are many.
 pub(crate) fn load(file: &Path) -> Result<Policy, Failure> {
-    config::load(file).map_err(|found| Failure::configuration(mistakes::told(&found)))
+    config::load(file).map_err(|found| Failure::configuration(mistakes::printed(&found)))
 }
 
 /// The built-in rules.

@@ -66,9 +66,9 @@ impl Probe {
 
 /// Begins a check.
 fn begin(limiters: Arc<Limiters>, sample: SampleRequest) -> watch::Receiver<Found> {
-    let (tell, found) = watch::channel(None);
+    let (finish, found) = watch::channel(None);
     let runtime = Handle::current();
-    spawn_blocking(move || tell.send_replace(Some(runtime.block_on(look(&limiters, &sample)))));
+    spawn_blocking(move || finish.send_replace(Some(runtime.block_on(look(&limiters, &sample)))));
     found
 }
 

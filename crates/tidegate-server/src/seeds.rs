@@ -17,11 +17,11 @@ pub(crate) fn judge_near(seeds: &[Vec<u8>], others: &[u8], judge: impl Fn(&[u8])
     let mut judged = 0;
     for seed in seeds {
         judge(seed);
-        for place in 0..seed.len() {
-            judge(&seed[..place]);
+        for index in 0..seed.len() {
+            judge(&seed[..index]);
             for other in others {
                 let mut near = seed.clone();
-                near[place] = *other;
+                near[index] = *other;
                 judge(&near);
                 judged += 1;
             }

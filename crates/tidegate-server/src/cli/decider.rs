@@ -69,7 +69,7 @@ impl Decider {
             tokio::select! {
                 biased;
                 () = stop.draining() => Err(Failure::new("the replay was stopped before its end")),
-                told = replay.decide(&request, at) => told.map_err(away),
+                answer = replay.decide(&request, at) => answer.map_err(away),
             }
         })
     }

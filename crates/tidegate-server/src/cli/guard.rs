@@ -13,7 +13,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use tidegate::read_secret_file;
 
 use crate::failure::Failure;
-use crate::listener::{Limits, Options, Secret, Tls, TlsFiles};
+use crate::listener::{Bounds, Options, Secret, Tls, TlsFiles};
 
 const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
@@ -65,11 +65,11 @@ impl Args {
     ///
     /// # Errors
     /// The error of one of them.
-    pub(super) fn listener_options(&self, limits: Limits) -> Result<ListenerOptions, Failure> {
+    pub(super) fn listener_options(&self, bounds: Bounds) -> Result<ListenerOptions, Failure> {
         let tls = self.tls()?;
         let secret = secret(self.token_file.as_deref(), "--token-file", TOKEN)?;
         let admin = secret_of_admin(self)?.or_else(|| secret.as_ref().map(Secret::counted_apart));
-        let options = |secret| Options { tls: tls.clone(), secret, limits, ..Options::default() };
+        let options = |secret| Options { tls: tls.clone(), secret, bounds, ..Options::default() };
         Ok(ListenerOptions { public: options(secret), admin: options(admin) })
     }
 

@@ -14,20 +14,20 @@ use crate::failure::Failure;
 use crate::printable;
 
 /// Events between two updates of the bar.
-const TOLD_EVERY: u64 = 8_192;
+const SHOWN_EVERY: u64 = 8_192;
 
 /// Reads a trace and puts it in order, with a bar on a terminal.
 pub(super) fn read(trace: &Path) -> Result<Sorted, Failure> {
     let source = Source::open(trace).map_err(Failure::new)?;
     let bar = bar("{spinner} reading   [{bar:32}] {binary_bytes}/{binary_total_bytes}  {eta}");
-    let tell = |progress: Progress| {
+    let show = |progress: Progress| {
         bar.set_length(progress.bytes_total.unwrap_or(progress.bytes_read));
         bar.set_position(progress.bytes_read);
     };
-    let sorted = trace::read(source, Options::new().on_progress(tell)).map_err(Failure::new);
+    let sorted = trace::read(source, Options::new().on_progress(show)).map_err(Failure::new);
     bar.finish_and_clear();
     let sorted = sorted?;
-    tell_of(sorted.bad_lines());
+    report(sorted.bad_lines());
     Ok(sorted)
 }
 
@@ -51,7 +51,7 @@ pub(super) fn each(
     bar.set_length(sorted.events());
     for (number, event) in (1..).zip(sorted) {
         decide(&event.map_err(Failure::new)?)?;
-        if number % TOLD_EVERY == 0 {
+        if number % SHOWN_EVERY == 0 {
             bar.set_position(number);
         }
     }
@@ -80,7 +80,7 @@ pub(super) fn draw(timeline: &Timeline, file: &PictureFile) -> Result<(), Failur
 }
 
 /// Reports bad lines, which are no failure: their count and the first of them.
-fn tell_of(bad: &BadLines) {
+fn report(bad: &BadLines) {
     if bad.count == 0 {
         return;
     }

@@ -21,8 +21,8 @@ pub(super) struct Listener {
 }
 
 /// Binds an address; `None` for a listener that is off.
-pub(super) fn bind(place: Where, option: &str) -> Result<Option<Listener>, Failure> {
-    let Where::At(at) = place else { return Ok(None) };
+pub(super) fn bind(address: Where, option: &str) -> Result<Option<Listener>, Failure> {
+    let Where::At(at) = address else { return Ok(None) };
     let failed = |error: std::io::Error| {
         let hint = hint(error.kind(), at, option);
         Failure::new(format!("can not listen on {at} ({option}): {error}{hint}"))
@@ -80,13 +80,13 @@ fn usual_port(option: &str) -> u16 {
 /// Which option to change.
 pub(super) fn check(listeners: [(&str, Where); 4]) -> Result<(), Failure> {
     let [clients @ .., _operators] = &listeners;
-    if clients.iter().all(|(_, place)| *place == Where::Off) {
+    if clients.iter().all(|(_, address)| *address == Where::Off) {
         return Err(Failure::configuration(
             "tidegate: --http, --grpc and --resp are all off, so nobody could ask for a decision: leave \
              one of them on",
         ));
     }
-    let open = listeners.iter().filter_map(|(option, place)| match place {
+    let open = listeners.iter().filter_map(|(option, address)| match address {
         Where::At(at) if at.port() != 0 => Some((*option, *at)),
         Where::At(_) | Where::Off => None,
     });
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_can_not_be_had_is_told_with_the_option_to_change() {
+    fn an_address_in_use_is_reported_with_the_option_to_change() {
         let at: SocketAddr = "[::1]:80".parse().unwrap();
         for (kind, example) in [
             (ErrorKind::AddrInUse, "such as --admin [::1]:0"),
@@ -146,9 +146,9 @@ mod tests {
             listeners(off, off, on(1), off).is_ok() && listeners(on(1), off, off, on(2)).is_ok()
         );
         assert!(listeners(on(0), on(0), off, off).is_ok());
-        let told = format!("{:?}", listeners(off, off, off, on(1)).unwrap_err());
-        assert!(told.contains("leave one of them on"), "{told}");
-        let told = format!("{:?}", listeners(off, on(1), off, on(1)).unwrap_err());
-        assert!(told.contains("--grpc and --admin are both 127.0.0.1:1"), "{told}");
+        let error = format!("{:?}", listeners(off, off, off, on(1)).unwrap_err());
+        assert!(error.contains("leave one of them on"), "{error}");
+        let error = format!("{:?}", listeners(off, on(1), off, on(1)).unwrap_err());
+        assert!(error.contains("--grpc and --admin are both 127.0.0.1:1"), "{error}");
     }
 }

@@ -141,7 +141,7 @@ fn runtimes_of_grpc(args: &Args, policy: &Policy) -> Result<Vec<Runtime>, Failur
         }
         Where::Off => "that listener is off",
     };
-    if args.bounds.tells_grpc_threads() {
+    if args.bounds.has_grpc_threads() {
         tracing::warn!("--grpc-threads has no effect: {why_none}");
     }
     Ok(Vec::new())
@@ -174,10 +174,10 @@ impl Open {
     /// Gives each listener its share of the file handles.
     fn share_handles(&self, options: &mut ListenerOptions, runtimes: usize) {
         let clients = [&self.http, &self.grpc, &self.resp].into_iter().flatten().count();
-        let most = options.public.limits.connections;
+        let most = options.public.bounds.connections;
         let shares = Shares::of(most, clients, self.admin.is_some(), runtimes);
-        options.public.limits.connections = shares.clients;
-        options.admin.limits.connections = shares.operators;
+        options.public.bounds.connections = shares.clients;
+        options.admin.bounds.connections = shares.operators;
     }
 
     /// Logs warnings about listeners that answer everybody.
@@ -201,8 +201,8 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
         ("--resp", args.resp),
         ("--admin", args.admin),
     ])?;
-    let mut options = args.guard.listener_options(args.bounds.limits())?;
-    let stop = Stop::on_signals(options.public.limits.patience())?;
+    let mut options = args.guard.listener_options(args.bounds.of_listener())?;
+    let stop = Stop::on_signals(options.public.bounds.patience())?;
     listener::on_hangup(options.public.tls.clone());
     let open = Open::of(args)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
@@ -240,9 +240,9 @@ fn announce(
         policy,
     };
     stdout::print(&banner.to_string())?;
-    let told = |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| at.to_string());
-    let (http, grpc) = (told(banner.public), told(banner.grpc));
-    let (resp, admin) = (told(banner.resp), told(banner.admin));
+    let shown = |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| at.to_string());
+    let (http, grpc) = (shown(banner.public), shown(banner.grpc));
+    let (resp, admin) = (shown(banner.resp), shown(banner.admin));
     let (threads, rules) = (args.bounds.threads(), policy.rules().len());
     let grpc_threads = match for_grpc.count() {
         0 => open.grpc.as_ref().map_or(0, |_| threads),
@@ -264,8 +264,8 @@ async fn answer(
     for_grpc: Threads,
 ) -> Result<usize, Failure> {
     let ListenerOptions { public, admin: operators } = options;
-    let (limits, secret) = (public.limits, public.secret.clone());
-    let service = http::Service::new(Arc::clone(&limiters), limits);
+    let (bounds, secret) = (public.bounds, public.secret.clone());
+    let service = http::Service::new(Arc::clone(&limiters), bounds);
     let throttles = !args.no_cl_throttle;
     let resp_service = resp::Service::new(Arc::clone(&limiters), secret.clone(), throttles)
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
@@ -274,7 +274,7 @@ async fn answer(
     });
     let grpc = open.grpc.map(|on| {
         let options = Options { threads: for_grpc, ..public.clone() };
-        let service = grpc::service(limiters, args.choices(), secret, limits);
+        let service = grpc::service(limiters, args.choices(), secret, bounds);
         listener::serve(on.tcp, options, service, stop.clone())
     });
     let resp =
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_are_on_loopback_and_threads_go_by_the_cores_unless_told() {
+    fn listeners_are_on_loopback_and_threads_follow_the_cores_by_default() {
         let Cli { serve } = Cli::parse_from(["tidegate"]);
         let at = [serve.http, serve.grpc, serve.resp, serve.admin];
         let usual = [8080, 8081, 6380, 9090];

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::http::Response;
 
-use super::Limits;
+use super::Bounds;
 use super::testing::{
     Called, DECIDES, WINDOW, ada, call, connected, connected_within, endless, routes,
 };
@@ -25,8 +25,8 @@ fn is_refused(head: &Response<Incoming>) -> bool {
 }
 
 async fn connected_to(budget: &Arc<Budget>, window: u32) -> Called {
-    let limits = Limits::default();
-    connected_within(routes(limits, None), limits, Arc::clone(budget), window).await
+    let bounds = Bounds::default();
+    connected_within(routes(bounds, None), bounds, Arc::clone(budget), window).await
 }
 
 #[tokio::test]
@@ -67,8 +67,8 @@ async fn messages_that_do_not_end_are_bounded_and_leave_room_to_others() {
 
 #[tokio::test]
 async fn a_call_whose_answer_nobody_reads_is_reset_and_its_connection_goes_on() {
-    let limits = Limits { stalled: Duration::from_millis(200), ..Limits::default() };
-    let mut called = connected(routes(limits, None), limits, 0).await;
+    let bounds = Bounds { stalled: Duration::from_millis(200), ..Bounds::default() };
+    let mut called = connected(routes(bounds, None), bounds, 0).await;
     let unread = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
     assert!(unread.into_body().collect().await.is_err());
     let nothing = call("http://a/nothing", Bytes::new());

@@ -9,7 +9,7 @@ use hyper::http::header::CONTENT_TYPE;
 use hyper::http::{HeaderMap, Method, Request, Response};
 use tonic::Status;
 
-use super::Limits;
+use super::Bounds;
 use super::reply::{self, Reply};
 use crate::listener::{BadBody, Kept, answer_begins, read_body};
 
@@ -20,12 +20,12 @@ pub(super) const PREFIX_BYTES: usize = 5;
 /// call alone.
 pub(super) async fn unary(
     request: Request<Incoming>,
-    limits: Limits,
+    bounds: Bounds,
     mut kept: Kept,
     answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, Status>,
 ) -> Response<Reply> {
     let call = async {
-        let message = message(request.into_body(), limits, &mut kept).await?;
+        let message = message(request.into_body(), bounds, &mut kept).await?;
         answer(message).await
     };
     let answer = unpanicked(call).await;
@@ -45,12 +45,12 @@ pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// The bytes of the call's message.
-async fn message(body: Incoming, limits: Limits, kept: &mut Kept) -> Result<Bytes, Status> {
+async fn message(body: Incoming, bounds: Bounds, kept: &mut Kept) -> Result<Bytes, Status> {
     let late = |_| {
-        let within = limits.body;
+        let within = bounds.body;
         Status::deadline_exceeded(format!("the message did not come within {within:?}"))
     };
-    let read = tokio::time::timeout(limits.body, whole(body, limits.body_bytes, kept));
+    let read = tokio::time::timeout(bounds.body, whole(body, bounds.body_bytes, kept));
     unwrapped(read.await.map_err(late)??)
 }
 
@@ -122,29 +122,29 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_that_calls_error() {
-        let told: Result<(), _> = unpanicked(async { panic!("a defect") }).await;
-        assert_eq!(told.unwrap_err().code(), tonic::Code::Internal);
+        let answered: Result<(), _> = unpanicked(async { panic!("a defect") }).await;
+        assert_eq!(answered.unwrap_err().code(), tonic::Code::Internal);
         assert_eq!(unpanicked(async { Ok(7) }).await.unwrap(), 7);
     }
 
     #[tokio::test]
     async fn a_message_that_does_not_end_in_time_is_that_calls_error() {
-        let limits = Limits { body: Duration::from_millis(200), ..Limits::default() };
-        let mut called = connected(routes(limits, None), limits, WINDOW).await;
+        let bounds = Bounds { body: Duration::from_millis(200), ..Bounds::default() };
+        let mut called = connected(routes(bounds, None), bounds, WINDOW).await;
         let begins = ada("edge").slice(..PREFIX_BYTES + 1);
-        let told = called.status(endless(DECIDES, begins));
-        let told = timeout(Duration::from_secs(10), told).await;
-        assert_eq!(told.as_deref(), Ok("4"), "deadline exceeded");
+        let status = called.status(endless(DECIDES, begins));
+        let status = timeout(Duration::from_secs(10), status).await;
+        assert_eq!(status.as_deref(), Ok("4"), "deadline exceeded");
         assert_eq!(called.status(call(DECIDES, ada("edge"))).await, "0");
     }
 
     #[tokio::test]
     async fn a_panic_in_a_decision_leaves_the_connection_to_other_calls() {
-        let limits = Limits::default();
-        let routes = routes_to(Limiters::that_panic(Policy::default()), limits, None);
-        let mut called = connected(routes, limits, WINDOW).await;
-        for (domain, told) in [("edge", "0"), ("panics", "13"), ("edge", "0")] {
-            assert_eq!(called.status(call(DECIDES, ada(domain))).await, told, "{domain}");
+        let bounds = Bounds::default();
+        let routes = routes_to(Limiters::that_panic(Policy::default()), bounds, None);
+        let mut called = connected(routes, bounds, WINDOW).await;
+        for (domain, status) in [("edge", "0"), ("panics", "13"), ("edge", "0")] {
+            assert_eq!(called.status(call(DECIDES, ada(domain))).await, status, "{domain}");
         }
     }
 }

@@ -56,7 +56,7 @@ impl Decider {
                 () = self.limiters.closing() => return Err(stops()),
             }
         }
-        Ok(self.told(&answer, &question))
+        Ok(self.response(&answer, &question))
     }
 
     /// Refunds come first: the charges may need them.
@@ -79,7 +79,7 @@ impl Decider {
         Ok(self.limiters.check(&Request::new(&message.domain, &question.charges)).await)
     }
 
-    fn told(&self, answer: &Answer<'_>, question: &Question<'_>) -> Bytes {
+    fn response(&self, answer: &Answer<'_>, question: &Question<'_>) -> Bytes {
         let code = if answer.is_allowed() { Code::Ok } else { Code::OverLimit };
         let response = RateLimitResponse {
             overall_code: code.into(),
@@ -112,9 +112,9 @@ fn undecided(overloaded: bool) -> Status {
 
 /// Metadata of an answer that the store did not decide: `degraded`, and `overloaded`.
 fn metadata(answer: &Answer<'_>) -> Option<Struct> {
-    let told = [("degraded", answer.is_degraded()), ("overloaded", answer.is_overloaded())];
-    let told = told.into_iter().filter(|(_, is)| *is);
+    let flags = [("degraded", answer.is_degraded()), ("overloaded", answer.is_overloaded())];
+    let flags = flags.into_iter().filter(|(_, is)| *is);
     let yes = || Value { kind: Some(Kind::BoolValue(true)) };
-    let fields: HashMap<_, _> = told.map(|(name, _)| (name.to_owned(), yes())).collect();
+    let fields: HashMap<_, _> = flags.map(|(name, _)| (name.to_owned(), yes())).collect();
     (!fields.is_empty()).then_some(Struct { fields })
 }

@@ -28,8 +28,8 @@ impl Fields {
         if self == Self::default() {
             return Vec::new();
         }
-        let told = headers::of(answer).into_iter().filter(|(name, _)| self.has(family(name)));
-        told.map(|(name, value)| field(name, value)).collect()
+        let all = headers::of(answer).into_iter().filter(|(name, _)| self.has(family(name)));
+        all.map(|(name, value)| field(name, value)).collect()
     }
 
     const fn has(self, family: Family) -> bool {
@@ -74,7 +74,7 @@ mod tests {
     use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
 
     #[test]
-    fn a_refusal_is_told_in_the_families_that_were_asked_for() {
+    fn a_refusal_has_the_families_that_were_asked_for() {
         let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(60));
         let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec)]).unwrap());
         let descriptors = [Descriptor::new(&[])];
@@ -82,8 +82,8 @@ mod tests {
         let _ = gate.check(&request);
         let refused = gate.check(&request);
         let names = |families: &[Family]| {
-            let told = families.iter().copied().collect::<Fields>().of(&refused);
-            told.into_iter().map(|field| field.key).collect::<Vec<_>>()
+            let fields = families.iter().copied().collect::<Fields>().of(&refused);
+            fields.into_iter().map(|field| field.key).collect::<Vec<_>>()
         };
         assert_eq!(names(&[]), [""; 0]);
         assert_eq!(names(&[Family::RetryAfter]), ["retry-after"]);

@@ -47,12 +47,12 @@ fn judge_question(message: &RateLimitRequest, question: &Question<'_>) {
     assert_eq!(question.charges.len(), all.len());
     assert_eq!(question.refunds.len(), if gives_back { all.len() } else { 0 });
     assert_eq!(question.asks(message), all.iter().any(|descriptor| !descriptor.is_negative_hits));
-    for (place, sent) in all.iter().enumerate() {
+    for (index, sent) in all.iter().enumerate() {
         let hits = sent.hits_addend.as_ref().map_or(message.hits_addend.max(1).into(), |h| h.value);
         let (charge, refund) = if sent.is_negative_hits { (0, hits) } else { (hits, 0) };
-        judge_descriptor(sent, charge, &question.charges[place]);
+        judge_descriptor(sent, charge, &question.charges[index]);
         if gives_back {
-            judge_descriptor(sent, refund, &question.refunds[place]);
+            judge_descriptor(sent, refund, &question.refunds[index]);
         }
     }
 }
@@ -65,9 +65,9 @@ fn judge_descriptor(sent: &RateLimitDescriptor, cost: u64, asked: &Descriptor<'_
 
 /// Limits that rules use are applied, or refused as impossible.
 fn judge_own_limits(message: &RateLimitRequest, sent: &[u8], question: &Question<'_>) {
-    let told = OwnLimits::of(message, sent, &question.charges, &LOOKS).err();
+    let refused = OwnLimits::of(message, sent, &question.charges, &LOOKS).err();
     let expected = tonic::Code::InvalidArgument;
-    assert!(told.as_ref().is_none_or(|status| status.code() == expected), "{told:?}");
+    assert!(refused.as_ref().is_none_or(|status| status.code() == expected), "{refused:?}");
 }
 
 #[cfg(test)]

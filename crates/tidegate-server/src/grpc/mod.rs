@@ -33,7 +33,7 @@ mod unit;
 use std::sync::Arc;
 
 use crate::limiters::Limiters;
-use crate::listener::{Handler, Limits, Secret};
+use crate::listener::{Bounds, Handler, Secret};
 use connection::Connections;
 pub(crate) use fields::{Family, Fields};
 use routes::Routes;
@@ -64,7 +64,7 @@ pub(crate) fn service(
     limiters: Arc<Limiters>,
     choices: Choices,
     secret: Option<Secret>,
-    limits: Limits,
+    bounds: Bounds,
 ) -> impl Handler {
-    Connections(Arc::new(Routes::new(limiters, choices, secret, limits)))
+    Connections(Arc::new(Routes::new(limiters, choices, secret, bounds)))
 }

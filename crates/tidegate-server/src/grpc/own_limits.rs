@@ -33,7 +33,7 @@ impl OwnLimits {
             let Some(limit) = &sent.limit else { return Ok(None) };
             let multiplier = multipliers.get(number).copied().unwrap_or(1);
             own_limit(limit, multiplier, &message.domain, descriptor, policy)
-                .map_err(|told| Status::invalid_argument(format!("descriptor {number}: {told}")))
+                .map_err(|error| Status::invalid_argument(format!("descriptor {number}: {error}")))
         });
         Ok(Self(own.collect::<Result<_, _>>()?))
     }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_can_not_be_is_told_with_its_place() {
+    fn an_impossible_limit_is_an_error_with_its_index() {
         let of_unit = own(30, 0).unwrap_err();
         assert!(of_unit.message().starts_with("descriptor 0: `limit` has unit 0"), "{of_unit:?}");
         let large = own(u32::MAX, 1).unwrap_err();

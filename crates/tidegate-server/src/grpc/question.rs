@@ -177,7 +177,7 @@ mod tests {
         let (fit, too_many) = (of_entries(fit), of_entries(too_many));
         assert!(Entries::of(&fit).is_ok());
         let twice = of_entries(vec![entry("a", "x"), entry("b", "x"), entry("a", "y")]);
-        for (message, told) in [
+        for (message, expected) in [
             (no_domain, "the domain is empty"),
             (request(0, vec![]), "there are no descriptors"),
             (many, "there are 64 descriptors: expected at most 63"),
@@ -186,7 +186,7 @@ mod tests {
         ] {
             let status = Entries::of(&message).err().unwrap();
             assert_eq!(status.code(), tonic::Code::InvalidArgument);
-            assert!(status.message().starts_with(told), "{status:?}");
+            assert!(status.message().starts_with(expected), "{status:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use tonic::Status;
 use super::decide::Decider;
 use super::reply::{self, Reply};
 use super::tonic_service::TonicService;
-use super::{Choices, Limits, call, health, reflection};
+use super::{Bounds, Choices, call, health, reflection};
 use crate::limiters::Limiters;
 use crate::listener::{Kept, Secret, bearer};
 
@@ -22,7 +22,7 @@ pub(super) struct Routes {
     health: TonicService,
     others: Vec<TonicService>,
     secret: Option<Secret>,
-    limits: Limits,
+    bounds: Bounds,
 }
 
 impl Routes {
@@ -30,11 +30,11 @@ impl Routes {
         limiters: Arc<Limiters>,
         choices: Choices,
         secret: Option<Secret>,
-        limits: Limits,
+        bounds: Bounds,
     ) -> Self {
-        let health = TonicService::new(health::server(Arc::clone(&limiters), limits.probe));
+        let health = TonicService::new(health::server(Arc::clone(&limiters), bounds.probe));
         let decider = Decider { limiters, choices };
-        Self { decider, health, others: reflection::servers(), secret, limits }
+        Self { decider, health, others: reflection::servers(), secret, bounds }
     }
 
     /// Answers a request that claims `kept` of its connection's account; calls `let_in` for an
@@ -61,7 +61,7 @@ impl Routes {
         let path = request.uri().path();
         if path == SHOULD_RATE_LIMIT {
             let decide = async |message| self.decider.answer(message).await;
-            return call::unary(request, self.limits, kept, decide).await;
+            return call::unary(request, self.bounds, kept, decide).await;
         }
         match self.others.iter().find(|service| service.has(path)) {
             Some(service) => service.answer(request, kept).await,
@@ -114,10 +114,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_in_health_leaves_the_connection_to_other_calls() {
-        let limits = Limits::default();
+        let bounds = Bounds::default();
         let routes =
-            Routes { health: TonicService::new(HealthServer::new(Panics)), ..routes(limits, None) };
-        let mut called = connected(routes, limits, WINDOW).await;
+            Routes { health: TonicService::new(HealthServer::new(Panics)), ..routes(bounds, None) };
+        let mut called = connected(routes, bounds, WINDOW).await;
         let nothing = Bytes::from_static(b"\0\0\0\0\0");
         for uri in ["http://a/grpc.health.v1.Health/Check", "http://a/grpc.health.v1.Health/Watch"]
         {

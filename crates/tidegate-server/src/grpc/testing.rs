@@ -20,7 +20,7 @@ use tokio_stream::StreamExt;
 
 use super::connection::Connections;
 use super::routes::Routes;
-use super::{Choices, Limits};
+use super::{Bounds, Choices};
 use crate::limiters::Limiters;
 use crate::listener::testing::Server;
 use crate::listener::{Budget, Options, Secret};
@@ -45,11 +45,11 @@ pub(super) struct Called {
 impl Called {
     /// The status of a call, in the head or after the message.
     pub(super) async fn status(&mut self, call: Request<Sent>) -> String {
-        let told = self.send.send_request(call).await.unwrap();
-        let status = match told.headers().get("grpc-status").cloned() {
+        let response = self.send.send_request(call).await.unwrap();
+        let status = match response.headers().get("grpc-status").cloned() {
             Some(status) => status,
             None => {
-                let body = told.into_body().collect().await.unwrap();
+                let body = response.into_body().collect().await.unwrap();
                 body.trailers().unwrap()["grpc-status"].clone()
             }
         };
@@ -83,33 +83,33 @@ fn posted(uri: &str, body: Sent) -> Request<Sent> {
 }
 
 /// Routes without a rule.
-pub(super) fn routes(limits: Limits, secret: Option<Secret>) -> Routes {
-    routes_to(Limiters::of(Policy::default()).unwrap(), limits, secret)
+pub(super) fn routes(bounds: Bounds, secret: Option<Secret>) -> Routes {
+    routes_to(Limiters::of(Policy::default()).unwrap(), bounds, secret)
 }
 
-pub(super) fn routes_to(limiters: Limiters, limits: Limits, secret: Option<Secret>) -> Routes {
-    Routes::new(Arc::new(limiters), Choices::default(), secret, limits)
+pub(super) fn routes_to(limiters: Limiters, bounds: Bounds, secret: Option<Secret>) -> Routes {
+    Routes::new(Arc::new(limiters), Choices::default(), secret, bounds)
 }
 
 /// Serves these routes, keeping no more bytes than the budget allows.
-pub(super) async fn served(routes: Routes, limits: Limits, budget: Arc<Budget>) -> Server {
-    let options = Options { limits, ..Options::default() };
+pub(super) async fn served(routes: Routes, bounds: Bounds, budget: Arc<Budget>) -> Server {
+    let options = Options { bounds, ..Options::default() };
     Server::of(Connections(Arc::new(routes)), options, budget).await
 }
 
 /// A connection of a client whose window has space for `window` bytes of each reply.
-pub(super) async fn connected(routes: Routes, limits: Limits, window: u32) -> Called {
-    connected_within(routes, limits, Arc::default(), window).await
+pub(super) async fn connected(routes: Routes, bounds: Bounds, window: u32) -> Called {
+    connected_within(routes, bounds, Arc::default(), window).await
 }
 
 /// Such a connection, where the server keeps no more bytes than the budget allows.
 pub(super) async fn connected_within(
     routes: Routes,
-    limits: Limits,
+    bounds: Bounds,
     budget: Arc<Budget>,
     window: u32,
 ) -> Called {
-    let server = served(routes, limits, budget).await;
+    let server = served(routes, bounds, budget).await;
     let stream = TokioIo::new(server.connect().await);
     let mut client = Client::new(TokioExecutor::new());
     client.initial_stream_window_size(window);

@@ -72,9 +72,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_told_in_the_longest_unit_it_is_made_of() {
+    fn a_window_is_given_in_the_longest_unit_that_divides_it() {
         const DAY: u64 = 86_400 * SECOND_US;
-        for (requests, window_us, told, unit, multiplier) in [
+        for (requests, window_us, reported, unit, multiplier) in [
             (5, SECOND_US, 5, Unit::Second, 1),
             (5, 10 * SECOND_US, 5, Unit::Second, 10),
             (5, 60 * SECOND_US, 5, Unit::Minute, 1),
@@ -92,7 +92,7 @@ mod tests {
             (5, 1_500_000, 5, Unit::Second, 2),
             (5, 0, 5, Unit::Unknown, 1),
         ] {
-            let expected = Rate { requests: told, unit, multiplier };
+            let expected = Rate { requests: reported, unit, multiplier };
             assert_eq!(Rate::new(requests, window_us), expected, "{requests} in {window_us} us");
         }
     }

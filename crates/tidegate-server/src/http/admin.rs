@@ -18,7 +18,7 @@ struct Reset {
 
 /// Resets every limiter that the descriptors match.
 pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Problem> {
-    let body = body::read(request, app.limits).await?;
+    let body = body::read(request, app.bounds).await?;
     let question = Question::parse(&body)?;
     question.refuse_a_wait("a reset")?;
     if question.names_a_cost() {
@@ -35,12 +35,12 @@ pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Probl
 /// Gives the cost back; the values are those after it, and `allowed` is whether the cost would fit
 /// now.
 pub(super) async fn refund(app: &App, request: Request) -> Result<Response, Problem> {
-    let body = body::read(request, app.limits).await?;
+    let body = body::read(request, app.bounds).await?;
     let question = Question::parse(&body)?;
     question.refuse_a_wait("a refund")?;
     takes_no_id(&question, "a refund")?;
     question
-        .ask(async |request| answer::told(&app.limiters.refund(request).await.map_err(away)?))
+        .ask(async |request| answer::values(&app.limiters.refund(request).await.map_err(away)?))
         .await
 }
 

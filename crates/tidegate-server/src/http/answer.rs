@@ -39,7 +39,7 @@ impl<'g> From<&Matched<'g>> for Shadow<'g> {
 /// The answer to a check or a peek: 200 yes, 429 no, 422 never, 503 when the store is unavailable
 /// and a rule is then closed; with header fields.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
-    let mut response = told(answer)?;
+    let mut response = values(answer)?;
     *response.status_mut() = status(answer)?;
     for (name, value) in headers::of(answer) {
         let value = HeaderValue::from_maybe_shared(Bytes::from(value));
@@ -83,7 +83,7 @@ pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
 }
 
 /// The values alone, where nothing was asked that could be refused.
-pub(super) fn told(answer: &Answer<'_>) -> Result<Response, Problem> {
+pub(super) fn values(answer: &Answer<'_>) -> Result<Response, Problem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     write(answer, &mut body)?;
     Ok(of_json(body))

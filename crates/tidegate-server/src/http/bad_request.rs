@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::hyper_io::{Bare, Refused};
 use super::problem::{Kind, Problem};
-use super::{Limits, head};
+use super::{Bounds, head};
 use crate::listener::Stream;
 
 /// Most bytes that are read, and dropped, after the answer: closing a connection with bytes unread
@@ -25,15 +25,15 @@ pub(super) async fn answer(
     (mut stream, bare): Refused,
     reason: &str,
     head_bytes: usize,
-    limits: Limits,
+    bounds: Bounds,
 ) {
     let written = written(&problem(bare.status, reason, head_bytes), &bare);
-    if !matches!(timeout(limits.body, tell(&mut stream, &written)).await, Ok(Ok(()))) {
+    if !matches!(timeout(bounds.body, write_out(&mut stream, &written)).await, Ok(Ok(()))) {
         tracing::debug!("a client that sent no HTTP did not wait for its answer");
     }
 }
 
-async fn tell(stream: &mut Stream, answer: &[u8]) -> io::Result<()> {
+async fn write_out(stream: &mut Stream, answer: &[u8]) -> io::Result<()> {
     stream.write_all(answer).await?;
     stream.shutdown().await?;
     let mut forgotten = [0; FORGOTTEN_AT_ONCE];
@@ -96,8 +96,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_client_that_does_not_leave_is_left() {
-        let limits = Limits { body: Duration::from_millis(30), ..Limits::default() };
-        let server = testing::serve(testing::nowhere(), limits).await;
+        let bounds = Bounds { body: Duration::from_millis(30), ..Bounds::default() };
+        let server = testing::serve(testing::nowhere(), bounds).await;
         let mut stream = server.connect().await;
         stream.write_all(b"nonsense\r\n\r\n").await.unwrap();
         let answer = until_closed(&mut stream).await;

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::held::{Held, too_much};
 use super::media_type::is_json;
 use super::problem::{Kind, Problem};
-use super::{Limits, Request};
+use super::{Bounds, Request};
 use crate::listener::{BadBody, read_body};
 
 /// A body over the limit is still read up to a multiple of the limit, so that its sender, who often
@@ -25,30 +25,30 @@ const READ_PAST: usize = 16;
 const PASSED_OVER: Duration = Duration::from_secs(1);
 
 /// The bytes of the body.
-pub(super) async fn read(request: Request, limits: Limits) -> Result<Bytes, Problem> {
-    read_held(request, limits).await.map(|(body, _)| body)
+pub(super) async fn read(request: Request, bounds: Bounds) -> Result<Bytes, Problem> {
+    read_held(request, bounds).await.map(|(body, _)| body)
 }
 
 /// The bytes of the body, and the request's claim on its connection: a large request first waits
 /// for its turn.
 pub(super) async fn read_held(
     mut request: Request,
-    limits: Limits,
+    bounds: Bounds,
 ) -> Result<(Bytes, Option<Held>), Problem> {
     if let Err(problem) = check_type(request.headers()) {
-        Box::pin(pass_over(request, limits)).await;
+        Box::pin(pass_over(request, bounds)).await;
         return Err(problem);
     }
     let held = Held::of(&mut request);
     let declared = declared(request.headers());
     let waits = request.headers().contains_key(EXPECT);
-    let hopeless = if waits { 1 } else { READ_PAST } * limits.body_bytes;
+    let hopeless = if waits { 1 } else { READ_PAST } * bounds.body_bytes;
     if declared.is_some_and(|bytes| bytes > hopeless) {
-        return Err(too_large(limits));
+        return Err(too_large(bounds));
     }
     let body = request.into_body();
-    let collected = within(limits.body, collect(body, limits, held.as_ref())).await;
-    let body = collected.unwrap_or_else(|| Err(too_slow(limits)))?;
+    let collected = within(bounds.body, collect(body, bounds, held.as_ref())).await;
+    let body = collected.unwrap_or_else(|| Err(too_slow(bounds)))?;
     if let Some(held) = &held {
         held.turn(body.len()).await;
     }
@@ -59,15 +59,15 @@ pub(super) async fn read_held(
 /// its request has ended is followed by a reset of the stream (RFC 9113, 8.1), and there are
 /// clients, curl 7.88 among them, that then drop the answer. A body that is too long, or is sent
 /// only when asked for, is not waited for. Meanwhile the request claims nothing of its connection.
-pub(super) async fn pass_over(mut request: Request, limits: Limits) {
+pub(super) async fn pass_over(mut request: Request, bounds: Bounds) {
     if request.version() != Version::HTTP_2 || request.headers().contains_key(EXPECT) {
         return;
     }
     if let Some(held) = Held::of(&mut request) {
-        held.rest();
+        held.stop_counting();
     }
-    let most = READ_PAST * limits.body_bytes;
-    _ = within(limits.body.min(PASSED_OVER), drained(request.into_body(), most)).await;
+    let most = READ_PAST * bounds.body_bytes;
+    _ = within(bounds.body.min(PASSED_OVER), drained(request.into_body(), most)).await;
 }
 
 /// Reads to the end of a body, or `most` bytes of it.
@@ -106,12 +106,12 @@ pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Op
     .await
 }
 
-async fn collect(body: Incoming, limits: Limits, held: Option<&Held>) -> Result<Bytes, Problem> {
+async fn collect(body: Incoming, bounds: Bounds, held: Option<&Held>) -> Result<Bytes, Problem> {
     let keep = |bytes| held.is_none_or(|held| held.keep(bytes).is_ok());
-    let read = read_body(body, limits.body_bytes, READ_PAST * limits.body_bytes, keep).await;
+    let read = read_body(body, bounds.body_bytes, READ_PAST * bounds.body_bytes, keep).await;
     read.map_err(|bad| match bad {
         BadBody::Broken(error) => broken_off(&error),
-        BadBody::TooLarge => too_large(limits),
+        BadBody::TooLarge => too_large(bounds),
         BadBody::TooMuch => too_much(),
     })
 }
@@ -147,13 +147,13 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Kind::UnsupportedMediaType, detail))
 }
 
-fn too_large(limits: Limits) -> Problem {
-    let detail = format!("expected at most {} bytes", limits.body_bytes);
+fn too_large(bounds: Bounds) -> Problem {
+    let detail = format!("expected at most {} bytes", bounds.body_bytes);
     Problem::new(Kind::BodyTooLarge, detail)
 }
 
-fn too_slow(limits: Limits) -> Problem {
-    let detail = format!("expected all of it within {} ms", limits.body.as_millis());
+fn too_slow(bounds: Bounds) -> Problem {
+    let detail = format!("expected all of it within {} ms", bounds.body.as_millis());
     Problem::new(Kind::BodyTimeout, detail)
 }
 
@@ -180,33 +180,33 @@ mod tests {
     use crate::http::{Response, testing};
 
     /// The answer of a server with these bounds to these bytes.
-    async fn answer(limits: Limits, sent: &str) -> String {
+    async fn answer(bounds: Bounds, sent: &str) -> String {
         let site = testing::site(move |request| async move {
-            let read = read(request, limits).await;
-            let told = |body: Bytes| Response::new(body.len().to_string().into());
-            read.map_or_else(Problem::into_response, told)
+            let read = read(request, bounds).await;
+            let counted = |body: Bytes| Response::new(body.len().to_string().into());
+            read.map_or_else(Problem::into_response, counted)
         });
-        testing::serve(site, limits).await.exchange(sent).await
+        testing::serve(site, bounds).await.exchange(sent).await
     }
 
     #[tokio::test]
     async fn a_body_that_does_not_come_is_waited_for_so_long() {
-        let limits = Limits { body: Duration::from_millis(30), ..Limits::default() };
+        let bounds = Bounds { body: Duration::from_millis(30), ..Bounds::default() };
         let sent = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{";
-        let answer = answer(limits, sent).await;
+        let answer = answer(bounds, sent).await;
         assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
         assert!(answer.contains("within 30 ms"), "{answer}");
     }
 
     #[tokio::test]
     async fn the_limit_holds_to_the_byte_also_for_a_body_of_unknown_length() {
-        let limits = Limits { body_bytes: 16, ..Limits::default() };
+        let bounds = Bounds { body_bytes: 16, ..Bounds::default() };
         for (bytes, status) in [(16, "200 OK"), (17, "413 "), (255, "413 "), (4095, "413 ")] {
             let chunk = "x".repeat(bytes);
             let head =
                 "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked";
             let sent = format!("{head}\r\n\r\n{bytes:x}\r\n{chunk}\r\n0\r\n\r\n");
-            let answer = answer(limits, &sent).await;
+            let answer = answer(bounds, &sent).await;
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{bytes}: {answer}");
         }
     }

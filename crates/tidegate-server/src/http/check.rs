@@ -15,7 +15,7 @@ const AT_ONCE: usize = 64;
 
 /// Answers one question with a decision, or a batch with as many, in the same order.
 pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Response, Problem> {
-    let (body, held) = body::read_held(request, app.limits).await?;
+    let (body, held) = body::read_held(request, app.bounds).await?;
     match Asked::parse(&body)? {
         Asked::One(question) => answer::decided(&put(app, verb, &question).await),
         Asked::Each(questions) => {

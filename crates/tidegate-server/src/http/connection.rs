@@ -14,10 +14,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
 use super::fast_path::FastPath;
-use super::held::Shared;
+use super::held::ConnectionState;
 use super::hyper_io::HyperIo;
 use super::unread::Unread;
-use super::{Limits, Request, Response, bad_request, head};
+use super::{Bounds, Request, Response, bad_request, head};
 use crate::listener::{
     Activity, Handler, Heads, Shell, Stream, WINDOW_BYTES, WINDOW_OF_ALL_BYTES, WatchedTasks,
     answer_begins,
@@ -65,12 +65,12 @@ impl<S: Site> Handler for Http<S> {
 
 /// Serves any request; `read` is what was read of it before.
 async fn by_hyper(stream: Stream, read: Bytes, site: impl Site, shell: Shell) {
-    let (activity, limits) = (Arc::new(Activity::default()), shell.limits);
+    let (activity, bounds) = (Arc::new(Activity::default()), shell.bounds);
     let stream = stream.noting(Heads::new(Arc::clone(&activity)), &read);
     let (stream, mut handed_over) = HyperIo::new(stream, read, Arc::clone(&activity), &shell);
-    let shared = Shared::new(Arc::clone(&activity), Arc::clone(&shell.account));
-    let builder = builder(limits);
-    let connection = builder.serve_connection(TokioIo::new(stream), noting(shared, site));
+    let state = ConnectionState::new(Arc::clone(&activity), Arc::clone(&shell.account));
+    let builder = builder(bounds);
+    let connection = builder.serve_connection(TokioIo::new(stream), noting(state, site));
     // Over HTTP/1.1 the stream ends after the bytes that have arrived.
     let may_leave = || activity.speaks_http_2();
     let ended = shell.run(connection, &activity, may_leave, |it| it.graceful_shutdown()).await;
@@ -80,12 +80,12 @@ async fn by_hyper(stream: Stream, read: Bytes, site: impl Site, shell: Shell) {
     }
     if let Ok(refused) = handed_over.try_recv() {
         let reason = ended.err().map_or_else(|| "can not be read".to_owned(), |e| e.to_string());
-        bad_request::answer(refused, &reason, BUFFER_BYTES, limits).await;
+        bad_request::answer(refused, &reason, BUFFER_BYTES, bounds).await;
     }
 }
 
-fn builder(limits: Limits) -> Builder<WatchedTasks> {
-    let mut builder = Builder::new(WatchedTasks(limits.stalled));
+fn builder(bounds: Bounds) -> Builder<WatchedTasks> {
+    let mut builder = Builder::new(WatchedTasks(bounds.stalled));
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -104,7 +104,7 @@ fn builder(limits: Limits) -> Builder<WatchedTasks> {
 
 /// The site, noting the use of the connection and the bytes that it keeps.
 fn noting(
-    shared: Shared,
+    state: ConnectionState,
     site: impl Site,
 ) -> impl Service<
     Request,
@@ -113,8 +113,8 @@ fn noting(
     Future: Future<Output = Result<hyper::Response<Unread>, Infallible>> + Send + 'static,
 > {
     service_fn(move |mut request: Request| {
-        let (held, site) = (shared.begin(), site.clone());
-        let activity = Arc::clone(&shared.activity);
+        let (held, site) = (state.begin(), site.clone());
+        let activity = Arc::clone(&state.activity);
         async move {
             let held = match held {
                 Ok(held) => held,

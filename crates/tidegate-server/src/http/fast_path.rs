@@ -55,7 +55,7 @@ enum Next {
     /// More requests are there, but other connections come first.
     Yield,
     /// A request has begun to arrive.
-    ReadOn,
+    Partial,
     HandOver,
 }
 
@@ -82,11 +82,11 @@ impl FastPath {
     pub(super) async fn serve(
         mut self,
         stream: &mut Stream,
-        Shell { limits, account, stop }: &mut Shell,
+        Shell { bounds, account, stop }: &mut Shell,
     ) -> io::Result<Option<Bytes>> {
         // Set once the process drains.
         let mut remainder = None;
-        let mut patience = Patience::of(*limits);
+        let mut patience = Patience::of(*bounds);
         let stops = stop.clone();
         let mut draining = pin!(stop.draining());
         let mut came = false;
@@ -99,12 +99,12 @@ impl FastPath {
             came |= !self.reply.bytes.is_empty();
             self.write(stream, account).await?;
             match next {
-                Next::HandOver => return Ok(Some(self.rest())),
+                Next::HandOver => return Ok(Some(self.into_unread())),
                 Next::Yield => tokio::task::yield_now().await,
                 // If the rest is not there now, it may come at any time.
-                Next::ReadOn => match body::soon(pin!(stream.read_buf(&mut self.input))).await {
+                Next::Partial => match body::soon(pin!(stream.read_buf(&mut self.input))).await {
                     Some(Ok(1..)) => {}
-                    _ => return Ok(Some(self.rest())),
+                    _ => return Ok(Some(self.into_unread())),
                 },
                 Next::Read if self.is_ending => break,
                 Next::Read if let Some(remainder) = &mut remainder => {
@@ -154,7 +154,7 @@ impl FastPath {
                     self.input.drain(..self.start);
                     self.start = 0;
                     self.input.reserve(ROOM);
-                    return Next::ReadOn;
+                    return Next::Partial;
                 }
                 Came::Other => return Next::HandOver,
             }
@@ -169,8 +169,8 @@ impl FastPath {
         };
         let before = reply.bytes.len();
         let decided = catch_unwind(AssertUnwindSafe(|| {
-            question.ask_at_once(|request| {
-                let answer = app.limiters.check_at_once(request)?;
+            question.ask_now(|request| {
+                let answer = app.limiters.try_check(request)?;
                 Some(reply.decided(&answer, date.at(answer.at())))
             })
         }));
@@ -199,11 +199,11 @@ impl FastPath {
         let written = match body::soon(all.as_mut()).await {
             Some(written) => written,
             None => match account.take(self.reply.bytes.len()) {
-                Some(_kept) => Box::pin(timeout(self.app.limits.idle, all)).await?,
+                Some(_kept) => Box::pin(timeout(self.app.bounds.idle, all)).await?,
                 None => Err(io::ErrorKind::OutOfMemory.into()),
             },
         };
-        self.reply.rest();
+        self.reply.clear();
         written
     }
 
@@ -213,7 +213,7 @@ impl FastPath {
     }
 
     /// Returns the unanswered bytes, to be handed over.
-    fn rest(mut self) -> Bytes {
+    fn into_unread(mut self) -> Bytes {
         self.input.drain(..self.start.min(self.input.len()));
         self.input.into()
     }

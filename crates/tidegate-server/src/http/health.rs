@@ -50,15 +50,15 @@ fn unwell(why: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Limits, Service};
+    use crate::http::{Bounds, Service};
     use crate::limiters::Limiters;
     use std::sync::Arc;
     use std::time::Duration;
     use tidegate::Policy;
 
     fn app(probe: Duration) -> Arc<App> {
-        let limits = Limits { probe, ..Limits::default() };
-        Service::new(Arc::new(Limiters::of(Policy::default()).unwrap()), limits).0
+        let bounds = Bounds { probe, ..Bounds::default() };
+        Service::new(Arc::new(Limiters::of(Policy::default()).unwrap()), bounds).0
     }
 
     #[tokio::test]
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_who_ask_meanwhile_are_told_what_one_look_found() {
+    async fn all_probes_during_a_check_get_its_result() {
         let app = app(Duration::from_secs(60));
         let hanging = app.probe.hang();
         let ends = async move { hanging.send_replace(Some(false)) };

@@ -20,15 +20,15 @@ const OF_A_QUESTION: usize = 1 << 10;
 
 /// The state that all requests of one connection share.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct ConnectionState {
     pub(super) activity: Arc<Activity>,
     pub(super) account: Arc<Account>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Shared {
+impl ConnectionState {
     pub(super) fn new(activity: Arc<Activity>, account: Arc<Account>) -> Self {
-        Self { activity, account, places: Arc::new(Semaphore::new(LARGE_AT_ONCE)) }
+        Self { activity, account, permits: Arc::new(Semaphore::new(LARGE_AT_ONCE)) }
     }
 
     /// The claims of a new request.
@@ -38,11 +38,11 @@ impl Shared {
     pub(super) fn begin(&self) -> Result<Held, Problem> {
         let kept = self.account.take(OF_A_REQUEST).ok_or_else(too_much)?;
         let under_way = Some(self.activity.begin());
-        let holdings = Holdings { under_way, place: None, kept: Some(kept) };
-        let places = Arc::clone(&self.places);
+        let holdings = Holdings { under_way, permit: None, kept: Some(kept) };
+        let permits = Arc::clone(&self.permits);
         Ok(Held {
             activity: Arc::clone(&self.activity),
-            places,
+            permits,
             holdings: Arc::new(Mutex::new(holdings)),
         })
     }
@@ -52,14 +52,14 @@ impl Shared {
 #[derive(Clone)]
 pub(super) struct Held {
     activity: Arc<Activity>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     holdings: Arc<Mutex<Holdings>>,
 }
 
 struct Holdings {
     under_way: Option<UnderWay>,
     /// The permit of a large request, while it is decided and its answer read.
-    place: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
     /// `None` once it is answered.
     kept: Option<Kept>,
 }
@@ -92,15 +92,15 @@ impl Held {
         if bytes <= LARGE_BYTES {
             return;
         }
-        self.rest();
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        self.stop_counting();
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         let mut holdings = self.holdings();
         holdings.under_way = Some(self.activity.begin());
-        holdings.place = place;
+        holdings.permit = permit;
     }
 
     /// Stops counting as under way, although a part of the request is still waited for.
-    pub(super) fn rest(&self) {
+    pub(super) fn stop_counting(&self) {
         let under_way = self.holdings().under_way.take();
         // Outside of the lock: it may wake the connection.
         drop(under_way);
@@ -112,13 +112,13 @@ impl Held {
         self,
         answer: Response,
     ) -> (Response, Option<OwnedSemaphorePermit>, Option<Kept>) {
-        self.rest();
+        self.stop_counting();
         let mut holdings = self.holdings();
-        let (place, mut kept) = (holdings.place.take(), holdings.kept.take());
+        let (permit, mut kept) = (holdings.permit.take(), holdings.kept.take());
         let bytes = body_bytes(&answer);
         let fits = kept.as_mut().is_none_or(|kept| kept.resize(OF_A_REQUEST + bytes));
         let answer = if fits { answer } else { too_much().into_response() };
-        (answer, place, kept)
+        (answer, permit, kept)
     }
 
     fn holdings(&self) -> MutexGuard<'_, Holdings> {

@@ -3,7 +3,7 @@
 //!
 //! hyper takes the end of a client's input for the end of the client, and drops its requests. Many
 //! clients close their side as soon as they have asked. So the end is held back while a request is
-//! under way, for no longer than [`Limits::half_closed`](crate::listener::Limits): a client that is
+//! under way, for no longer than [`Bounds::half_closed`](crate::listener::Bounds): a client that is
 //! gone must not wait for a limiter for ever.
 //!
 //! hyper itself answers a head that its HTTP/1 parser refuses, with an empty body, as the last
@@ -108,7 +108,7 @@ impl HyperIo {
             activity,
             stop: shell.stop.clone(),
             remainder: None,
-            half_closed: shell.limits.half_closed,
+            half_closed: shell.bounds.half_closed,
             grace: None,
         };
         (this, handed_over)

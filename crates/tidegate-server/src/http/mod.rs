@@ -35,7 +35,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 
 use crate::limiters::Limiters;
-use crate::listener::{Handler, Limits, Secret};
+use crate::listener::{Bounds, Handler, Secret};
 use crate::probe::Probe;
 use connection::Http;
 
@@ -46,7 +46,7 @@ type Response = hyper::Response<Full<Bytes>>;
 struct App {
     limiters: Arc<Limiters>,
     probe: Probe,
-    limits: Limits,
+    bounds: Bounds,
 }
 
 /// The HTTP service of some limiters.
@@ -54,9 +54,9 @@ pub(crate) struct Service(Arc<App>);
 
 impl Service {
     /// Serves `limiters`, which other listeners may serve too.
-    pub(crate) fn new(limiters: Arc<Limiters>, limits: Limits) -> Self {
-        let probe = Probe::new(Arc::clone(&limiters), limits.probe);
-        Self(Arc::new(App { limiters, probe, limits }))
+    pub(crate) fn new(limiters: Arc<Limiters>, bounds: Bounds) -> Self {
+        let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
+        Self(Arc::new(App { limiters, probe, bounds }))
     }
 
     /// Answers clients that ask for decisions.

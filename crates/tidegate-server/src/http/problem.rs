@@ -76,14 +76,14 @@ impl Kind {
 pub(super) struct Problem {
     kind: Kind,
     detail: String,
-    place: Option<Place>,
+    position: Option<Position>,
     /// Rarely present, and boxed so that a problem is small.
     field: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
 /// The position in a body, both counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-struct Place {
+struct Position {
     line: usize,
     column: usize,
 }
@@ -94,7 +94,7 @@ impl Problem {
         [(CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
 
     pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), place: None, field: None }
+        Self { kind, detail: detail.into(), position: None, field: None }
     }
 
     /// The status of the answer.
@@ -110,8 +110,11 @@ impl Problem {
     /// A body that is not JSON, or not the JSON that is expected; the text of `error` has the
     /// position.
     pub(super) fn of_json(detail: String, error: &serde_json::Error) -> Self {
-        let place = Place { line: error.line(), column: error.column() };
-        Self { place: (place.line > 0).then_some(place), ..Self::new(Kind::InvalidBody, detail) }
+        let position = Position { line: error.line(), column: error.column() };
+        Self {
+            position: (position.line > 0).then_some(position),
+            ..Self::new(Kind::InvalidBody, detail)
+        }
     }
 
     /// A request whose handler panicked; the panic itself has been logged.
@@ -124,8 +127,8 @@ impl Problem {
     pub(super) fn into_response(self) -> Response {
         let mut response = Response::new(self.document().into());
         *response.status_mut() = self.status();
-        let told = Self::FIELDS.map(|(name, value)| (name, HeaderValue::from_static(value)));
-        response.headers_mut().extend(told.into_iter().chain(self.field.map(|field| *field)));
+        let fields = Self::FIELDS.map(|(name, value)| (name, HeaderValue::from_static(value)));
+        response.headers_mut().extend(fields.into_iter().chain(self.field.map(|field| *field)));
         response
     }
 
@@ -134,7 +137,8 @@ impl Problem {
         let (name, title) = self.kind.names();
         let (r#type, status) =
             (format!("urn:problem-type:tidegate:{name}"), self.status().as_u16());
-        let document = Document { r#type, title, status, detail: &self.detail, place: self.place };
+        let document =
+            Document { r#type, title, status, detail: &self.detail, position: self.position };
         serde_json::to_vec(&document).unwrap_or_default()
     }
 }
@@ -146,5 +150,5 @@ struct Document<'a> {
     status: u16,
     detail: &'a str,
     #[serde(flatten)]
-    place: Option<Place>,
+    position: Option<Position>,
 }

@@ -126,8 +126,8 @@ impl<'b> Asked<'b> {
             }
         }
         let questions = (1..).zip(each).map(|(number, fields)| {
-            let told = |what| mistaken(format_args!("question {number} of the batch: {what}"));
-            Question::of_batch(fields.0).map_err(told)
+            let numbered = |what| mistaken(format_args!("question {number} of the batch: {what}"));
+            Question::of_batch(fields.0).map_err(numbered)
         });
         questions.collect::<Result<_, _>>().map(Self::Each)
     }
@@ -202,7 +202,7 @@ impl<'b> Question<'b> {
     }
 
     /// Passes the request to `to`, which answers immediately.
-    pub(super) fn ask_at_once<T>(&self, to: impl FnOnce(&tidegate::Request<'_>) -> T) -> T {
+    pub(super) fn ask_now<T>(&self, to: impl FnOnce(&tidegate::Request<'_>) -> T) -> T {
         let entries = self.entries();
         let descriptors = self.descriptors(&entries);
         to(&self.request(&descriptors))

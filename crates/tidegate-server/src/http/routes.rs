@@ -100,7 +100,7 @@ async fn go(
         Ok(Way::Refund) => admin::refund(app, request).await,
         Ok(Way::Rules) => rules::rules(app),
         Err(problem) => {
-            Box::pin(body::pass_over(request, app.limits)).await;
+            Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)
         }
     }
@@ -122,7 +122,7 @@ pub(super) async fn guarded(
     let response = AssertUnwindSafe(route(request)).catch_unwind().await;
     let response = response.unwrap_or_else(|_| Err(Problem::panicked()));
     let response = response.unwrap_or_else(Problem::into_response);
-    log.tell(&response);
+    log.write(&response);
     if is_head { without_body(response) } else { response }
 }
 
@@ -135,7 +135,7 @@ impl Log {
         Self(tracing::enabled!(tracing::Level::DEBUG).then(asked))
     }
 
-    fn tell(self, response: &Response) {
+    fn write(self, response: &Response) {
         if let Some((method, path)) = self.0 {
             tracing::debug!(%method, path, status = response.status().as_u16(), "request");
         }
@@ -184,12 +184,12 @@ fn nothing(path: &str, here: &[&str]) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Limits, testing};
+    use crate::http::{Bounds, testing};
 
     #[tokio::test]
     async fn a_panic_is_that_requests_500_and_the_next_one_is_answered() {
         let site = testing::site(async |request| guarded(request, panics_or_not).await);
-        let server = testing::serve(site, Limits::default()).await;
+        let server = testing::serve(site, Bounds::default()).await;
         let answers = server
             .exchange(
                 "GET /panic HTTP/1.1\r\nhost: a\r\n\r\n\

@@ -36,7 +36,7 @@ struct Rule<'a> {
     key: &'a [String],
     algorithm: &'static str,
     #[serde(flatten)]
-    figures: Figures,
+    values: RuleValues,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_keys: Option<usize>,
     on_full: &'static str,
@@ -77,12 +77,12 @@ impl From<OnExcess> for Excess {
 struct Override<'a> {
     r#match: OrderedMap<'a>,
     #[serde(flatten)]
-    figures: Figures,
+    values: RuleValues,
 }
 
 /// The values given; others are left out.
 #[derive(Default, Serialize)]
-struct Figures {
+struct RuleValues {
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,7 +116,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             when: OrderedMap(&spec.when),
             key: &spec.key,
             algorithm: spec.spec.algorithm.name(),
-            figures: Figures::from(&spec.spec),
+            values: RuleValues::from(&spec.spec),
             max_keys: spec.max_keys,
             on_full: labels::on_full(spec.on_full),
             on_excess: spec.on_excess.into(),
@@ -133,17 +133,17 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
 
 impl<'a> From<&'a OverrideSpec> for Override<'a> {
     fn from(other: &'a OverrideSpec) -> Self {
-        let figures = Figures {
+        let values = RuleValues {
             limit: other.limit.map(units),
             window_us: other.window.map(Micros::as_micros),
             capacity: other.capacity,
-            ..Figures::default()
+            ..RuleValues::default()
         };
-        Self { r#match: OrderedMap(&other.entries), figures }
+        Self { r#match: OrderedMap(&other.entries), values }
     }
 }
 
-impl From<&Spec> for Figures {
+impl From<&Spec> for RuleValues {
     fn from(spec: &Spec) -> Self {
         Self {
             limit: Some(units(spec.limit)),

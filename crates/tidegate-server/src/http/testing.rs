@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::connection::{Http, Site};
-use super::{Limits, Request, Response};
+use super::{Bounds, Request, Response};
 pub(super) use crate::listener::testing::Server;
 use crate::listener::{Budget, Options};
 
@@ -39,13 +39,13 @@ pub(super) fn nowhere() -> impl Site {
 }
 
 /// Serves `site` on a listener.
-pub(super) async fn serve(site: impl Site, limits: Limits) -> Server {
-    serve_within(site, limits, Arc::default()).await
+pub(super) async fn serve(site: impl Site, bounds: Bounds) -> Server {
+    serve_within(site, bounds, Arc::default()).await
 }
 
 /// Like [`Self::serve`], keeping no more bytes than the budget allows.
-pub(super) async fn serve_within(site: impl Site, limits: Limits, budget: Arc<Budget>) -> Server {
-    let options = Options { limits, ..Options::default() };
+pub(super) async fn serve_within(site: impl Site, bounds: Bounds, budget: Arc<Budget>) -> Server {
+    let options = Options { bounds, ..Options::default() };
     Server::of(Http(site), options, budget).await
 }
 

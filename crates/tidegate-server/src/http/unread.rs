@@ -26,7 +26,7 @@ pub(super) struct Unread {
     kept: Option<Kept>,
     /// The last piece of a long answer.
     last: Option<Last>,
-    _place: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Whether the last piece was sent: the piece holds the other of these.
@@ -61,8 +61,8 @@ impl AsRef<[u8]> for LastPiece {
 impl Unread {
     /// The answer of a request with these claims.
     pub(super) fn of(answer: Response, held: Held) -> hyper::Response<Self> {
-        let (answer, place, kept) = held.answered(answer);
-        Self::holding(answer, place, kept)
+        let (answer, permit, kept) = held.answered(answer);
+        Self::holding(answer, permit, kept)
     }
 
     /// The answer of a request without claims.
@@ -72,13 +72,13 @@ impl Unread {
 
     fn holding(
         answer: Response,
-        place: Option<OwnedSemaphorePermit>,
+        permit: Option<OwnedSemaphorePermit>,
         kept: Option<Kept>,
     ) -> hyper::Response<Self> {
         answer.map(|body| {
             let rest = body.into_inner().unwrap_or_default();
             let last = (rest.len() > PIECE_BYTES).then(Last::default);
-            Self { rest, kept, last, _place: place }
+            Self { rest, kept, last, _permit: permit }
         })
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::http::held::LARGE_AT_ONCE;
     use crate::http::testing::{self, Server};
-    use crate::http::{Limits, Request, body};
+    use crate::http::{Bounds, Request, body};
     use crate::listener::Budget;
     use futures_util::future::join_all;
     use http_body_util::{BodyExt, Full};
@@ -159,12 +159,12 @@ mod tests {
         let site = testing::site(move |request: Request| {
             let counted = Arc::clone(&counted);
             async move {
-                let large = body::read(request, Limits::default()).await.unwrap().len() > 1_024;
+                let large = body::read(request, Bounds::default()).await.unwrap().len() > 1_024;
                 counted.fetch_add(usize::from(large), Ordering::SeqCst);
                 Response::new(vec![b'x'; if large { LONG } else { 0 }].into())
             }
         });
-        let server = testing::serve(site, Limits::default()).await;
+        let server = testing::serve(site, Bounds::default()).await;
         let mut send = client(&server, 1_000).await;
         let large: Vec<_> =
             (0..3 * LARGE_AT_ONCE).map(|_| tokio::spawn(send.send_request(post(5_000)))).collect();
@@ -187,7 +187,7 @@ mod tests {
         const EACH: usize = 10 * ANSWER;
         let site = testing::site(async |_| Response::new(vec![b'x'; ANSWER].into()));
         let budget = Arc::new(Budget::of(EACH, 2 * EACH));
-        let server = testing::serve_within(site, Limits::default(), Arc::clone(&budget)).await;
+        let server = testing::serve_within(site, Bounds::default(), Arc::clone(&budget)).await;
         let (mut clients, mut heads) = (Vec::new(), Vec::new());
         let mut given = Vec::new();
         for _ in 0..4 {
@@ -222,9 +222,9 @@ mod tests {
                 let empty = request.body().is_end_stream();
                 Response::new(vec![b'x'; if empty { 0 } else { 5 * PIECE_BYTES }].into())
             });
-            let limits = Limits { stalled: Duration::from_millis(200), ..Limits::default() };
+            let bounds = Bounds { stalled: Duration::from_millis(200), ..Bounds::default() };
             let budget = Arc::new(Budget::default());
-            let server = testing::serve_within(site, limits, Arc::clone(&budget)).await;
+            let server = testing::serve_within(site, bounds, Arc::clone(&budget)).await;
             let mut send = client(&server, window).await;
             let unread = send.send_request(post(1)).await.unwrap();
             assert!(budget.taken() > 0, "more than is free");
@@ -241,8 +241,8 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_keeps_part_of_a_short_answer_ends() {
         let site = testing::site(async |_| Response::new("a word".into()));
-        let limits = Limits { stalled: Duration::from_millis(100), ..Limits::default() };
-        let server = testing::serve(site, limits).await;
+        let bounds = Bounds { stalled: Duration::from_millis(100), ..Bounds::default() };
+        let server = testing::serve(site, bounds).await;
         let mut send = client(&server, 1).await;
         let _unread = send.send_request(post(1)).await.unwrap();
         while send.ready().await.is_ok() {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use hyper::body::Bytes;
 
-use super::Limits;
-use super::limits::FREE;
+use super::Bounds;
+use super::bounds::FREE;
 
 /// The text for a client whose request, or the answer to it, does not fit.
 pub(crate) const TOO_MUCH: &str = "what this connection has asked and not read, or all of them together, fills the \
@@ -31,7 +31,7 @@ pub(crate) struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        let Limits { kept_bytes, kept_bytes_of_all, .. } = Limits::default();
+        let Bounds { kept_bytes, kept_bytes_of_all, .. } = Bounds::default();
         Self::of(kept_bytes, kept_bytes_of_all)
     }
 }

@@ -129,11 +129,11 @@ mod tests {
         [&length[..], &[kind, flags, 0, 0, 0, 1], &vec![b'x'; payload]].concat()
     }
 
-    /// The number of the head in which bytes end that arrive in pieces of `at_once` bytes.
-    fn in_head(bytes: &[u8], at_once: usize) -> Option<u64> {
+    /// The number of the head in which bytes end that arrive in pieces of `piece` bytes.
+    fn in_head(bytes: &[u8], piece: usize) -> Option<u64> {
         let activity = Arc::new(Activity::default());
         let mut heads = Heads::new(Arc::clone(&activity));
-        bytes.chunks(at_once).for_each(|piece| heads.read(piece));
+        bytes.chunks(piece).for_each(|piece| heads.read(piece));
         assert_eq!(activity.speaks_http_2(), bytes.starts_with(PREFACE));
         activity.in_head()
     }
@@ -154,8 +154,8 @@ mod tests {
             (vec![&whole, &data[..5]], Some(2)),
         ] {
             let bytes = [PREFACE, &frames.concat()].concat();
-            for at_once in [1, 7, 30, bytes.len()] {
-                assert_eq!(in_head(&bytes, at_once), expected, "{at_once} of {bytes:?}");
+            for piece in [1, 7, 30, bytes.len()] {
+                assert_eq!(in_head(&bytes, piece), expected, "{piece} of {bytes:?}");
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::socket::Socket;
 use super::source;
 use super::stream::Transport;
-use super::{Budget, Handler, Limits, Options, Shell, Stream, Tls};
+use super::{Bounds, Budget, Handler, Options, Shell, Stream, Tls};
 use crate::stop::Stop;
 
 /// A pause for the system to recover when it cannot accept, for example for want of file handles.
@@ -51,7 +51,7 @@ pub(crate) async fn serve(
     handler: impl Handler,
     stop: Stop,
 ) -> usize {
-    let Limits { kept_bytes, kept_bytes_of_all, .. } = options.limits;
+    let Bounds { kept_bytes, kept_bytes_of_all, .. } = options.bounds;
     let budget = Arc::new(Budget::of(kept_bytes, kept_bytes_of_all));
     serve_within(listener, options, handler, budget, stop).await
 }
@@ -65,36 +65,36 @@ pub(crate) async fn serve_within<H: Handler>(
     mut stop: Stop,
 ) -> usize {
     options.tls = options.tls.map(|tls| tls.speaking(H::PROTOCOLS));
-    let places = Arc::new(Semaphore::new(options.limits.connections as usize));
+    let permits = Arc::new(Semaphore::new(options.bounds.connections as usize));
     let mut outages = Outages::default();
     loop {
-        let (stream, place) = tokio::select! {
+        let (stream, permit) = tokio::select! {
             biased;
             () = stop.draining() => break,
-            next = next(&listener, &places, &mut outages) => next,
+            next = next(&listener, &permits, &mut outages) => next,
         };
-        begin(stream, place, &options, &handler, &budget, &stop);
+        begin(stream, permit, &options, &handler, &budget, &stop);
     }
-    for (stream, place) in waiting(listener, &places) {
-        begin(stream, place, &options, &handler, &budget, &stop);
+    for (stream, permit) in waiting(listener, &permits) {
+        begin(stream, permit, &options, &handler, &budget, &stop);
     }
-    drained(&places, options.limits, stop).await
+    drained(&permits, options.bounds, stop).await
 }
 
 /// Serves a connection, which holds its permit until it ends.
 fn begin(
     stream: TcpStream,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     options: &Options,
     handler: &impl Handler,
     budget: &Arc<Budget>,
     stop: &Stop,
 ) {
-    let (limits, tls, handler) = (options.limits, options.tls.clone(), handler.clone());
-    let shell = Shell { limits, account: budget.open(), stop: stop.clone() };
+    let (bounds, tls, handler) = (options.bounds, options.tls.clone(), handler.clone());
+    let shell = Shell { bounds, account: budget.open(), stop: stop.clone() };
     options.threads.serve(stream, |stream| async move {
         // Released also when the connection ends by a panic.
-        let _place = place;
+        let _permit = permit;
         source::number(one(stream, tls, handler, shell)).await;
     });
 }
@@ -103,14 +103,14 @@ fn begin(
 /// answered as well. No others are accepted afterwards.
 fn waiting(
     listener: TcpListener,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> Vec<(TcpStream, OwnedSemaphorePermit)> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
     let next = || {
-        let place = Arc::clone(places).try_acquire_owned().ok()?;
+        let permit = Arc::clone(permits).try_acquire_owned().ok()?;
         let (stream, _) = listener.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
-        Some((TcpStream::from_std(stream).ok()?, place))
+        Some((TcpStream::from_std(stream).ok()?, permit))
     };
     std::iter::from_fn(next).collect()
 }
@@ -118,13 +118,13 @@ fn waiting(
 /// The next connection, and its permit.
 async fn next(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     outages: &mut Outages,
 ) -> (TcpStream, OwnedSemaphorePermit) {
     loop {
-        let place = place(listener, places, &mut outages.full).await;
+        let permit = permit(listener, permits, &mut outages.full).await;
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
+            Ok((stream, _)) => return (stream, permit),
             Err(error) if only_theirs(&error) => tracing::debug!(%error, "a connection went away"),
             Err(error) => {
                 if outages.refused.is_new(Instant::now()) {
@@ -137,13 +137,13 @@ async fn next(
 }
 
 /// A permit for one more connection, once there is one; logs a warning if it has to wait.
-async fn place(
+async fn permit(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     full: &mut Outage,
 ) -> OwnedSemaphorePermit {
-    if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-        return place;
+    if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+        return permit;
     }
     if full.is_new(Instant::now()) {
         let at = listener.local_addr().ok().map(tracing::field::display);
@@ -153,8 +153,8 @@ async fn place(
              handles): more clients wait until one leaves"
         );
     }
-    match Arc::clone(places).acquire_owned().await {
-        Ok(place) => place,
+    match Arc::clone(permits).acquire_owned().await {
+        Ok(permit) => permit,
         // Nobody closes the semaphore.
         Err(_) => std::future::pending().await,
     }
@@ -170,10 +170,10 @@ fn only_theirs(error: &io::Error) -> bool {
 async fn one(stream: TcpStream, tls: Option<Tls>, handler: impl Handler, shell: Shell) {
     // Without it a small answer may wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    let stream = Socket::new(stream, shell.limits.stalled);
+    let stream = Socket::new(stream, shell.bounds.stalled);
     let stream = match tls {
         None => Some(Stream::from(Transport::Plain(stream))),
-        Some(tls) => encrypted(stream, &tls, shell.limits, shell.stop.clone()).await,
+        Some(tls) => encrypted(stream, &tls, shell.bounds, shell.stop.clone()).await,
     };
     if let Some(stream) = stream {
         handler.serve(stream, shell).await;
@@ -182,9 +182,9 @@ async fn one(stream: TcpStream, tls: Option<Tls>, handler: impl Handler, shell: 
 
 /// The stream after the handshake; `None` when that takes too long, or the process drains before:
 /// no request is under way yet.
-async fn encrypted(stream: Socket, tls: &Tls, limits: Limits, mut stop: Stop) -> Option<Stream> {
+async fn encrypted(stream: Socket, tls: &Tls, bounds: Bounds, mut stop: Stop) -> Option<Stream> {
     let agreed = tokio::select! {
-        agreed = timeout(limits.handshake, tls.accept(stream)) => agreed,
+        agreed = timeout(bounds.handshake, tls.accept(stream)) => agreed,
         () = stop.draining() => return None,
     };
     match agreed {
@@ -196,12 +196,12 @@ async fn encrypted(stream: Socket, tls: &Tls, limits: Limits, mut stop: Stop) ->
 }
 
 /// Waits until every permit is released, for a bounded time; returns how many are not.
-async fn drained(places: &Semaphore, limits: Limits, mut stop: Stop) -> usize {
+async fn drained(permits: &Semaphore, bounds: Bounds, mut stop: Stop) -> usize {
     tokio::select! {
-        _ = timeout(limits.drain, places.acquire_many(limits.connections)) => {}
+        _ = timeout(bounds.drain, permits.acquire_many(bounds.connections)) => {}
         () = stop.ending() => {}
     }
-    (limits.connections as usize).saturating_sub(places.available_permits())
+    (bounds.connections as usize).saturating_sub(permits.available_permits())
 }
 
 #[cfg(test)]
@@ -226,8 +226,8 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(30);
 
-    async fn serving(limits: Limits, threads: Threads) -> Server {
-        Server::of(Echo, Options { limits, threads, ..Options::default() }, Arc::default()).await
+    async fn serving(bounds: Bounds, threads: Threads) -> Server {
+        Server::of(Echo, Options { bounds, threads, ..Options::default() }, Arc::default()).await
     }
 
     /// A connection that has been echoed to.
@@ -241,8 +241,8 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_end_in_time_is_cut_and_counted() {
         for threads in Threads::of_both_kinds() {
-            let limits = Limits { drain: SHORT, ..Limits::default() };
-            let server = serving(limits, threads).await;
+            let bounds = Bounds { drain: SHORT, ..Bounds::default() };
+            let server = serving(bounds, threads).await;
             let _stay = (served(&server).await, served(&server).await);
             server.stop.drain();
             assert_eq!(server.done.await.unwrap(), 2);
@@ -260,9 +260,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_never_reads_does_not_keep_its_place() {
-        let limits = Limits { connections: 1, stalled: SHORT, ..Limits::default() };
-        let options = Options { limits, ..Options::default() };
+    async fn a_client_that_never_reads_does_not_keep_its_permit() {
+        let bounds = Bounds { connections: 1, stalled: SHORT, ..Bounds::default() };
+        let options = Options { bounds, ..Options::default() };
         let server = Server::of(Talks, options, Arc::default()).await;
         let _reads_nothing = server.connect().await;
         let mut next = server.connect().await;
@@ -270,10 +270,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_at_its_cap_goes_on_once_a_place_is_free() {
+    async fn a_listener_at_its_cap_goes_on_once_a_permit_is_free() {
         for threads in Threads::of_both_kinds() {
-            let limits = Limits { connections: 1, ..Limits::default() };
-            let server = serving(limits, threads).await;
+            let bounds = Bounds { connections: 1, ..Bounds::default() };
+            let server = serving(bounds, threads).await;
             let first = served(&server).await;
             let mut waiting = server.connect().await;
             waiting.write_u8(b'b').await.unwrap();
@@ -283,10 +283,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_panics_gives_its_place_back() {
+    async fn a_connection_that_panics_releases_its_permit() {
         for threads in Threads::of_both_kinds() {
-            let limits = Limits { connections: 1, ..Limits::default() };
-            let server = serving(limits, threads).await;
+            let bounds = Bounds { connections: 1, ..Bounds::default() };
+            let server = serving(bounds, threads).await;
             for _ in 0..3 {
                 let mut stream = served(&server).await;
                 stream.write_u8(b'p').await.unwrap();
@@ -298,16 +298,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_connections_are_served_at_once_than_the_cap() {
+    async fn no_more_connections_are_served_concurrently_than_the_cap() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let places = Arc::new(Semaphore::new(1));
+        let permits = Arc::new(Semaphore::new(1));
         let _clients = (TcpStream::connect(at).await, TcpStream::connect(at).await);
         let outages = &mut Outages::default();
-        let (_stream, place) = next(&listener, &places, outages).await;
-        assert!(is_pending(next(&listener, &places, outages)).await);
-        drop(place);
-        drop(next(&listener, &places, outages).await);
+        let (_stream, permit) = next(&listener, &permits, outages).await;
+        assert!(is_pending(next(&listener, &permits, outages)).await);
+        drop(permit);
+        drop(next(&listener, &permits, outages).await);
     }
 
     #[test]

@@ -2,16 +2,16 @@
 //! for each connection and for all, and a drain that waits for requests under way.
 //!
 //! A protocol is a [`Handler`]: it serves one connection, a [`Stream`] that is already decrypted,
-//! within a [`Shell`] until it ends. All bounds are in [`Limits`], a [`Budget`] counts the bytes
+//! within a [`Shell`] until it ends. All bounds are in [`Bounds`], a [`Budget`] counts the bytes
 //! that clients make the server keep, and [`Patience`] decides when to stop waiting for a client.
 //! [`serve`] does the rest. Each protocol has its own way to carry a token, so it asks a [`Secret`]
 //! itself.
 
 mod activity;
 mod body;
+mod bounds;
 mod budget;
 mod heads;
-mod limits;
 mod listen;
 mod patience;
 mod reload;
@@ -29,9 +29,9 @@ mod watched;
 
 pub(crate) use activity::{Activity, UnderWay};
 pub(crate) use body::{BadBody, read_body};
+pub(crate) use bounds::{Bounds, FREE, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
 pub(crate) use budget::{Account, Budget, Kept, TOO_MUCH};
 pub(crate) use heads::Heads;
-pub(crate) use limits::{FREE, Limits, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
 pub(crate) use listen::serve;
 pub(crate) use patience::{Patience, Seen};
 pub(crate) use reload::on_hangup;
@@ -46,7 +46,7 @@ pub(crate) use watched::{Watched, WatchedTasks, answer_begins};
 /// How a listener accepts connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    pub(crate) limits: Limits,
+    pub(crate) bounds: Bounds,
     /// Without it connections are in clear text.
     pub(crate) tls: Option<Tls>,
     /// The secret of its clients. [`serve`] does not ask for it: the protocol does.

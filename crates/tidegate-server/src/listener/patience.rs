@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use super::Limits;
+use super::Bounds;
 
 /// The state of a connection at one check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) enum Over {
 /// Checks one connection periodically, so that a request sets no timer.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    limits: Limits,
+    bounds: Bounds,
     /// The time between two checks.
     every: Duration,
     looks: Interval,
@@ -56,10 +56,10 @@ impl Unchanged {
 }
 
 impl Patience {
-    pub(crate) fn of(limits: Limits) -> Self {
-        let every = (limits.idle / 4).min(limits.head.min(limits.stalled) / 2);
+    pub(crate) fn of(bounds: Bounds) -> Self {
+        let every = (bounds.idle / 4).min(bounds.head.min(bounds.stalled) / 2);
         let (unended, unread) = (Unchanged::default(), Unchanged::default());
-        Self { limits, every, looks: looks(every), idle: 0, unended, unread }
+        Self { bounds, every, looks: looks(every), idle: 0, unended, unread }
     }
 
     /// Waits for the next check.
@@ -71,9 +71,9 @@ impl Patience {
     pub(crate) fn ends(&mut self, seen: Seen) -> Option<Over> {
         let time = |looks: u32| self.every.saturating_mul(looks);
         self.idle = if seen.is_used { 0 } else { self.idle + 1 };
-        let unended = time(self.unended.looks(seen.unended)) >= self.limits.head;
-        let unread = time(self.unread.looks(seen.unread)) >= self.limits.stalled;
-        match time(self.idle) >= self.limits.idle {
+        let unended = time(self.unended.looks(seen.unended)) >= self.bounds.head;
+        let unread = time(self.unread.looks(seen.unread)) >= self.bounds.stalled;
+        match time(self.idle) >= self.bounds.idle {
             _ if unended || unread => Some(Over::HeldUp),
             true => Some(Over::Idle),
             false => None,
@@ -96,7 +96,7 @@ mod tests {
 
     /// Seconds until a connection in this state ends, and why; an hour at most.
     async fn ends(mut seen: impl FnMut(u64) -> Seen) -> (u64, Option<Over>) {
-        let (began, mut patience) = (Instant::now(), Patience::of(Limits::default()));
+        let (began, mut patience) = (Instant::now(), Patience::of(Bounds::default()));
         loop {
             patience.look().await;
             let now = began.elapsed().as_secs();

@@ -26,7 +26,7 @@ impl Secret {
     /// that a header field can carry it, and at least one is needed.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
-        let tokens = lines.map(|(place, line)| token(place + 1, line));
+        let tokens = lines.map(|(index, line)| token(index + 1, line));
         let tokens: Vec<_> = tokens.collect::<Result<_, _>>()?;
         if tokens.is_empty() {
             return Err("there is no token: expected one a line, such as `openssl rand -hex 32` \
@@ -128,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_told_by_its_line_and_not_shown() {
+    fn an_invalid_token_is_reported_by_its_line_and_not_shown() {
         assert!(Secret::parse(" \n\n").unwrap_err().contains("there is no token"));
         for wrong in ["a\n\nb c", "a\n\nb\u{7}", "a\n\nsch\u{fc}"] {
-            let told = Secret::parse(wrong).unwrap_err();
-            assert!(told.starts_with("line 3 is no token: expected visible ASCII"), "{told}");
+            let error = Secret::parse(wrong).unwrap_err();
+            assert!(error.starts_with("line 3 is no token: expected visible ASCII"), "{error}");
         }
     }
 }

@@ -38,8 +38,8 @@ impl Socket {
         let within = self.within;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(within)));
         ready!(stalled.as_mut().poll(cx));
-        let told = format!("the client has read nothing for {within:?}");
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, told)))
+        let message = format!("the client has read nothing for {within:?}");
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
     }
 }
 

@@ -29,17 +29,22 @@ mod tests {
 
     #[tokio::test]
     async fn each_connection_has_a_number_that_its_tasks_carry() {
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let (send, mut received) = tokio::sync::mpsc::unbounded_channel();
         for _ in 0..2 {
-            let tell = tell.clone();
+            let send = send.clone();
             number(async move {
-                tell.send(current()).unwrap();
-                let carried = carried(async move { tell.send(current()).unwrap() });
+                send.send(current()).unwrap();
+                let carried = carried(async move { send.send(current()).unwrap() });
                 tokio::spawn(carried).await.unwrap();
             })
             .await;
         }
-        let numbers = [told.recv().await, told.recv().await, told.recv().await, told.recv().await];
+        let numbers = [
+            received.recv().await,
+            received.recv().await,
+            received.recv().await,
+            received.recv().await,
+        ];
         assert!(numbers[0] == numbers[1] && numbers[2] == numbers[3] && numbers[0] != numbers[2]);
         assert!(numbers[0] > Some(0));
         assert_eq!(current(), 0);

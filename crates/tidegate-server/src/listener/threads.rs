@@ -129,18 +129,18 @@ mod tests {
     /// Connections that report which thread serves them, then echo until their client leaves.
     async fn by_whom(threads: &Threads, connections: usize) -> (Vec<TcpStream>, Vec<ThreadId>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (send, mut received) = mpsc::unbounded_channel();
         let (mut clients, mut whom) = (Vec::new(), Vec::new());
         for _ in 0..connections {
             let (client, stream) = connection(&listener).await;
-            let tell = tell.clone();
+            let send = send.clone();
             threads.serve(stream, |mut stream| async move {
-                tell.send(std::thread::current().id()).unwrap();
+                send.send(std::thread::current().id()).unwrap();
                 while let Ok(byte) = stream.read_u8().await {
                     stream.write_u8(byte).await.unwrap();
                 }
             });
-            whom.push(told.recv().await.unwrap());
+            whom.push(received.recv().await.unwrap());
             clients.push(client);
         }
         (clients, whom)
@@ -172,13 +172,13 @@ mod tests {
             for _ in 0..3 {
                 let (_client, stream) =
                     connection(&TcpListener::bind("127.0.0.1:0").await.unwrap()).await;
-                let (tell, told) = oneshot::channel();
+                let (send, received) = oneshot::channel();
                 threads.serve(stream, |stream| async move {
                     let _stream = stream;
-                    tell.send(std::thread::current().id()).unwrap();
+                    send.send(std::thread::current().id()).unwrap();
                     panic!("asked to");
                 });
-                assert_ne!(told.await.unwrap(), first[0], "the other one has none");
+                assert_ne!(received.await.unwrap(), first[0], "the other one has none");
                 while threads.connections() > 1 {
                     tokio::task::yield_now().await;
                 }

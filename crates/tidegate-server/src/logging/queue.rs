@@ -22,10 +22,10 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// A handle to the queue; copies share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue(Arc<Shared>);
+pub(crate) struct Queue(Arc<QueueState>);
 
 #[derive(Debug)]
-struct Shared {
+struct QueueState {
     to_writer: Sender<Message>,
     /// Bytes that wait to be written.
     bytes: AtomicUsize,
@@ -52,11 +52,11 @@ impl Queue {
     ) -> io::Result<Self> {
         let (to_writer, lines) = channel();
         let bytes = AtomicUsize::new(0);
-        let shared = Arc::new(Shared { to_writer, bytes, dropped: AtomicU64::new(0) });
-        let writer = Arc::clone(&shared);
+        let state = Arc::new(QueueState { to_writer, bytes, dropped: AtomicU64::new(0) });
+        let writer = Arc::clone(&state);
         let write = move || write_out(&lines, &writer, out, report);
         thread::Builder::new().name("log".to_owned()).spawn(write)?;
-        Ok(Self(shared))
+        Ok(Self(state))
     }
 
     /// Queues a line, or counts it as dropped where there is no space.
@@ -87,7 +87,7 @@ impl Queue {
 
 fn write_out(
     lines: &Receiver<Message>,
-    shared: &Shared,
+    state: &QueueState,
     mut out: impl Write,
     report: impl Fn(u64, u64),
 ) {
@@ -97,8 +97,8 @@ fn write_out(
             Message::Line(line) => {
                 // A line that cannot be written is lost: there is no other stream to report it.
                 let _ = out.write_all(&line);
-                let had = shared.bytes.fetch_sub(line.len() + LINE_BYTES, Relaxed);
-                let dropped = shared.dropped.load(Relaxed);
+                let had = state.bytes.fetch_sub(line.len() + LINE_BYTES, Relaxed);
+                let dropped = state.dropped.load(Relaxed);
                 if dropped > reported && had < MOST_BYTES / 2 {
                     report(dropped - reported, dropped);
                     reported = dropped;
@@ -166,8 +166,8 @@ mod tests {
     fn slow() -> (Queue, SyncSender<()>, Arc<Mutex<Vec<u8>>>, Reports) {
         let (let_it, may) = sync_channel(0);
         let (came, reports) = (Arc::default(), Reports::default());
-        let told = Arc::clone(&reports);
-        let report = move |since, in_all| told.lock().unwrap().push((since, in_all));
+        let log = Arc::clone(&reports);
+        let report = move |since, in_all| log.lock().unwrap().push((since, in_all));
         let queue = Queue::to(Slow { may, came: Arc::clone(&came) }, report).unwrap();
         (queue, let_it, came, reports)
     }

@@ -8,7 +8,7 @@ const MICROS: u64 = 1_000_000;
 
 /// The limit in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Figures {
+pub(super) struct CallLimit {
     max_burst: i64,
     count: i64,
     period: i64,
@@ -17,7 +17,7 @@ pub(super) struct Figures {
 /// A parsed call.
 pub(super) struct Call<'a> {
     pub(super) key: &'a [u8],
-    pub(super) figures: Figures,
+    pub(super) limit: CallLimit,
     pub(super) cost: u64,
 }
 
@@ -29,15 +29,15 @@ impl<'a> Call<'a> {
                         [<quantity>]"
                 .to_owned());
         }
-        let figure = |number: usize| parsed(args.word(number));
-        let figures = Figures { max_burst: figure(2)?, count: figure(3)?, period: figure(4)? };
-        let quantity = if args.len() == 6 { figure(5)? } else { 1 };
+        let number = |number: usize| parsed(args.word(number));
+        let limit = CallLimit { max_burst: number(2)?, count: number(3)?, period: number(4)? };
+        let quantity = if args.len() == 6 { number(5)? } else { 1 };
         let cost = within("quantity", quantity, 0, i64::MAX)?;
-        Ok(Self { key: args.word(1), figures, cost })
+        Ok(Self { key: args.word(1), limit, cost })
     }
 }
 
-impl Figures {
+impl CallLimit {
     /// The token bucket of this limit.
     ///
     /// # Errors

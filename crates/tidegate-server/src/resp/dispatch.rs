@@ -40,8 +40,8 @@ impl Session {
             Verb::Client => handshake::client(self, args, reply),
             Verb::Select => handshake::select(args, reply),
             Verb::Reset => handshake::reset(self, reply),
-            Verb::Command => introspection::command(&self.shared, args, reply),
-            Verb::Info => introspection::info(&self.shared, args, reply),
+            Verb::Command => introspection::command(&self.state, args, reply),
+            Verb::Info => introspection::info(&self.state, args, reply),
             Verb::Quit => {
                 reply.ok();
                 return Outcome::Ends;

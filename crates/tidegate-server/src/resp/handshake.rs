@@ -1,7 +1,7 @@
 //! Commands that set up a connection: HELLO, AUTH, CLIENT, SELECT and RESET.
 
 use super::args::{Args, integer};
-use super::limits::WRONG_TOKENS;
+use super::bounds::WRONG_TOKENS;
 use super::reply::{Proto, Reply};
 use super::session::{Outcome, Session};
 use super::usage::{help, unknown_subcommand, wrong_number};
@@ -15,7 +15,7 @@ const USER: &[u8] = b"default";
 /// `HELLO [2|3 [AUTH user token] [SETNAME name]]`; it has no effect if any part of it is wrong.
 pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match Greeting::read(session, args) {
-        Err(told) => return refuse(session, &told, reply),
+        Err(error) => return refuse(session, &error, reply),
         Ok(greeting) => {
             session.proto = greeting.proto;
             admitted(session, greeting.is_known);
@@ -113,7 +113,7 @@ pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>
         3 => (args.word(1), args.word(2)),
         _ => return refuse(session, "ERR syntax error", reply),
     };
-    if session.shared.secret.is_none() && args.len() == 2 {
+    if session.state.secret.is_none() && args.len() == 2 {
         return refuse(session, NONE_NEEDED, reply);
     }
     match admit(session, user, token) {
@@ -122,7 +122,7 @@ pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>
             reply.ok();
             Outcome::Answered
         }
-        Err(told) => refuse(session, &told, reply),
+        Err(error) => refuse(session, &error, reply),
     }
 }
 
@@ -134,9 +134,9 @@ const fn admitted(session: &mut Session, is: bool) {
 }
 
 /// A client cannot try tokens without end on one connection.
-fn refuse(session: &mut Session, told: &str, reply: &mut Reply<'_>) -> Outcome {
-    reply.error(told);
-    session.wrong_tokens += u32::from(told == WRONG);
+fn refuse(session: &mut Session, error: &str, reply: &mut Reply<'_>) -> Outcome {
+    reply.error(error);
+    session.wrong_tokens += u32::from(error == WRONG);
     if session.wrong_tokens < WRONG_TOKENS { Outcome::Answered } else { Outcome::Ends }
 }
 
@@ -144,7 +144,7 @@ fn refuse(session: &mut Session, told: &str, reply: &mut Reply<'_>) -> Outcome {
 fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<(), String> {
     // Another user is refused like a wrong token, and counted the same.
     let token = (user == USER).then_some(token);
-    let secret = session.shared.secret.as_ref();
+    let secret = session.state.secret.as_ref();
     if secret.map_or(token.is_some(), |secret| secret.admits(token)) {
         Ok(())
     } else {
@@ -187,7 +187,7 @@ fn set_name(session: &mut Session, word: &[u8], reply: &mut Reply<'_>) {
             session.name = name.to_vec();
             reply.ok();
         }
-        Err(told) => reply.error(&told),
+        Err(error) => reply.error(&error),
     }
 }
 
@@ -228,7 +228,7 @@ pub(super) fn select(args: &Args<'_>, reply: &mut Reply<'_>) {
 /// `RESET`: the connection is as at its beginning.
 pub(super) fn reset(session: &mut Session, reply: &mut Reply<'_>) {
     session.proto = Proto::default();
-    session.is_known = session.shared.secret.is_none();
+    session.is_known = session.state.secret.is_none();
     session.name.clear();
     reply.speak(session.proto);
     reply.simple("RESET");

@@ -1,6 +1,6 @@
 //! The input of a connection that is not yet parsed.
 
-use super::limits::{Bounds, KNOWN};
+use super::bounds::{InputBounds, KNOWN};
 
 /// Bytes per read from a connection that sends much.
 const LARGE: usize = 64 << 10;
@@ -10,7 +10,7 @@ const LARGE: usize = 64 << 10;
 pub(super) struct Input {
     bytes: Vec<u8>,
     /// The bounds of the input.
-    pub(super) bounds: &'static Bounds,
+    pub(super) bounds: &'static InputBounds,
     start: usize,
     end: usize,
     /// Whether the last read left no space, so that more bytes are likely to follow.
@@ -63,7 +63,7 @@ impl Input {
     }
 
     /// Frees memory that an idle connection does not need.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn shrink(&mut self) {
         if self.start == self.end && self.bytes.len() > self.bounds.first_bytes {
             *self = Self { bounds: self.bounds, ..Self::new() };
         }
@@ -73,7 +73,7 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::limits::STRANGER;
+    use crate::resp::bounds::STRANGER;
 
     fn fill(input: &mut Input, bytes: &[u8]) -> usize {
         let room = input.room();
@@ -106,10 +106,10 @@ mod tests {
             assert_eq!(input.room().len(), bounds.first_bytes);
             while fill(&mut input, &[1; 10_000]) > 0 {}
             assert_eq!((input.unread().len(), input.bytes.len()), (most, most));
-            input.rest();
+            input.shrink();
             assert_eq!(input.bytes.len(), most, "it is not at rest");
             input.consume(most);
-            input.rest();
+            input.shrink();
             assert_eq!((input.bytes.len(), input.room().len()), (0, bounds.first_bytes));
         }
     }

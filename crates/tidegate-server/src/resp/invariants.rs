@@ -3,8 +3,8 @@
 use tidegate::{MAX_COST, MAX_REQUEST_ID_BYTES, PlannedLimiter, Spec};
 
 use super::args::Args;
+use super::bounds::{COMMAND_BYTES, WORD_BYTES, WORDS};
 use super::call::Call;
-use super::limits::{COMMAND_BYTES, WORD_BYTES, WORDS};
 use super::parse::{Mistake, Parser};
 use super::question::{self, Question};
 
@@ -20,7 +20,7 @@ pub(crate) fn judge(sent: &[u8]) {
     let anew = written(&whole.0);
     assert_eq!(read(&anew, anew.len().max(1)), (whole.0, None), "written anew");
     if let Some(mistake) = whole.1 {
-        judge_told(&mistake.told());
+        judge_message(&mistake.message());
     }
 }
 
@@ -77,7 +77,7 @@ fn judge_args(args: &Args<'_>) {
 fn judge_question(args: &Args<'_>) {
     match Question::read(args) {
         Err(question::Mistake::Arity) => {}
-        Err(question::Mistake::Told(told)) => assert!(!told.is_empty()),
+        Err(question::Mistake::Invalid(message)) => assert!(!message.is_empty()),
         Ok(question) => question.ask(|request| {
             assert_eq!(request.domain().as_bytes(), args.word(1));
             let id = request.id().map(str::len);
@@ -100,7 +100,7 @@ fn judge_question(args: &Args<'_>) {
 /// Reads the words as if they followed CL.THROTTLE, and decides.
 fn judge_call(args: &Args<'_>) {
     let Ok(call) = Call::read(args) else { return };
-    let Ok(rule) = call.figures.rule() else { return };
+    let Ok(rule) = call.limit.rule() else { return };
     let usual = Spec::unlimited(tidegate::AlgorithmKind::TokenBucket);
     let Ok(limiter) = PlannedLimiter::new(usual) else { return };
     let before = limiter.under(&rule).peek(call.key, call.cost);
@@ -111,8 +111,8 @@ fn judge_call(args: &Args<'_>) {
 }
 
 /// A message is one line.
-fn judge_told(told: &str) {
-    assert!(told.starts_with("ERR ") && !told.contains(['\r', '\n']), "{told:?}");
+fn judge_message(message: &str) {
+    assert!(message.starts_with("ERR ") && !message.contains(['\r', '\n']), "{message:?}");
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use super::args::{Args, OwnedArgs};
 use super::reply::{Proto, Reply};
 use super::session::Session;
-use super::shared::Shared;
+use super::state::ListenerState;
 use super::table::{self, Verb};
 use super::{check, throttle};
 use crate::limiters;
@@ -17,25 +17,26 @@ use crate::limiters;
 #[derive(Debug)]
 pub(super) enum Later {
     /// The reply of a command that waits for a limiter or for the store.
-    Asked { shared: Arc<Shared>, proto: Proto, args: OwnedArgs },
+    Asked { state: Arc<ListenerState>, proto: Proto, args: OwnedArgs },
     /// The known reply of a later command, which must not overtake.
-    Told(Vec<u8>),
+    Known(Vec<u8>),
 }
 
 impl Later {
     pub(super) fn asked(session: &Session, args: Args<'_>) -> Self {
-        let (shared, proto) = (Arc::clone(&session.shared), session.proto);
-        Self::Asked { shared, proto, args: args.into() }
+        let (state, proto) = (Arc::clone(&session.state), session.proto);
+        Self::Asked { state, proto, args: args.into() }
     }
 
     /// The reply, when it is ready. A panic results in a reply as well.
     pub(super) async fn reply(self) -> Vec<u8> {
-        let (shared, proto, args) = match self {
-            Self::Told(reply) => return reply,
-            Self::Asked { shared, proto, args } => (shared, proto, args),
+        let (state, proto, args) = match self {
+            Self::Known(reply) => return reply,
+            Self::Asked { state, proto, args } => (state, proto, args),
         };
-        let told = AssertUnwindSafe(decided(&shared, proto, &args.as_args())).catch_unwind().await;
-        told.unwrap_or_else(|_| {
+        let replied =
+            AssertUnwindSafe(decided(&state, proto, &args.as_args())).catch_unwind().await;
+        replied.unwrap_or_else(|_| {
             let mut out = Vec::new();
             internal(&mut Reply::new(&mut out, proto));
             out
@@ -43,13 +44,13 @@ impl Later {
     }
 }
 
-async fn decided(shared: &Shared, proto: Proto, args: &Args<'_>) -> Vec<u8> {
+async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut reply = Reply::new(&mut out, proto);
     match table::find(args.word(0)).map(|command| command.verb) {
-        Some(Verb::Throttle) => throttle::later(shared, args, &mut reply).await,
-        Some(Verb::Peek) => check::later(shared, limiters::Verb::Peek, args, &mut reply).await,
-        _ => check::later(shared, limiters::Verb::Check, args, &mut reply).await,
+        Some(Verb::Throttle) => throttle::later(state, args, &mut reply).await,
+        Some(Verb::Peek) => check::later(state, limiters::Verb::Peek, args, &mut reply).await,
+        _ => check::later(state, limiters::Verb::Check, args, &mut reply).await,
     }
     out
 }

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod allocations;
 mod args;
+mod bounds;
 mod call;
 mod check;
 mod connection;
@@ -21,14 +22,13 @@ mod introspection;
 #[cfg(test)]
 mod invariants;
 mod later;
-mod limits;
 mod output;
 mod parse;
 mod plans;
 mod question;
 mod reply;
 mod session;
-mod shared;
+mod state;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -44,12 +44,12 @@ use tidegate::RuleErrors;
 
 use crate::limiters::Limiters;
 use crate::listener::{Handler, Secret, Shell, Stream};
-use shared::Shared;
+use state::ListenerState;
 
 /// Limiters, served to Redis clients.
 #[derive(Clone)]
 pub(crate) struct Service {
-    shared: Arc<Shared>,
+    state: Arc<ListenerState>,
 }
 
 impl Service {
@@ -62,13 +62,13 @@ impl Service {
         secret: Option<Secret>,
         throttles: bool,
     ) -> Result<Self, RuleErrors> {
-        let shared = Shared::new(limiters, secret, throttles)?;
-        Ok(Self { shared: Arc::new(shared) })
+        let state = ListenerState::new(limiters, secret, throttles)?;
+        Ok(Self { state: Arc::new(state) })
     }
 }
 
 impl Handler for Service {
     async fn serve(self, stream: Stream, shell: Shell) {
-        connection::serve(stream, self.shared, shell).await;
+        connection::serve(stream, self.state, shell).await;
     }
 }

@@ -1,6 +1,6 @@
 //! Replies that are not yet written: gathered, and bounded for each connection and for all.
 
-use super::limits::{Bounds, KNOWN};
+use super::bounds::{InputBounds, KNOWN};
 use crate::listener::{FREE, Kept};
 
 /// Replies of one connection.
@@ -8,7 +8,7 @@ use crate::listener::{FREE, Kept};
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     written: usize,
-    pub(super) bounds: &'static Bounds,
+    pub(super) bounds: &'static InputBounds,
     /// The claim of these bytes in the budget.
     kept: Kept,
 }
@@ -71,7 +71,7 @@ impl Output {
     }
 
     /// Frees memory that an idle connection does not need.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn shrink(&mut self) {
         if self.is_empty() {
             self.bytes = Vec::new();
         }

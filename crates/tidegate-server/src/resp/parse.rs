@@ -5,8 +5,8 @@
 //! ranges of the input, so that a decision allocates nothing.
 
 use super::args::{Args, Span};
+use super::bounds::{COMMAND_BYTES, InputBounds, KNOWN, WORD_BYTES, WORDS};
 use super::inline;
-use super::limits::{Bounds, COMMAND_BYTES, KNOWN, WORD_BYTES, WORDS};
 
 /// Why the input cannot be parsed any further: reported, and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) enum Mistake {
 
 impl Mistake {
     /// The message, in the wording of Redis where it has one.
-    pub(super) fn told(self) -> String {
+    pub(super) fn message(self) -> String {
         let what = match self {
             Self::WordCount => format!("invalid multibulk length: expected at most {WORDS}"),
             Self::WordLength => format!("invalid bulk length: expected 0 to {WORD_BYTES}"),
@@ -66,7 +66,7 @@ pub(super) struct Parser {
     /// Bytes of the command that are parsed.
     at: usize,
     /// The bounds of one command.
-    pub(super) bounds: &'static Bounds,
+    pub(super) bounds: &'static InputBounds,
     spans: Vec<Span>,
     /// The words of an inline command, without their quotes.
     unquoted: Vec<u8>,
@@ -175,7 +175,7 @@ impl Parser {
 
 /// The word whose length begins at `from`, and the position of the next one.
 #[inline]
-fn word(bytes: &[u8], from: usize, bounds: &Bounds) -> Result<Option<(Span, usize)>, Mistake> {
+fn word(bytes: &[u8], from: usize, bounds: &InputBounds) -> Result<Option<(Span, usize)>, Mistake> {
     match bytes.get(from) {
         None => return Ok(None),
         Some(b'$') => {}
@@ -232,7 +232,7 @@ fn length(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::limits::{INLINE_BYTES, STRANGER};
+    use crate::resp::bounds::{INLINE_BYTES, STRANGER};
 
     /// The commands of some bytes, in two parts.
     fn commands(parts: [&[u8]; 2]) -> Result<Vec<Vec<Vec<u8>>>, Mistake> {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_a_command_is_told_as_soon_as_it_is_seen() {
+    fn bytes_that_cannot_be_a_command_are_refused_as_soon_as_they_are_read() {
         let long = [b'a'; INLINE_BYTES + 1];
         for (sent, mistake) in [
             (&b"*1025\r\n"[..], Mistake::WordCount),
@@ -279,7 +279,7 @@ mod tests {
             (&long, Mistake::InlineTooLong),
         ] {
             assert_eq!(commands([sent, b""]), Err(mistake), "{}", sent.escape_ascii());
-            assert!(mistake.told().starts_with("ERR Protocol error: "));
+            assert!(mistake.message().starts_with("ERR Protocol error: "));
         }
     }
 

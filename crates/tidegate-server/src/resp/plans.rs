@@ -2,7 +2,7 @@
 
 use tidegate::{AlgorithmKind, Micros, OnFull, PlannedLimiter, Rule, RuleErrors, Spec};
 
-use super::call::Figures;
+use super::call::CallLimit;
 use crate::limiters::Limiters;
 
 /// Most keys: as many as a rule has by default.
@@ -34,13 +34,13 @@ impl Throttle {
 
 /// The last limit of a connection: most connections use only one.
 #[derive(Debug, Default)]
-pub(super) struct Plans(Option<(Figures, Rule)>);
+pub(super) struct Plans(Option<(CallLimit, Rule)>);
 
 impl Plans {
     /// The rule of this limit; built only where it differs from the last one.
-    pub(super) fn rule(&mut self, figures: Figures) -> Result<&Rule, String> {
-        if self.0.as_ref().is_none_or(|(last, _)| *last != figures) {
-            self.0 = Some((figures, figures.rule()?));
+    pub(super) fn rule(&mut self, limit: CallLimit) -> Result<&Rule, String> {
+        if self.0.as_ref().is_none_or(|(last, _)| *last != limit) {
+            self.0 = Some((limit, limit.rule()?));
         }
         self.0.as_ref().map(|(_, rule)| rule).ok_or_else(String::new)
     }

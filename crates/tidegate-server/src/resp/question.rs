@@ -23,7 +23,7 @@ pub(super) struct Question<'a> {
 /// Why a question cannot be read.
 pub(super) enum Mistake {
     Arity,
-    Told(String),
+    Invalid(String),
 }
 
 impl<'a> Question<'a> {
@@ -34,7 +34,7 @@ impl<'a> Question<'a> {
     pub(super) fn read(args: &Args<'a>) -> Result<Self, Mistake> {
         let domain = text(args.word(1), "the domain")?;
         if domain.is_empty() {
-            return Err(Mistake::Told(
+            return Err(Mistake::Invalid(
                 "the domain is empty: expected a name such as default".to_owned(),
             ));
         }
@@ -44,7 +44,7 @@ impl<'a> Question<'a> {
         }
         let entries = rest.len() / 2;
         if entries > MOST_ENTRIES {
-            return Err(Mistake::Told(format!(
+            return Err(Mistake::Invalid(format!(
                 "there are {entries} entries: expected at most {MOST_ENTRIES}"
             )));
         }
@@ -58,7 +58,7 @@ impl<'a> Question<'a> {
     fn add(&mut self, name: &'a [u8], value: &'a [u8]) -> Result<(), Mistake> {
         let name = text(name, "the name of an entry")?;
         if self.entries.iter().any(|(earlier, _)| *earlier == name) {
-            return Err(Mistake::Told(format!("entry `{name}` is given twice")));
+            return Err(Mistake::Invalid(format!("entry `{name}` is given twice")));
         }
         self.entries.push((name, text(value, "the value of an entry")?));
         Ok(())
@@ -81,5 +81,5 @@ impl<'a> Question<'a> {
 }
 
 fn text<'a>(word: &'a [u8], what: &str) -> Result<&'a str, Mistake> {
-    std::str::from_utf8(word).map_err(|_| Mistake::Told(format!("{what} is not UTF-8")))
+    std::str::from_utf8(word).map_err(|_| Mistake::Invalid(format!("{what} is not UTF-8")))
 }

@@ -51,8 +51,8 @@ impl<'a> Reply<'a> {
         let start = self.out.len();
         self.line(b'-', text.as_bytes());
         let end = self.out.len().saturating_sub(2);
-        let told = self.out.get_mut(start..end).unwrap_or_default();
-        told.iter_mut().filter(|byte| byte.is_ascii_control()).for_each(|byte| *byte = b' ');
+        let text = self.out.get_mut(start..end).unwrap_or_default();
+        text.iter_mut().filter(|byte| byte.is_ascii_control()).for_each(|byte| *byte = b' ');
     }
 
     pub(super) fn integer(&mut self, number: impl Integer) {
@@ -167,16 +167,16 @@ mod tests {
 
     #[test]
     fn an_error_stays_on_its_line() {
-        let told = written(Proto::Resp2, |reply| reply.error("ERR `a\r\n+OK`"));
-        assert_eq!(told, "-ERR `a  +OK`\r\n");
+        let written_text = written(Proto::Resp2, |reply| reply.error("ERR `a\r\n+OK`"));
+        assert_eq!(written_text, "-ERR `a  +OK`\r\n");
     }
 
     #[test]
     fn integers_are_written_whole() {
-        let told = written(Proto::Resp3, |reply| {
+        let written_text = written(Proto::Resp3, |reply| {
             reply.integer(-1_i64);
             reply.integer(u64::MAX);
         });
-        assert_eq!(told, ":-1\r\n:18446744073709551615\r\n");
+        assert_eq!(written_text, ":-1\r\n:18446744073709551615\r\n");
     }
 }

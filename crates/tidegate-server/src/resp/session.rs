@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::limits::{Bounds, KNOWN, STRANGER};
+use super::bounds::{InputBounds, KNOWN, STRANGER};
 use super::plans::Plans;
 use super::reply::Proto;
-use super::shared::Shared;
+use super::state::ListenerState;
 
 /// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Outcome {
 /// The state of a connection that commands change.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) shared: Arc<Shared>,
+    pub(super) state: Arc<ListenerState>,
     pub(super) proto: Proto,
     /// Whether it may use all commands.
     pub(super) is_known: bool,
@@ -33,20 +33,20 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn begin(shared: Arc<Shared>) -> Self {
-        let (number, is_known) = (shared.begin(), shared.secret.is_none());
+    pub(super) fn begin(state: Arc<ListenerState>) -> Self {
+        let (number, is_known) = (state.begin(), state.secret.is_none());
         let (proto, name, plans) = (Proto::default(), Vec::new(), Plans::default());
-        Self { shared, proto, is_known, wrong_tokens: 0, number, name, plans }
+        Self { state, proto, is_known, wrong_tokens: 0, number, name, plans }
     }
 
     /// The bounds of its input and unread replies.
-    pub(super) const fn bounds(&self) -> &'static Bounds {
+    pub(super) const fn bounds(&self) -> &'static InputBounds {
         if self.is_known { &KNOWN } else { &STRANGER }
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.shared.end();
+        self.state.end();
     }
 }

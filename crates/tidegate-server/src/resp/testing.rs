@@ -8,9 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 
 use super::connection;
-use super::shared::Shared;
+use super::state::ListenerState;
 use crate::limiters::Limiters;
-use crate::listener::{Budget, Limits, Secret, Shell};
+use crate::listener::{Bounds, Budget, Secret, Shell};
 use crate::stop::{Stop, Trigger};
 
 /// One rule with a single limiter, two that let requests wait, and one that hardly refills.
@@ -59,14 +59,14 @@ on_excess = { wait = "365d", max_waiters = 100 }
 "#;
 
 /// The shared state of connections, without a secret.
-pub(super) fn open() -> Arc<Shared> {
-    shared(None, true)
+pub(super) fn open() -> Arc<ListenerState> {
+    state(None, true)
 }
 
 /// A request of the domain `panics` panics.
-pub(super) fn shared(secret: Option<Secret>, throttles: bool) -> Arc<Shared> {
+pub(super) fn state(secret: Option<Secret>, throttles: bool) -> Arc<ListenerState> {
     let limiters = Arc::new(Limiters::that_panic(config::parse("test", RULES).unwrap()));
-    Arc::new(Shared::new(limiters, secret, throttles).unwrap())
+    Arc::new(ListenerState::new(limiters, secret, throttles).unwrap())
 }
 
 /// One served connection, and the client's end of it.
@@ -78,34 +78,34 @@ pub(super) struct Served {
 }
 
 /// The shell of a single connection, with bounds as short as the test needs.
-pub(super) fn shell(limits: Limits) -> (Shell, Trigger) {
+pub(super) fn shell(bounds: Bounds) -> (Shell, Trigger) {
     let (trigger, stop) = Stop::by_hand();
-    let Limits { kept_bytes, kept_bytes_of_all, .. } = limits;
+    let Bounds { kept_bytes, kept_bytes_of_all, .. } = bounds;
     let budget = Arc::new(Budget::of(kept_bytes, kept_bytes_of_all));
-    (Shell { limits, account: budget.open(), stop }, trigger)
+    (Shell { bounds, account: budget.open(), stop }, trigger)
 }
 
 /// Serves one connection; `pipe` bytes fit into the pipe each way.
-pub(super) fn serve(shared: Arc<Shared>, pipe: usize) -> Served {
-    serve_within(Limits::default(), shared, pipe)
+pub(super) fn serve(state: Arc<ListenerState>, pipe: usize) -> Served {
+    serve_within(Bounds::default(), state, pipe)
 }
 
 /// Serves one connection within these bounds.
-pub(super) fn serve_within(limits: Limits, shared: Arc<Shared>, pipe: usize) -> Served {
+pub(super) fn serve_within(bounds: Bounds, state: Arc<ListenerState>, pipe: usize) -> Served {
     let (client, server) = duplex(pipe);
-    let (shell, stop) = shell(limits);
+    let (shell, stop) = shell(bounds);
     let has_ended = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&has_ended);
     let done = tokio::spawn(async move {
-        connection::serve(server, shared, shell).await;
+        connection::serve(server, state, shell).await;
         ended.store(true, Relaxed);
     });
     Served { client, stop, done, has_ended }
 }
 
 /// All replies to these bytes, after which the client closes its side.
-pub(super) async fn exchange(shared: Arc<Shared>, sent: &[u8]) -> Vec<u8> {
-    let Served { mut client, done, stop: _stop, .. } = serve(shared, 1 << 20);
+pub(super) async fn exchange(state: Arc<ListenerState>, sent: &[u8]) -> Vec<u8> {
+    let Served { mut client, done, stop: _stop, .. } = serve(state, 1 << 20);
     client.write_all(sent).await.unwrap();
     client.shutdown().await.unwrap();
     let mut came = Vec::new();
@@ -115,7 +115,7 @@ pub(super) async fn exchange(shared: Arc<Shared>, sent: &[u8]) -> Vec<u8> {
 }
 
 /// The replies to a text, under the usual bounds.
-pub(super) async fn told(sent: &str) -> String {
+pub(super) async fn replies_to(sent: &str) -> String {
     let came = exchange(open(), sent.as_bytes()).await;
     String::from_utf8(came).unwrap()
 }

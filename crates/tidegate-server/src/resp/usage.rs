@@ -11,16 +11,18 @@ pub(super) fn wrong_number(command: &str, reply: &mut Reply<'_>) {
 /// The error of an unknown command, with the first words after it.
 pub(super) fn unknown(args: &Args<'_>, reply: &mut Reply<'_>) {
     /// Most bytes that are shown of a name, and of the words after it.
-    const TOLD: usize = 128;
-    let told = |word: &[u8], most: usize| {
+    const MOST_SHOWN: usize = 128;
+    let shown = |word: &[u8], most: usize| {
         String::from_utf8_lossy(word.get(..most).unwrap_or(word)).into_owned()
     };
     let mut words = String::new();
     for word in args.iter().skip(1) {
-        let Some(most) = TOLD.checked_sub(words.len()).filter(|most| *most > 0) else { break };
-        words += &format!("'{}' ", told(word, most));
+        let Some(most) = MOST_SHOWN.checked_sub(words.len()).filter(|most| *most > 0) else {
+            break;
+        };
+        words += &format!("'{}' ", shown(word, most));
     }
-    let name = told(args.word(0), TOLD);
+    let name = shown(args.word(0), MOST_SHOWN);
     reply.error(&format!("ERR unknown command '{name}', with args beginning with: {words}"));
 }
 

@@ -51,9 +51,9 @@ fn judge_head(head: &[u8], length: usize, secret: Option<&Secret>) {
     let all = |name: &str| -> Vec<&[u8]> {
         fields.iter().filter(|(named, _)| named == name).map(|(_, value)| *value).collect()
     };
-    let told = all("content-length");
-    assert!(told.len() == 1 && told[0].iter().all(u8::is_ascii_digit), "{told:?}");
-    assert_eq!(text(told[0]).parse(), Ok(length));
+    let lengths = all("content-length");
+    assert!(lengths.len() == 1 && lengths[0].iter().all(u8::is_ascii_digit), "{lengths:?}");
+    assert_eq!(text(lengths[0]).parse(), Ok(length));
     assert_eq!(all("host").len(), 1, "a request is for one host");
     assert!(all("connection").iter().all(|value| text(value).eq_ignore_ascii_case("keep-alive")));
     assert!(all("content-type").iter().all(|value| is_json(text(value))));

@@ -85,7 +85,7 @@ impl Reply {
     }
 
     /// Notes that everything is written.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
     }

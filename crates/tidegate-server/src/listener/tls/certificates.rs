@@ -28,9 +28,9 @@ pub(super) fn current(
     if chain.is_empty() {
         return Err(none(file));
     }
-    for (place, certificate) in chain.iter().enumerate() {
+    for (index, certificate) in chain.iter().enumerate() {
         check(certificate, provider).map_err(|why| {
-            wrong(file, format!("certificate {} {why}", place + 1), "one that is in force now")
+            wrong(file, format!("certificate {} {why}", index + 1), "one that is in force now")
         })?;
     }
     Ok(chain)

@@ -42,7 +42,7 @@ impl<'a> Id<'a> {
     fn read(word: &'a [u8]) -> Result<Self, Mistake> {
         let id = text(word, "the request's id")?;
         let read = Request::new(Request::DEFAULT_DOMAIN, &[]).with_id(id);
-        read.map(|_| Self(id)).map_err(|mistake| Mistake::Told(mistake.to_string()))
+        read.map(|_| Self(id)).map_err(|mistake| Mistake::Invalid(mistake.to_string()))
     }
 
     /// The request with this id.
@@ -58,7 +58,7 @@ impl<'a> Id<'a> {
 fn units(word: &[u8]) -> Result<u64, Mistake> {
     let units = integer(word).and_then(|units| u64::try_from(units).ok());
     units.filter(|units| *units <= MAX_COST).ok_or_else(|| {
-        Mistake::Told(format!(
+        Mistake::Invalid(format!(
             "COST is {:?}: expected a whole number from 0 to {MAX_COST}",
             String::from_utf8_lossy(word.get(..32).unwrap_or(word))
         ))

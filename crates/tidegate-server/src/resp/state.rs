@@ -12,7 +12,7 @@ use crate::listener::Secret;
 
 /// The shared state of a listener.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ListenerState {
     pub(super) limiters: Arc<Limiters>,
     /// `None` where it is switched off.
     pub(super) throttle: Option<Throttle>,
@@ -25,7 +25,7 @@ pub(super) struct Shared {
     open: AtomicUsize,
 }
 
-impl Shared {
+impl ListenerState {
     pub(super) fn new(
         limiters: Arc<Limiters>,
         secret: Option<Secret>,

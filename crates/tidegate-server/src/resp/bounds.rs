@@ -21,7 +21,7 @@ pub(super) const WRONG_TOKENS: u32 = 10;
 
 /// The bytes that a client may send before they are parsed, and leave unread.
 #[derive(Debug)]
-pub(super) struct Bounds {
+pub(super) struct InputBounds {
     /// Words of a command.
     pub(super) words: usize,
     /// Bytes of a word.
@@ -39,7 +39,7 @@ pub(super) struct Bounds {
 }
 
 /// The bounds of a client that may use all commands.
-pub(super) static KNOWN: Bounds = Bounds {
+pub(super) static KNOWN: InputBounds = InputBounds {
     words: WORDS,
     word_bytes: WORD_BYTES,
     command_bytes: COMMAND_BYTES,
@@ -52,7 +52,7 @@ pub(super) static KNOWN: Bounds = Bounds {
 
 /// The bounds of a client that has yet to authenticate: those of Redis, so that such clients cost
 /// little.
-pub(super) static STRANGER: Bounds = Bounds {
+pub(super) static STRANGER: InputBounds = InputBounds {
     words: 10,
     word_bytes: STRANGER_BYTES,
     command_bytes: STRANGER_BYTES,

@@ -13,7 +13,7 @@ pub(crate) const WINDOW_OF_ALL_BYTES: u32 = 256 << 10;
 /// The bounds of one listener. Idle and slow clients are checked periodically, so that a request
 /// sets no timer: a bound on them may be exceeded by the time between two checks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct Bounds {
     /// Connections open at a time; more wait in the system's queue.
     pub(crate) connections: u32,
     /// How long a client may take to agree on encryption.
@@ -46,7 +46,7 @@ pub(crate) struct Limits {
     pub(crate) drain: Duration,
 }
 
-impl Limits {
+impl Bounds {
     /// How much of [`Self::drain`] requests may spend waiting for a limiter: the rest is for
     /// answering them.
     pub(crate) fn patience(&self) -> Duration {
@@ -54,7 +54,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for Bounds {
     fn default() -> Self {
         Self {
             connections: 10_000,
