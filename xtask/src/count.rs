@@ -12,8 +12,7 @@ use crate::imports::{self, Import, Module, attributes, is_for_tests};
 use crate::tree::{self, SourceFile};
 
 /// The types that decide, whose public methods are counted.
-const DECIDERS: &[&str] =
-    &["Limiter", "KeyedLimiter", "PlannedLimiter", "Under", "Gate", "SharedGate"];
+const DECIDERS: &[&str] = &["Limiter", "KeyedLimiter", "Under", "Gate", "SharedGate"];
 
 /// Prints all measures.
 ///

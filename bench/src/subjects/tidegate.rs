@@ -186,7 +186,7 @@ struct Keyed(KeyedLimiter);
 
 impl Keyed {
     fn new(algorithm: AlgorithmKind, rule: Rule, max_keys: usize, on_full: OnFull) -> Self {
-        Self(sound(KeyedLimiter::with_max_keys(spec(algorithm, rule), max_keys, on_full)))
+        Self(sound(KeyedLimiter::new(spec(algorithm, rule))).with_max_keys(max_keys, on_full))
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tidegate::{
-    AlgorithmKind, ManualClock, Micros, PlannedLimiter, Rule, RuleErrors, Spec, Statistics,
+    AlgorithmKind, KeyedLimiter, ManualClock, Micros, Rule, RuleErrors, Spec, Statistics,
 };
 
 /// What callers have booked; in a service, a cache of a table.
@@ -17,7 +17,7 @@ fn per_minute(limit: u64) -> Spec {
 }
 
 /// Asks so many times, and counts what passed and what was blocked.
-fn ask(limiter: &PlannedLimiter<ManualClock>, key: &str, times: u64) -> (u64, u64) {
+fn ask(limiter: &KeyedLimiter<ManualClock>, key: &str, times: u64) -> (u64, u64) {
     let statistics = Statistics::with_clock(ManualClock::new());
     for _ in 0..times {
         match limiter.admits(key, 1) {
@@ -32,7 +32,7 @@ fn ask(limiter: &PlannedLimiter<ManualClock>, key: &str, times: u64) -> (u64, u6
 fn main() -> Result<(), RuleErrors> {
     let booked = Booked::default();
     let known = Arc::clone(&booked);
-    let limiter = PlannedLimiter::with_clock(per_minute(5), ManualClock::new())?.with_plans(
+    let limiter = KeyedLimiter::with_clock(per_minute(5), ManualClock::new())?.with_plans(
         // Quick, and none of the limiter's own verbs: it may run while all lines are held.
         move |key: &[u8]| known.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned(),
     );

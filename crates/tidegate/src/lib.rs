@@ -29,7 +29,7 @@
 //! |---|---|
 //! | decide by rules, several at once | [`Gate`], of a [`Policy`] of [`RuleSpec`]s |
 //! | limit one thing, or each key alike | [`Limiter`], [`KeyedLimiter`] |
-//! | give each key its own limit | [`PlannedLimiter`], [`Gate::with_plans`], [`Descriptor::limit`] |
+//! | give each key its own limit | [`KeyedLimiter::with_plans`], [`Under`], [`Gate::with_plans`], [`Descriptor::limit`] |
 //! | let the excess wait its turn | `acquire` and `acquire_blocking` of each of these |
 //! | hand work out at an even pace | [`Shaper`], [`ShapingQueue`] |
 //! | limit what is in flight | [`Concurrency`], [`KeyedConcurrency`] |
@@ -85,7 +85,7 @@ pub use answer::{Answer, Matched};
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Park, Sleep, SystemClock, Timer};
 pub use gate::{Charge, Gate};
-pub use limiter::{Ban, KeyedLimiter, Limiter, PlannedLimiter, Reservation, Under};
+pub use limiter::{Ban, Key, KeyedLimiter, Limiter, Reservation, Under};
 pub use observe::{Observer, RuleStatistics};
 #[cfg(feature = "serde")]
 pub use request::OrderedEntries;

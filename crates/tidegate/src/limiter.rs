@@ -2,11 +2,13 @@
 
 mod amend;
 mod ban;
+mod batch;
 mod counted;
+mod engine;
+mod key;
 mod keyed;
-mod planned;
+mod plans;
 mod reservation;
-mod reset;
 mod waiting;
 
 use std::sync::Arc;
@@ -14,13 +16,13 @@ use std::sync::Arc;
 use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 
 use crate::clock::{Clock, Reading, SystemClock};
-use crate::step::{One, Step, UNLIMITED};
+use crate::step::{One, Step};
 use crate::store::memory::{Cell, Later, Preview, cell_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 pub use ban::Ban;
+pub(crate) use engine::{Call, Source};
+pub use key::{Key, Under};
 pub use keyed::KeyedLimiter;
-pub(crate) use planned::Plan;
-pub use planned::{PlannedLimiter, Under};
 pub use reservation::Reservation;
 
 /// One limiter, without any key. Share it by reference; every verb is exact under any concurrency.
@@ -77,23 +79,24 @@ impl<C: Clock> Limiter<C> {
     /// Takes `cost` units if they fit now; works out no figures.
     #[inline]
     pub fn admits(&self, cost: u64) -> bool {
-        self.admits_by(&self.clock, cost)
+        let admitted = self.admits_at_once(&self.clock, cost);
+        admitted.unwrap_or_else(|| self.call(cost).step(Step::Decide).verdict.is_allowed())
     }
 
-    /// Takes `cost` units if they fit now, and tells the figures. An unlimited limiter tells the
-    /// largest there are.
+    /// Takes `cost` units if they fit now and nobody waits for them, and returns the decision. An unlimited
+    /// limiter returns the largest figures there are.
     pub fn check(&self, cost: u64) -> Decision {
-        self.step(cost, Step::Ask)
+        self.call(cost).step(Step::Ask).or_unlimited()
     }
 
     /// What [`Limiter::check`] would answer, taking nothing.
     pub fn peek(&self, cost: u64) -> Decision {
-        self.step(cost, Step::Peek)
+        self.call(cost).step(Step::Peek).or_unlimited()
     }
 
-    /// Gives `units` back, to no fewer than none used; tells how the limiter stands then.
+    /// Gives `units` back, to no fewer than none used; returns how the limiter stands then.
     pub fn refund(&self, units: u64) -> Decision {
-        self.step(units, Step::Refund)
+        self.call(units).step(Step::Refund).or_unlimited()
     }
 
     /// Makes it as good as new.
@@ -105,66 +108,40 @@ impl<C: Clock> Limiter<C> {
         self.queues.wake(&());
     }
 
-    /// [`Limiter::admits`], by its own clock as `clock` reads it.
+    /// [`Limiter::admits`] by its own clock as `clock` reads it; `None` where somebody waits, or it was built
+    /// unlimited.
     #[inline]
-    fn admits_by<T: Clock>(&self, clock: &T, cost: u64) -> bool {
-        let Some(cell) = &self.cell else { return self.admits_unlimited(clock, cost) };
-        match self.queues.are_idle() {
-            true => {
-                let (early, clock) = self.reading(clock).apart();
-                cell.admits(cost, early, clock)
-            }
-            false => self.admits_behind(cost),
-        }
+    fn admits_at_once<T: Clock>(&self, clock: &T, cost: u64) -> Option<bool> {
+        let cell = self.cell.as_ref().filter(|_| self.queues.are_idle())?;
+        let (early, clock) = Reading::if_wanted(self.early, clock).apart();
+        Some(cell.admits(cost, early, clock))
     }
 
-    fn step(&self, cost: u64, step: Step) -> Decision {
-        self.step_by(&self.clock, cost, step)
-    }
-
-    fn step_by<T: Clock>(&self, clock: &T, cost: u64, step: Step) -> Decision {
-        if !self.queues.are_idle() && !step.gives_back() {
-            return self.step_behind(cost, step);
-        }
-        let one = self.step_now_by(clock, cost, step);
-        if step.gives_back() {
-            self.queues.wake(&());
-        }
-        one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
-    }
-
-    /// One step, whoever waits; `None` when unlimited.
-    pub(crate) fn step_now(&self, cost: u64, step: Step) -> Option<One> {
-        self.step_now_by(&self.clock, cost, step)
-    }
-
-    fn step_now_by<T: Clock>(&self, clock: &T, cost: u64, step: Step) -> Option<One> {
-        let reading = || self.reading(clock);
-        match &self.cell {
-            Some(cell) => Some(cell.step(cost, step, reading())),
-            None => self.later.has_begun().then(|| self.later.step(cost, step, reading())),
-        }
-    }
-
-    /// [`Limiter::admits`] of one that was built unlimited.
-    fn admits_unlimited<T: Clock>(&self, clock: &T, cost: u64) -> bool {
-        !self.later.has_begun()
-            || match self.queues.are_idle() {
-                true => self.later.admits(cost, self.reading(clock)),
-                false => self.admits_behind(cost),
-            }
-    }
-
-    /// A preview; `None` when unlimited.
-    pub(crate) fn preview_now(&self) -> Option<Box<dyn Preview>> {
-        match &self.cell {
-            Some(cell) => Some(cell.preview(self.reading(&self.clock))),
-            None => self.later.has_begun().then(|| self.later.preview(self.reading(&self.clock))),
-        }
-    }
-
+    /// The call of a verb about so many units.
     #[inline]
-    fn reading<'a, T: Clock>(&self, clock: &'a T) -> Reading<'a> {
-        Reading::if_wanted(self.early, clock)
+    pub(crate) const fn call(&self, cost: u64) -> Call<'_, (), &Self> {
+        Call::new(&self.queues, (), self.max_waiters, self, cost)
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        Reading::if_wanted(self.early, &self.clock)
+    }
+}
+
+impl<C: Clock> Source for &Limiter<C> {
+    #[inline]
+    fn one(&self, cost: u64, step: Step) -> One {
+        match &self.cell {
+            Some(cell) => cell.step(cost, step, self.reading()),
+            None if self.later.has_begun() => self.later.step(cost, step, self.reading()),
+            None => One::unlimited(self.clock.now()),
+        }
+    }
+
+    fn preview(&self) -> Option<Box<dyn Preview>> {
+        match &self.cell {
+            Some(cell) => Some(cell.preview(self.reading())),
+            None => self.later.has_begun().then(|| self.later.preview(self.reading())),
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod active;
 mod check;
 mod error;
+mod index;
 mod no_such_rule;
 mod on_full;
 mod own_limit;

@@ -6,4 +6,4 @@ mod reply;
 
 pub(crate) use ask::{Descriptors, Figures, Met, limited};
 pub(crate) use op::Step;
-pub(crate) use reply::{Decided, Done, One, UNLIMITED, decision_of, unlimited_at};
+pub(crate) use reply::{Decided, Done, One, UNLIMITED};

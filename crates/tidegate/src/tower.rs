@@ -3,8 +3,8 @@
 //!
 //! [`RateLimitLayer::new`] refuses requests above a limit, [`RateLimitLayer::waiting`] lets them
 //! wait as the rules say, [`RateLimitLayer::outgoing`] paces a client to someone else's limit;
-//! [`RateLimitLayer::planned`] and [`RateLimitLayer::planned_waiting`] use each caller's plan. All
-//! of them hold a request that a `leaky_queue` admits until its slot. They ask about a list of
+//! [`RateLimitLayer::keyed`] and [`RateLimitLayer::keyed_waiting`] use a limiter for each caller.
+//! All of them hold a request that a `leaky_queue` admits until its slot. They ask about a list of
 //! [`Entries`], each read by an extractor ([`Extract`]); by default about `ip`, `method` and `path`
 //! of the request, the entries of an access log, so that the same rules serve and replay.
 //!
@@ -55,11 +55,11 @@ mod grpc;
 mod held;
 mod holds;
 mod in_flight;
+mod keyed;
 mod layer;
 mod pacing;
 mod peer;
 mod plan;
-mod planned;
 mod refusal;
 mod retry_after;
 mod service;

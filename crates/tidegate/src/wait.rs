@@ -3,7 +3,8 @@
 //! A waiter stands in a *queue* in front of one limiter ([`queues`]). It is promised nothing: the head of a queue
 //! takes its units when they are there, so a waiter that leaves leaves no trace, and all behind it move up. A
 //! [`waiter`] is a state machine without a clock and without a runtime; [`acquire`] lets a task or a thread wait
-//! for it. What it waits for is [`waitable`]: one limiter, the limiter of a key, or all limiters of a request.
+//! for it. What it waits for is [`waitable`]: one limiter, the limiter of a key, all limiters of a request, or
+//! permits.
 
 mod acquire;
 mod concurrency;
@@ -12,7 +13,7 @@ mod drive;
 mod growth;
 #[cfg(all(test, loom))]
 mod models;
-mod permit_waiter;
+mod permit_request;
 mod permits;
 mod places;
 mod queue;
@@ -21,7 +22,6 @@ mod sync;
 mod waitable;
 mod waiter;
 
-pub(crate) use acquire::{hold, hold_blocking, wait, wait_blocking, wait_in_queue};
 pub use concurrency::{Concurrency, KeyedConcurrency};
 #[cfg(feature = "redis")]
 pub(crate) use drive::Progress;
@@ -33,8 +33,7 @@ pub(crate) use places::Ticket;
 pub(crate) use queues::{QueueKey, Queues};
 #[cfg(feature = "redis")]
 pub(crate) use waitable::refuse_behind;
-pub(crate) use waitable::{InProcess, Patience, Single, Source, Stop, Waitable, step_behind};
-#[cfg(feature = "redis")]
+pub(crate) use waitable::{InProcess, Patience, Stop, Waitable, step_behind};
 pub(crate) use waiter::Waiter;
 
 /// Most that wait for one limiter unless it is said otherwise.

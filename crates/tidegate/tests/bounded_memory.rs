@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use peak_alloc::PeakAlloc;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Micros, OnFull, PlannedLimiter, Policy,
-    Request, Rule, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Micros, OnFull, Policy, Request, Rule,
+    RuleSpec, Spec, Timestamp, Under,
 };
 
 #[global_allocator]
@@ -26,7 +26,7 @@ fn flood(algorithm: AlgorithmKind, on_full: OnFull, keys: u64) -> (usize, usize)
     let _turn = turn();
     let before = HEAP.current_usage();
     let spec = Spec::new(algorithm, 1, Micros::from_secs(86_400));
-    let limiter = KeyedLimiter::with_max_keys(spec, CAP, on_full).unwrap();
+    let limiter = KeyedLimiter::new(spec).unwrap().with_max_keys(CAP, on_full);
     let ask = |number: u64| _ = limiter.check(number.to_le_bytes(), 1);
     (0..CAP as u64).for_each(ask);
     assert_eq!(limiter.keys(), CAP);
@@ -58,11 +58,12 @@ fn states_kept_whole_stay_within_their_cap_too() {
 fn a_new_plan_with_each_call_takes_no_more_memory() {
     let _turn = turn();
     let before = HEAP.current_usage();
-    let limiter = PlannedLimiter::new(Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
+    let limiter = KeyedLimiter::new(Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
+    let limiter = limiter.with_limit_from_request();
     let ask = |key: u64, plan: u64| {
         let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10 + plan, Micros::from_secs(3_600));
         spec.capacity = Some(1 + plan % 7);
-        let _ = limiter.under(&Rule::new(spec).unwrap()).check(key.to_le_bytes(), 1);
+        let _ = limiter.check(Under(&Rule::new(spec).unwrap(), key.to_le_bytes()), 1);
     };
     // Each under figures of its own, which those who share a plan would share.
     (0..1_000).for_each(|key| ask(key, key));

@@ -1,6 +1,6 @@
 //! Invariants of every input: for the fuzzer, and for its seeds whenever tests run.
 
-use tidegate::{MAX_COST, MAX_REQUEST_ID_BYTES, PlannedLimiter, Spec};
+use tidegate::{KeyedLimiter, MAX_COST, MAX_REQUEST_ID_BYTES, Spec, Under};
 
 use super::args::Args;
 use super::bounds::{COMMAND_BYTES, WORD_BYTES, WORDS};
@@ -102,9 +102,10 @@ fn judge_call(args: &Args<'_>) {
     let Ok(call) = Call::read(args) else { return };
     let Ok(rule) = call.limit.rule() else { return };
     let usual = Spec::unlimited(tidegate::AlgorithmKind::TokenBucket);
-    let Ok(limiter) = PlannedLimiter::new(usual) else { return };
-    let before = limiter.under(&rule).peek(call.key, call.cost);
-    let decided = limiter.under(&rule).check(call.key, call.cost);
+    let Ok(limiter) = KeyedLimiter::new(usual) else { return };
+    let limiter = limiter.with_limit_from_request();
+    let before = limiter.peek(Under(&rule, call.key), call.cost);
+    let decided = limiter.check(Under(&rule, call.key), call.cost);
     assert_eq!(decided.is_allowed(), call.cost <= decided.limit, "{decided:?} of a new limiter");
     assert_eq!(decided.is_allowed(), before.is_allowed(), "{before:?}, {decided:?}");
     assert!(decided.remaining <= decided.limit, "{decided:?}");

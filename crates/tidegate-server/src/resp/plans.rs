@@ -1,6 +1,6 @@
 //! The limits in calls of `CL.THROTTLE`: their limiters, and the last limit of each connection.
 
-use tidegate::{AlgorithmKind, Micros, OnFull, PlannedLimiter, Rule, RuleErrors, Spec};
+use tidegate::{AlgorithmKind, KeyedLimiter, Micros, OnFull, Rule, RuleErrors, Spec};
 
 use super::call::CallLimit;
 use crate::limiters::Limiters;
@@ -11,7 +11,7 @@ const MAX_KEYS: usize = 1_000_000;
 /// The limiters of CL.THROTTLE, in the same store as the others.
 #[derive(Debug)]
 pub(super) enum Throttle {
-    Here(Box<PlannedLimiter>),
+    Here(Box<KeyedLimiter>),
     InStore,
 }
 
@@ -24,7 +24,8 @@ impl Throttle {
                 let usual = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
                 // Keys beyond the cap are refused and share no limiter: each call has a limit of
                 // its own, and one limiter under changing limits would enforce none of them.
-                let limiter = PlannedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
+                let limiter = KeyedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
+                let limiter = limiter.with_limit_from_request();
                 Ok(Self::Here(Box::new(limiter)))
             }
             Some(_) => Ok(Self::InStore),

@@ -3,7 +3,7 @@
 //! Its keys have a namespace of their own, separate from every configured rule. A key that is asked
 //! under another limit is amended: what was used stays used.
 
-use tidegate::{Decision, Micros};
+use tidegate::{Decision, Micros, Under};
 
 use super::args::Args;
 use super::call::Call;
@@ -23,7 +23,7 @@ pub(super) fn answer(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'
         Some(Throttle::InStore) => return Outcome::Later,
         Some(Throttle::Here(limiter)) => Call::read(args).and_then(|call| {
             let rule = session.plans.rule(call.limit)?;
-            Ok(limiter.under(rule).check(call.key, call.cost))
+            Ok(limiter.check(Under(rule, call.key), call.cost))
         }),
     };
     write_decision(decided, reply);

@@ -26,7 +26,7 @@ impl<C, P: Borrow<ActivePolicy>> Frontend<C, P> {
         let mut all: InlineList<Met<K>> = InlineList::new();
         let mut usage = Reported::default();
         for (place, descriptor) in request.descriptors().iter().enumerate() {
-            for (number, rule) in policy.in_domain(request.domain()) {
+            for (number, rule) in policy.candidates(request.domain(), descriptor) {
                 if !counts(rule) || !rule.matches(descriptor) {
                     continue;
                 }

@@ -4,7 +4,7 @@ mod renewed;
 
 use tidegate_core::Micros;
 
-use self::renewed::{AsDecided, Renewed};
+use self::renewed::Renewed;
 use super::Gate;
 use crate::answer::Answer;
 use crate::clock::{Clock, Park, Timer};
@@ -14,17 +14,9 @@ use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::{Done, Met, Step};
 use crate::store::memory::Preview;
-use crate::wait::{
-    InProcess, Stop, Waitable, hold, hold_blocking, step_behind, wait, wait_blocking, wait_in_queue,
-};
+use crate::wait::{InProcess, Stop, Waitable, Waiter, step_behind};
 
 impl<C: Clock> Gate<C> {
-    /// Decides a request if nobody waits for any of its limiters. The same as [`Gate::check`]: no verb
-    /// overtakes those who wait.
-    pub fn try_acquire(&self, request: &Request<'_>) -> Answer<'_> {
-        self.check(request)
-    }
-
     /// How many of those who wait would have to go before this request.
     #[must_use]
     pub fn waiting(&self, request: &Request<'_>) -> usize {
@@ -90,8 +82,8 @@ impl<C: Clock> Gate<C> {
         ToGate { gate: self, stops, met, once, renewed: None }
     }
 
-    /// The way of one who comes to wait; and what it is told, if that needs no limiter.
-    fn arrive<'a>(&'a self, request: &Request<'a>) -> (ToGate<'a, C>, Option<Done>) {
+    /// One who comes to wait; and what it is told, if that needs no limiter.
+    fn arrive<'a>(&'a self, request: &Request<'a>) -> (Waiter<ToGate<'a, C>>, Option<Done>) {
         let met = self.met(request);
         let once = self.once(request, &met);
         let told = self.without_asking(&met, once, self.clock());
@@ -99,7 +91,22 @@ impl<C: Clock> Gate<C> {
         let is_report = met.iter().any(|met| met.report);
         let told = told.or_else(|| is_report.then(|| self.step_now(&met, once, Step::Ask)));
         let renewed = Renewed::of(self, request);
-        (ToGate { renewed, ..self.waitable(met, once, request.longest_wait()) }, told)
+        let waitable = ToGate { renewed, ..self.waitable(met, once, request.longest_wait()) };
+        (Waiter::new(waitable), told)
+    }
+
+    /// The answer of one who has waited.
+    fn answer_of(
+        &self,
+        request: &Request<'_>,
+        waiter: &Waiter<ToGate<'_, C>>,
+        done: Done,
+    ) -> Answer<'_> {
+        let ToGate { met, renewed, .. } = waiter.waitable();
+        match renewed.as_ref().and_then(Renewed::take) {
+            Some(met) => self.conclude(request, &met, done),
+            None => self.conclude(request, met, done),
+        }
     }
 }
 
@@ -142,13 +149,13 @@ impl<C: Timer> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub async fn acquire(&self, request: &Request<'_>) -> Answer<'_> {
-        let (waitable, told) = self.arrive(request);
-        let met = AsDecided::of(&waitable.met, waitable.renewed.as_ref());
+        let (mut waiter, told) = self.arrive(request);
         let done = match told {
-            Some(done) => hold(&waitable, done, self.clock()).await,
-            None => wait(waitable, self.clock()).await,
+            Some(done) => done,
+            None => waiter.decided(self.clock()).await,
         };
-        self.conclude(request, &met.met(), done)
+        let done = waiter.hold(done, self.clock()).await;
+        self.answer_of(request, &waiter, done)
     }
 
     /// The same as [`Gate::acquire`], but resolves as soon as the request is admitted: a `delay` is told
@@ -162,13 +169,12 @@ impl<C: Timer> Gate<C> {
     }
 
     async fn wait_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        let (waitable, told) = self.arrive(request);
-        let met = AsDecided::of(&waitable.met, waitable.renewed.as_ref());
+        let (mut waiter, told) = self.arrive(request);
         let done = match told {
             Some(done) => done,
-            None => wait_in_queue(waitable, self.clock()).await,
+            None => waiter.decided(self.clock()).await,
         };
-        self.conclude(request, &met.met(), done)
+        self.answer_of(request, &waiter, done)
     }
 }
 
@@ -191,13 +197,10 @@ impl<C: Park> Gate<C> {
     /// # Ok::<(), tidegate::PolicyErrors>(())
     /// ```
     pub fn acquire_blocking(&self, request: &Request<'_>) -> Answer<'_> {
-        let (waitable, told) = self.arrive(request);
-        let met = AsDecided::of(&waitable.met, waitable.renewed.as_ref());
-        let done = match told {
-            Some(done) => hold_blocking(&waitable, done, self.clock()),
-            None => wait_blocking(waitable, self.clock()),
-        };
-        self.conclude(request, &met.met(), done)
+        let (mut waiter, told) = self.arrive(request);
+        let done = told.unwrap_or_else(|| waiter.decided_blocking(self.clock()));
+        let done = waiter.hold_blocking(done, self.clock());
+        self.answer_of(request, &waiter, done)
     }
 }
 

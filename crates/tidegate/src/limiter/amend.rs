@@ -2,6 +2,7 @@
 
 use tidegate_core::{Rule, RuleErrors, Spec};
 
+use super::key::Key;
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Reading};
 use crate::rules::RuleSpec;
@@ -61,25 +62,36 @@ impl<C: Clock> KeyedLimiter<C> {
     /// of packed states behind, about 30 bytes for each key that there ever was at once, until the
     /// limiters are dropped; later changes leave nothing.
     ///
+    /// Where keys have plans ([`KeyedLimiter::with_plans`]) it is the rule of those that have none, and each of them
+    /// follows when it is next asked; what bounds their memory stays.
+    ///
     /// # Errors
     /// All that is wrong with the words of the rule, or a `max_memory` in which the limiters that there
     /// are would not fit; the old rule stays in force, and nothing is lost.
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
-        let caps = RuleSpec { spec, ..self.caps.clone() };
-        let (first, reading) = (self.table.as_deref(), Reading::of(&self.clock));
-        let told = self.later.amend(first, &rule, &caps, self.base, reading);
+        let told = self.usual.change(&rule, || match &self.plans {
+            Some(plans) => {
+                plans.table.amend(&rule);
+                Ok(())
+            }
+            None => {
+                let caps = RuleSpec { spec, ..self.caps.clone() };
+                let (first, reading) = (self.table.as_deref(), Reading::of(&self.clock));
+                self.later.amend(first, &rule, &caps, self.base, reading)
+            }
+        });
         self.queues.wake_all();
         told
     }
 
     /// Units that would be admitted for the key now, one by one.
-    pub fn available(&self, key: impl AsRef<[u8]>) -> u64 {
+    pub fn available<'r>(&self, key: impl Key<'r>) -> u64 {
         self.peek(key, 1).remaining
     }
 
-    /// The figure `limit` of each key's decisions.
-    pub fn capacity(&self) -> u64 {
-        self.peek([], 0).limit
+    /// The figure `limit` of the key's decisions.
+    pub fn capacity<'r>(&self, key: impl Key<'r>) -> u64 {
+        self.peek(key, 0).limit
     }
 }

@@ -5,7 +5,7 @@ use tidegate_core::{AlgorithmKind, Anchor, Micros, RuleErrors, Spec, Timestamp};
 use super::KeyedLimiter;
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::Fingerprint;
-use crate::rules::{OnFull, RuleSpec};
+use crate::rules::OnFull;
 use crate::step::{One, Step};
 use crate::store::memory::Part;
 
@@ -95,7 +95,8 @@ impl<C: Clock + Clone> Ban<C> {
         let counter = |units, window, clock| {
             let mut spec = Spec::new(AlgorithmKind::FixedWindow, units, window);
             spec.anchor = Some(Anchor::FirstRequest);
-            KeyedLimiter::build(RuleSpec::new("", spec).max_keys(max_keys, OnFull::Refuse), clock)
+            let empty = KeyedLimiter::with_clock(spec, clock);
+            empty.map(|counter| counter.with_max_keys(max_keys, OnFull::Refuse))
         };
         let refusals = counter(refusals.max(1), within, clock.clone())?;
         Ok(Self { refusals, bans: counter(1, lasts, clock)? })

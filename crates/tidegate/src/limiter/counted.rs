@@ -2,10 +2,11 @@
 
 use tidegate_core::{Decision, Timestamp};
 
+use super::key::Key;
 use super::{KeyedLimiter, Limiter};
 use crate::clock::{Clock, Noting};
 use crate::stats::Statistics;
-use crate::step::{Step, decision_of};
+use crate::step::{One, Step};
 
 impl<C: Clock> Limiter<C> {
     /// [`Limiter::admits`], counted in `statistics`: the units pass, or are blocked, at the time of the
@@ -28,28 +29,15 @@ impl<C: Clock> Limiter<C> {
     /// ```
     #[inline]
     pub fn admits_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> bool {
-        if !self.queues.are_idle() {
-            let done = self.behind(cost, Step::Decide);
-            count(statistics, done.allowed, cost, done.at);
-            return done.allowed;
-        }
-        let clock = Noting::new(&self.clock);
-        let admitted = self.admits_by(&clock, cost);
-        count(statistics, admitted, cost, clock.last());
-        admitted
+        let at_once = |clock: &Noting<'_, C>| self.admits_at_once(clock, cost);
+        counted(statistics, cost, &self.clock, at_once, || self.call(cost).step(Step::Decide))
     }
 
     /// [`Limiter::check`], counted in `statistics` as [`Limiter::admits_counted`] counts.
     pub fn check_counted<S>(&self, cost: u64, statistics: &Statistics<S>) -> Decision {
-        if !self.queues.are_idle() {
-            let done = self.behind(cost, Step::Ask);
-            count(statistics, done.allowed, cost, done.at);
-            return decision_of(&done);
-        }
-        let clock = Noting::new(&self.clock);
-        let decision = self.step_by(&clock, cost, Step::Ask);
-        count(statistics, decision.is_allowed(), cost, clock.last());
-        decision
+        let one = self.call(cost).step(Step::Ask);
+        count(statistics, one.verdict.is_allowed(), cost, one.at);
+        one.or_unlimited()
     }
 }
 
@@ -74,40 +62,49 @@ impl<C: Clock> KeyedLimiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     #[inline]
-    pub fn admits_counted<S>(
+    pub fn admits_counted<'r, S>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl Key<'r>,
         cost: u64,
         statistics: &Statistics<S>,
     ) -> bool {
-        if !self.queues.are_idle() {
-            let done = self.behind(self.seed.of_bytes(key.as_ref()), cost, Step::Decide);
-            count(statistics, done.allowed, cost, done.at);
-            return done.allowed;
-        }
-        let clock = Noting::new(&self.clock);
-        let admitted = self.admits_by(&clock, key.as_ref(), cost);
-        count(statistics, admitted, cost, clock.last());
-        admitted
+        let at_once = |clock: &Noting<'_, C>| self.admits_at_once(clock, key.bytes(), cost);
+        counted(statistics, cost, &self.clock, at_once, || self.one(&key, cost, Step::Decide))
     }
 
     /// [`KeyedLimiter::check`], counted in `statistics` as [`KeyedLimiter::admits_counted`] counts.
-    pub fn check_counted<S>(
+    pub fn check_counted<'r, S>(
         &self,
-        key: impl AsRef<[u8]>,
+        key: impl Key<'r>,
         cost: u64,
         statistics: &Statistics<S>,
     ) -> Decision {
-        if !self.queues.are_idle() {
-            let done = self.behind(self.seed.of_bytes(key.as_ref()), cost, Step::Ask);
-            count(statistics, done.allowed, cost, done.at);
-            return decision_of(&done);
-        }
-        let clock = Noting::new(&self.clock);
-        let decision = self.step_by(&clock, key.as_ref(), cost, Step::Ask);
-        count(statistics, decision.is_allowed(), cost, clock.last());
-        decision
+        let one = self.one(&key, cost, Step::Ask);
+        count(statistics, one.verdict.is_allowed(), cost, one.at);
+        one.or_unlimited()
     }
+}
+
+/// Counts what was admitted `at_once`, by a clock that keeps its reading, or by the step that follows where nothing
+/// could be decided so.
+#[inline]
+fn counted<S, C: Clock>(
+    statistics: &Statistics<S>,
+    cost: u64,
+    clock: &C,
+    at_once: impl FnOnce(&Noting<'_, C>) -> Option<bool>,
+    step: impl FnOnce() -> One,
+) -> bool {
+    let clock = Noting::new(clock);
+    let (admitted, at) = match at_once(&clock) {
+        Some(admitted) => (admitted, clock.last()),
+        None => {
+            let one = step();
+            (one.verdict.is_allowed(), one.at)
+        }
+    };
+    count(statistics, admitted, cost, at);
+    admitted
 }
 
 #[inline]

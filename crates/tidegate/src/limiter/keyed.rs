@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Rule, RuleErrors, Spec, Timestamp};
 
+use super::engine::{Call, Source};
+use super::key::Key;
+use super::plans::{PlannedTable, Terms, UsualRule};
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::key::{Fingerprint, Seed};
 use crate::rules::{OnFull, RuleSpec};
-use crate::step::{One, Step, UNLIMITED};
+use crate::step::{One, Step};
 use crate::store::memory::{Later, Part, Preview, Table, table_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 
@@ -26,6 +29,9 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 /// assert!(per_user.admits("bob", 1));
 /// # Ok::<(), tidegate::RuleErrors>(())
 /// ```
+///
+/// All keys have one rule; [`with_plans`](Self::with_plans) gives each key its own, and [`Under`](crate::Under) lets
+/// a call supply one.
 ///
 /// It tells its decisions to who asks, and to nobody else. Where others are to be told of them, or who is
 /// refused too often is to be shut out, let a gate of one rule take its place: the same limiter, with an
@@ -52,22 +58,25 @@ use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 /// ```
 #[derive(Debug)]
 pub struct KeyedLimiter<C = SystemClock> {
-    /// `None` when built unlimited.
+    /// `None` when built unlimited, or where each limiter has a rule of its own.
     pub(super) table: Option<Box<dyn Table>>,
+    /// Where each limiter has a rule of its own.
+    pub(super) plans: Option<Box<PlannedTable>>,
     /// What decides once the rule was changed.
     pub(super) later: Arc<Later<dyn Table>>,
+    pub(super) usual: UsualRule,
     /// The caps, and what becomes of keys beyond them.
     pub(super) caps: RuleSpec,
     /// What packed times count from; `None` where the clock may step back.
     pub(super) base: Option<Timestamp>,
-    pub(crate) seed: Seed,
+    pub(super) seed: Seed,
     pub(crate) clock: C,
     /// Who waits.
-    pub(crate) queues: Queues<Fingerprint>,
+    pub(super) queues: Queues<Fingerprint>,
     /// For each key.
-    pub(crate) max_waiters: usize,
+    pub(super) max_waiters: usize,
     /// Whether the clock is read before a key's limiter is held.
-    early: bool,
+    pub(super) early: bool,
 }
 
 impl KeyedLimiter {
@@ -78,18 +87,7 @@ impl KeyedLimiter {
     pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
         Self::with_clock(spec, SystemClock::new())
     }
-
-    /// The same with another cap; one outside of 1 to 10^9 counts as the nearest of the two.
-    ///
-    /// # Errors
-    /// All that is wrong with the words of the rule.
-    pub fn with_max_keys(spec: Spec, max_keys: usize, on_full: OnFull) -> Result<Self, RuleErrors> {
-        Self::build(RuleSpec::new("", spec).max_keys(max_keys, on_full), SystemClock::new())
-    }
 }
-
-/// Keys decided between two looks at memory in [`KeyedLimiter::check_many`].
-const BATCH: usize = 16;
 
 impl<C: Clock> KeyedLimiter<C> {
     /// Limiters by `clock`.
@@ -97,158 +95,202 @@ impl<C: Clock> KeyedLimiter<C> {
     /// # Errors
     /// All that is wrong with the words of the rule.
     pub fn with_clock(spec: Spec, clock: C) -> Result<Self, RuleErrors> {
-        Self::build(RuleSpec::new("", spec), clock)
+        let base = clock.never_steps_back().then(|| clock.now());
+        let empty = Self {
+            table: None,
+            plans: None,
+            later: Later::none_yet(),
+            usual: UsualRule::new(Rule::new(spec)?),
+            caps: RuleSpec::new("", spec),
+            base,
+            seed: Seed::random(),
+            clock,
+            queues: Queues::new(),
+            max_waiters: DEFAULT_MAX_WAITERS,
+            early: false,
+        };
+        Ok(empty.with_table())
     }
 
-    pub(super) fn build(spec: RuleSpec, clock: C) -> Result<Self, RuleErrors> {
-        let base = clock.never_steps_back().then(|| clock.now());
-        let later = Later::none_yet();
-        let table = table_of(&Rule::new(spec.spec)?, &spec, base, Arc::clone(&later));
+    /// The limiter with another cap, and empty; one outside of 1 to 10^9 counts as the nearest of the two.
+    #[must_use]
+    pub fn with_max_keys(mut self, max_keys: usize, on_full: OnFull) -> Self {
+        self.caps = self.caps.max_keys(max_keys, on_full);
+        match self.plans.take() {
+            None => self.with_table(),
+            Some(plans) => self.with_lookup(plans.lookup),
+        }
+    }
+
+    /// The limiter with an empty table for the rule of all keys.
+    pub(super) fn with_table(self) -> Self {
+        let (later, plan) = (Later::none_yet(), self.usual.plan());
+        let table = table_of(self.usual.of(&plan), &self.caps, self.base, Arc::clone(&later));
         let early = table.as_ref().is_some_and(|table| table.reads_early());
-        let (seed, queues) = (Seed::random(), Queues::new());
-        Ok(Self {
-            table,
-            later,
-            caps: spec,
-            base,
-            seed,
-            clock,
-            queues,
-            max_waiters: DEFAULT_MAX_WAITERS,
-            early,
-        })
+        Self { table, later, early, ..self }
     }
 
     /// Takes `cost` units of the key's limiter if they fit now; works out no figures.
     #[inline]
-    pub fn admits(&self, key: impl AsRef<[u8]>, cost: u64) -> bool {
-        self.admits_by(&self.clock, key.as_ref(), cost)
+    pub fn admits<'r>(&self, key: impl Key<'r>, cost: u64) -> bool {
+        let admitted = self.admits_at_once(&self.clock, key.bytes(), cost);
+        admitted.unwrap_or_else(|| self.one(&key, cost, Step::Decide).verdict.is_allowed())
     }
 
-    /// Takes `cost` units of the key's limiter if they fit now, and tells the figures.
-    pub fn check(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
-        self.step(key.as_ref(), cost, Step::Ask)
+    /// Takes `cost` units of the key's limiter if they fit now and nobody waits for them, and returns the
+    /// decision. Where the key is unlimited it has the largest figures there are.
+    pub fn check<'r>(&self, key: impl Key<'r>, cost: u64) -> Decision {
+        self.one(&key, cost, Step::Ask).or_unlimited()
     }
 
     /// What [`KeyedLimiter::check`] would answer, taking nothing.
-    pub fn peek(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
-        self.step(key.as_ref(), cost, Step::Peek)
+    pub fn peek<'r>(&self, key: impl Key<'r>, cost: u64) -> Decision {
+        self.one(&key, cost, Step::Peek).or_unlimited()
     }
 
     /// Gives `units` back to the key's limiter, to no fewer than none used.
-    pub fn refund(&self, key: impl AsRef<[u8]>, units: u64) -> Decision {
-        self.step(key.as_ref(), units, Step::Refund)
+    pub fn refund<'r>(&self, key: impl Key<'r>, units: u64) -> Decision {
+        self.one(&key, units, Step::Refund).or_unlimited()
     }
 
-    /// Decides independent requests of one unit each, in order; tells of each whether it goes on.
+    /// Makes the key's limiter as good as new, and lets whoever waits for it go on.
     ///
-    /// Faster than one after another where the limiters do not lie in the processor's caches: the
-    /// memory of the next few is on its way while one is decided.
-    pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
-        let Some(table) = &self.table else {
-            let admits = |key: &K| self.admits_unlimited(&self.clock, key.as_ref(), 1);
-            return keys.iter().map(admits).collect();
-        };
-        let mut verdicts = Vec::with_capacity(keys.len());
-        for batch in keys.chunks(BATCH) {
-            let (early, clock) = self.reading(&self.clock).apart();
-            let fingerprints: Vec<_> =
-                batch.iter().map(|key| self.seed.of_bytes(key.as_ref())).collect();
-            let touched =
-                fingerprints.iter().fold(0, |all, fingerprint| all ^ table.touch(*fingerprint));
-            std::hint::black_box(touched);
-            let admits = |fingerprint| match self.queues.are_idle() {
-                true => table.admits(fingerprint, 1, early, clock),
-                false => self.admits_behind(fingerprint, 1),
-            };
-            verdicts.extend(fingerprints.into_iter().map(admits));
+    /// All other keys stay as they are. So does the limiter that keys without room share: a key that
+    /// was decided there has none of its own to be made as new.
+    ///
+    /// ```
+    /// use tidegate::{AlgorithmKind, KeyedLimiter, Micros, Spec};
+    ///
+    /// let per_user = KeyedLimiter::new(Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(3600)))?;
+    /// assert!(per_user.admits("alice", 1));
+    /// assert!(!per_user.admits("alice", 1));
+    /// per_user.reset("alice");
+    /// assert!(per_user.admits("alice", 1));
+    /// # Ok::<(), tidegate::RuleErrors>(())
+    /// ```
+    pub fn reset(&self, key: impl AsRef<[u8]>) {
+        let fingerprint = self.seed.of_bytes(key.as_ref());
+        match self.limiters() {
+            Some(table) => table.forget(fingerprint),
+            None => self.later.forget(fingerprint),
         }
-        verdicts
+        self.queues.wake(&fingerprint);
     }
 
     /// Limiters in existence.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.table.as_ref().map_or_else(|| self.later.keys(), |table| table.keys())
+        self.limiters().map_or_else(|| self.later.keys(), |table| table.keys())
     }
 
-    /// [`KeyedLimiter::admits`], by its own clock as `clock` reads it.
+    /// [`KeyedLimiter::admits`] by its own clock as `clock` reads it; `None` where somebody waits, or it has no
+    /// table for the rule of all keys.
     #[inline]
-    pub(super) fn admits_by<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> bool {
-        let Some(table) = &self.table else { return self.admits_unlimited(clock, key, cost) };
-        let (early, clock) = self.reading(clock).apart();
-        let fingerprint = self.seed.of_bytes(key);
-        match self.queues.are_idle() {
-            true => table.admits(fingerprint, cost, early, clock),
-            false => self.admits_behind(fingerprint, cost),
-        }
-    }
-
-    pub(super) fn step(&self, key: &[u8], cost: u64, step: Step) -> Decision {
-        self.step_by(&self.clock, key, cost, step)
-    }
-
-    pub(super) fn step_by<T: Clock>(
+    pub(super) fn admits_at_once<T: Clock>(
         &self,
         clock: &T,
         key: &[u8],
         cost: u64,
-        step: Step,
-    ) -> Decision {
-        let fingerprint = self.seed.of_bytes(key);
-        if !self.queues.are_idle() && !step.gives_back() {
-            return self.step_behind(fingerprint, cost, step);
-        }
-        let one = self.step_now_by(clock, fingerprint, cost, step);
-        if step.gives_back() {
-            self.queues.wake(&fingerprint);
-        }
-        one.and_then(|one| one.decision).unwrap_or(UNLIMITED)
+    ) -> Option<bool> {
+        let table = self.table.as_ref().filter(|_| self.queues.are_idle())?;
+        let (early, clock) = self.reading(clock).apart();
+        Some(table.admits(self.seed.of_bytes(key), cost, early, clock))
     }
 
-    /// One step, whoever waits; `None` when unlimited.
-    pub(crate) fn step_now(&self, fingerprint: Fingerprint, cost: u64, step: Step) -> Option<One> {
-        self.step_now_by(&self.clock, fingerprint, cost, step)
+    /// One step of a verb that does not wait, under the rule that holds for the key at this moment.
+    #[inline]
+    pub(super) fn one<'r>(&self, key: &impl Key<'r>, cost: u64, step: Step) -> One {
+        let fingerprint = self.seed.of_bytes(key.bytes());
+        if self.plans.is_none() {
+            return self.call(fingerprint, Terms::Table, cost).step(step);
+        }
+        if let Some(rule) = key.rule() {
+            return self.call(fingerprint, Terms::Supplied(rule), cost).step(step);
+        }
+        let plan = self.plan(key.bytes());
+        self.call(fingerprint, Terms::Own(self.usual.of(&plan)), cost).step(step)
     }
 
-    fn step_now_by<T: Clock>(
-        &self,
-        clock: &T,
+    /// The call of a verb about so many units of a key.
+    #[inline]
+    pub(super) const fn call<'a>(
+        &'a self,
         fingerprint: Fingerprint,
+        terms: Terms<'a>,
         cost: u64,
-        step: Step,
-    ) -> Option<One> {
-        let (part, reading) = (Part::alone(fingerprint, cost, step), || self.reading(clock));
-        match &self.table {
-            Some(table) => Some(table.one(&part, reading())),
-            None => self.later.has_begun().then(|| self.later.one(&part, reading())),
-        }
+    ) -> Call<'a, Fingerprint, OfKey<'a, C>> {
+        let source = OfKey { all: self, fingerprint, terms };
+        Call::new(&self.queues, fingerprint, self.max_waiters, source, cost)
     }
 
-    /// [`KeyedLimiter::admits`] of limiters that were built unlimited.
-    fn admits_unlimited<T: Clock>(&self, clock: &T, key: &[u8], cost: u64) -> bool {
-        let limited = || {
-            let (fingerprint, reading) = (self.seed.of_bytes(key), self.reading(clock));
-            match self.queues.are_idle() {
-                true => self.later.admits(fingerprint, cost, reading),
-                false => self.admits_behind(fingerprint, cost),
+    /// All limiters, but for those that came after a change of an unlimited rule.
+    #[inline]
+    pub(super) fn limiters(&self) -> Option<&dyn Table> {
+        let planned = || Some(&*self.plans.as_ref()?.table);
+        self.table.as_deref().or_else(planned)
+    }
+
+    #[inline]
+    pub(super) fn reading<'a, T: Clock>(&self, clock: &'a T) -> Reading<'a> {
+        Reading::if_wanted(self.early, clock)
+    }
+}
+
+/// The limiter of one key.
+#[derive(Debug)]
+pub(crate) struct OfKey<'a, C> {
+    all: &'a KeyedLimiter<C>,
+    fingerprint: Fingerprint,
+    terms: Terms<'a>,
+}
+
+impl<'a, C: Clock> OfKey<'a, C> {
+    /// Hands `with` its part in a step, under the rule that holds now.
+    #[inline]
+    fn part<T>(&self, cost: u64, step: Step, with: impl FnOnce(&Part<'_>) -> T) -> T {
+        let part = Part::alone(self.fingerprint, cost, step);
+        match &self.terms {
+            Terms::Table => with(&part),
+            Terms::Own(rule) => with(&part.under(rule, false)),
+            Terms::Supplied(rule) => with(&part.under(rule, true)),
+            Terms::LookedUp(looked_up) => {
+                let plan = looked_up.plan(self.all);
+                with(&part.under(self.all.usual.of(&plan), false))
             }
-        };
-        !self.later.has_begun() || limited()
-    }
-
-    /// A preview; `None` when unlimited.
-    pub(crate) fn preview_now(&self, fingerprint: Fingerprint) -> Option<Box<dyn Preview>> {
-        let part = Part::alone(fingerprint, 1, Step::Peek);
-        let reading = || self.reading(&self.clock);
-        match &self.table {
-            Some(table) => Some(table.preview(&part, reading())),
-            None => self.later.has_begun().then(|| self.later.preview(&part, reading())),
         }
     }
 
     #[inline]
-    fn reading<'a, T: Clock>(&self, clock: &'a T) -> Reading<'a> {
-        Reading::if_wanted(self.early, clock)
+    fn reading(&self) -> Reading<'a> {
+        self.all.reading(&self.all.clock)
+    }
+}
+
+impl<C: Clock> Source for OfKey<'_, C> {
+    #[inline]
+    fn one(&self, cost: u64, step: Step) -> One {
+        let one = self.part(cost, step, |part| match self.all.limiters() {
+            Some(table) => table.one(part, self.reading()),
+            None if self.all.later.has_begun() => self.all.later.one(part, self.reading()),
+            None => One::unlimited(self.all.clock.now()),
+        });
+        match &self.terms {
+            Terms::LookedUp(looked_up) => One { figures: looked_up.plan(self.all), ..one },
+            Terms::Table | Terms::Own(_) | Terms::Supplied(_) => one,
+        }
+    }
+
+    fn preview(&self) -> Option<Box<dyn Preview>> {
+        let later = &self.all.later;
+        self.part(1, Step::Peek, |part| match self.all.limiters() {
+            Some(table) => Some(table.preview(part, self.reading())),
+            None => later.has_begun().then(|| later.preview(part, self.reading())),
+        })
+    }
+
+    fn renew(&self) {
+        if let Terms::LookedUp(looked_up) = &self.terms {
+            looked_up.renew();
+        }
     }
 }

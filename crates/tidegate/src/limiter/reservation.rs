@@ -2,9 +2,10 @@
 
 use tidegate_core::Decision;
 
+use super::key::Key;
 use super::{KeyedLimiter, Limiter};
-use crate::clock::{Clock, Reading};
-use crate::step::{One, Step, UNLIMITED};
+use crate::clock::Clock;
+use crate::step::{One, Step};
 
 /// Units that were taken for work that may turn out to cost more or less.
 ///
@@ -31,32 +32,29 @@ enum TakenFrom {
 }
 
 impl Reservation {
-    /// What was reserved by one step (`None` when unlimited), or its refusal.
-    pub(super) fn of(units: u64, one: Option<One>) -> Result<Self, Decision> {
-        let counted = one.and_then(|one| one.decision.map(|decision| (decision, one.elsewhere)));
-        let counted = counted.filter(|(decision, _)| *decision != UNLIMITED);
-        let (decision, taken_from) = match counted {
-            None => (UNLIMITED, TakenFrom::Nothing),
-            Some((decision, true)) => (decision, TakenFrom::Shared),
-            Some((decision, false)) => (decision, TakenFrom::Own),
+    /// What was reserved by one step, or its refusal.
+    fn of(units: u64, one: &One) -> Result<Self, Decision> {
+        let decision = one.or_unlimited();
+        let taken_from = match (one.decision, one.elsewhere) {
+            (None, _) => TakenFrom::Nothing,
+            (Some(_), true) => TakenFrom::Shared,
+            (Some(_), false) => TakenFrom::Own,
         };
         if decision.is_allowed() { Ok(Self { units, decision, taken_from }) } else { Err(decision) }
+    }
+
+    /// The step that ends it.
+    fn end(&self, actual: u64) -> Step {
+        match self.taken_from {
+            TakenFrom::Nothing => Step::Peek,
+            TakenFrom::Own | TakenFrom::Shared => Step::Settle { actual },
+        }
     }
 
     /// Units reserved.
     #[must_use]
     pub const fn units(&self) -> u64 {
         self.units
-    }
-
-    /// Whether it was unlimited, and took nothing.
-    pub(super) fn took_nothing(&self) -> bool {
-        self.taken_from == TakenFrom::Nothing
-    }
-
-    /// Whether they are missing where keys without room share a limiter.
-    pub(super) fn took_elsewhere(&self) -> bool {
-        self.taken_from == TakenFrom::Shared
     }
 
     /// The decision that let them be taken: a queue tells with it how long the work must be held.
@@ -84,7 +82,7 @@ impl<C: Clock> Limiter<C> {
     /// # Errors
     /// The decision that refuses, with when to come back; nothing is taken.
     pub fn reserve(&self, units: u64) -> Result<Reservation, Decision> {
-        Reservation::of(units, self.take_or_refuse(units)?)
+        Reservation::of(units, &self.call(units).step(Step::Ask))
     }
 
     /// Ends a reservation with what the work did cost: gives back what was too much, to no fewer than
@@ -93,11 +91,7 @@ impl<C: Clock> Limiter<C> {
     /// A debt of any size is owed in full. One too large for the words in which the limiter keeps its
     /// state is kept under a lock instead, and so is the limiter from then on.
     pub fn settle(&self, reservation: Reservation, actual: u64) -> Decision {
-        let Reservation { units, taken_from, .. } = reservation;
-        match taken_from {
-            TakenFrom::Nothing => self.peek(units),
-            TakenFrom::Own | TakenFrom::Shared => self.step(units, Step::Settle { actual }),
-        }
+        self.call(reservation.units).step(reservation.end(actual)).or_unlimited()
     }
 }
 
@@ -107,31 +101,30 @@ impl<C: Clock> KeyedLimiter<C> {
     ///
     /// # Errors
     /// The decision that refuses, with when to come back; nothing is taken.
-    pub fn reserve(&self, key: impl AsRef<[u8]>, units: u64) -> Result<Reservation, Decision> {
-        let fingerprint = self.seed.of_bytes(key.as_ref());
-        Reservation::of(units, self.take_or_refuse(fingerprint, units)?)
+    pub fn reserve<'r>(&self, key: impl Key<'r>, units: u64) -> Result<Reservation, Decision> {
+        Reservation::of(units, &self.one(&key, units, Step::Ask))
     }
 
     /// Ends a reservation of the same key with what the work did cost: see [`Limiter::settle`]. What was
     /// reserved where keys without room share a limiter is settled there.
-    pub fn settle(&self, key: impl AsRef<[u8]>, reservation: Reservation, actual: u64) -> Decision {
-        let Reservation { units, taken_from, .. } = reservation;
-        let step = Step::Settle { actual };
-        match taken_from {
-            TakenFrom::Nothing => self.peek(key, units),
-            TakenFrom::Own => self.step(key.as_ref(), units, step),
-            TakenFrom::Shared => self.settle_shared(units, step),
-        }
+    pub fn settle<'r>(&self, key: impl Key<'r>, reservation: Reservation, actual: u64) -> Decision {
+        let (units, step) = (reservation.units, reservation.end(actual));
+        let one = match reservation.taken_from {
+            TakenFrom::Shared => self.shared(units, step),
+            TakenFrom::Own | TakenFrom::Nothing => self.one(&key, units, step),
+        };
+        one.or_unlimited()
     }
 
-    fn settle_shared(&self, units: u64, step: Step) -> Decision {
-        let reading = Reading::of(&self.clock);
-        let one = match &self.table {
+    /// One step with the limiter that keys without room share.
+    fn shared(&self, units: u64, step: Step) -> One {
+        let reading = self.reading(&self.clock);
+        let one = match self.limiters() {
             Some(table) => table.shared(units, step, reading),
             None => self.later.shared(units, step, reading),
         };
         // Those who wait for it wait in the queues of their own keys.
         self.queues.wake_all();
-        one.decision.unwrap_or(UNLIMITED)
+        one
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tidegate_core::{MAX_WINDOW, Rule, RuleErrors};
 
 use super::error::{Place, PolicyError, PolicyErrors, Problem};
-use super::rule::{Override, Pattern, PolicyRule, Token};
+use super::rule::{Override, Overrides, Pattern, PolicyRule, Token};
 use super::spec::{
     DEDUPE_RANGE, MOST_MAX_KEYS, MOST_MAX_WAITERS, OnExcess, OverrideSpec, RuleSpec, Usage,
 };
@@ -57,7 +57,7 @@ fn checked(spec: RuleSpec, mistakes: &mut Mistakes<'_>) -> Option<PolicyRule> {
     check_entries(&spec, mistakes);
     let when = patterns(&spec, mistakes);
     let base = mistakes.figures(Place::Rule, Rule::new(spec.spec));
-    let overrides = checked_overrides(&spec, mistakes);
+    let overrides = Overrides::new(checked_overrides(&spec, mistakes));
     Some(PolicyRule { when, base: base?, overrides, spec, token: Token::new() })
 }
 

@@ -5,19 +5,29 @@ use std::num::{NonZeroU32, NonZeroUsize};
 
 use super::check::check;
 use super::error::PolicyErrors;
+use super::index::Index;
 use super::no_such_rule::NoSuchRule;
 use super::rule::PolicyRule;
 use super::spec::RuleSpec;
+use crate::request::Descriptor;
 use crate::settings::StoreSettings;
 
 /// Rules in the order they were written, found by domain. Never changed once built.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     rules: Vec<PolicyRule>,
-    by_domain: HashMap<String, Vec<usize>>,
+    by_domain: HashMap<String, Domain>,
     max_keys: Option<NonZeroUsize>,
     revision: Option<NonZeroU32>,
     store: Option<StoreSettings>,
+}
+
+/// The rules of one domain.
+#[derive(Clone, Debug)]
+struct Domain {
+    /// Their numbers, in the order they were written.
+    rules: Vec<usize>,
+    index: Index,
 }
 
 impl Policy {
@@ -27,10 +37,16 @@ impl Policy {
     /// All that is wrong with any of them.
     pub fn new(specs: Vec<RuleSpec>) -> Result<Self, PolicyErrors> {
         let rules = check(specs)?;
-        let mut by_domain: HashMap<String, Vec<usize>> = HashMap::new();
+        let mut by_domain: HashMap<&str, Vec<_>> = HashMap::new();
         for (number, rule) in rules.iter().enumerate() {
-            by_domain.entry(rule.domain().to_owned()).or_default().push(number);
+            by_domain.entry(rule.domain()).or_default().push((number, rule.required().collect()));
         }
+        let domain = |(name, rules): (&str, Vec<(usize, Vec<_>)>)| {
+            let index = Index::new(&rules);
+            let rules = rules.into_iter().map(|(number, _)| number).collect();
+            (name.to_owned(), Domain { rules, index })
+        };
+        let by_domain = by_domain.into_iter().map(domain).collect();
         Ok(Self { rules, by_domain, ..Self::default() })
     }
 
@@ -109,7 +125,18 @@ impl Policy {
 
     /// The rules of a domain with their numbers, in the order they were written.
     pub(crate) fn in_domain(&self, domain: &str) -> impl Iterator<Item = (usize, &PolicyRule)> {
-        let numbers = self.by_domain.get(domain).map_or(&[][..], Vec::as_slice);
+        let numbers = self.by_domain.get(domain).map_or(&[][..], |domain| &domain.rules);
         numbers.iter().filter_map(|number| Some((*number, self.rules.get(*number)?)))
+    }
+
+    /// The rules of a domain that a descriptor may match, with their numbers and in no order; all others do not match it.
+    pub(crate) fn candidates<'a>(
+        &'a self,
+        domain: &str,
+        descriptor: &Descriptor<'a>,
+    ) -> impl Iterator<Item = (usize, &'a PolicyRule)> + use<'a> {
+        let domain = self.by_domain.get(domain);
+        let numbers = domain.map(|domain| domain.index.candidates(descriptor));
+        numbers.into_iter().flatten().filter_map(|number| Some((number, self.rules.get(number)?)))
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::Rule;
 
+use super::index::{Index, Required};
 use super::spec::{Mode, RuleSpec};
 use crate::request::Descriptor;
 
@@ -50,13 +51,41 @@ pub(super) struct Override {
     pub(super) rule: Rule,
 }
 
+/// The overrides of a rule: the first that matches holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Overrides {
+    all: Vec<Override>,
+    index: Index,
+}
+
+impl Overrides {
+    pub(super) fn new(all: Vec<Override>) -> Self {
+        let required = all.iter().enumerate().map(|(number, other)| {
+            let entries = other.entries.iter();
+            (number, entries.map(|(name, value)| (name.as_str(), Some(value.as_str()))).collect())
+        });
+        let index = Index::new(&required.collect::<Vec<_>>());
+        Self { all, index }
+    }
+
+    /// The number of the one that holds for a descriptor.
+    fn find(&self, descriptor: &Descriptor<'_>) -> Option<usize> {
+        let holds = |number: &usize| {
+            self.all.get(*number).is_some_and(|other| {
+                other.entries.iter().all(|(name, value)| descriptor.value(name) == Some(value))
+            })
+        };
+        self.index.candidates(descriptor).filter(holds).min()
+    }
+}
+
 /// A rule of a policy, checked.
 #[derive(Clone, Debug)]
 pub struct PolicyRule {
     pub(super) spec: RuleSpec,
     pub(super) when: Vec<(String, Pattern)>,
     pub(super) base: Rule,
-    pub(super) overrides: Vec<Override>,
+    pub(super) overrides: Overrides,
     pub(super) token: Token,
 }
 
@@ -86,7 +115,7 @@ impl PolicyRule {
     pub(crate) fn of_figures(name: &str, figures: &Rule) -> Self {
         let spec = RuleSpec::new(name, *figures.spec());
         let (base, token) = (figures.clone(), Token::default());
-        Self { spec, when: Vec::new(), base, overrides: Vec::new(), token }
+        Self { spec, when: Vec::new(), base, overrides: Overrides::default(), token }
     }
 
     /// What it is known by, without its texts.
@@ -122,13 +151,16 @@ impl PolicyRule {
     /// The checked figures: variant 0 is the rule's own, then one for each override.
     #[must_use]
     pub fn variant(&self, number: usize) -> &Rule {
-        number.checked_sub(1).and_then(|i| self.overrides.get(i)).map_or(&self.base, |o| &o.rule)
+        number
+            .checked_sub(1)
+            .and_then(|i| self.overrides.all.get(i))
+            .map_or(&self.base, |o| &o.rule)
     }
 
     /// How many variants of its figures there are: 1 + the number of overrides.
     #[must_use]
     pub fn variants(&self) -> usize {
-        1 + self.overrides.len()
+        1 + self.overrides.all.len()
     }
 
     /// Whether a descriptor has all that the rule asks for.
@@ -143,6 +175,15 @@ impl PolicyRule {
         };
         self.when.iter().all(|(name, pattern)| has(name, Some(pattern)))
             && self.spec.key.iter().all(|name| has(name, None))
+    }
+
+    /// Returns the entries that every matching descriptor has, each with its value where only one matches.
+    pub(super) fn required(&self) -> impl Iterator<Item = Required<'_>> {
+        let when = self.when.iter().map(|(name, pattern)| match pattern {
+            Pattern::Whole(value) => (name.as_str(), Some(value.as_str())),
+            Pattern::Prefix(_) => (name.as_str(), None),
+        });
+        when.chain(self.spec.key.iter().map(|name| (name.as_str(), None)))
     }
 
     /// Whether no entry must have a value that the other rule does not let it have.
@@ -190,9 +231,6 @@ impl PolicyRule {
 
     /// The number of the variant that holds for a matching descriptor.
     pub(crate) fn variant_for(&self, descriptor: &Descriptor<'_>) -> usize {
-        let holds = |other: &Override| {
-            other.entries.iter().all(|(name, value)| descriptor.value(name) == Some(value))
-        };
-        self.overrides.iter().position(holds).map_or(0, |i| i + 1)
+        self.overrides.find(descriptor).map_or(0, |i| i + 1)
     }
 }

@@ -184,7 +184,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
         loop {
             let late = Late::default();
             let is_behind = self.turn.is_behind(gate.now());
-            self.turn.door_mut().follow_changes();
+            self.turn.waitable_mut().follow_changes();
             let met = &self.turn.waitable().met;
             let seen = if is_behind {
                 self.look().await
@@ -228,7 +228,7 @@ impl<'a, 'g> InTurn<'a, 'g> {
     /// Looks at the limiters, to know when those before it will have gone.
     async fn look(&mut self) -> Result<script::Decided, StoreError> {
         let before = self.turn.costs_before();
-        let waitable = self.turn.door_mut();
+        let waitable = self.turn.waitable_mut();
         let looked = waitable.look(|stop| {
             before.iter().find(|(place, _)| *place == stop.place).map_or(0, |(_, cost)| *cost)
         });
@@ -239,9 +239,9 @@ impl<'a, 'g> InTurn<'a, 'g> {
         let gate = self.turn.waitable().gate;
         let (stood, at, now) = (self.turn.stands(), seen.now, gate.now());
         if !looked {
-            self.turn.door_mut().laps.clear();
+            self.turn.waitable_mut().laps.clear();
         }
-        let done = self.turn.door_mut().see(seen, now);
+        let done = self.turn.waitable_mut().see(seen, now);
         match self.turn.hear(done, looked, now, &self.waker) {
             None => Next::Ask,
             Some(Progress::Done(done)) => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp, Verdict};
 
+use super::Step;
 use crate::inline_list::InlineList;
 
 /// What one limiter answered.
@@ -27,6 +28,12 @@ impl One {
     pub(crate) const fn unlimited(at: Timestamp) -> Self {
         let (verdict, decision) = (Verdict::Allow, None);
         Self { verdict, at, decision, overflow: false, elsewhere: false, figures: None }
+    }
+
+    /// The decision; of an unlimited limiter the one that admits everything.
+    #[inline]
+    pub(crate) fn or_unlimited(&self) -> Decision {
+        self.decision.unwrap_or(UNLIMITED)
     }
 }
 
@@ -55,9 +62,12 @@ impl Decided {
     }
 
     /// What one limiter by itself answered; `None` where no figures were asked for.
-    pub(crate) fn by(one: One) -> Option<Self> {
+    pub(crate) fn by(one: One, step: Step) -> Option<Self> {
         let One { overflow, elsewhere, figures, .. } = one;
-        one.decision.map(|decision| Self { figures, ..Self::of(decision, overflow, elsewhere) })
+        match one.decision {
+            Some(decision) => Some(Self { figures, ..Self::of(decision, overflow, elsewhere) }),
+            None => step.wants_figures().then(|| Self::unlimited(figures)),
+        }
     }
 }
 
@@ -72,14 +82,20 @@ pub(crate) struct Done<D = Decided> {
     pub(crate) decisions: InlineList<D>,
 }
 
-/// What one limiter answered.
-pub(crate) fn decision_of(done: &Done) -> Decision {
-    done.decisions.first().map_or(UNLIMITED, |decided| decided.decision)
-}
-
-/// What an unlimited limiter answers.
-pub(crate) fn unlimited_at(at: Timestamp) -> One {
-    One { decision: Some(UNLIMITED), ..One::unlimited(at) }
+/// What came of a step over one limiter.
+impl From<Done> for One {
+    fn from(done: Done) -> Self {
+        let decided = done.decisions.into_iter().find(|decided| !decided.unlimited);
+        let decision = decided.as_ref().map(|decided| decided.decision);
+        let verdict = match (done.allowed, decision) {
+            (true, _) => Verdict::Allow,
+            (false, decision) => decision.map_or(Verdict::Deny, |decision| decision.verdict()),
+        };
+        let (overflow, elsewhere) =
+            decided.as_ref().map_or((false, false), |one| (one.overflow, one.elsewhere));
+        let figures = decided.and_then(|decided| decided.figures);
+        Self { verdict, at: done.at, decision, overflow, elsewhere, figures }
+    }
 }
 
 pub(crate) const UNLIMITED: Decision = Decision {

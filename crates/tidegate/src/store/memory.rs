@@ -240,11 +240,7 @@ fn hold_all<'a>(
 /// What came of a step over one limiter.
 fn done_by(met: &Met, one: One, step: Step) -> Done {
     let (allowed, at) = (one.verdict.is_allowed() || !met.enforced, one.at);
-    let decided = match one.decision {
-        None if step.wants_figures() => Some(Decided::unlimited(one.figures)),
-        _ => Decided::by(one),
-    };
-    Done { allowed, at, repeated: false, decisions: decided.into_iter().collect() }
+    Done { allowed, at, repeated: false, decisions: Decided::by(one, step).into_iter().collect() }
 }
 
 /// Runs a step over limiters that are held, and lets go of them; tells also whether one had no room.

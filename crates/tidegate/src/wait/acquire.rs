@@ -1,4 +1,4 @@
-//! Waiting for limiters to the end, as a task or as a thread.
+//! Waiting to the end, as a task or as a thread.
 
 use std::future::poll_fn;
 
@@ -10,66 +10,57 @@ use super::waiter::Waiter;
 use crate::clock::{Park, Timer};
 use crate::step::{Done, Step};
 
-/// Waits as a task; ends when the work may run, or is refused. Dropped while it waits, it leaves no
-/// trace; dropped while an admitted request is held, that keeps its slot.
-pub(crate) async fn wait<D: InProcess>(waitable: D, timer: &impl Timer) -> Done {
-    if never_waits(&waitable) {
-        let done = step_behind(&waitable, Step::Ask);
-        return hold(&waitable, done, timer).await;
+impl<D: InProcess> Waiter<D> {
+    /// Waits as a task until it is decided. Dropped while it waits, it leaves no trace.
+    pub(crate) async fn decided(&mut self, timer: &impl Timer) -> Done {
+        if self.never_waits() {
+            return step_behind(self.waitable(), Step::Ask);
+        }
+        let mut alarm = Alarm::default();
+        poll_fn(|context| alarm.drive(timer, context, |now, waker| self.poll(now, waker))).await
     }
-    let mut turn = Waiter::new(waitable);
-    let done = turn_of(&mut turn, timer).await;
-    hold(turn.waitable(), done, timer).await
-}
 
-/// The same, but ends when it is admitted: the work must be held for the delay that is told.
-pub(crate) async fn wait_in_queue<D: InProcess>(waitable: D, timer: &impl Timer) -> Done {
-    if never_waits(&waitable) {
-        return step_behind(&waitable, Step::Ask);
+    /// What [`Waiter::decided`] does, by blocking the thread.
+    pub(crate) fn decided_blocking(&mut self, clock: &impl Park) -> Done {
+        if self.never_waits() {
+            return step_behind(self.waitable(), Step::Ask);
+        }
+        block(clock, |now, waker| self.poll(now, waker))
     }
-    turn_of(&mut Waiter::new(waitable), timer).await
-}
 
-async fn turn_of<D: InProcess>(turn: &mut Waiter<D>, timer: &impl Timer) -> Done {
-    let mut alarm = Alarm::default();
-    poll_fn(|context| alarm.drive(timer, context, |now, waker| turn.poll(now, waker))).await
-}
-
-/// Ends when the work may run that was decided.
-pub(crate) async fn hold<D: Waitable>(waitable: &D, mut done: Done, timer: &impl Timer) -> Done {
-    let runs_at = release(waitable, &mut done);
-    wait_until(timer, runs_at).await;
-    done
-}
-
-/// Whether every limiter would refuse it at once, so that it need not stand in a queue to be decided.
-fn never_waits<D: Waitable>(waitable: &D) -> bool {
-    !waitable.delay_is_waiting() && waitable.stops().iter().all(|stop| stop.patience.wait.is_zero())
-}
-
-/// What [`wait`] does, by blocking the thread.
-pub(crate) fn wait_blocking<D: InProcess>(waitable: D, clock: &impl Park) -> Done {
-    let mut turn = Waiter::new(waitable);
-    let done = block(clock, |now, waker| turn.poll(now, waker));
-    hold_blocking(turn.waitable(), done, clock)
-}
-
-/// What [`hold`] does, by blocking the thread.
-pub(crate) fn hold_blocking<D: Waitable>(waitable: &D, mut done: Done, clock: &impl Park) -> Done {
-    let runs_at = release(waitable, &mut done);
-    while clock.now() < runs_at {
-        clock.park_until(runs_at);
+    /// Ends when the work may run that was decided. Dropped before, the work keeps its slot.
+    pub(crate) async fn hold(&self, mut done: Done, timer: &impl Timer) -> Done {
+        if let Some(runs_at) = release(self.waitable(), &mut done) {
+            wait_until(timer, runs_at).await;
+        }
+        done
     }
-    done
+
+    /// What [`Waiter::hold`] does, by blocking the thread.
+    pub(crate) fn hold_blocking(&self, mut done: Done, clock: &impl Park) -> Done {
+        if let Some(runs_at) = release(self.waitable(), &mut done) {
+            while clock.now() < runs_at {
+                clock.park_until(runs_at);
+            }
+        }
+        done
+    }
+
+    /// Whether every limiter would refuse it at once, so that it need not stand in a queue to be decided.
+    fn never_waits(&self) -> bool {
+        let waitable = self.waitable();
+        !waitable.delay_is_waiting()
+            && waitable.stops().iter().all(|stop| stop.patience.wait.is_zero())
+    }
 }
 
-/// When the work may run; the answer will tell no delay, for it has passed by then.
-fn release<D: Waitable>(waitable: &D, done: &mut Done) -> Timestamp {
+/// When the work may run, if not at once; the answer has no delay, for it has passed by then.
+fn release<D: Waitable>(waitable: &D, done: &mut Done) -> Option<Timestamp> {
     let delay = if done.allowed { waitable.delay(done) } else { Micros::ZERO };
     for decided in &mut done.decisions {
         if let Outcome::Allow { delay } = &mut decided.decision.outcome {
             *delay = Micros::ZERO;
         }
     }
-    done.at.plus(delay)
+    (!delay.is_zero()).then(|| done.at.plus(delay))
 }

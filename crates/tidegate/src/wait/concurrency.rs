@@ -1,13 +1,11 @@
 //! A limit on the work in flight: over all, or for each key.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
 use tidegate_core::Micros;
 
 use super::DEFAULT_MAX_WAITERS;
-use super::drive::{Alarm, block};
-use super::permit_waiter::PermitWaiter;
+use super::permit_request::PermitRequest;
 use super::permits::{Permit, Permits};
 use crate::clock::{Clock, Park, SystemClock, Timer};
 use crate::key::{Fingerprint, Seed};
@@ -94,6 +92,10 @@ impl<C: Clock> Concurrency<C> {
     pub fn waiting(&self) -> usize {
         self.permits.waiting(ALL)
     }
+
+    fn request(&self, units: u64, max_wait: Micros) -> PermitRequest<'_, C> {
+        PermitRequest::new(&self.permits, &self.clock, ALL, units, max_wait)
+    }
 }
 
 impl<C: Timer> Concurrency<C> {
@@ -102,7 +104,7 @@ impl<C: Timer> Concurrency<C> {
     ///
     /// It arrives when it is polled first. Dropped before it resolves, it leaves no trace.
     pub async fn acquire(&self, units: u64, max_wait: Micros) -> Option<Permit> {
-        acquire(PermitWaiter::new(&self.permits, ALL, units, max_wait), &self.clock).await
+        self.request(units, max_wait).wait().await
     }
 }
 
@@ -124,7 +126,7 @@ impl<C: Park> Concurrency<C> {
     /// });
     /// ```
     pub fn acquire_blocking(&self, units: u64, max_wait: Micros) -> Option<Permit> {
-        acquire_blocking(PermitWaiter::new(&self.permits, ALL, units, max_wait), &self.clock)
+        self.request(units, max_wait).wait_blocking()
     }
 }
 
@@ -210,6 +212,10 @@ impl<C: Clock> KeyedConcurrency<C> {
     pub fn keys(&self) -> usize {
         self.permits.keys()
     }
+
+    fn request(&self, key: &[u8], units: u64, max_wait: Micros) -> PermitRequest<'_, C> {
+        PermitRequest::new(&self.permits, &self.clock, self.seed.of_bytes(key), units, max_wait)
+    }
 }
 
 impl<C: Timer> KeyedConcurrency<C> {
@@ -220,8 +226,10 @@ impl<C: Timer> KeyedConcurrency<C> {
         units: u64,
         max_wait: Micros,
     ) -> Option<Permit> {
-        let fingerprint = self.seed.of_bytes(key.as_ref());
-        acquire(PermitWaiter::new(&self.permits, fingerprint, units, max_wait), &self.clock).await
+        let request = self.request(key.as_ref(), units, max_wait);
+        // Not kept while it waits: the future is `Send` whatever the key is.
+        drop(key);
+        request.wait().await
     }
 }
 
@@ -233,19 +241,6 @@ impl<C: Park> KeyedConcurrency<C> {
         units: u64,
         max_wait: Micros,
     ) -> Option<Permit> {
-        let fingerprint = self.seed.of_bytes(key.as_ref());
-        acquire_blocking(
-            PermitWaiter::new(&self.permits, fingerprint, units, max_wait),
-            &self.clock,
-        )
+        self.request(key.as_ref(), units, max_wait).wait_blocking()
     }
-}
-
-async fn acquire(mut wish: PermitWaiter<'_>, timer: &impl Timer) -> Option<Permit> {
-    let mut alarm = Alarm::default();
-    poll_fn(|context| alarm.drive(timer, context, |now, waker| wish.poll(now, waker))).await
-}
-
-fn acquire_blocking(mut wish: PermitWaiter<'_>, clock: &impl Park) -> Option<Permit> {
-    block(clock, |now, waker| wish.poll(now, waker))
 }

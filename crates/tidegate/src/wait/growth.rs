@@ -9,10 +9,9 @@ use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 use super::drive::Progress;
 use super::places::Ticket;
 use super::queue::Queue;
-use super::waitable::{Patience, Single};
 use super::waiter::Waiter;
 use crate::clock::ManualClock;
-use crate::limiter::Limiter;
+use crate::limiter::{Call, Limiter};
 
 thread_local! {
     static COUNTED: Cell<u64> = const { Cell::new(0) };
@@ -32,11 +31,10 @@ fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
 
 const LONG: Micros = Micros::from_secs(100_000_000);
 
-type Waiting<'a> = Waiter<Single<'a, (), &'a Limiter<ManualClock>>>;
+type Waiting<'a> = Waiter<Call<'a, (), &'a Limiter<ManualClock>>>;
 
 fn joined<'a>(limiter: &'a Limiter<ManualClock>, now: Timestamp) -> Waiting<'a> {
-    let patience = Patience { wait: LONG, max_waiters: usize::MAX };
-    let mut turn = Waiter::new(Single::new(&limiter.queues, (), limiter, 1, patience));
+    let mut turn = Waiter::new(limiter.call(1).waiting(LONG));
     assert!(matches!(turn.poll(now, Waker::noop()), Progress::AskAgainAt(_)));
     turn
 }

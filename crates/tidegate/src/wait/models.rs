@@ -12,13 +12,12 @@ use tidegate_core::{AlgorithmKind, Micros, Spec, Timestamp};
 
 use super::DEFAULT_MAX_WAITERS;
 use super::drive::Progress;
-use super::permit_waiter::PermitWaiter;
+use super::permit_request::PermitRequest;
 use super::permits::Permits;
-use super::waitable::{Patience, Single};
 use super::waiter::Waiter;
 use crate::clock::Clock;
 use crate::key::Fingerprint;
-use crate::limiter::Limiter;
+use crate::limiter::{Call, Limiter};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const LONG: Micros = Micros::from_secs(1_000);
@@ -69,9 +68,11 @@ fn permits(limit: u64) -> Arc<Permits> {
 
 /// Waits for a permit, and gives it back.
 fn use_one(permits: &Arc<Permits>) {
-    let mut wish = PermitWaiter::new(permits, KEY, 1, LONG);
-    let permit = block(|waker| wish.poll(NOW, waker));
-    assert!(permit.is_some() && permits.in_flight(KEY) == 1);
+    let mut waits = Waiter::new(PermitRequest::new(permits, &Still, KEY, 1, LONG));
+    assert!(block(|waker| waits.poll(NOW, waker)).allowed);
+    let permit = permits.permit(KEY, 1);
+    assert_eq!(permits.in_flight(KEY), 1);
+    drop(permit);
 }
 
 #[test]
@@ -95,8 +96,10 @@ fn a_waiter_that_leaves_while_a_permit_comes_back_loses_no_wakeup() {
         let (waits, goes) = (Arc::clone(&permits), Arc::clone(&permits));
         let waits = thread::spawn(move || use_one(&waits));
         let goes = thread::spawn(move || {
-            let mut wish = PermitWaiter::new(&goes, KEY, 1, LONG);
-            drop(wish.poll(NOW, Waker::noop()));
+            let mut waits = Waiter::new(PermitRequest::new(&goes, &Still, KEY, 1, LONG));
+            if let Progress::Done(done) = waits.poll(NOW, Waker::noop()) {
+                drop(done.allowed.then(|| goes.permit(KEY, 1)));
+            }
         });
         drop(held);
         goes.join().expect("it left");
@@ -113,11 +116,10 @@ fn taken() -> Arc<Limiter<Still>> {
     Arc::new(limiter)
 }
 
-type Waiting<'a> = Waiter<Single<'a, (), &'a Limiter<Still>>>;
+type Waiting<'a> = Waiter<Call<'a, (), &'a Limiter<Still>>>;
 
 fn turn(limiter: &Limiter<Still>) -> Waiting<'_> {
-    let patience = Patience { wait: LONG, max_waiters: 9 };
-    Waiter::new(Single::new(&limiter.queues, (), limiter, 1, patience))
+    Waiter::new(limiter.call(1).waiting(LONG))
 }
 
 /// The unit is seen by who asks, or who gives it back sees that somebody waits: never neither.

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
+use tidegate_core::{Decision, Micros, Outcome};
+
 use super::queues::Queues;
 use super::sync::{Mutex, MutexGuard};
 use crate::key::Fingerprint;
@@ -74,11 +76,11 @@ impl Permits {
     }
 
     pub(super) fn in_flight(&self, key: Fingerprint) -> u64 {
-        self.counted().out.get(&key).copied().unwrap_or(0)
+        self.counted().out(key)
     }
 
     pub(super) fn available(&self, key: Fingerprint) -> u64 {
-        self.limit().saturating_sub(self.in_flight(key))
+        self.counted().available(key)
     }
 
     pub(super) fn keys(&self) -> usize {
@@ -91,16 +93,31 @@ impl Permits {
 
     /// A permit, if it is there and nobody waits for one.
     pub(super) fn try_acquire(self: &Arc<Self>, key: Fingerprint, units: u64) -> Option<Permit> {
+        let take = || self.counted().take(key, units).then(|| self.permit(key, units));
         if units == 0 || self.queues.is_idle(&key) {
-            return self.take(key, units);
+            return take();
         }
         let held = self.queues.lock();
-        (held.len(&key) == 0).then(|| self.take(key, units)).flatten()
+        (held.len(&key) == 0).then(take).flatten()
     }
 
-    /// A permit, if it is there, whoever waits for one.
-    pub(super) fn take(self: &Arc<Self>, key: Fingerprint, units: u64) -> Option<Permit> {
-        self.counted().take(key, units).then(|| Permit { permits: Arc::clone(self), key, units })
+    /// Whether units are there, which are taken if `takes`, whoever waits for them. Nobody knows when they come
+    /// back.
+    pub(super) fn decide(&self, key: Fingerprint, units: u64, takes: bool) -> Decision {
+        let mut counted = self.counted();
+        let (limit, remaining) = (counted.limit, counted.available(key));
+        let fits = if takes { counted.take(key, units) } else { units <= remaining };
+        let outcome = match fits {
+            true => Outcome::Allow { delay: Micros::ZERO },
+            false if units > limit => Outcome::Never,
+            false => Outcome::Deny { retry_after: Micros::ZERO },
+        };
+        Decision { outcome, limit, remaining, reset_after: Micros::ZERO }
+    }
+
+    /// The permit for units that were taken.
+    pub(super) fn permit(self: &Arc<Self>, key: Fingerprint, units: u64) -> Permit {
+        Permit { permits: Arc::clone(self), key, units }
     }
 
     fn give_back(&self, key: Fingerprint, units: u64) {
@@ -116,18 +133,20 @@ impl Permits {
 }
 
 impl Counted {
+    fn out(&self, key: Fingerprint) -> u64 {
+        self.out.get(&key).copied().unwrap_or(0)
+    }
+
+    fn available(&self, key: Fingerprint) -> u64 {
+        self.limit.saturating_sub(self.out(key))
+    }
+
     fn take(&mut self, key: Fingerprint, units: u64) -> bool {
-        if units == 0 {
-            return true;
+        let fits = units <= self.available(key);
+        if fits && units > 0 {
+            *self.out.entry(key).or_default() += units;
         }
-        let out = self.out.get(&key).copied().unwrap_or(0);
-        match out.checked_add(units).filter(|sum| *sum <= self.limit) {
-            Some(sum) => {
-                self.out.insert(key, sum);
-                true
-            }
-            None => false,
-        }
+        fits
     }
 
     fn give_back(&mut self, key: Fingerprint, units: u64) {

@@ -1,11 +1,11 @@
-//! What a turn leads to: one limiter, or all that a request meets.
+//! What can be waited for: one limiter, all that a request meets, or permits.
 
 use tidegate_core::{Decision, Micros, Outcome};
 
 use super::places::Ticket;
 use super::queues::HeldQueues;
 use super::queues::{QueueKey, Queues};
-use crate::step::{Decided, Done, One, Step, decision_of};
+use crate::step::{Done, Step};
 use crate::store::memory::{Forecast, Preview};
 
 /// How long, and beside how many, one may wait for a limiter.
@@ -45,6 +45,11 @@ pub(crate) trait Waitable {
 
     /// Whether the time for which it is held is part of how long it may wait.
     fn delay_is_waiting(&self) -> bool;
+
+    /// Whether nobody knows when units come back, so that it sleeps until it is woken or too late.
+    fn is_only_woken(&self) -> bool {
+        false
+    }
 
     /// It asks anew, having announced itself: what was looked up when it asked before may have changed.
     fn renew(&self) {}
@@ -125,103 +130,4 @@ pub(crate) fn refuse_behind<D: Waitable>(
         }
     }
     is_behind
-}
-
-/// A limiter by itself, whatever it is kept in.
-pub(crate) trait Source {
-    /// One step.
-    fn one(&self, cost: u64, step: Step) -> One;
-
-    /// A preview; `None` where it is unlimited.
-    fn preview(&self) -> Option<Box<dyn Preview>>;
-
-    /// See [`Waitable::renew`].
-    fn renew(&self) {}
-}
-
-/// The waitable to one limiter.
-#[derive(Debug)]
-pub(crate) struct Single<'a, K, S> {
-    queues: &'a Queues<K>,
-    source: S,
-    cost: u64,
-    /// None for who takes nothing.
-    stop: Option<Stop<K>>,
-}
-
-impl<'a, K, S> Single<'a, K, S> {
-    pub(crate) fn new(
-        queues: &'a Queues<K>,
-        queue: K,
-        source: S,
-        cost: u64,
-        patience: Patience,
-    ) -> Self {
-        let stop = Stop { queue, cost, patience, place: 0 };
-        Self { queues, source, cost, stop: (cost > 0).then_some(stop) }
-    }
-}
-
-impl<K: QueueKey, S: Source> Single<'_, K, S> {
-    /// Takes at once, or is refused: also by those who wait.
-    pub(crate) fn take_or_refuse(&self) -> Result<One, Decision> {
-        loop {
-            if let Some(one) = self.one_unless_behind(Step::Ask) {
-                return Ok(one);
-            }
-            let refusal = decision_of(&step_behind(self, Step::Peek));
-            // Else whoever stood before it has left meanwhile.
-            if !refusal.is_allowed() {
-                return Err(refusal);
-            }
-        }
-    }
-
-    /// A step of one who does not wait; `None` where somebody does, who stands before it.
-    fn one_unless_behind(&self, step: Step) -> Option<One> {
-        let Some(stop) = &self.stop else { return Some(self.source.one(self.cost, step)) };
-        if self.queues.is_idle(&stop.queue) {
-            return Some(self.source.one(self.cost, step));
-        }
-        // Nobody joins the queue until it is done.
-        let held = self.queues.lock();
-        (held.len(&stop.queue) == 0).then(|| self.source.one(self.cost, step))
-    }
-}
-
-impl<K: QueueKey, S: Source> Waitable for Single<'_, K, S> {
-    type Key = K;
-
-    fn queues(&self) -> &Queues<K> {
-        self.queues
-    }
-
-    fn stops(&self) -> &[Stop<K>] {
-        self.stop.as_slice()
-    }
-
-    fn preview(&self, _stop: &Stop<K>) -> Option<Box<dyn Preview>> {
-        self.source.preview()
-    }
-
-    fn delay(&self, done: &Done) -> Micros {
-        done.decisions.first().map_or(Micros::ZERO, |decided| decided.decision.delay())
-    }
-
-    fn delay_is_waiting(&self) -> bool {
-        true
-    }
-
-    fn renew(&self) {
-        self.source.renew();
-    }
-}
-
-impl<K: QueueKey, S: Source> InProcess for Single<'_, K, S> {
-    fn step(&self, step: Step) -> Done {
-        let one = self.source.one(self.cost, step);
-        let (allowed, at) = (one.verdict.is_allowed(), one.at);
-        let decisions = Decided::by(one).into_iter().collect();
-        Done { allowed, at, repeated: false, decisions }
-    }
 }

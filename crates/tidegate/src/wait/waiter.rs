@@ -101,8 +101,8 @@ impl<D: Waitable> Waiter<D> {
         self.place.as_ref()?.stands
     }
 
-    /// The same waitable, to be told what was seen behind it.
-    pub(crate) const fn door_mut(&mut self) -> &mut D {
+    /// The same waitable, to keep what its limiters replied.
+    pub(crate) const fn waitable_mut(&mut self) -> &mut D {
         &mut self.waitable
     }
 }

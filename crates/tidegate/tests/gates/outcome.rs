@@ -155,7 +155,7 @@ fn a_key_that_is_reset_is_as_new_and_no_other_is() {
 
 #[test]
 fn a_key_without_room_resets_nothing_of_the_others() {
-    let keyed = KeyedLimiter::with_max_keys(log(5, DAY), 1, OnFull::Share).unwrap();
+    let keyed = KeyedLimiter::new(log(5, DAY)).unwrap().with_max_keys(1, OnFull::Share);
     assert!(["first", "second", "third"].iter().all(|key| keyed.admits(key, 2)));
     keyed.reset("second");
     assert_eq!((keyed.available("second"), keyed.available("first")), (1, 3));

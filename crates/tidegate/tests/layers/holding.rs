@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use tidegate::tower::{Entries, InFlight, Pacing, RateLimitLayer};
 use tidegate::{
-    AlgorithmKind, Clock, Concurrency, Gate, ManualClock, Micros, Mode, PlannedLimiter, Policy,
+    AlgorithmKind, Clock, Concurrency, Gate, KeyedLimiter, ManualClock, Micros, Mode, Policy,
     RuleSpec, Spec, Statistics, Timer, TokioClock,
 };
 use tower::{Layer, ServiceExt, service_fn};
@@ -31,15 +31,15 @@ fn gate<C: Clock>(rules: Vec<RuleSpec>, clock: C) -> Arc<Gate<C>> {
 /// Every form of the layer, each with a queue of its own.
 fn forms<C: Timer + Clone + 'static>(clock: &C) -> Vec<(&'static str, RateLimitLayer)> {
     let gate = || gate(vec![RuleSpec::new("even", queue())], clock.clone());
-    let plans = || Arc::new(PlannedLimiter::with_clock(queue(), clock.clone()).unwrap());
+    let plans = || Arc::new(KeyedLimiter::with_clock(queue(), clock.clone()).unwrap());
     let who = || Entries::new().entry("user", |_: &Parts| Some("ann".to_owned()));
     let long = Micros::from_secs(60);
     vec![
         ("new", RateLimitLayer::new(gate())),
         ("waiting", RateLimitLayer::waiting(gate())),
         ("outgoing", RateLimitLayer::outgoing(gate(), Pacing::new())),
-        ("planned", RateLimitLayer::planned(plans(), who())),
-        ("planned_waiting", RateLimitLayer::planned_waiting(plans(), who(), long)),
+        ("planned", RateLimitLayer::keyed(plans(), who())),
+        ("planned_waiting", RateLimitLayer::keyed_waiting(plans(), who(), long)),
     ]
 }
 

@@ -8,15 +8,15 @@ use crate::common::poll_once;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use tidegate::tower::{Entries, RateLimitLayer, Refusal, header};
-use tidegate::{AlgorithmKind, ManualClock, Micros, PlannedLimiter, Rule, Spec};
+use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Micros, Rule, Spec};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 /// So many a minute; twice as much for whoever has paid, and no limit for `root`.
-fn limiter(limit: u64) -> Arc<PlannedLimiter<ManualClock>> {
+fn limiter(limit: u64) -> Arc<KeyedLimiter<ManualClock>> {
     limiter_by(&ManualClock::new(), limit)
 }
 
-fn limiter_by(clock: &ManualClock, limit: u64) -> Arc<PlannedLimiter<ManualClock>> {
+fn limiter_by(clock: &ManualClock, limit: u64) -> Arc<KeyedLimiter<ManualClock>> {
     let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
     let paid = Arc::new(Rule::new(spec(2 * limit)).unwrap());
     let all = Arc::new(Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
@@ -24,16 +24,16 @@ fn limiter_by(clock: &ManualClock, limit: u64) -> Arc<PlannedLimiter<ManualClock
         b"root" => Some(Arc::clone(&all)),
         key => key.starts_with(b"paid").then(|| Arc::clone(&paid)),
     };
-    let limiter = PlannedLimiter::with_clock(spec(limit), clock.clone()).unwrap();
+    let limiter = KeyedLimiter::with_clock(spec(limit), clock.clone()).unwrap();
     Arc::new(limiter.with_plans(plan_of))
 }
 
-fn layer(limiter: &Arc<PlannedLimiter<ManualClock>>) -> RateLimitLayer {
-    RateLimitLayer::planned(limiter.clone(), user())
+fn layer(limiter: &Arc<KeyedLimiter<ManualClock>>) -> RateLimitLayer {
+    RateLimitLayer::keyed(limiter.clone(), user())
 }
 
-fn waiting(limiter: &Arc<PlannedLimiter<ManualClock>>, secs: u64) -> RateLimitLayer {
-    RateLimitLayer::planned_waiting(limiter.clone(), user(), Micros::from_secs(secs))
+fn waiting(limiter: &Arc<KeyedLimiter<ManualClock>>, secs: u64) -> RateLimitLayer {
+    RateLimitLayer::keyed_waiting(limiter.clone(), user(), Micros::from_secs(secs))
 }
 
 fn user() -> Entries {
@@ -157,7 +157,7 @@ fn the_figures_told_to_one_who_waited_are_those_of_the_plan_that_let_it_through(
     let rule = |limit| Arc::new(Rule::new(spec(limit)).unwrap());
     let booked = Arc::new(Mutex::new(rule(1)));
     let plan = booked.clone();
-    let limiter = PlannedLimiter::with_clock(spec(1), ManualClock::new()).unwrap();
+    let limiter = KeyedLimiter::with_clock(spec(1), ManualClock::new()).unwrap();
     let limiter = Arc::new(limiter.with_plans(move |_| Some(plan.lock().unwrap().clone())));
     let service = waiting(&limiter, 90).layer(service_fn(hello));
     let mut asked: Vec<_> = (0..2).map(|_| Box::pin(ask(&service, Some("ann")))).collect();
@@ -168,4 +168,17 @@ fn the_figures_told_to_one_who_waited_are_those_of_the_plan_that_let_it_through(
     assert_eq!(answer.headers()["x-ratelimit-limit"], "5");
     assert_eq!(answer.headers()["x-ratelimit-remaining"], "3");
     assert_eq!(answer.headers()["ratelimit-policy"], "\"plan\";q=5;w=60");
+}
+
+#[tokio::test]
+async fn a_limiter_without_plans_is_reported_with_the_rule_that_is_in_force() {
+    let per_minute = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(60));
+    let limiter = KeyedLimiter::with_clock(per_minute(2), ManualClock::new()).unwrap();
+    let limiter = Arc::new(limiter);
+    let service = layer(&limiter).layer(service_fn(hello));
+    assert_eq!(ask(&service, Some("ann")).await.headers()["ratelimit-policy"], "\"plan\";q=2;w=60");
+    limiter.amend(per_minute(7)).unwrap();
+    let after = ask(&service, Some("ann")).await;
+    assert_eq!(after.headers()["ratelimit-policy"], "\"plan\";q=7;w=60");
+    assert_eq!(after.headers()["x-ratelimit-remaining"], "5");
 }

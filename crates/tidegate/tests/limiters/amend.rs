@@ -44,7 +44,7 @@ impl Both {
         self.alone.amend(spec).unwrap();
         self.keyed.amend(spec).unwrap();
         assert_eq!(
-            (self.alone.capacity(), self.keyed.capacity()),
+            (self.alone.capacity(), self.keyed.capacity("key")),
             (self.capacity(), self.capacity())
         );
     }
@@ -55,7 +55,7 @@ impl Both {
     }
 
     fn capacity(&self) -> u64 {
-        assert_eq!(self.alone.capacity(), self.keyed.capacity());
+        assert_eq!(self.alone.capacity(), self.keyed.capacity("key"));
         self.alone.capacity()
     }
 }
@@ -262,7 +262,8 @@ fn no_key_of_many_is_lost_or_mixed_up() {
 #[test]
 fn the_limiter_shared_by_keys_without_room_is_carried_over() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
-        let keyed = KeyedLimiter::with_max_keys(per_day(algorithm, 10), 1, OnFull::Share).unwrap();
+        let keyed =
+            KeyedLimiter::new(per_day(algorithm, 10)).unwrap().with_max_keys(1, OnFull::Share);
         assert!(keyed.admits("own", 1));
         assert!(keyed.admits("beyond", 7));
         keyed.amend(per_day(AlgorithmKind::FixedWindow, 10)).unwrap();
@@ -284,7 +285,7 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     for _ in 0..2 {
         let told = keyed.amend(large).unwrap_err().to_string();
         assert!(told.contains("max_memory") && told.contains("1000 limiters"), "{told}");
-        assert_eq!((keyed.keys(), keyed.capacity()), (1_000, 10));
+        assert_eq!((keyed.keys(), keyed.capacity("key")), (1_000, 10));
         for key in 0..1_000_u64 {
             assert_eq!(keyed.available(key.to_le_bytes()), 9 - key % 10);
         }

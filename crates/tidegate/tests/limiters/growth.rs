@@ -82,7 +82,7 @@ fn a_table_that_fills_and_empties_again_and_again_never_runs_out_of_places() {
     const CAP: u32 = 1_533;
     let mut spec = Spec::new(AlgorithmKind::FixedWindow, 1, Micros::from_secs(366 * 86_400));
     spec.anchor = Some(Anchor::FirstRequest);
-    let limiter = KeyedLimiter::with_max_keys(spec, CAP as usize, OnFull::Refuse).unwrap();
+    let limiter = KeyedLimiter::new(spec).unwrap().with_max_keys(CAP as usize, OnFull::Refuse);
     for round in 0..if long() { 4_000 } else { 400 } {
         let keys = round * CAP..(round + 1) * CAP;
         for number in keys.clone() {

@@ -7,6 +7,7 @@ mod full_table;
 mod growth;
 mod large_debts;
 mod late_reading;
+mod options;
 #[path = "../common/packed/mod.rs"]
 mod packed;
 mod planned;

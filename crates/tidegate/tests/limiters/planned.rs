@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use crate::packed::{TODAY_US, TestClock, long, spec_of, together, told};
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
-use tidegate::{AlgorithmKind, Clock, Micros, PlannedLimiter, Rule, Spec};
+use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Micros, Rule, Spec, Under};
 
 pub(crate) const DAY: Micros = Micros::from_secs(86_400);
 const KEYS: [&str; 3] = ["ada", "bob", ""];
@@ -21,8 +21,9 @@ pub(crate) fn per_day(algorithm: AlgorithmKind, limit: u64) -> Rule {
     Rule::new(spec).unwrap()
 }
 
-pub(crate) fn limiter<C: Clock>(clock: C) -> PlannedLimiter<C> {
-    PlannedLimiter::with_clock(Spec::unlimited(AlgorithmKind::TokenBucket), clock).unwrap()
+pub(crate) fn limiter<C: Clock>(clock: C) -> KeyedLimiter<C> {
+    let limiter = KeyedLimiter::with_clock(Spec::unlimited(AlgorithmKind::TokenBucket), clock);
+    limiter.unwrap().with_limit_from_request()
 }
 
 /// A few plans of any algorithm. Not both buckets: the state of one is exactly a state of the other,
@@ -47,10 +48,10 @@ fn plans(rng: &mut Rng) -> Vec<model::Policy> {
 
 /// A verb of the walk's limiter, by plan or under figures that the call brings.
 macro_rules! ask {
-    ($walk:expr, $rule:expr, $verb:ident($($arg:expr),*)) => {
+    ($walk:expr, $rule:expr, $verb:ident($key:expr $(, $arg:expr)*)) => {
         match $walk.by_plan {
-            true => $walk.limiter.$verb($($arg),*),
-            false => $walk.limiter.under(&$rule).$verb($($arg),*),
+            true => $walk.limiter.$verb($key $(, $arg)*),
+            false => $walk.limiter.$verb(Under(&$rule, $key) $(, $arg)*),
         }
     };
 }
@@ -69,7 +70,7 @@ fn first(most: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
 }
 
 struct Walk {
-    limiter: PlannedLimiter<TestClock>,
+    limiter: KeyedLimiter<TestClock>,
     /// What the limiter looks up, where calls do not bring it.
     plan: Arc<Mutex<Option<Arc<Rule>>>>,
     by_plan: bool,
@@ -214,12 +215,12 @@ fn a_changed_plan_is_not_ignored_by_a_key_that_exists_and_mints_no_credit() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         let limiter = limiter(TestClock::at(TODAY_US));
         let of = |limit| per_day(algorithm, limit);
-        assert!(limiter.under(&of(100)).admits("key", 30));
-        let left = |limit| limiter.under(&of(limit)).peek("key", 1).remaining;
+        assert!(limiter.admits(Under(&of(100), "key"), 30));
+        let left = |limit| limiter.peek(Under(&of(limit), "key"), 1).remaining;
         assert_eq!([left(120), left(20), left(100)], [90, 0, 70], "{algorithm}: looks");
-        assert!(!limiter.under(&of(20)).admits("key", 1), "{algorithm}: debt");
-        assert!(limiter.under(&of(100)).admits("key", 70), "{algorithm}: no reset");
-        assert!(!limiter.under(&of(100)).admits("key", 1), "{algorithm}: no credit");
+        assert!(!limiter.admits(Under(&of(20), "key"), 1), "{algorithm}: debt");
+        assert!(limiter.admits(Under(&of(100), "key"), 70), "{algorithm}: no reset");
+        assert!(!limiter.admits(Under(&of(100), "key"), 1), "{algorithm}: no credit");
         assert_eq!(limiter.keys(), 1);
     }
 }
@@ -234,7 +235,7 @@ fn going_to_and_fro_between_plans_is_no_way_to_more_than_the_larger() {
             let (small, large) = (per_day(from, 5), per_day(to, 8));
             let ask = |number: u32| {
                 let rule = if number.is_multiple_of(2) { &small } else { &large };
-                limiter.under(rule).admits(&key, 1)
+                limiter.admits(Under(rule, &key), 1)
             };
             assert_eq!((0..100).filter(|number| ask(*number)).count(), 8, "{key}");
         }
@@ -247,17 +248,17 @@ fn an_unlimited_plan_counts_nothing_and_forgets_nothing() {
     let (few, all) =
         (per_day(AlgorithmKind::SlidingLog, 3), Spec::unlimited(AlgorithmKind::SlidingLog));
     let all = Rule::new(all).unwrap();
-    assert!(limiter.under(&few).admits("key", 2));
-    assert!(limiter.under(&all).admits("key", u64::MAX));
-    let reserved = limiter.under(&all).reserve("key", 7).unwrap();
-    assert_eq!(limiter.under(&all).settle("key", reserved, 0).limit, u64::MAX);
-    assert_eq!(limiter.under(&few).peek("key", 1).remaining, 1);
+    assert!(limiter.admits(Under(&few, "key"), 2));
+    assert!(limiter.admits(Under(&all, "key"), u64::MAX));
+    let reserved = limiter.reserve(Under(&all, "key"), 7).unwrap();
+    assert_eq!(limiter.settle(Under(&all, "key"), reserved, 0).limit, u64::MAX);
+    assert_eq!(limiter.peek(Under(&few, "key"), 1).remaining, 1);
 }
 
 #[test]
 fn a_plan_is_looked_up_by_key_and_the_usual_one_is_for_all_others() {
     let gold = Arc::new(per_day(AlgorithmKind::SlidingLog, 10));
-    let limiter = PlannedLimiter::new(*per_day(AlgorithmKind::SlidingLog, 2).spec()).unwrap();
+    let limiter = KeyedLimiter::new(*per_day(AlgorithmKind::SlidingLog, 2).spec()).unwrap();
     let limiter = limiter.with_plans(move |key| key.starts_with(b"gold").then(|| gold.clone()));
     assert_eq!((limiter.capacity("gold 1"), limiter.capacity("ada")), (10, 2));
     assert!(limiter.admits("ada", 2) && !limiter.admits("ada", 1));
@@ -283,17 +284,17 @@ fn eight_threads_under_plans_of_their_own_get_what_the_largest_has() {
                 while refused < 20 {
                     let key = rng.below(3) as usize;
                     let admitted = match rng.chance(50) {
-                        true => limiter.under(&plan).admits(KEYS[key], 1),
-                        false => limiter.under(&plan).check(KEYS[key], 1).is_allowed(),
+                        true => limiter.admits(Under(&plan, KEYS[key]), 1),
+                        false => limiter.check(Under(&plan, KEYS[key]), 1).is_allowed(),
                     };
                     got[key].fetch_add(u64::from(admitted), SeqCst);
                     refused += u64::from(!admitted);
-                    let _ = limiter.under(&plan).peek(KEYS[key], 1);
+                    let _ = limiter.peek(Under(&plan, KEYS[key]), 1);
                 }
             });
             let largest = per_day(algorithm, 800);
             for (key, got) in KEYS.iter().zip(got) {
-                let more = limiter.under(&largest).peek(key, 1).remaining;
+                let more = limiter.peek(Under(&largest, key), 1).remaining;
                 assert_eq!(got.into_inner() + more, 800, "{algorithm} {key:?}, round {round}");
                 assert!(more == 0 || round > 0 || more < 800);
             }
@@ -306,12 +307,12 @@ fn eight_threads_under_plans_of_their_own_get_what_the_largest_has() {
 fn what_is_given_back_under_eight_plans_at_once_is_neither_lost_nor_doubled() {
     let limiter = limiter(TestClock::at(TODAY_US));
     let largest = per_day(AlgorithmKind::TokenBucket, 1_000);
-    assert!(limiter.under(&largest).admits("key", 800));
+    assert!(limiter.admits(Under(&largest, "key"), 800));
     together(8, |thread, _| {
         let plan = per_day(AlgorithmKind::TokenBucket, 900 + thread);
         for _ in 0..100 {
-            let _ = limiter.under(&plan).refund("key", 1);
+            let _ = limiter.refund(Under(&plan, "key"), 1);
         }
     });
-    assert_eq!(limiter.under(&largest).peek("key", 1).remaining, 1_000);
+    assert_eq!(limiter.peek(Under(&largest, "key"), 1).remaining, 1_000);
 }

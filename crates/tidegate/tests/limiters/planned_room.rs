@@ -3,44 +3,47 @@
 
 use crate::packed::{TODAY_US, TestClock, together};
 use crate::planned::{DAY, limiter, per_day};
-use tidegate::{AlgorithmKind, Limit, Micros, OnFull, PlannedLimiter, Rule, Spec};
+use tidegate::{AlgorithmKind, KeyedLimiter, Limit, Micros, OnFull, Rule, Spec, Under};
 
 #[test]
 fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
     let (small, large) =
         (per_day(AlgorithmKind::SlidingLog, 3), per_day(AlgorithmKind::SlidingLog, 5));
     let usual = *per_day(AlgorithmKind::FixedWindow, 4).spec();
-    let shared = PlannedLimiter::with_clock(usual, TestClock::at(TODAY_US)).unwrap();
+    let shared =
+        KeyedLimiter::with_clock(usual, TestClock::at(TODAY_US)).unwrap().with_limit_from_request();
     let shared = shared.with_max_keys(2, OnFull::Share);
-    assert!(!shared.under(&log(0, 1)).admits("shut", 1));
+    assert!(!shared.admits(Under(&log(0, 1), "shut"), 1));
     for key in ["ada", "bob"] {
-        assert!(shared.under(&small).admits(key, 1));
+        assert!(shared.admits(Under(&small, key), 1));
     }
     let admitted = |key: String| {
         let plan = if key.len().is_multiple_of(2) { &small } else { &large };
-        shared.under(plan).admits(key, 1)
+        shared.admits(Under(plan, key), 1)
     };
     let keys = (0..200).map(|number| "x".repeat(number));
     assert_eq!(keys.filter(|key| admitted(key.clone())).count(), 4, "of the usual plan");
-    assert!(!shared.under(&log(0, 1)).admits("shut", 1));
+    assert!(!shared.admits(Under(&log(0, 1), "shut"), 1));
     assert_eq!(shared.keys(), 2);
-    assert!(shared.under(&small).admits("ada", 2), "nobody who had a limiter lost it");
+    assert!(shared.admits(Under(&small, "ada"), 2), "nobody who had a limiter lost it");
 
     let refused = limiter(TestClock::at(TODAY_US)).with_max_keys(1, OnFull::Refuse);
-    assert!(refused.under(&small).admits("ada", 1) && !refused.under(&small).admits("bob", 1));
-    let told = refused.under(&small).check("bob", 1);
+    assert!(refused.admits(Under(&small, "ada"), 1) && !refused.admits(Under(&small, "bob"), 1));
+    let told = refused.check(Under(&small, "bob"), 1);
     assert_eq!((told.remaining, told.retry_after()), (0, Some(DAY)));
 }
 
 #[test]
 fn a_reservation_of_the_shared_limiter_is_settled_there() {
     let plan = per_day(AlgorithmKind::SlidingLog, 5);
-    let limiter = PlannedLimiter::with_clock(*plan.spec(), TestClock::at(TODAY_US)).unwrap();
+    let limiter = KeyedLimiter::with_clock(*plan.spec(), TestClock::at(TODAY_US))
+        .unwrap()
+        .with_limit_from_request();
     let limiter = limiter.with_max_keys(1, OnFull::Share);
-    assert!(limiter.under(&plan).admits("ada", 1));
-    let reserved = limiter.under(&plan).reserve("bob", 4).unwrap();
-    assert_eq!(limiter.under(&plan).settle("bob", reserved, 1).remaining, 4);
-    assert_eq!(limiter.under(&plan).refund("bob", 1).remaining, 4, "nobody knows who took it");
+    assert!(limiter.admits(Under(&plan, "ada"), 1));
+    let reserved = limiter.reserve(Under(&plan, "bob"), 4).unwrap();
+    assert_eq!(limiter.settle(Under(&plan, "bob"), reserved, 1).remaining, 4);
+    assert_eq!(limiter.refund(Under(&plan, "bob"), 1).remaining, 4, "nobody knows who took it");
 }
 
 /// A limiter that is idle makes room, whatever plan it was under.
@@ -53,7 +56,7 @@ fn idle_limiters_make_room_under_any_plan() {
             let algorithm =
                 AlgorithmKind::ALL[(round + number) as usize % AlgorithmKind::ALL.len()];
             let plan = Rule::new(Spec::new(algorithm, 5, Micros::from_secs(1))).unwrap();
-            assert!(limiter.under(&plan).admits(format!("{round} {number}"), 1), "{round}");
+            assert!(limiter.admits(Under(&plan, format!("{round} {number}")), 1), "{round}");
         }
         clock.pass(3_000_000);
     }
@@ -67,7 +70,7 @@ fn a_log_without_memory_to_grow_admits_no_more_than_its_plans() {
     let clock = TestClock::at(TODAY_US);
     let mut usual = Spec::new(AlgorithmKind::SlidingLog, 10_000, DAY);
     usual.max_memory = Some(200_000);
-    let limiter = PlannedLimiter::with_clock(usual, clock.clone()).unwrap();
+    let limiter = KeyedLimiter::with_clock(usual, clock.clone()).unwrap().with_limit_from_request();
     let mut larger = usual;
     larger.limit = Limit::Units(12_000);
     let larger = Rule::new(larger).unwrap();
@@ -76,7 +79,7 @@ fn a_log_without_memory_to_grow_admits_no_more_than_its_plans() {
         clock.pass(1);
         let key = ["ada", "bob"][(number % 2) as usize];
         let got = if number % 3 == 0 {
-            limiter.under(&larger).admits(key, 1)
+            limiter.admits(Under(&larger, key), 1)
         } else {
             limiter.admits(key, 1)
         };
@@ -94,15 +97,15 @@ fn log(limit: u64, window_s: u64) -> Rule {
 fn calls_that_are_denied_under_two_figures_do_not_starve_a_key() {
     let clock = TestClock::at(TODAY_US);
     let (limiter, one, other) = (limiter(clock.clone()), log(1, 1), log(1, 2));
-    assert!(limiter.under(&one).admits("key", 1));
+    assert!(limiter.admits(Under(&one, "key"), 1));
     clock.pass(400_000);
-    assert!(!limiter.under(&other).admits("key", 1));
-    let told = limiter.under(&other).check("key", 1);
+    assert!(!limiter.admits(Under(&other, "key"), 1));
+    let told = limiter.check(Under(&other, "key"), 1);
     assert_eq!(told.retry_after(), Some(Micros::from_micros(600_000)), "what was taken goes then");
     clock.pass(599_999);
-    assert!(!limiter.under(&other).admits("key", 1));
+    assert!(!limiter.admits(Under(&other, "key"), 1));
     clock.pass(1);
-    assert!(limiter.under(&other).admits("key", 1));
+    assert!(limiter.admits(Under(&other, "key"), 1));
 }
 
 #[test]
@@ -112,28 +115,30 @@ fn a_bucket_that_begins_empty_begins_with_a_denied_call_and_fills() {
     let mut empty = Spec::new(AlgorithmKind::TokenBucket, 10, Micros::from_secs(10));
     empty.initial = Some(0);
     let empty = Rule::new(empty).unwrap();
-    assert!(limiter.under(&log(1, 1)).admits("key", 1));
-    let told = limiter.under(&empty).check("key", 1);
+    assert!(limiter.admits(Under(&log(1, 1), "key"), 1));
+    let told = limiter.check(Under(&empty, "key"), 1);
     clock.pass(told.retry_after().unwrap().as_micros());
-    assert!(limiter.under(&empty).admits("key", 1));
+    assert!(limiter.admits(Under(&empty, "key"), 1));
 }
 
 /// A fast caller without room would else drain what slow ones used.
 #[test]
 fn keys_without_room_share_the_usual_figures_whoever_asks_and_nothing_where_there_are_none() {
     let clock = TestClock::at(TODAY_US);
-    let limiter = PlannedLimiter::with_clock(*log(1, 3_600).spec(), clock.clone()).unwrap();
+    let limiter = KeyedLimiter::with_clock(*log(1, 3_600).spec(), clock.clone())
+        .unwrap()
+        .with_limit_from_request();
     let (limiter, fast) = (limiter.with_max_keys(1, OnFull::Share), log(1_000, 1));
     assert!(limiter.admits("own", 1));
     let mut admitted = 0;
     for number in 0..100 {
         admitted += u32::from(limiter.admits(format!("slow {number}"), 1));
-        admitted += u32::from(limiter.under(&fast).admits("fast", 1));
+        admitted += u32::from(limiter.admits(Under(&fast, "fast"), 1));
         clock.pass(2_000_000);
     }
     assert_eq!(admitted, 1);
     let unlimited = self::limiter(clock).with_max_keys(1, OnFull::Share);
-    assert!(unlimited.under(&fast).admits("own", 1) && !unlimited.under(&fast).admits("no", 1));
+    assert!(unlimited.admits(Under(&fast, "own"), 1) && !unlimited.admits(Under(&fast, "no"), 1));
 }
 
 #[test]
@@ -142,11 +147,11 @@ fn what_was_reserved_before_a_plan_became_unlimited_is_given_back() {
     let (ten, all) =
         (log(10, 3_600), Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
     for actual in [2, 9] {
-        let reserved = limiter.under(&ten).reserve("key", 5).unwrap();
-        let before = limiter.under(&ten).peek("key", 1).remaining;
-        let _ = limiter.under(&all).settle("key", reserved, actual);
+        let reserved = limiter.reserve(Under(&ten, "key"), 5).unwrap();
+        let before = limiter.peek(Under(&ten, "key"), 1).remaining;
+        let _ = limiter.settle(Under(&all, "key"), reserved, actual);
         let back = 5_u64.saturating_sub(actual);
-        assert_eq!(limiter.under(&ten).peek("key", 1).remaining, before + back);
+        assert_eq!(limiter.peek(Under(&ten, "key"), 1).remaining, before + back);
     }
 }
 
@@ -155,17 +160,18 @@ fn what_is_given_back_where_no_memory_is_left_for_a_changed_plan_is_given_back()
     let bucket = per_day(AlgorithmKind::TokenBucket, 10);
     let mut small = Spec::new(AlgorithmKind::SlidingLog, 10_000, DAY);
     small.max_memory = Some(200_000);
-    let limiter = PlannedLimiter::with_clock(small, TestClock::at(TODAY_US)).unwrap();
+    let limiter =
+        KeyedLimiter::with_clock(small, TestClock::at(TODAY_US)).unwrap().with_limit_from_request();
     let mut large = Spec::new(AlgorithmKind::SlidingWindow, 1_000, DAY);
     large.buckets = Some(1_000);
     let large = Rule::new(large).unwrap();
-    let reserved = limiter.under(&bucket).reserve("key", 5).unwrap();
+    let reserved = limiter.reserve(Under(&bucket, "key"), 5).unwrap();
     for number in 0..10_000_u32 {
-        limiter.under(&bucket).admits(number.to_le_bytes(), 1);
+        limiter.admits(Under(&bucket, number.to_le_bytes()), 1);
     }
-    assert!(!limiter.under(&large).check("key", 1).is_allowed(), "there is no memory");
-    let _ = limiter.under(&large).settle("key", reserved, 0);
-    assert_eq!(limiter.under(&bucket).peek("key", 1).remaining, 10);
+    assert!(!limiter.check(Under(&large, "key"), 1).is_allowed(), "there is no memory");
+    let _ = limiter.settle(Under(&large, "key"), reserved, 0);
+    assert_eq!(limiter.peek(Under(&bucket, "key"), 1).remaining, 10);
 }
 
 /// Whatever eight threads are denied under figures of their own, a unit comes back when it would have.
@@ -173,14 +179,14 @@ fn what_is_given_back_where_no_memory_is_left_for_a_changed_plan_is_given_back()
 fn eight_threads_that_are_denied_change_nothing() {
     let clock = TestClock::at(TODAY_US);
     let (limiter, usual) = (limiter(clock.clone()), log(8, 1));
-    assert!(limiter.under(&usual).admits("key", 8));
+    assert!(limiter.admits(Under(&usual, "key"), 8));
     for _ in 0..10 {
         clock.pass(99_999);
         together(8, |thread, _| {
             let plan = log(8 - thread % 2, 2 + thread);
-            assert!(!(0..100).any(|_| limiter.under(&plan).admits("key", 1)));
+            assert!(!(0..100).any(|_| limiter.admits(Under(&plan, "key"), 1)));
         });
     }
     clock.pass(10);
-    assert!(limiter.under(&log(8, 60)).admits("key", 8));
+    assert!(limiter.admits(Under(&log(8, 60), "key"), 8));
 }

@@ -91,7 +91,7 @@ fn what_eight_threads_reserve_and_settle_is_what_it_cost() {
 fn what_was_reserved_from_the_shared_limiter_goes_back_to_it() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         let spec = per_day(algorithm, 10);
-        let keyed = KeyedLimiter::with_max_keys(spec, 1, OnFull::Share).unwrap();
+        let keyed = KeyedLimiter::new(spec).unwrap().with_max_keys(1, OnFull::Share);
         assert!(keyed.admits("first", 1));
         let (one, two) = (keyed.reserve("second", 6).unwrap(), keyed.reserve("third", 4).unwrap());
         assert!(keyed.reserve("fourth", 1).is_err(), "{algorithm}");

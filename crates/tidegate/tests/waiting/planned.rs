@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::tasks::{Task, bucket, ms, run, settle};
-use tidegate::{AlgorithmKind, Clock, Decision, ManualClock, Micros, PlannedLimiter, Rule, Spec};
+use tidegate::{
+    AlgorithmKind, Clock, Decision, KeyedLimiter, ManualClock, Micros, Rule, Spec, Under,
+};
 
 /// A limiter under the plan that is kept beside it.
 struct Planned {
-    limiter: PlannedLimiter<ManualClock>,
+    limiter: KeyedLimiter<ManualClock>,
     plan: Arc<Mutex<Arc<Rule>>>,
     clock: ManualClock,
 }
@@ -24,7 +26,7 @@ impl Planned {
         let clock = ManualClock::new();
         let at = Arc::new(Mutex::new(plan(tokens)));
         let known = Arc::clone(&at);
-        let limiter = PlannedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
+        let limiter = KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
         let limiter = limiter.with_plans(move |_| Some(Arc::clone(&known.lock().unwrap())));
         Self { limiter, plan: at, clock }
     }
@@ -83,7 +85,7 @@ fn a_plan_is_looked_up_once_for_each_time_it_is_asked_for() {
     let clock = ManualClock::new();
     let looks = Arc::new(AtomicU64::new(0));
     let (counted, three) = (Arc::clone(&looks), plan(3));
-    let limiter = PlannedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
+    let limiter = KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
     let limiter = limiter.with_plans(move |_| {
         counted.fetch_add(1, SeqCst);
         Some(Arc::clone(&three))
@@ -108,21 +110,22 @@ fn a_plan_is_looked_up_once_for_each_time_it_is_asked_for() {
 #[test]
 fn figures_of_a_call_hold_for_as_long_as_it_waits() {
     let clock = ManualClock::new();
-    let limiter = PlannedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
+    let limiter =
+        KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap().with_limit_from_request();
     let three = plan(3);
-    assert!(limiter.under(&three).admits("key", 3));
+    assert!(limiter.admits(Under(&three, "key"), 3));
     let begun = clock.now();
-    let mut tasks = [Task::begun(limiter.under(&three).acquire("key", 2, ms(100)), &clock)];
+    let mut tasks = [Task::begun(limiter.acquire(Under(&three, "key"), 2, ms(100)), &clock)];
     run(&mut tasks, &clock);
     assert_eq!(tasks[0].end.as_ref().unwrap().0, begun.plus(ms(2)));
-    let late = limiter.under(&three).acquire_blocking("key", 3, ms(1));
+    let late = limiter.acquire_blocking(Under(&three, "key"), 3, ms(1));
     assert_eq!((late.is_allowed(), late.retry_after()), (false, Some(ms(3))));
 }
 
 /// Each of many threads waits its turn under a plan of its own; all of them are served.
 #[test]
 fn threads_under_plans_of_their_own_are_all_served() {
-    let limiter = PlannedLimiter::new(bucket(1)).unwrap();
+    let limiter = KeyedLimiter::new(bucket(1)).unwrap().with_limit_from_request();
     let served = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..8_u64 {
@@ -131,7 +134,7 @@ fn threads_under_plans_of_their_own_are_all_served() {
                 let plan = plan(10 + thread % 2);
                 for _ in 0..20 {
                     let wait = Micros::from_secs(3_600);
-                    let decision = limiter.under(&plan).acquire_blocking("key", 1, wait);
+                    let decision = limiter.acquire_blocking(Under(&plan, "key"), 1, wait);
                     served.fetch_add(u64::from(decision.is_allowed()), SeqCst);
                 }
             });
@@ -144,14 +147,15 @@ fn threads_under_plans_of_their_own_are_all_served() {
 #[test]
 fn who_waits_under_figures_it_brought_is_woken_when_the_old_ones_have_let_go() {
     let clock = ManualClock::new();
-    let limiter = PlannedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
+    let limiter =
+        KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap().with_limit_from_request();
     let log = |millis| Rule::new(Spec::new(AlgorithmKind::SlidingLog, 2, ms(millis))).unwrap();
     for (millis, new) in [(50, 5), (5, 50)] {
         let (key, old, new, waits) = (format!("{new}"), log(millis), log(new), ms(millis));
-        assert!(limiter.under(&old).admits(&key, 2));
+        assert!(limiter.admits(Under(&old, &key), 2));
         let begun = clock.now();
-        let mut tasks = [Task::begun(limiter.under(&new).acquire(&key, 1, ms(100)), &clock)];
-        assert_eq!(limiter.under(&new).try_acquire(&key, 1).retry_after(), Some(waits));
+        let mut tasks = [Task::begun(limiter.acquire(Under(&new, &key), 1, ms(100)), &clock)];
+        assert_eq!(limiter.check(Under(&new, &key), 1).retry_after(), Some(waits));
         run(&mut tasks, &clock);
         let (at, decision) = tasks[0].end.as_ref().unwrap();
         assert_eq!((*at, decision.is_allowed()), (begun.plus(waits), true));

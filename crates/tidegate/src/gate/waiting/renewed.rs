@@ -1,6 +1,6 @@
 //! Plans of one who waits at a gate: looked up again whenever its turn may have come.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Clock;
 use crate::dedupe::IdempotencyKey;
@@ -9,20 +9,18 @@ use crate::inline_list::InlineList;
 use crate::request::Request;
 use crate::step::Met;
 
-/// The limiters as they were last asked; `None` until they were.
-type Last = Arc<Mutex<Option<InlineList<Met>>>>;
-
 /// What the plans of a request are looked up by, and what was found.
 #[derive(Debug)]
 pub(super) struct Renewed<'a> {
     request: Request<'a>,
-    last: Last,
+    /// The limiters as they were last asked; `None` until they were.
+    last: Mutex<Option<InlineList<Met>>>,
 }
 
 impl<'a> Renewed<'a> {
     /// `None` where the figures of no rule come with requests.
     pub(super) fn of<C: Clock>(gate: &Gate<C>, request: &Request<'a>) -> Option<Self> {
-        gate.may_look_up().then(|| Self { request: *request, last: Arc::default() })
+        gate.may_look_up().then(|| Self { request: *request, last: Mutex::default() })
     }
 
     /// How the request is known if it is asked again, under these figures.
@@ -36,25 +34,9 @@ impl<'a> Renewed<'a> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(met.clone());
         met
     }
-}
 
-/// The limiters of a request, as they will have been decided.
-#[derive(Debug)]
-pub(super) struct AsDecided {
-    met: InlineList<Met>,
-    last: Option<Last>,
-}
-
-impl AsDecided {
-    /// Those of one who has yet to be decided.
-    pub(super) fn of(met: &InlineList<Met>, renewed: Option<&Renewed<'_>>) -> Self {
-        Self { met: met.clone(), last: renewed.map(|renewed| Arc::clone(&renewed.last)) }
-    }
-
-    /// Those that were decided.
-    pub(super) fn met(self) -> InlineList<Met> {
-        let last =
-            self.last.and_then(|last| last.lock().unwrap_or_else(PoisonError::into_inner).take());
-        last.unwrap_or(self.met)
+    /// Takes out the limiters as they were decided.
+    pub(super) fn take(&self) -> Option<InlineList<Met>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -25,7 +25,7 @@ use super::table::{Hold, Legacy, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::rules::OnFull;
-use crate::step::{One, Step, unlimited_at};
+use crate::step::{One, Step};
 use shard::{Kept, Shard};
 
 const SHARDS: usize = 64;
@@ -292,8 +292,7 @@ impl<E: Entry> Sharded<E> {
         {
             self.give_back(kept, Part { step, ..*part }, reading.anew());
         }
-        let one = unlimited_at(reading.early());
-        One { decision: one.decision.filter(|_| part.step.wants_figures()), ..one }
+        One::unlimited(reading.early())
     }
 }
 

@@ -1,4 +1,4 @@
-//! One poll of a turn: what is in its way, whether it waits for that, and where.
+//! One poll of a waiter: what is in its way, whether it waits for that, and where.
 
 use std::task::Waker;
 
@@ -153,7 +153,7 @@ impl<D: Waitable> Attempt<'_, '_, D> {
             return self.refused(seen, obstacles);
         };
         self.held.park(&stop.queue, self.place.ticket, waker, self.place.deadline);
-        Progress::AskAgainAt(if worst.is_behind {
+        Progress::AskAgainAt(if worst.is_behind || self.waitable.is_only_woken() {
             self.gives_up_at(stop)
         } else {
             seen.at.plus(worst.wait())

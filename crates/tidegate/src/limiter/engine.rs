@@ -1,0 +1,122 @@
+//! The engine of both limiters: one limiter that a verb is called for, and the queue before it.
+
+use tidegate_core::Micros;
+
+use crate::clock::{Park, Timer};
+use crate::step::{Decided, Done, One, Step};
+use crate::store::memory::Preview;
+use crate::wait::{InProcess, Patience, QueueKey, Queues, Stop, Waitable, Waiter, step_behind};
+
+/// A limiter, whatever keeps its state, and whoever waits for it.
+pub(crate) trait Source {
+    /// Runs one step.
+    fn one(&self, cost: u64, step: Step) -> One;
+
+    /// Returns a preview; `None` where it is unlimited.
+    fn preview(&self) -> Option<Box<dyn Preview>>;
+
+    /// See [`Waitable::renew`].
+    fn renew(&self) {}
+}
+
+/// One call of a verb: the limiter that it is for, and the units that it is about.
+#[derive(Debug)]
+pub(crate) struct Call<'a, K, S> {
+    queues: &'a Queues<K>,
+    queue: K,
+    max_waiters: usize,
+    source: S,
+    cost: u64,
+    /// Where it meets those who wait. `None` where it takes nothing, and until it looks at them.
+    stop: Option<Stop<K>>,
+}
+
+impl<'a, K: QueueKey, S: Source> Call<'a, K, S> {
+    #[inline]
+    pub(super) const fn new(
+        queues: &'a Queues<K>,
+        queue: K,
+        max_waiters: usize,
+        source: S,
+        cost: u64,
+    ) -> Self {
+        Self { queues, queue, max_waiters, source, cost, stop: None }
+    }
+
+    /// Runs one step: at once, and behind those who wait unless it gives back.
+    #[inline]
+    pub(crate) fn step(self, step: Step) -> One {
+        if !self.queues.are_idle() && !step.gives_back() {
+            return self.behind(step);
+        }
+        let one = self.source.one(self.cost, step);
+        if step.gives_back() {
+            self.queues.wake(&self.queue);
+        }
+        one
+    }
+
+    /// Runs a step of a caller that does not wait, while others do.
+    #[cold]
+    fn behind(self, step: Step) -> One {
+        step_behind(&self.waiting(Micros::ZERO), step).into()
+    }
+
+    /// Waits for up to `max_wait` as a task.
+    pub(crate) async fn wait(self, max_wait: Micros, timer: &impl Timer) -> One {
+        let mut waiter = Waiter::new(self.waiting(max_wait));
+        let done = waiter.decided(timer).await;
+        waiter.hold(done, timer).await.into()
+    }
+
+    /// Waits for up to `max_wait` by blocking the thread.
+    pub(super) fn wait_blocking(self, max_wait: Micros, clock: &impl Park) -> One {
+        let mut waiter = Waiter::new(self.waiting(max_wait));
+        let done = waiter.decided_blocking(clock);
+        waiter.hold_blocking(done, clock).into()
+    }
+
+    /// The same call, to stand in the queue for so long.
+    pub(crate) fn waiting(self, wait: Micros) -> Self {
+        let patience = Patience { wait, max_waiters: self.max_waiters };
+        let stop = Stop { queue: self.queue.clone(), cost: self.cost, patience, place: 0 };
+        Self { stop: (self.cost > 0).then_some(stop), ..self }
+    }
+}
+
+impl<K: QueueKey, S: Source> Waitable for Call<'_, K, S> {
+    type Key = K;
+
+    fn queues(&self) -> &Queues<K> {
+        self.queues
+    }
+
+    fn stops(&self) -> &[Stop<K>] {
+        self.stop.as_slice()
+    }
+
+    fn preview(&self, _stop: &Stop<K>) -> Option<Box<dyn Preview>> {
+        self.source.preview()
+    }
+
+    fn delay(&self, done: &Done) -> Micros {
+        done.decisions.first().map_or(Micros::ZERO, |decided| decided.decision.delay())
+    }
+
+    fn delay_is_waiting(&self) -> bool {
+        true
+    }
+
+    fn renew(&self) {
+        self.source.renew();
+    }
+}
+
+impl<K: QueueKey, S: Source> InProcess for Call<'_, K, S> {
+    fn step(&self, step: Step) -> Done {
+        let one = self.source.one(self.cost, step);
+        let (allowed, at) = (one.verdict.is_allowed(), one.at);
+        let decisions = Decided::by(one, step).into_iter().collect();
+        Done { allowed, at, repeated: false, decisions }
+    }
+}

@@ -1,0 +1,65 @@
+//! Plans and supplied rules as options of a keyed limiter, beside its other options and verbs.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use crate::planned::per_day;
+use tidegate::{AlgorithmKind, KeyedLimiter, OnFull, Rule, Statistics, Under};
+
+fn log(limit: u64) -> Rule {
+    per_day(AlgorithmKind::SlidingLog, limit)
+}
+
+fn keyed(limit: u64) -> KeyedLimiter {
+    KeyedLimiter::new(*log(limit).spec()).unwrap()
+}
+
+/// Five for whoever has paid.
+fn planned(limit: u64) -> KeyedLimiter {
+    let paid = Arc::new(log(5));
+    keyed(limit).with_plans(move |key| key.starts_with(b"paid").then(|| Arc::clone(&paid)))
+}
+
+#[test]
+fn a_limiter_that_does_not_ask_for_supplied_rules_ignores_them() {
+    let (limiter, large) = (keyed(2), log(100));
+    assert_eq!(limiter.check(Under(&large, "ada"), 1).limit, 2);
+    let batch = limiter.check_many(&["ada", "ada"]);
+    assert_eq!((batch, limiter.capacity("ada")), (vec![true, false], 2));
+}
+
+#[test]
+fn a_change_of_the_rule_of_all_keys_is_none_of_their_plans() {
+    let limiter = planned(2);
+    for key in ["paid ada", "bob"] {
+        assert!(limiter.admits(key, 2));
+    }
+    limiter.amend(*log(9).spec()).unwrap();
+    assert_eq!((limiter.capacity("paid ada"), limiter.available("paid ada")), (5, 3));
+    assert_eq!((limiter.capacity("bob"), limiter.available("bob")), (9, 7), "what was used stays");
+    assert!(limiter.check("bob", 7).is_allowed() && !limiter.admits("bob", 1));
+    limiter.amend(*log(3).spec()).unwrap();
+    assert_eq!((limiter.available("bob"), limiter.available("eve")), (0, 3));
+}
+
+#[test]
+fn keys_without_room_share_the_changed_rule_under_a_cap_that_keeps_the_plans() {
+    let limiter = planned(2).with_max_keys(1, OnFull::Share);
+    limiter.amend(*log(4).spec()).unwrap();
+    assert_eq!(limiter.check("paid ada", 1).limit, 5);
+    assert_eq!(limiter.check("bob", 3).remaining, 1);
+    assert!(!limiter.check("eve", 2).is_allowed(), "they share one");
+}
+
+#[test]
+fn decisions_under_plans_are_counted_and_made_in_batches_as_all_others() {
+    let (limiter, statistics) = (planned(1), Statistics::new());
+    let keys = ["paid ada", "paid ada", "bob", "bob"];
+    assert_eq!(limiter.check_many(&keys), [true, true, true, false]);
+    assert!(limiter.admits_counted("paid ada", 2, &statistics));
+    assert!(!limiter.check_counted(Under(&log(3), "paid ada"), 1, &statistics).is_allowed());
+    let minute = statistics.minute();
+    assert_eq!((minute.pass, minute.block), (2, 1));
+    limiter.reset("bob");
+    assert!(limiter.admits("bob", 1));
+}
