@@ -10,8 +10,8 @@ use super::refused::{Refusal, Refused};
 /// A bounded queue whose items leave at an even pace, W/N apart: the core of a
 /// [`Shaper`](super::Shaper), for a program with a loop of its own.
 ///
-/// An item of cost c pushed at t has its slot at `max(t, next_free)`, and `next_free` moves on by c
-/// * W/N: a `leaky_queue` limiter decides the same to the microsecond, with the same code. Once
+/// An item of cost c pushed at t has its slot at `max(t, next_free)`, and `next_free` moves on by
+/// c * W/N: a `leaky_queue` limiter decides the same to the microsecond, with the same code. Once
 /// promised, a slot is moved only by a change of the pace ([`ShapingQueue::amend`]), so a receiver
 /// that is late finds several items due together, still in order; [`ShapingQueue::strict`] keeps
 /// them apart at the price of that promise.
