@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use crate::step::Outcome;
 
-/// One line of the table.
 pub(crate) struct Row {
-    /// The step.
     pub(crate) name: &'static str,
     /// How long it took, if it began.
     pub(crate) outcome: Outcome,

@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// A file and its text.
 pub(crate) struct SourceFile {
     /// Its path, from the root of the workspace.
     pub(crate) path: PathBuf,
-    /// Its text.
     pub(crate) text: String,
 }
 

@@ -12,7 +12,6 @@ use crate::listener::Options;
 use crate::policy;
 use crate::sample_request::SampleRequest;
 
-/// The contents of the text.
 pub(crate) struct Banner<'a> {
     /// The address of each listener; `None` where it is off.
     pub(crate) public: Option<SocketAddr>,
@@ -23,9 +22,7 @@ pub(crate) struct Banner<'a> {
     pub(crate) options: &'a Options,
     /// The file of the token, if there is one.
     pub(crate) token_file: Option<&'a Path>,
-    /// The certificate of the server.
     pub(crate) certificate: Option<&'a Path>,
-    /// Whether CL.THROTTLE is answered.
     pub(crate) throttles: bool,
     pub(crate) config: Option<&'a Path>,
     pub(crate) policy: &'a Policy,

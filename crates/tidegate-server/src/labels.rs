@@ -2,7 +2,6 @@
 
 use tidegate::{Anchor, Layout, Mode, OnFull, OnStoreError, Usage};
 
-/// The mode of a rule.
 pub(crate) const fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Enforce => "enforce",

@@ -25,7 +25,6 @@ pub(crate) struct Limiters {
     stop: Option<Stop>,
 }
 
-/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     /// Decide, and take when all rules admit. Where the rules that refuse let a request wait, the

@@ -26,7 +26,6 @@ pub(crate) fn example() -> Result<Policy, Failure> {
     config::parse("the built-in example", EXAMPLE).map_err(Failure::configuration)
 }
 
-/// The policy over the store at `url`.
 pub(crate) fn over(policy: Policy, url: StoreUrl) -> Policy {
     let settings = settings_over(&policy, url);
     policy.with_store(settings)

@@ -9,7 +9,6 @@ use crate::logging::Log;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The counters.
 pub(crate) struct Reports<'a> {
     pub(crate) log: &'a Log,
     /// The secret of the listeners for clients.

@@ -49,7 +49,6 @@ impl Stop {
         Ok(Self(seen))
     }
 
-    /// Whether the process drains.
     pub(crate) fn is_draining(&self) -> bool {
         *self.0.borrow() >= Phase::Draining
     }

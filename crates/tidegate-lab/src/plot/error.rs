@@ -86,7 +86,6 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The width of a bin.
     pub(super) fn bin_us(self) -> u64 {
         (self.end_us - self.start_us) / self.bins.max(1) as u64
     }

@@ -60,7 +60,6 @@ fn labels(height: i32) -> usize {
     (height / 19).min(7) as usize
 }
 
-/// The highest bar or point.
 fn highest(lane: &Lane) -> u128 {
     let line = lane.leaves.iter().flatten().map(|n| u128::from(*n));
     stacked(lane, |a, r| a + r).chain(line).max().unwrap_or(0)

@@ -24,7 +24,6 @@ const ENTRY: Face = Face::plain(12, INK);
 const AXIS_TITLE: Face = Face::plain(12, GREY);
 const EMPTY: Face = Face::plain(16, GREY);
 
-/// Draws a checked timeline.
 pub(super) fn page(timeline: &Timeline, extent: Extent) -> Result<String, PlotError> {
     let mut picture = String::new();
     let drawn = draw(&mut picture, timeline, extent);

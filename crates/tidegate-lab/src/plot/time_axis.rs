@@ -63,7 +63,6 @@ impl TimeAxis {
         format!("trace time, {unit}")
     }
 
-    /// The label of a tick.
     pub(super) fn label(&self, at_us: u64) -> String {
         let many_days = self.extent.start_us / DAY != (self.extent.end_us - 1) / DAY;
         if self.step_us >= DAY || (many_days && at_us.is_multiple_of(DAY)) {

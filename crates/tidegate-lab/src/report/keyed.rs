@@ -11,7 +11,6 @@ pub(super) const NOWHERE: u32 = u32::MAX;
 /// Free entries that an empty table is given.
 const FIRST_ENTRIES: usize = 16;
 
-/// One key.
 #[derive(Clone, Debug)]
 struct Entry {
     key: Fingerprint,
@@ -31,7 +30,6 @@ const FREE: Entry = Entry {
     later: NOWHERE,
 };
 
-/// The table and the list.
 #[derive(Clone, Debug)]
 pub(super) struct Keyed {
     entries: Vec<Entry>,

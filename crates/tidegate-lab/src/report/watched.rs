@@ -10,7 +10,6 @@ use super::recent::Recent;
 /// How many entries are searched for a key to forget.
 const LOOKED_AT: usize = 32;
 
-/// The keys that are watched.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     window_us: u64,
@@ -55,7 +54,6 @@ impl Watched {
         self.forgotten
     }
 
-    /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.keys.bytes() + self.own_bytes
     }

@@ -25,7 +25,6 @@ impl Worst {
         self.watched.hold_at_most(most_bytes);
     }
 
-    /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.watched.bytes()
     }

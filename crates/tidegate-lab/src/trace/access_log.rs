@@ -14,7 +14,6 @@ use super::access_time::{AccessTime, TIME_BYTES};
 use super::bad_lines::{Reason, text};
 use super::event::{DEFAULT_DOMAIN, LineEvent};
 
-/// Reads one line.
 pub(super) fn parse<'a>(line: &'a [u8], time: &mut AccessTime) -> Result<LineEvent<'a>, Reason> {
     let (caller, at, rest) = split_at_time(line)?;
     let ip = client(caller)?;

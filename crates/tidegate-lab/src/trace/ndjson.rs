@@ -40,7 +40,6 @@ fn default_cost() -> Whole<COST_MAX> {
     Whole(1)
 }
 
-/// Reads one line.
 pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Err("expected a JSON object, which begins with {".into());

@@ -31,7 +31,6 @@ pub(super) fn encode(event: &LineEvent<'_>, to: &mut Vec<u8>) {
     }
 }
 
-/// The event a record holds.
 pub(super) fn decode(at_us: u64, record: &[u8]) -> Result<Event, Damaged> {
     let mut rest = record;
     let cost = take_number(&mut rest)?;

@@ -40,7 +40,6 @@ impl RunWriter {
     }
 }
 
-/// A finished run.
 #[derive(Debug)]
 pub(super) struct Run {
     file: File,

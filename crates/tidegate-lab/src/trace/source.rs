@@ -75,7 +75,6 @@ impl Source {
     }
 }
 
-/// A trace as text.
 pub(super) struct Text {
     pub(super) text: Box<dyn BufRead + Send>,
     pub(super) bytes_read: Arc<AtomicU64>,

@@ -73,7 +73,6 @@ pub(super) fn picture(plot: Option<&Path>) -> Result<Option<PictureFile>, Failur
     })
 }
 
-/// Writes a picture.
 pub(super) fn draw(timeline: &Timeline, file: &PictureFile) -> Result<(), Failure> {
     let svg = plot::svg(timeline).map_err(Failure::new)?;
     file.write(&svg).map_err(Failure::new)

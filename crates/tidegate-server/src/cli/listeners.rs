@@ -12,7 +12,6 @@ use crate::failure::Failure;
 /// that is lower (`net.core.somaxconn`). A client beyond it waits a second or more before it tries again.
 const BACKLOG: u32 = 4_096;
 
-/// A listener that is bound.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) tcp: TcpListener,

@@ -23,7 +23,6 @@ const EVERY: Duration = Duration::from_secs(1);
 
 type HealthReply = Result<HealthCheckResponse, Status>;
 
-/// Checks the limiters.
 #[derive(Clone)]
 struct Asks(Arc<Probe>);
 

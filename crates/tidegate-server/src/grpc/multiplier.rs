@@ -6,13 +6,11 @@
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
-/// Numbers of fields.
 const DESCRIPTORS: u32 = 2;
 const LIMIT: u32 = 2;
 const UNIT_MULTIPLIER: u32 = 3;
 const VALUE: u32 = 1;
 
-/// The value of a field.
 #[derive(Clone, Copy)]
 enum Value<'a> {
     Number(u64),

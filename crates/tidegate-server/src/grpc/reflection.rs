@@ -18,7 +18,6 @@ pub(super) fn servers() -> Vec<TonicService> {
     }
 }
 
-/// The methods.
 fn known() -> Builder<'static> {
     Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)

@@ -13,7 +13,6 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, m
 use super::call::PREFIX_BYTES;
 use super::status::StatusWithUnits;
 
-/// Numbers of fields.
 const STATUSES: u32 = 2;
 const CURRENT_LIMIT: u32 = 2;
 

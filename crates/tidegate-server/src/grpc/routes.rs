@@ -16,7 +16,6 @@ use crate::listener::{Kept, Secret, bearer};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// All handlers.
 pub(super) struct Routes {
     decider: Decider,
     health: TonicService,

@@ -67,7 +67,6 @@ pub(super) fn ada(domain: &str) -> Bytes {
     [&[0], &length[..], &message].concat().into()
 }
 
-/// A call with this message.
 pub(super) fn call(uri: &str, body: Bytes) -> Request<Sent> {
     posted(uri, Full::new(body).boxed())
 }
@@ -82,7 +81,6 @@ fn posted(uri: &str, body: Sent) -> Request<Sent> {
     Request::post(uri).header("content-type", "application/grpc").body(body).unwrap()
 }
 
-/// Routes without a rule.
 pub(super) fn routes(bounds: Bounds, secret: Option<Secret>) -> Routes {
     routes_to(Limiters::of(Policy::default()).unwrap(), bounds, secret)
 }

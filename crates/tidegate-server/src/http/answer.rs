@@ -121,7 +121,6 @@ pub(super) fn usual_field(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The name of a field.
 fn field(name: &'static str) -> Result<HeaderName, Problem> {
     match usual_field(name) {
         Some(name) => Ok(HeaderName::from_static(name)),

@@ -24,7 +24,6 @@ const READ_PAST: usize = 16;
 /// How long the body of a request that is refused without it is read.
 const PASSED_OVER: Duration = Duration::from_secs(1);
 
-/// The bytes of the body.
 pub(super) async fn read(request: Request, bounds: Bounds) -> Result<Bytes, Problem> {
     read_held(request, bounds).await.map(|(body, _)| body)
 }

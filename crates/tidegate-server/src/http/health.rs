@@ -6,7 +6,6 @@ use tidegate::StoreCounts;
 use super::problem::{Kind, Problem};
 use super::{App, Response, answer};
 
-/// The health of a server.
 #[derive(Serialize)]
 struct Health {
     status: &'static str,

@@ -97,7 +97,6 @@ impl Problem {
         Self { kind, detail: detail.into(), position: None, field: None }
     }
 
-    /// The status of the answer.
     pub(super) const fn status(&self) -> StatusCode {
         self.kind.status()
     }

@@ -63,7 +63,6 @@ pub(super) struct Question<'b> {
     request_id: Option<Id<'b>>,
 }
 
-/// A question as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 struct Fields<'b> {
@@ -173,7 +172,6 @@ impl<'b> Question<'b> {
         Ok(Self { max_wait: Some(MaxWait::NONE), ..question })
     }
 
-    /// Whether a cost is given anywhere.
     pub(super) fn names_a_cost(&self) -> bool {
         self.cost.is_some() || self.items.iter().any(|item| item.cost.is_some())
     }
@@ -189,7 +187,6 @@ impl<'b> Question<'b> {
         }
     }
 
-    /// Whether an id is given.
     pub(super) const fn names_an_id(&self) -> bool {
         self.request_id.is_some()
     }

@@ -38,7 +38,6 @@ pub(super) fn nowhere() -> impl Site {
     site(async |_| Response::default())
 }
 
-/// Serves `site` on a listener.
 pub(super) async fn serve(site: impl Site, bounds: Bounds) -> Server {
     serve_within(site, bounds, Arc::default()).await
 }

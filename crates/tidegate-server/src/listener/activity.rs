@@ -7,7 +7,6 @@ use std::task::Waker;
 
 use super::Seen;
 
-/// The requests of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// Whether a request was admitted since the last check.

@@ -65,7 +65,6 @@ impl Heads {
     }
 }
 
-/// The frames of a connection.
 #[derive(Debug, Default)]
 struct Frames {
     /// The frame under way, up to its payload.
@@ -101,8 +100,8 @@ impl Frames {
 
     /// Takes a byte before a payload.
     fn begin(&mut self, byte: u8) {
-        if let Some(place) = self.frame.get_mut(self.came) {
-            *place = byte;
+        if let Some(slot) = self.frame.get_mut(self.came) {
+            *slot = byte;
         }
         self.came += 1;
         if self.came < FRAME_BYTES {

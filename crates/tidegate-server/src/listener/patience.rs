@@ -18,7 +18,6 @@ pub(crate) struct Seen {
     pub(crate) unread: Option<u64>,
 }
 
-/// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// It was not used.
@@ -62,7 +61,6 @@ impl Patience {
         Self { bounds, every, looks: looks(every), idle: 0, unended, unread }
     }
 
-    /// Waits for the next check.
     pub(crate) async fn look(&mut self) {
         self.looks.tick().await;
     }

@@ -20,7 +20,6 @@ pub(crate) enum Threads {
     Apart(Arc<[Thread]>),
 }
 
-/// A runtime of one thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
     runtime: Handle,

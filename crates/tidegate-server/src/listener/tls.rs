@@ -75,7 +75,6 @@ impl Tls {
         self.files.client_ca.is_some()
     }
 
-    /// The server's certificate.
     pub(crate) fn certificate(&self) -> &Path {
         &self.files.cert
     }
@@ -160,7 +159,6 @@ fn wrong(file: &Path, why: impl std::fmt::Display, expected: &str) -> String {
     format!("{}: {why}; expected {expected}", file.display())
 }
 
-/// The contents of a file.
 fn read(file: &Path) -> Result<Vec<u8>, String> {
     read_secret_file(file).map_err(|error| format!("can not read {}: {error}", file.display()))
 }

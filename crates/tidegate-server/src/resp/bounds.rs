@@ -24,9 +24,7 @@ pub(super) const WRONG_TOKENS: u32 = 10;
 pub(super) struct InputBounds {
     /// Words of a command.
     pub(super) words: usize,
-    /// Bytes of a word.
     pub(super) word_bytes: usize,
-    /// Bytes of a command.
     pub(super) command_bytes: usize,
     /// Bytes of an inline command.
     pub(super) inline_bytes: usize,

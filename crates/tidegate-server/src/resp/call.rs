@@ -6,7 +6,6 @@ use super::args::{Args, integer};
 
 const MICROS: u64 = 1_000_000;
 
-/// The limit in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CallLimit {
     max_burst: i64,
@@ -14,7 +13,6 @@ pub(super) struct CallLimit {
     period: i64,
 }
 
-/// A parsed call.
 pub(super) struct Call<'a> {
     pub(super) key: &'a [u8],
     pub(super) limit: CallLimit,

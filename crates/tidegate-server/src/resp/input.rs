@@ -9,7 +9,6 @@ const LARGE: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    /// The bounds of the input.
     pub(super) bounds: &'static InputBounds,
     start: usize,
     end: usize,

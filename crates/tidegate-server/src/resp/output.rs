@@ -3,7 +3,6 @@
 use super::bounds::{InputBounds, KNOWN};
 use crate::listener::{FREE, Kept};
 
-/// Replies of one connection.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,

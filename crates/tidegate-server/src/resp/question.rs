@@ -13,7 +13,6 @@ const AT_HAND: usize = 8;
 /// Most entries, as over HTTP.
 const MOST_ENTRIES: usize = 64;
 
-/// A parsed question.
 pub(super) struct Question<'a> {
     domain: &'a str,
     options: Options<'a>,

@@ -64,7 +64,6 @@ static OF_CHECK: [Argument; 4] = [
     },
 ];
 
-/// A command.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) verb: Verb,

@@ -3,7 +3,6 @@
 use super::testing::{exchange, open, replies_to, state};
 use crate::listener::Secret;
 
-/// A command of these words.
 pub(super) fn command(words: &[&str]) -> String {
     let words: Vec<_> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
     format!("*{}\r\n{}", words.len(), words.concat())

@@ -112,7 +112,7 @@ impl Clock for ManualClock {
 
 impl Timer for ManualClock {
     fn sleep_until(&self, at: Timestamp) -> Sleep {
-        Sleep::new(Sleeper { clock: self.clone(), at, place: None })
+        Sleep::new(Sleeper { clock: self.clone(), at, ticket: None })
     }
 }
 
@@ -130,13 +130,13 @@ impl Park for ManualClock {
 struct Sleeper {
     clock: ManualClock,
     at: Timestamp,
-    place: Option<u64>,
+    ticket: Option<u64>,
 }
 
 impl Sleeper {
     /// Removes its waker from the sleepers, to be dropped outside of the lock.
     fn leave(&self) -> Option<Waker> {
-        self.clock.hands().sleepers.remove(&(self.at, self.place?))
+        self.clock.hands().sleepers.remove(&(self.at, self.ticket?))
     }
 }
 
@@ -149,11 +149,11 @@ impl Future for Sleeper {
         if hands.now >= at {
             return Poll::Ready(());
         }
-        let place = self.place.unwrap_or(hands.slept);
-        hands.slept = hands.slept.max(place + 1);
-        let before = hands.sleepers.insert((at, place), waker);
+        let ticket = self.ticket.unwrap_or(hands.slept);
+        hands.slept = hands.slept.max(ticket + 1);
+        let before = hands.sleepers.insert((at, ticket), waker);
         drop(hands);
-        self.place = Some(place);
+        self.ticket = Some(ticket);
         drop(before);
         Poll::Pending
     }

@@ -73,7 +73,6 @@ pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Policy> {
 }
 
 impl<'t> Document<'t> {
-    /// The section `rule`: an array of tables.
     fn rule(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[[rule]]`, in double brackets, for there may be several";
         if let Some(table) = entry.as_table() {
@@ -94,7 +93,6 @@ impl<'t> Document<'t> {
         Some(())
     }
 
-    /// The section `memory`: a table.
     fn memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[memory]`, in single brackets, with `max_keys`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
@@ -102,7 +100,6 @@ impl<'t> Document<'t> {
         Some(())
     }
 
-    /// The section `store`: a table.
     fn store(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[store]`, in single brackets, with `url`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;

@@ -17,7 +17,6 @@ pub(super) struct MemoryDraft {
     max_keys: Option<NonZeroUsize>,
 }
 
-/// The fields of `[memory]`.
 pub(super) fn fields<'t>() -> Level<'t, MemoryDraft> {
     Level::of_fields([(("max_keys", MAX_KEYS_ALSO), MemoryDraft::max_keys)], only_of_a_rule)
 }

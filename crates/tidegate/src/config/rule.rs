@@ -19,7 +19,6 @@ use super::{excess, limits, store, vocabulary};
 use crate::rules::DEDUPE_EXPECTED;
 use crate::{Mode, OnFull, OnStoreError, Usage};
 
-/// The fields of a `[[rule]]`.
 pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
     Level::of_fields(
         [

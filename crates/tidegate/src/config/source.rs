@@ -66,12 +66,10 @@ impl<'s> Report<'s> {
         Self { source, found: Vec::new() }
     }
 
-    /// Adds an error.
     pub(super) fn add(&mut self, span: &Span, message: impl Display) {
         self.found.push((span.clone(), message.to_string()));
     }
 
-    /// The text of a span.
     pub(super) fn text(&self, span: &Span) -> &'s str {
         self.source.text.get(span.clone()).unwrap_or_default()
     }

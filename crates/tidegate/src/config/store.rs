@@ -27,7 +27,6 @@ pub(super) struct StoreDraft {
     nodes: Option<u64>,
 }
 
-/// The fields of `[store]`.
 pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
     Level::of_fields(
         [

@@ -8,7 +8,6 @@ use super::source::Span;
 /// `name = value`.
 #[derive(Clone)]
 pub(super) struct Entry<'t> {
-    /// The name.
     pub(super) name: &'t str,
     /// The position of the name.
     pub(super) key: Span,
@@ -16,7 +15,6 @@ pub(super) struct Entry<'t> {
 }
 
 impl<'t> Entry<'t> {
-    /// The value.
     pub(super) fn value(&self) -> &'t DeValue<'t> {
         self.value.get_ref()
     }
@@ -45,7 +43,6 @@ impl<'t> Entry<'t> {
     }
 }
 
-/// A table.
 #[derive(Clone, Default)]
 pub(super) struct Table<'t> {
     /// The position of its header, such as `[[rule]]`; of an inline table, that of all of it.
@@ -65,7 +62,6 @@ impl<'t> Table<'t> {
         Self { header, entries }
     }
 
-    /// The entry with this name.
     pub(super) fn get(&self, name: &str) -> Option<&Entry<'t>> {
         self.entries.iter().find(|entry| entry.name == name)
     }

@@ -47,7 +47,6 @@ pub(super) fn how_long(
     }
 }
 
-/// A text.
 pub(super) fn text<'t>(entry: &Entry<'t>, report: &mut Report<'_>) -> Option<&'t str> {
     match entry.value() {
         DeValue::String(text) => Some(text),
@@ -80,7 +79,6 @@ pub(super) fn choice(
     })
 }
 
-/// True or false.
 pub(super) fn flag(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<bool> {
     match entry.value() {
         DeValue::Boolean(flag) => Some(*flag),
@@ -117,7 +115,6 @@ pub(super) fn keys(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<usize> 
     usize::try_from(number).ok().or_else(|| wrong(entry, MAX_KEYS_EXPECTED, report))
 }
 
-/// A length of time.
 pub(super) fn length(entry: &Entry<'_>, word: Word, report: &mut Report<'_>) -> Option<Micros> {
     match entry.value() {
         DeValue::String(text) => parsed(entry, parse_duration(text), report),

@@ -4,29 +4,24 @@ use tidegate_core::AlgorithmKind;
 
 use super::hints::Known;
 
-/// Other names for `max_keys`.
 pub(super) const MAX_KEYS_ALSO: &[&str] = &["maxentries", "maxsize", "maxlimiters", "cachesize"];
 
-/// The values of `mode`.
 pub(super) const MODES: &[Known] = &[
     ("enforce", &["on", "enabled", "live", "true", "active"]),
     ("shadow", &["dryrun", "monitor", "observe", "log", "test"]),
     ("off", &["disabled", "none", "false"]),
 ];
 
-/// The values of `on_full`.
 pub(super) const ON_FULL: &[Known] = &[
     ("share", &["shared", "overflow", "one"]),
     ("refuse", &["deny", "reject", "block", "closed", "error"]),
 ];
 
-/// The values of `usage`.
 pub(super) const USAGES: &[Known] = &[
     ("requested", &["request", "asked", "before", "upfront", "cost", "default"]),
     ("reported", &["report", "after", "afterwards", "actual", "settled", "later"]),
 ];
 
-/// The values of `on_store_error`.
 pub(super) const ON_STORE_ERROR: &[Known] = &[
     ("open", &["allow", "admit", "failopen", "pass", "true"]),
     ("closed", &["deny", "close", "refuse", "reject", "failclosed", "block", "false"]),
@@ -41,19 +36,16 @@ pub(super) const ON_EXCESS: &[Known] =
 pub(super) const MATCHES: &[Known] =
     &[("subset", &["contains", "partial", "any"]), ("exact", &["strict", "equal", "equals"])];
 
-/// The values of `anchor`.
 pub(super) const ANCHORS: &[Known] = &[
     ("epoch", &["aligned", "calendar", "utc", "clock", "unix"]),
     ("first_request", &["first", "request", "onrequest"]),
 ];
 
-/// The values of `layout`.
 pub(super) const LAYOUTS: &[Known] = &[
     ("string", &["ring", "packed", "bytes", "compact"]),
     ("sorted_set", &["zset", "sortedset", "set"]),
 ];
 
-/// The values of `algorithm`.
 pub(super) fn algorithms() -> Vec<Known> {
     let names = AlgorithmKind::ALL.iter().map(|algorithm| (algorithm.name(), algorithm.also()));
     // The one alias that is accepted, and not only understood in hints.

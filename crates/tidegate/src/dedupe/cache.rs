@@ -109,7 +109,6 @@ impl DedupeCache {
         done
     }
 
-    /// The remembered answer.
     pub(crate) fn recall(
         &self,
         once: IdempotencyKey,

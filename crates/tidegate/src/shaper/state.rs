@@ -35,7 +35,6 @@ impl<T, C> ShaperState<T, C> {
         drop(forgotten);
     }
 
-    /// Reads the queue.
     pub(super) fn look<R>(&self, look: impl FnOnce(&ShapingQueue<T>) -> R) -> R {
         look(&self.lock().queue)
     }

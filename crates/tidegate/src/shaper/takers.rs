@@ -29,7 +29,6 @@ impl Takers {
         before
     }
 
-    /// Removes a receiver.
     pub(super) fn forget(&mut self, ticket: Ticket) -> Option<Waker> {
         let index = self.waiting.iter().position(|(waiting, _)| *waiting == ticket)?;
         Some(self.waiting.swap_remove(index).1)

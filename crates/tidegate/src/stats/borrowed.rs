@@ -18,7 +18,6 @@ impl Borrowed {
         self.0[Self::index(number)]
     }
 
-    /// Adds borrowed units.
     pub(super) const fn borrow(&mut self, number: u64, units: u64) {
         let borrowed = &mut self.0[Self::index(number)];
         *borrowed = borrowed.saturating_add(units);
@@ -29,7 +28,6 @@ impl Borrowed {
         std::mem::replace(&mut self.0[Self::index(number)], 0)
     }
 
-    /// All borrowed units.
     pub(super) const fn all(&self) -> u64 {
         self.0[0].saturating_add(self.0[1])
     }

@@ -56,7 +56,6 @@ pub(super) struct Ring {
     borrowed: Mutex<Borrowed>,
 }
 
-/// The slots of the ring.
 struct Slots(Box<[Slot; SLOTS]>);
 
 impl Default for Slots {

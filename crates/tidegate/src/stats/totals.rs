@@ -5,7 +5,6 @@ use super::sync::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {
     Pass,
@@ -30,7 +29,6 @@ impl Counts {
         self.0[what as usize]
     }
 
-    /// Adds to one count.
     pub(super) const fn add(&mut self, what: Count, amount: u64) {
         self.0[what as usize] = self.of(what).wrapping_add(amount);
     }
@@ -52,7 +50,6 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Adds to one count.
     #[inline]
     pub(super) fn add(&self, what: Count, amount: u64) {
         self.counts[what as usize].fetch_add(amount, Relaxed);
@@ -66,7 +63,6 @@ impl Totals {
         self.counts[what as usize].fetch_add(amount, AcqRel)
     }
 
-    /// The totals now.
     pub(super) fn read(&self) -> Counts {
         Counts(std::array::from_fn(|at| self.counts[at].load(Acquire)))
     }

@@ -36,7 +36,6 @@ impl<B> ResponseBody<B> {
         Self { kind: Kind::Inner { body }, held }
     }
 
-    /// The body of a refusal.
     pub(super) fn text(text: Vec<u8>) -> Self {
         Self { kind: Kind::Text { text }, held: Held::default() }
     }

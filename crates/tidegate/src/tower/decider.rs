@@ -95,7 +95,6 @@ pub(super) trait Decider: Send + Sync {
     /// Gives back the units of a question where they were taken; returns how its limits stand then.
     fn release(&self, question: &Question, took: &Took) -> Soon<Fields>;
 
-    /// The time now.
     fn now(&self) -> Timestamp;
 
     /// Resolves after `wait`.

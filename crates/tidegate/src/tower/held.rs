@@ -14,7 +14,6 @@ use crate::wait::Permit;
 pub(super) trait Recorder: Send + Sync {
     /// Counts a request that begins.
     fn begin(self: Arc<Self>) -> Box<dyn Ending>;
-    /// Counts a refusal.
     fn block(&self);
 }
 

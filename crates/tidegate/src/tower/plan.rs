@@ -22,7 +22,6 @@ use crate::request::Request;
 /// Makes the response of a refusal.
 pub(super) type Respond = dyn Fn(&Refusal, &Parts) -> Response<Vec<u8>> + Send + Sync;
 
-/// The settings of a layer.
 #[derive(Clone)]
 pub(super) struct Plan {
     decider: Arc<dyn Decider>,

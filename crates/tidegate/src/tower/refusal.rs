@@ -61,7 +61,6 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The refusal of an answer.
     pub(super) fn of(answer: &Answer<'_>) -> Self {
         let denying = answer.enforced().filter(|matched| !matched.decision().is_allowed());
         let mut rules: Vec<String> =

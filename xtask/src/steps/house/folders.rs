@@ -67,7 +67,6 @@ fn complaint(crate_name: &str, folder: &[String], imports: &[Import]) -> Option<
     Some(format!("{place}: a circle: {}; move what both need below both", steps.join(", ")))
 }
 
-/// The shortest circle.
 fn circle<'a>(arrows: &Arrows<'a>) -> Option<Vec<&'a str>> {
     let starts = arrows.keys().filter_map(|start| back_to(start, arrows));
     starts.min_by_key(Vec::len)

@@ -1,6 +1,5 @@
 //! The parts of Markdown that rules about documents need: headings, code blocks, links.
 
-/// A parsed document.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Document<'a> {
     /// The level of each heading, in order.
@@ -11,18 +10,15 @@ pub(super) struct Document<'a> {
     pub(super) prose: Vec<(usize, &'a str)>,
 }
 
-/// A fenced code block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block<'a> {
     /// The line its fence is on, from 1.
     pub(super) line: usize,
     /// The language after the fence; empty if none is given.
     pub(super) language: &'a str,
-    /// The lines inside.
     pub(super) lines: Vec<&'a str>,
 }
 
-/// Parses a document.
 pub(super) fn read(text: &str) -> Document<'_> {
     let mut document = Document::default();
     let mut fence: Option<&str> = None;

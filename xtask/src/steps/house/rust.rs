@@ -9,9 +9,7 @@ use crate::imports::is_test;
 /// One token that is not in a test, and the line it is on, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Word {
-    /// Its text.
     pub(super) text: String,
-    /// Its line.
     pub(super) line: usize,
 }
 

@@ -16,7 +16,6 @@ pub(super) type Pairs<'a> = SmallVec<[(&'a str, &'a str); 2]>;
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Text<'b>(#[serde(borrow)] pub(super) Cow<'b, str>);
 
-/// A name and a value.
 type Entry<'b> = (Text<'b>, Text<'b>);
 
 /// Entries in their order, no name twice. Most descriptors have one, which needs no allocation.

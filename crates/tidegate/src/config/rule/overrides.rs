@@ -9,7 +9,6 @@ use crate::config::source::Report;
 use crate::config::table::{Entry, Table};
 use crate::config::value::{count, entries, length};
 
-/// The fields of a `[[rule.override]]`.
 pub(in crate::config) fn fields<'t>() -> Level<'t, OverrideDraft<'t>> {
     Level::of_fields(
         [

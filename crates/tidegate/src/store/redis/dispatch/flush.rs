@@ -107,7 +107,6 @@ fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<
 }
 
 impl Sent {
-    /// Its requests.
     pub(super) fn requests(&self) -> impl Iterator<Item = &Rc<Pending>> {
         let (one, merged) = match self {
             Self::One(one) => (Some(one), [].as_slice()),

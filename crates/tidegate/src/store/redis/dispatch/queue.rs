@@ -103,7 +103,6 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The hash of a key.
     pub(super) fn hash(&self, key: &[u8]) -> KeyHash {
         self.hashes.hash_one(key)
     }

@@ -27,7 +27,6 @@ impl Script {
 /// At most one for each set of algorithms that a request combines.
 static KNOWN: LazyLock<RwLock<HashMap<Id, Arc<Script>>>> = LazyLock::new(RwLock::default);
 
-/// The script of `id`.
 pub(super) fn script(id: Id) -> Arc<Script> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
     known.unwrap_or_else(|| {
