@@ -3,6 +3,7 @@
 //! - [`model`] decides from the definitions, with the full history and exact arithmetic. It is
 //!   slow on purpose and shares no code with what it judges.
 //! - [`cases`] reads the text tables that stand beside each algorithm.
+//! - [`threads`] runs work on threads that begin together.
 //! - [`traffic`] makes random rules and traces; the same seed makes the same traffic for ever.
 //!
 //! ```
@@ -16,4 +17,5 @@
 
 pub mod cases;
 pub mod model;
+pub mod threads;
 pub mod traffic;

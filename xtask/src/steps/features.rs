@@ -1,7 +1,9 @@
 //! The features step: every library builds without features, and with each feature alone; and so do
 //! the models.
 
-use anyhow::Result;
+use std::thread;
+
+use anyhow::{Result, bail};
 
 use super::loom;
 use crate::context::Context;
@@ -11,8 +13,25 @@ use crate::step::Outcome;
 /// Checked without features even while they have none.
 const LIBRARIES: &[&str] = &["tidegate-core", "tidegate"];
 
-/// Checks one build after another, and continues after a failure.
+/// Checks one build after another, and continues after a failure; the models, in a target folder of
+/// their own, are checked at the same time.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
+    let context = &*context;
+    let (failed, models) = thread::scope(|scope| {
+        let models = scope.spawn(|| loom::builds(context));
+        let failed = failed_builds(context);
+        let models = models.join();
+        (failed, models.unwrap_or_else(|_| bail!("the check of the models of loom panicked")))
+    });
+    let mut failed = failed?;
+    if !models? {
+        failed.push("the models of loom".to_owned());
+    }
+    Ok(Outcome::from_failures(&failed))
+}
+
+/// The builds that fail.
+fn failed_builds(context: &Context) -> Result<Vec<String>> {
     let mut failed = Vec::new();
     for package in &context.metadata.packages {
         for feature in builds(&package.name, package.features.keys()) {
@@ -21,10 +40,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
             }
         }
     }
-    if !loom::builds(context)? {
-        failed.push("the models of loom".to_owned());
-    }
-    Ok(Outcome::from_failures(&failed))
+    Ok(failed)
 }
 
 /// The builds of a package: `None` is the one without features.

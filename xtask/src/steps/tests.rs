@@ -1,6 +1,8 @@
 //! The steps that run tests, and count them.
 
+use std::env;
 use std::process::Command;
+use std::thread;
 
 use anyhow::Result;
 
@@ -30,8 +32,17 @@ pub(super) fn long(context: &mut Context) -> Result<Outcome> {
     counted(&mut test, context)
 }
 
+/// Concurrent tests for each processor: most long ones wait for servers that they started.
+const AT_A_TIME: usize = 3;
+
+/// The environment variable with the number of concurrent tests.
+const THREADS: &str = "RUST_TEST_THREADS";
+
 /// Runs a command that runs tests, and adds up their results.
 pub(super) fn counted(test: &mut Command, context: &mut Context) -> Result<Outcome> {
+    if env::var_os(THREADS).is_none() {
+        test.env(THREADS, at_a_time().to_string());
+    }
     let tally = context.tally.get_or_insert_default();
     let outcome = run_tests(test, tally);
     if !matches!(outcome, Ok(Outcome::Passed(_))) {
@@ -40,9 +51,23 @@ pub(super) fn counted(test: &mut Command, context: &mut Context) -> Result<Outco
     outcome
 }
 
+fn at_a_time() -> usize {
+    AT_A_TIME * thread::available_parallelism().map_or(1, usize::from)
+}
+
 #[cfg(test)]
 mod cases {
     use super::*;
+
+    #[test]
+    fn more_tests_run_at_a_time_than_there_are_processors() {
+        let mut context = Context::load().unwrap();
+        let mut test = Command::new("no-such-program-here");
+        counted(&mut test, &mut context).unwrap_err();
+        let told = test.get_envs().find(|(name, _)| *name == THREADS).and_then(|(_, value)| value);
+        let expected = env::var_os(THREADS).is_none().then(|| at_a_time().to_string());
+        assert_eq!(told, expected.as_deref().map(AsRef::as_ref));
+    }
 
     #[test]
     fn a_test_run_that_can_not_start_is_counted_as_a_failure() {

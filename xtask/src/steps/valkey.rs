@@ -15,6 +15,7 @@ const SERVER: &str = "valkey-server";
 /// The tests that start a store, for each crate that has some.
 const SUITES: &[&[&str]] = &[
     &["--package", "tidegate", "--test", "scripts", "--test", "stores"],
+    &["--package", "tidegate", "--test", "conformance", "--", "redis", "cluster"],
     &["--package", "tidegate-server", "--test", "server", "store::"],
 ];
 

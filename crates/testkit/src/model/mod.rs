@@ -11,6 +11,7 @@ mod fixed_window;
 mod history;
 mod leaky_bucket;
 mod leaky_queue;
+mod line;
 mod meaning;
 mod policy;
 mod rate;
@@ -22,6 +23,7 @@ pub mod statistics;
 mod token_bucket;
 
 pub use expected::Expected;
+pub use line::{End, Line};
 pub use policy::{AlgorithmKind, Policy};
 pub use revised::Revised;
 

@@ -4,10 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use crate::packed::{TODAY_US, TestClock, together};
-use crate::tasks::{Task, ms};
 use tidegate::{
-    AlgorithmKind, Answer, Ban, Clock, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess,
-    OnFull, Policy, Request, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Ban, Clock, Descriptor, Gate, ManualClock, Micros, Mode, Policy, Request,
+    RuleSpec, Spec, Timestamp,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
@@ -25,31 +24,6 @@ fn gate<C: Clock>(rules: Vec<RuleSpec>, clock: C) -> Gate<C> {
 /// Asks for `cost` units as `user`.
 fn ask<T>(user: &str, cost: u64, ask: impl FnOnce(&Request<'_>) -> T) -> T {
     ask(&Request::new("default", &[Descriptor::new(&[("user", user)]).cost(cost)]))
-}
-
-fn left(answer: &Answer<'_>) -> Vec<u64> {
-    answer.matched().iter().map(|matched| matched.decision().remaining).collect()
-}
-
-/// Refused by the limiter that keys without room share, a key pays for what others took: that is none of
-/// the refusals for which it is to be shut out.
-#[test]
-fn nobody_is_banned_for_what_others_took() {
-    for on_full in [OnFull::Share, OnFull::Refuse] {
-        let clock = ManualClock::new();
-        let rule = RuleSpec::new("user", log(1, MINUTE)).key(["user"]).max_keys(1, on_full);
-        let gate = gate(vec![rule], clock.clone());
-        let gate = gate.with_ban("default", "user", ban(2, &clock)).unwrap();
-        for user in ["first", "second"] {
-            ask(user, 1, |request| _ = gate.admits(request));
-        }
-        for user in ["first", "third"] {
-            let refused =
-                [(); 5].map(|()| ask(user, 1, |request| gate.check(request).retry_after()));
-            let last = if user == "first" { HOUR } else { MINUTE };
-            assert_eq!((refused[0], refused[4]), (Some(MINUTE), Some(last)), "{on_full:?} {user}");
-        }
-    }
 }
 
 fn ban(refusals: u64, clock: &ManualClock) -> Ban<ManualClock> {
@@ -145,83 +119,6 @@ fn banning(limit: u64, mode: Mode) -> (Gate<ManualClock>, ManualClock) {
 }
 
 #[test]
-fn a_banned_key_is_denied_before_any_limiter_is_asked() {
-    let (gate, clock) = banning(1, Mode::Enforce);
-    let verdicts = [(); 3].map(|()| ask("ada", 1, |request| gate.admits(request)));
-    assert_eq!(verdicts, [true, false, false]);
-    clock.advance(Micros::from_secs(61));
-    let wait = Micros::from_secs(3_600 - 61);
-    ask("ada", 1, |request| {
-        assert_eq!(gate.peek(request).retry_after(), Some(wait));
-        assert_eq!(gate.check(request).retry_after(), Some(wait), "its own limiter would admit it");
-        assert!(!gate.admits(request) && !gate.acquire_blocking(request).is_allowed());
-    });
-    assert!(ask("ada", 0, |request| gate.check(request).is_allowed()), "what costs nothing");
-    let others = ask("bob", 1, |request| left(&gate.check(request)));
-    assert_eq!(others, [0, 998], "nothing was charged but what was admitted");
-    clock.advance(wait);
-    assert!(ask("ada", 1, |request| gate.admits(request)));
-}
-
-#[test]
-fn a_reset_lifts_the_ban() {
-    let (gate, _) = banning(1, Mode::Enforce);
-    for _ in 0..5 {
-        ask("ada", 1, |request| gate.check(request).is_allowed());
-    }
-    ask("ada", 1, |request| {
-        assert_eq!(gate.reset(request), 2);
-        assert!(gate.check(request).is_allowed());
-        assert_eq!(gate.check(request).retry_after(), Some(MINUTE), "the first refusal");
-    });
-}
-
-#[test]
-fn a_rule_in_shadow_mode_bans_nobody_and_what_never_fits_is_told_so() {
-    let (gate, clock) = banning(1, Mode::Shadow);
-    assert!((0..9).all(|_| ask("ada", 1, |request| gate.admits(request))));
-    for _ in 0..3 {
-        assert!(!ask("ada", 999, |request| gate.admits(request)), "the other rule refuses as well");
-    }
-    clock.advance(MINUTE);
-    assert!(ask("ada", 1, |request| gate.admits(request)));
-    let (gate, _) = banning(3, Mode::Enforce);
-    for _ in 0..3 {
-        assert!(ask("ada", 4, |request| gate.check(request).is_never()));
-    }
-    assert_eq!(ask("ada", 1, |request| gate.check(request).retry_after()), Some(HOUR));
-}
-
-#[test]
-fn another_rules_refusals_are_not_counted() {
-    let clock = ManualClock::new();
-    let rules = vec![
-        RuleSpec::new("user", log(9, MINUTE)).key(["user"]),
-        RuleSpec::new("all", log(1, MINUTE)),
-    ];
-    let gate = gate(rules, clock.clone()).with_ban("default", "user", ban(1, &clock)).unwrap();
-    for _ in 0..5 {
-        ask("ada", 1, |request| gate.check(request).is_allowed());
-    }
-    assert_eq!(ask("ada", 1, |request| gate.check(request).retry_after()), Some(MINUTE));
-}
-
-#[test]
-fn one_who_waited_in_vain_is_counted_and_a_banned_one_does_not_wait() {
-    let clock = ManualClock::new();
-    let wait = OnExcess::Wait { wait: ms(10), max_waiters: 9 };
-    let rules = vec![RuleSpec::new("user", log(1, MINUTE)).key(["user"]).on_excess(wait)];
-    let gate = gate(rules, clock.clone()).with_ban("default", "user", ban(1, &clock)).unwrap();
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors);
-    assert!(gate.check(&request).is_allowed());
-    for wait in [MINUTE, HOUR] {
-        let task = Task::begun(gate.acquire(&request), &clock);
-        assert_eq!(task.end.unwrap().1.retry_after(), Some(wait));
-    }
-}
-
-#[test]
 fn a_ban_goes_by_the_time_that_a_request_brings() {
     let rules = vec![RuleSpec::new("user", log(1, MINUTE)).key(["user"])];
     let ban = Ban::with_clock(1, MINUTE, HOUR, Timestamp::EPOCH).unwrap();
@@ -237,21 +134,4 @@ fn a_ban_needs_a_rule() {
     let (gate, clock) = banning(1, Mode::Enforce);
     let error = gate.with_ban("default", "usr", ban(1, &clock)).unwrap_err();
     assert!(error.to_string().contains("\"usr\"") && error.to_string().contains("\"default\""));
-}
-
-#[test]
-fn what_was_admitted_under_an_id_is_answered_so_to_who_was_banned_since() {
-    let clock = ManualClock::new();
-    let rule = RuleSpec::new("user", log(1, MINUTE)).key(["user"]).dedupe(HOUR);
-    let gate = gate(vec![rule], clock.clone());
-    let gate = gate.with_ban("default", "user", ban(1, &clock)).unwrap();
-    let under = |id, request: &Request<'_>| {
-        let answer = gate.check(&request.with_id(id).unwrap());
-        (answer.is_allowed(), answer.is_repeated(), answer.retry_after())
-    };
-    let first = ask("ada", 1, |request| under("a", request));
-    let refused = ask("ada", 1, |request| under("b", request));
-    let banned = ask("ada", 1, |request| under("b", request));
-    assert_eq!((first.0, refused.2, banned.2), (true, Some(MINUTE), Some(HOUR)));
-    assert_eq!(ask("ada", 1, |request| under("a", request)), (true, true, Some(Micros::ZERO)));
 }

@@ -1,10 +1,10 @@
-//! Charges that are waited for, charges where memory is short, and looks at how a gate stands.
+//! Charges that are waited for, charges where memory is short, and work that panics while it is charged.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use crate::packed::{TODAY_US, TestClock};
 use crate::tasks::{Task, bucket, ms, run};
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess, Policy, Request,
+    AlgorithmKind, Clock, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, Request,
     RuleSpec, Spec,
 };
 
@@ -88,18 +88,14 @@ fn a_charge_on_a_limiter_without_memory_to_grow_is_given_back() {
 }
 
 #[test]
-fn what_is_available_is_what_the_tightest_limit_has_left() {
-    let rules = vec![
-        RuleSpec::new("all", log(10)),
-        RuleSpec::new("user", log(4)).key(["user"]),
-        RuleSpec::new("tried", log(1)).mode(Mode::Shadow),
-    ];
-    let gate = gate(rules, TestClock::at(TODAY_US));
-    let look = |user| ask(user, 1, |request| (gate.available(request), gate.capacity(request)));
-    assert_eq!(look("ada"), (4, 4));
-    assert!(ask("ada", 3, |request| gate.admits(request)));
-    assert!(ask("bob", 4, |request| gate.admits(request)));
-    assert_eq!([look("ada"), look("bob"), look("eve")], [(1, 4), (0, 4), (3, 4)]);
-    let elsewhere = Request::new("elsewhere", &[]);
-    assert_eq!((gate.available(&elsewhere), gate.capacity(&elsewhere)), (u64::MAX, u64::MAX));
+fn work_that_panics_is_no_free_try() {
+    let gate = gate(vec![RuleSpec::new("all", log(1))], ManualClock::new());
+    let work = std::panic::AssertUnwindSafe(|| {
+        ask("ada", 1, |request| {
+            let _charge = gate.hold(request).unwrap();
+            panic!("in the middle of the work");
+        });
+    });
+    assert!(std::panic::catch_unwind(work).is_err());
+    assert!(!ask("ada", 1, |request| gate.admits(request)));
 }

@@ -1,4 +1,4 @@
-//! Gates in memory: which rules a request meets, several at once, reports, bans, outcomes.
+//! Gates in memory: which rules a request matches, changed rules, plans, observers, and what is theirs of bans and reports.
 
 mod amend;
 mod amend_walk;
@@ -9,13 +9,11 @@ mod figures_walk;
 mod holding;
 mod ids;
 mod observe;
-mod outcome;
 #[path = "../common/packed/mod.rs"]
 mod packed;
 mod pitfalls;
 mod reported;
 mod reports;
 mod requests;
-mod several;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tidegate::{
-    AlgorithmKind, Answer, Ban, Descriptor, Gate, ManualClock, Micros, Mode, OnExcess, OnFull,
-    Policy, Problem, Request, RuleSpec, RuleStatistics, Spec, Usage,
+    AlgorithmKind, Answer, Ban, Descriptor, Gate, ManualClock, Micros, OnExcess, Policy, Problem,
+    Request, RuleSpec, RuleStatistics, Spec, Usage,
 };
 
 const HOUR: Micros = Micros::from_secs(3_600);
@@ -68,16 +68,6 @@ fn the_fourth_report_of_300_of_1000_is_taken_and_the_next_look_is_refused() {
 }
 
 #[test]
-fn a_report_that_reaches_the_limit_exactly_is_answered_that_nothing_is_left() {
-    let (gate, _) = gate(vec![tokens(AlgorithmKind::SlidingLog, 10)]);
-    assert!(ask(&gate, &[(ADA, 9)]).is_allowed());
-    assert!(!ask(&gate, &[(ADA, 1)]).is_allowed());
-    assert!(!ask(&gate, &[(ADA, 5)]).is_allowed(), "and taken beyond it all the same");
-    let reset = gate.refund(&Request::new("default", &[Descriptor::new(ADA).cost(6)]));
-    assert_eq!(reset.matched()[0].decision().remaining, 1, "9 of 15 are left of what was taken");
-}
-
-#[test]
 fn a_cost_above_the_limit_is_taken_and_not_answered_never() {
     let (gate, _) = gate(vec![tokens(AlgorithmKind::TokenBucket, 10)]);
     let report = ask(&gate, &[(ADA, 25)]);
@@ -85,50 +75,6 @@ fn a_cost_above_the_limit_is_taken_and_not_answered_never() {
     let wait = Micros::from_micros(16 * HOUR.as_micros() / 10);
     assert_eq!((report.is_never(), report.retry_after()), (false, Some(wait)));
     assert!(!ask(&gate, &[(ADA, 0)]).is_allowed());
-}
-
-#[test]
-fn a_report_beside_another_rule_is_taken_from_all_and_refused_by_none() {
-    let (gate, _) = gate(vec![tokens(AlgorithmKind::SlidingWindow, 100), requests(2)]);
-    let report = ask(&gate, &[(ADA, 10), (KIND, 5)]);
-    let decisions: Vec<_> = report.matched().iter().map(|one| one.decision().verdict()).collect();
-    assert!(!report.is_allowed(), "the other rule stands beyond its limit");
-    assert!(decisions[0].is_allowed() && !decisions[1].is_allowed());
-    assert_eq!((left(&gate, "tokens"), left(&gate, "requests")), (90, 0));
-    // Where it takes nothing it has nothing to say.
-    assert!(ask(&gate, &[(ADA, 10), (KIND, 0)]).is_allowed());
-    assert_eq!(left(&gate, "tokens"), 80);
-}
-
-#[test]
-fn a_look_beside_another_rule_charges_that_one_only_if_the_reported_one_would_admit() {
-    let (gate, _) = gate(vec![tokens(AlgorithmKind::TokenBucket, 100), requests(2)]);
-    let look = [(ADA, 0), (KIND, 1)];
-    assert!(ask(&gate, &look).is_allowed());
-    assert_eq!((left(&gate, "tokens"), left(&gate, "requests")), (100, 1));
-    assert!(!ask(&gate, &[(ADA, 100), (KIND, 0)]).is_allowed());
-    assert!(!ask(&gate, &look).is_allowed());
-    assert_eq!(left(&gate, "requests"), 1, "all admit, or none is charged");
-}
-
-#[test]
-fn a_report_repeated_under_its_id_is_taken_once_and_answered_the_same_also_where_denied() {
-    let (gate, _) =
-        gate(vec![tokens(AlgorithmKind::SlidingLog, 100).dedupe(Micros::from_secs(60))]);
-    for (id, cost, allowed, remaining) in [("a", 60, true, 40), ("b", 60, false, 0)] {
-        let descriptors = [Descriptor::new(ADA).cost(cost)];
-        let request = Request::new("default", &descriptors).with_id(id).unwrap();
-        let [first, again] = [gate.check(&request), gate.check(&request)];
-        assert_eq!((first.is_allowed(), again.is_allowed()), (allowed, allowed));
-        assert!(!first.is_repeated() && again.is_repeated());
-        assert_eq!(left(&gate, "tokens"), remaining);
-    }
-    let _ = gate.refund(&Request::new("default", &[Descriptor::new(ADA).cost(20)]));
-    assert_eq!(left(&gate, "tokens"), 0, "120 were taken, and 20 given back");
-    // A look is answered by how the limiter stands, whatever its id.
-    let descriptors = [Descriptor::new(ADA).cost(0)];
-    let look = Request::new("default", &descriptors).with_id("a").unwrap();
-    assert!(!gate.check(&look).is_allowed() && !gate.check(&look).is_repeated());
 }
 
 #[test]
@@ -149,18 +95,6 @@ fn a_report_waits_for_nobody_and_is_taken_once_by_one_who_would_wait() {
     assert!(!answer.is_allowed());
     let _ = gate.refund(&Request::new("default", &[Descriptor::new(ADA).cost(40)]));
     assert_eq!(left(&gate, "tokens"), 0, "140 were taken, and 40 given back");
-}
-
-#[test]
-fn a_rule_in_shadow_mode_makes_no_report_of_a_request_that_another_may_refuse() {
-    let shadow = tokens(AlgorithmKind::SlidingLog, 10).mode(Mode::Shadow);
-    let (gate, _) = gate(vec![shadow, requests(1)]);
-    assert!(ask(&gate, &[(ADA, 4), (KIND, 1)]).is_allowed());
-    assert!(!ask(&gate, &[(ADA, 4), (KIND, 1)]).is_allowed(), "the other rule refuses as before");
-    assert_eq!(left(&gate, "tokens"), 6, "and nothing is taken");
-    assert!(ask(&gate, &[(ADA, 9)]).is_allowed(), "in shadow mode it never refuses");
-    assert_eq!(left(&gate, "tokens"), 0);
-    assert!(ask(&gate, &[(ADA, 0)]).is_allowed());
 }
 
 #[test]
@@ -205,27 +139,6 @@ fn a_bucket_that_starts_empty_begins_to_fill_with_a_look() {
     assert!(!ask(&gate, &[(ADA, 0)]).is_allowed());
     clock.advance(Micros::from_secs(1));
     assert!(ask(&gate, &[(ADA, 0)]).is_allowed());
-}
-
-#[test]
-fn keys_without_room_report_to_the_limiter_they_share() {
-    let (gate, _) = gate(vec![tokens(AlgorithmKind::SlidingLog, 100).max_keys(1, OnFull::Share)]);
-    let of = |user, cost| ask(&gate, &[(&[("user", user)], cost)]);
-    assert!(of("ada", 50).is_allowed());
-    assert!(of("bob", 90).matched()[0].is_overflow());
-    assert!(of("eve", 0).is_allowed());
-    assert!(!of("eve", 90).is_allowed(), "it shares the limiter with bob");
-    assert!(!of("bob", 0).is_allowed() && of("ada", 0).is_allowed());
-}
-
-#[test]
-fn work_that_is_held_for_a_look_is_settled_with_what_it_used() {
-    let (gate, _) = gate(vec![tokens(AlgorithmKind::SlidingLog, 100)]);
-    let descriptors = [Descriptor::new(ADA).cost(0)];
-    let request = Request::new("default", &descriptors);
-    gate.hold(&request).unwrap().settle(130);
-    assert_eq!(left(&gate, "tokens"), 0);
-    assert!(gate.hold(&request).is_err());
 }
 
 #[test]

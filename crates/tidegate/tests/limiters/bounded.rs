@@ -76,28 +76,6 @@ fn the_cap_is_hard_under_a_flood_from_eight_threads() {
     }
 }
 
-#[test]
-fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
-    for algorithm in ALGORITHMS {
-        for (on_full, shared) in [(OnFull::Share, 3), (OnFull::Refuse, 0)] {
-            let gate = gate(per_minute(algorithm, 3), 100, on_full, &TestClock::at(TODAY_US));
-            (0..100).for_each(|n| assert!(ask(&gate, &n.to_string(), 1).allowed));
-            let beyond = AtomicU64::new(0);
-            together(8, |thread, _| {
-                for number in 0..50 {
-                    let user = format!("{thread}/{number}");
-                    let told = ask(&gate, &user, 1);
-                    assert!(told.overflow, "{algorithm}");
-                    beyond.fetch_add(u64::from(told.allowed), Relaxed);
-                }
-            });
-            assert_eq!(beyond.into_inner(), shared, "{algorithm}, {on_full:?}");
-            let left = ask(&gate, "7", 0).decision.remaining;
-            assert_eq!(left, 2, "{algorithm}: those who have a limiter feel nothing");
-        }
-    }
-}
-
 /// A limited caller, and a flood of others through a table much too small for them.
 #[test]
 fn three_thousand_other_keys_through_a_cache_of_a_thousand_free_nobody() {
@@ -154,5 +132,32 @@ fn a_full_table_has_room_again_when_time_has_passed() {
             assert!(gate.keys() <= 3_000);
             clock.pass(121 * SECOND_US);
         }
+    }
+}
+
+/// Of a full table one limiter after another is idle; whoever comes looks at a few, and goes
+/// on where the one before ended.
+#[test]
+fn a_place_that_is_free_is_found_within_a_round() {
+    const KEYS: u64 = 3_000;
+    for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog] {
+        let clock = TestClock::at(TODAY_US);
+        let rule = RuleSpec::new("r", per_minute(algorithm, 1)).key(["user"]);
+        let rule = rule.max_keys(KEYS as usize, OnFull::Refuse);
+        let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
+        let is_admitted = |user: &str| {
+            let entries = [("user", user)];
+            let descriptors = [Descriptor::new(&entries)];
+            gate.admits(&Request::new(Request::DEFAULT_DOMAIN, &descriptors))
+        };
+        // The first is idle a second before all others.
+        assert!(is_admitted("first"));
+        clock.pass(SECOND_US);
+        (1..KEYS).for_each(|n| assert!(is_admitted(&n.to_string()), "{algorithm}"));
+        clock.pass(59 * SECOND_US);
+        assert_eq!(gate.keys() as u64, KEYS);
+        let tries = (0..KEYS).position(|n| is_admitted(&format!("new {n}")));
+        // 32 limiters are looked at for each, of one table, and as many more after the answer.
+        assert!(tries.is_some_and(|tries| tries as u64 <= KEYS / 32), "{algorithm}: {tries:?}");
     }
 }

@@ -42,22 +42,6 @@ fn verdict(answer: &Answer<'_>) -> (bool, bool) {
     (answer.is_allowed(), answer.is_overflow())
 }
 
-#[test]
-fn a_key_beyond_the_cap_shares_one_limiter_or_is_refused_and_says_so() {
-    for algorithm in BOTH {
-        for (on_full, first_beyond) in [(OnFull::Share, true), (OnFull::Refuse, false)] {
-            let hand = Hand::default();
-            let spec = rule("user", algorithm).max_keys(1, on_full);
-            let gate = Gate::with_clock(Policy::new(vec![spec]).unwrap(), &hand);
-            assert_eq!(verdict(&ask(&gate, &[("user", "a")])), (true, false));
-            assert_eq!(verdict(&ask(&gate, &[("user", "b")])), (first_beyond, true), "{on_full:?}");
-            assert_eq!(verdict(&ask(&gate, &[("user", "c")])), (false, true));
-            assert_eq!(verdict(&ask(&gate, &[("user", "a")])), (false, false), "not forgotten");
-            assert_eq!(gate.keys(), 1);
-        }
-    }
-}
-
 /// The limiter in the way is idle after its window: room is found wherever it lies.
 #[test]
 fn room_is_had_as_soon_as_a_limiter_is_as_good_as_new() {

@@ -1,9 +1,8 @@
-//! Limiters in memory, alone and by key: walks beside the models, races, caps, changes.
+//! Limiters in memory, alone and by key: changed rules, plans, caps, growth, large debts, clocks that run.
 
 mod amend;
 mod bounded;
 mod caps;
-mod full_table;
 mod growth;
 mod large_debts;
 mod late_reading;
@@ -13,7 +12,4 @@ mod packed;
 mod planned;
 mod planned_room;
 mod races;
-mod races_by_key;
 mod reserve;
-mod reset_at_once;
-mod walk;

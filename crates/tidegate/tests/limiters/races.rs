@@ -1,199 +1,111 @@
-//! Eight threads at once: not one unit over, and not one charged for what was refused.
-//!
-//! The clock stands still, so that what was admitted can be counted to the unit.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+//! Eight threads at once, by clocks that run: what is admitted is held to what the definitions allow over the whole time.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Barrier, Mutex};
-use std::thread;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use crate::packed::{TODAY_US, TestClock, long, spec_of, together};
+use testkit::model;
 use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, Timestamp,
+    AlgorithmKind, Clock, Descriptor, Gate, KeyedLimiter, Limiter, Micros, Policy, Request,
+    RuleSpec, Spec, Timestamp,
 };
 
-const THREADS: u64 = 8;
-const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+const SECOND_US: u64 = 1_000_000;
 
-/// Requests of each thread.
-const ASKS: u64 = 400;
-
-/// Every algorithm, several times over.
-fn rounds() -> impl Iterator<Item = AlgorithmKind> {
-    let times = if std::env::var_os("TIDEGATE_LONG").is_some() { 100 } else { 5 };
-    (0..times).flat_map(|_| AlgorithmKind::ALL.iter().copied())
+fn rounds() -> u64 {
+    if long() { 50 } else { 3 }
 }
 
-fn gate(rules: Vec<RuleSpec>) -> Gate<Timestamp> {
-    Gate::with_clock(Policy::new(rules).unwrap(), NOW)
+/// Rules of every algorithm that are kept in one word, in two (a large prime of units per second, or
+/// more of them than a word can count), or whole.
+fn policies() -> Vec<model::Policy> {
+    let small = |algorithm| model::Policy::new(algorithm, 200, SECOND_US);
+    let large = |algorithm| model::Policy {
+        capacity: Some(200),
+        ..model::Policy::new(algorithm, 999_999_937, 40_000_000 * SECOND_US / 2)
+    };
+    let bucket = |algorithm: &model::AlgorithmKind| algorithm.has_capacity();
+    let all = model::AlgorithmKind::ALL;
+    let first_request =
+        model::Policy { anchor_first_request: true, ..small(model::AlgorithmKind::FixedWindow) };
+    let part_full =
+        model::Policy { initial: Some(100), ..small(model::AlgorithmKind::TokenBucket) };
+    let two_words = all.into_iter().filter(bucket).map(large);
+    all.into_iter().map(small).chain([first_request, part_full]).chain(two_words).collect()
 }
 
-fn rule(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
-    RuleSpec::new(name, Spec::new(algorithm, limit, Micros::from_secs(3_600)))
+/// A clock that every reading moves on by up to 40 us, and never back.
+#[derive(Clone)]
+struct Running(TestClock);
+
+impl Clock for Running {
+    fn now(&self) -> Timestamp {
+        self.0.pass(40);
+        self.0.now()
+    }
+
+    fn never_steps_back(&self) -> bool {
+        true
+    }
 }
 
-/// Runs `work` on eight threads that begin together, each with a generator of its own.
-fn together(work: impl Fn(&mut Rng) + Sync) {
-    let start = Barrier::new(THREADS as usize);
-    thread::scope(|threads| {
-        for number in 0..THREADS {
-            let (start, work) = (&start, &work);
-            threads.spawn(move || {
-                start.wait();
-                work(&mut Rng::new(number));
+/// The most that a rule may admit while its clock goes from the start of a window over `span_us`.
+fn most(policy: &model::Policy, span_us: u64) -> u64 {
+    let (windows, part) = (span_us / policy.window_us, span_us % policy.window_us);
+    match policy.algorithm.has_capacity() {
+        true => {
+            policy.capacity() + 1 + windows * policy.limit + part * policy.limit / policy.window_us
+        }
+        false => (windows + 1) * policy.limit,
+    }
+}
+
+/// Time passes while eight threads ask: their readings are overtaken again and again before they are
+/// served, and the most that the rule allows over all of the time is never exceeded.
+#[test]
+fn a_clock_that_runs_admits_no_more_than_the_rule_allows() {
+    const WINDOW_US: u64 = 4_000;
+    for algorithm in model::AlgorithmKind::ALL {
+        for round in 0..rounds() {
+            let policy = model::Policy::new(algorithm, 20 + 10 * (round % 3), WINDOW_US);
+            let clock = Running(TestClock::at(TODAY_US));
+            let alone = Limiter::with_clock(spec_of(&policy), clock.clone()).unwrap();
+            let keyed = KeyedLimiter::with_clock(spec_of(&policy), clock.clone()).unwrap();
+            let admitted = [AtomicU64::new(0), AtomicU64::new(0)];
+            together(8, |_, _| {
+                for _ in 0..1_000 {
+                    admitted[0].fetch_add(u64::from(alone.admits(1)), SeqCst);
+                    admitted[1].fetch_add(u64::from(keyed.admits("key", 1)), SeqCst);
+                }
             });
-        }
-    });
-}
-
-/// The remaining units of each rule that a request of these entries meets, by the rule's name.
-fn left<C: Clock>(gate: &Gate<C>, entries: &[(&str, &str)]) -> HashMap<String, u64> {
-    let answer = gate.peek(&Request::new("default", &[Descriptor::new(entries)]));
-    let figures = |m: &tidegate::Matched<'_>| (m.rule().name().to_owned(), m.decision().remaining);
-    answer.matched().iter().map(figures).collect()
-}
-
-#[test]
-fn eight_threads_on_one_limiter_get_the_limit_to_the_unit() {
-    for algorithm in rounds() {
-        let gate = gate(vec![rule("r", algorithm, 1_000)]);
-        let most = left(&gate, &[])["r"];
-        let got = AtomicU64::new(0);
-        together(|_| {
-            for _ in 0..ASKS {
-                let descriptor = [Descriptor::new(&[])];
-                let admitted = gate.check(&Request::new("default", &descriptor)).is_allowed();
-                got.fetch_add(u64::from(admitted), Relaxed);
-            }
-        });
-        assert_eq!(got.into_inner(), most, "{algorithm}");
-        assert_eq!(left(&gate, &[])["r"], 0, "{algorithm}");
-    }
-}
-
-#[test]
-fn costs_of_every_size_add_up_to_what_is_gone() {
-    for algorithm in rounds() {
-        let gate = gate(vec![rule("r", algorithm, 2_500)]);
-        let most = left(&gate, &[])["r"];
-        let got = AtomicU64::new(0);
-        together(|rng| {
-            for _ in 0..ASKS {
-                let cost = rng.below(8);
-                let descriptor = [Descriptor::new(&[]).cost(cost)];
-                let request = Request::new("default", &descriptor);
-                let admitted = match rng.chance(50) {
-                    true => gate.check(&request).is_allowed(),
-                    false => gate.admits(&request),
-                };
-                got.fetch_add(cost * u64::from(admitted), Relaxed);
-            }
-        });
-        let got = got.into_inner();
-        assert_eq!(left(&gate, &[])["r"], most - got, "{algorithm}");
-        assert!(got > most - 7, "{got} of {most}: {algorithm}");
-    }
-}
-
-/// Units admitted, by rule and key.
-type Charged = Mutex<HashMap<(&'static str, String), u64>>;
-
-/// One limit for all, one for each user, one for each address: different requests meet different
-/// limiters, and most of what one of them admits another refuses.
-fn three_rules(algorithms: [AlgorithmKind; 3]) {
-    let gate = gate(vec![
-        rule("all", algorithms[0], 1_500),
-        rule("user", algorithms[1], 900).key(["user"]),
-        rule("ip", algorithms[2], 500).key(["ip"]),
-    ]);
-    let (users, ips) = (["ada", "bob"], ["1", "2", "3", "4"]);
-    let before = left(&gate, &[("user", "ada"), ("ip", "1")]);
-    let charged: Charged = Mutex::default();
-    together(|rng| {
-        for _ in 0..ASKS {
-            let (user, ip, cost) = (rng.pick(users), rng.pick(ips), rng.between(1, 3));
-            let mut entries = [("user", user), ("ip", ip)];
-            if rng.chance(50) {
-                entries.reverse();
-            }
-            let descriptor = [Descriptor::new(&entries).cost(cost)];
-            if gate.check(&Request::new("default", &descriptor)).is_allowed() {
-                let mut charged = charged.lock().unwrap();
-                for (name, key) in [("all", ""), ("user", user), ("ip", ip)] {
-                    *charged.entry((name, key.to_owned())).or_default() += cost;
-                }
-            }
-        }
-    });
-    let charged = charged.into_inner().unwrap();
-    for user in users {
-        for ip in ips {
-            let after = left(&gate, &[("user", user), ("ip", ip)]);
-            for (name, key) in [("all", ""), ("user", user), ("ip", ip)] {
-                let charged = charged.get(&(name, key.to_owned())).copied().unwrap_or(0);
-                assert_eq!(after[name], before[name] - charged, "{name} {key}: {algorithms:?}");
+            let most = most(&policy, clock.0.now_us() - TODAY_US);
+            for admitted in admitted {
+                let admitted = admitted.into_inner();
+                assert!(admitted <= most, "{admitted} of {most}: {policy:?}");
+                assert!(admitted >= most / 3, "{admitted} of {most}: hardly any: {policy:?}");
             }
         }
     }
 }
 
+/// Many keys in one call are decided as one after another, in order, keys named twice included.
 #[test]
-fn nobody_is_charged_for_a_refusal_of_three_rules_at_once() {
-    let all = AlgorithmKind::ALL;
-    for (i, one) in rounds().enumerate() {
-        let (second, third) = (all[(i + 1) % all.len()], all[(i + 3) % all.len()]);
-        three_rules([one, second, third]);
-        three_rules([one, one, one]);
-    }
-}
-
-/// Requests that name the same limiters in opposite orders: neither waits for the other for ever.
-#[test]
-fn limiters_named_in_opposite_orders_are_charged_together_or_not_at_all() {
-    for algorithm in rounds() {
-        let gate = gate(vec![rule("r", algorithm, 700).key(["user"])]);
-        let before = left(&gate, &[("user", "a")])["r"];
-        let got = AtomicU64::new(0);
-        together(|rng| {
-            for _ in 0..ASKS {
-                let (a, b) = ([("user", "a")], [("user", "b")]);
-                let mut both = [Descriptor::new(&a), Descriptor::new(&b)];
-                if rng.chance(50) {
-                    both.reverse();
-                }
-                let admitted = gate.check(&Request::new("default", &both)).is_allowed();
-                got.fetch_add(u64::from(admitted), Relaxed);
-            }
-        });
-        let got = got.into_inner();
-        assert_eq!(got, before, "{algorithm}");
-        for user in ["a", "b"] {
-            assert_eq!(left(&gate, &[("user", user)])["r"], 0, "{algorithm}");
+fn check_many_decides_as_one_by_one_in_order() {
+    for policy in policies().into_iter().filter(|policy| policy.initial.is_none()) {
+        let clock = TestClock::at(TODAY_US);
+        let policy = model::Policy { limit: 3, capacity: None, ..policy };
+        let new = || KeyedLimiter::with_clock(spec_of(&policy), clock.clone()).unwrap();
+        let (many, single) = (new(), new());
+        let rng = &mut Rng::new(9);
+        for _ in 0..200 {
+            clock.pass(rng.below(SECOND_US / 2));
+            let length = rng.pick([0, 1, 2, 15, 16, 17, 40, 100]);
+            let keys: Vec<_> = (0..length).map(|_| rng.skewed(200).to_le_bytes()).collect();
+            let one_by_one: Vec<_> = keys.iter().map(|key| single.admits(key, 1)).collect();
+            assert_eq!(many.check_many(&keys), one_by_one, "{policy:?}");
         }
-    }
-}
-
-#[test]
-fn what_every_thread_gives_back_is_all_there_again() {
-    for algorithm in rounds() {
-        let gate = gate(vec![rule("a", algorithm, 40), rule("b", algorithm, 50)]);
-        let before = left(&gate, &[]);
-        together(|rng| {
-            for _ in 0..ASKS {
-                let descriptor = [Descriptor::new(&[]).cost(rng.between(1, 20))];
-                let request = Request::new("default", &descriptor);
-                if gate.check(&request).is_allowed() {
-                    let _ = gate.refund(&request);
-                }
-            }
-        });
-        assert_eq!(left(&gate, &[]), before, "{algorithm}");
     }
 }
 
@@ -202,7 +114,7 @@ struct Ticking(AtomicU64);
 
 impl Clock for Ticking {
     fn now(&self) -> Timestamp {
-        NOW.plus(Micros::from_micros(self.0.fetch_add(1, Relaxed)))
+        Timestamp::from_micros(TODAY_US).plus(Micros::from_micros(self.0.fetch_add(1, SeqCst)))
     }
 }
 
@@ -215,8 +127,8 @@ fn no_window_of_a_running_clock_holds_more_than_the_limit() {
     let policy = Policy::new(vec![RuleSpec::new("r", spec)]).unwrap();
     let gate = Gate::with_clock(policy, Ticking(AtomicU64::new(0)));
     let times = Mutex::new(Vec::new());
-    together(|_| {
-        for _ in 0..4 * ASKS {
+    together(8, |_, _| {
+        for _ in 0..1_600 {
             let descriptor = [Descriptor::new(&[])];
             let answer = gate.check(&Request::new("default", &descriptor));
             if answer.is_allowed() {

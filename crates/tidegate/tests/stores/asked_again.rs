@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Gate, Limit, Micros, OnStoreError, OverrideSpec, Policy,
-    Request, RuleSpec, Spec,
+    AlgorithmKind, Answer, Descriptor, Limit, Micros, OnStoreError, OverrideSpec, Request,
+    RuleSpec, Spec,
 };
 
 use crate::server::{Server, gate_over, rule, until_lost};
@@ -33,26 +33,6 @@ async fn an_override_has_the_dedupe_of_its_rule_and_a_changed_rule_decides_anew(
 }
 
 #[tokio::test]
-async fn a_look_tells_what_is_remembered_and_a_reset_forgets_units_only() {
-    let server = Server::start(&[]);
-    let (gate, _) =
-        gate_over(&server.url(), vec![remembering(AlgorithmKind::SlidingWindow, 2)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let plain = Request::new("default", &descriptors);
-    let request = plain.with_id("a").unwrap();
-    assert!(!gate.peek(&request).await.is_repeated());
-    let first = gate.check(&request).await;
-    let _ = gate.check(&plain).await;
-    assert!(!gate.peek(&plain).await.is_allowed());
-    let looked = gate.peek(&request).await;
-    assert!(looked.is_allowed() && looked.is_repeated());
-    assert_eq!(looked.matched()[0].decision(), first.matched()[0].decision());
-    gate.reset(&plain).await.unwrap();
-    assert!(gate.check(&request).await.is_repeated());
-    assert_eq!(gate.peek(&plain).await.matched()[0].decision().remaining, 2);
-}
-
-#[tokio::test]
 async fn what_is_remembered_expires_by_itself() {
     let server = Server::start(&[]);
     let (gate, _) =
@@ -67,32 +47,6 @@ async fn what_is_remembered_expires_by_itself() {
     // As if its time were over: what is then asked is decided anew.
     server.run::<()>(&["DEL", key]);
     assert!(!gate.check(&request).await.is_repeated());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_that_ask_at_once_under_one_id_one_takes() {
-    let server = Server::start(&[]);
-    let rules = || vec![remembering(AlgorithmKind::SlidingLog, 100)];
-    let (one, _) = gate_over(&server.url(), rules()).await;
-    let (two, _) = gate_over(&server.url(), rules()).await;
-    let memory = Gate::new(Policy::new(rules()).unwrap());
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let plain = Request::new("default", &descriptors);
-    let mut repeated = 0;
-    for round in 0..20 {
-        let id = format!("round {round}");
-        let request = plain.with_id(&id).unwrap();
-        let (a, b, c) = tokio::join!(one.check(&request), two.check(&request), one.check(&request));
-        repeated += [a, b, c].iter().filter(|answer| answer.is_repeated()).count();
-        std::thread::scope(|scope| {
-            (0..3).for_each(|_| assert!(scope.spawn(|| memory.admits(&request)).join().is_ok()));
-            let both = [0, 1].map(|_| scope.spawn(|| memory.check(&request).is_allowed()));
-            assert!(both.into_iter().all(|one| one.join().unwrap()));
-        });
-    }
-    let remaining = |answer: Answer<'_>| answer.matched()[0].decision().remaining;
-    assert_eq!((repeated, remaining(one.peek(&plain).await)), (40, 80));
-    assert_eq!(remaining(memory.peek(&plain)), 80);
 }
 
 #[tokio::test]

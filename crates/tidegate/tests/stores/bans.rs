@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::server::{Server, check, gate_over, rule, until_lost};
 use tidegate::{
-    AlgorithmKind, Answer, Ban, Descriptor, Micros, Mode, OnExcess, OnFull, OnStoreError, Request,
-    RuleSpec, SharedGate, Spec,
+    AlgorithmKind, Answer, Ban, Descriptor, Micros, OnStoreError, Request, RuleSpec, SharedGate,
+    Spec,
 };
 
 const DAY: Micros = Micros::from_secs(86_400);
@@ -77,52 +77,6 @@ async fn each_process_bans_for_the_refusals_that_it_gave() {
     assert!(is_banned(&check(&one, "ada", 1).await));
     assert!(!is_banned(&check(&two, "ada", 1).await));
     assert!(!is_banned(&check(&one, "bob", 1).await));
-}
-
-#[tokio::test]
-async fn a_rule_in_shadow_mode_and_keys_without_room_ban_nobody() {
-    let server = Server::start(&[]);
-    let tried = banning(&server, 1, vec![log(1).mode(Mode::Shadow)]).await;
-    for _ in 0..4 {
-        assert!(check(&tried, "ada", 1).await.is_allowed());
-    }
-    for on_full in [OnFull::Share, OnFull::Refuse] {
-        server.run::<()>(&["FLUSHALL"]);
-        let gate = banning(&server, 1, vec![log(1).max_keys(1, on_full)]).await;
-        for user in ["first", "second", "third", "third"] {
-            _ = check(&gate, user, 1).await;
-        }
-        let refused = check(&gate, "third", 1).await;
-        assert!(!refused.is_allowed() && refused.is_overflow() && !is_banned(&refused));
-        _ = check(&gate, "first", 1).await;
-        assert!(is_banned(&check(&gate, "first", 1).await), "{on_full:?}");
-    }
-}
-
-#[tokio::test]
-async fn one_who_waited_in_vain_is_counted_and_a_banned_one_does_not_wait() {
-    let server = Server::start(&[]);
-    let wait = OnExcess::Wait { wait: Micros::from_millis(1), max_waiters: 9 };
-    let gate = banning(&server, 1, vec![log(1).on_excess(wait)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let request = Request::new("default", &descriptors);
-    assert!(gate.acquire(&request).await.is_allowed());
-    assert!(!is_banned(&gate.acquire(&request).await));
-    assert!(is_banned(&gate.acquire(&request).await));
-    assert!(is_banned(&gate.check_in_turn(&request).await));
-}
-
-#[tokio::test]
-async fn what_was_admitted_under_an_id_is_answered_so_to_who_was_banned_since() {
-    let server = Server::start(&[]);
-    let gate = banning(&server, 1, vec![log(1).dedupe(DAY)]).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    let under = |id| Request::new("default", &descriptors).with_id(id).unwrap();
-    assert!(gate.check(&under("a")).await.is_allowed());
-    assert!(!is_banned(&gate.check(&under("b")).await));
-    assert!(is_banned(&gate.check(&under("b")).await));
-    let again = gate.check(&under("a")).await;
-    assert!(again.is_allowed() && again.is_repeated());
 }
 
 #[tokio::test]

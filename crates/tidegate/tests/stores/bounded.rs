@@ -43,30 +43,6 @@ async fn own(gate: &SharedGate, users: std::ops::Range<usize>) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn keys_beyond_the_cap_share_one_limiter_and_the_others_notice_nothing() {
-    for algorithm in AlgorithmKind::ALL.iter().filter(|one| **one != AlgorithmKind::LeakyQueue) {
-        let server = Server::start(&[]);
-        let rules = vec![capped(*algorithm, 100, OnFull::Share)];
-        let (gate, _) = gate_over(&server.url(), rules).await;
-        let known = own(&gate, 0..100).await;
-        assert_eq!(known.len(), 100, "{algorithm}");
-        let beyond: Vec<_> = {
-            let mut all = Vec::new();
-            for user in 100..110 {
-                let answer = ask(&gate, &user.to_string()).await;
-                assert!(answer.is_overflow(), "{algorithm}");
-                all.push(answer.is_allowed());
-            }
-            all
-        };
-        let admitted = beyond.iter().filter(|allowed| **allowed).count();
-        assert_eq!(admitted, 5, "{algorithm}: together they get what one key gets");
-        assert!(own(&gate, 0..100).await.len() == 100, "{algorithm}: who has a limiter keeps it");
-        assert_eq!(server.run::<usize>(&["ZCARD", COUNTER]), 100);
-    }
-}
-
-#[tokio::test]
 async fn keys_beyond_the_cap_are_refused_where_the_rule_says_so() {
     let server = Server::start(&[]);
     let mut set = capped(AlgorithmKind::SlidingLog, 3, OnFull::Refuse);

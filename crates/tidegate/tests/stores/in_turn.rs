@@ -94,28 +94,6 @@ async fn two_processes_share_a_limit_and_each_keeps_its_order() {
 }
 
 #[tokio::test]
-async fn who_came_first_is_served_first_and_nobody_overtakes() {
-    let server = Server::start(&[]);
-    let gate =
-        gate(&server, vec![rule(AlgorithmKind::TokenBucket, 3).on_excess(patient(9, 9))]).await;
-    assert!(acquire(&gate, 3).await.0);
-    let first = waiter_for(&gate, 3).await;
-    let second = waiter_for(&gate, 1).await;
-    give_back(&gate, 2).await;
-    // Two units are there, but who needs three came first.
-    let refused = check(&gate, "ada", 1).await;
-    assert!(!refused.is_allowed() && refused.retry_after().unwrap() > Micros::ZERO);
-    assert_eq!(refused.reported().unwrap().decision().remaining, 0);
-    assert_eq!(waiting(&gate), 2);
-    assert!(check(&gate, "bob", 1).await.is_allowed(), "another limiter has another line");
-    give_back(&gate, 1).await;
-    assert!(first.await.unwrap().0);
-    give_back(&gate, 1).await;
-    assert!(second.await.unwrap().0);
-    assert_eq!(waiting(&gate), 0);
-}
-
-#[tokio::test]
 async fn what_can_not_be_in_time_is_refused_at_once_with_the_time_it_would_have_taken() {
     let server = Server::start(&[]);
     let hour = Micros::from_secs(3_600);
@@ -149,23 +127,6 @@ async fn what_can_not_be_in_time_is_refused_at_once_with_the_time_it_would_have_
         assert_eq!(waiting(&shared), there.len(), "{algorithm}: it did not wait");
         there.iter().for_each(JoinHandle::abort);
     }
-}
-
-#[tokio::test]
-async fn a_full_line_and_a_rule_that_rejects_refuse_at_once() {
-    let server = Server::start(&[]);
-    let full =
-        gate(&server, vec![rule(AlgorithmKind::FixedWindow, 1).on_excess(patient(9, 1))]).await;
-    assert!(acquire(&full, 1).await.0);
-    let first = waiter_for(&full, 1).await;
-    assert!(!acquire(&full, 1).await.0, "one may wait, and one does");
-    first.abort();
-    let hasty = gate(&server, vec![rule(AlgorithmKind::SlidingLog, 1)]).await;
-    assert!(acquire(&hasty, 1).await.0);
-    assert!(!acquire(&hasty, 1).await.0);
-    let never =
-        gate(&server, vec![rule(AlgorithmKind::TokenBucket, 1).on_excess(patient(9, 9))]).await;
-    assert_eq!(acquire(&never, 2).await.1, None, "what never fits does not wait");
 }
 
 #[tokio::test]

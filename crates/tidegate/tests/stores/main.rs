@@ -16,7 +16,6 @@ mod figures;
 mod frozen;
 mod held;
 mod histories;
-mod ids;
 mod in_turn;
 #[cfg(feature = "tower")]
 mod layer;

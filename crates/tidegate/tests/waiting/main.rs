@@ -1,4 +1,4 @@
-//! Waiting its turn: order, deadlines, leaving, threads, tasks, permits.
+//! Waiting its turn: changed rules, several lines at a gate, threads, tasks, permits.
 
 mod amend;
 mod figures;
@@ -14,4 +14,3 @@ mod planned;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
 mod threads;
-mod walk;

@@ -9,13 +9,12 @@
 
 mod policies;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Barrier};
-use std::thread;
 
 pub(crate) use policies::spec_of;
 use testkit::model::Expected;
-use testkit::traffic::Rng;
+pub use testkit::threads::{long, together};
 use tidegate::{Clock, Decision, Micros, Timestamp};
 
 /// A time of our days, on a whole hour.
@@ -54,11 +53,6 @@ impl Clock for TestClock {
     }
 }
 
-/// Whether many cases are asked for.
-pub fn long() -> bool {
-    std::env::var_os("TIDEGATE_LONG").is_some()
-}
-
 /// A decision as the models tell it.
 pub fn told(decision: &Decision) -> Expected {
     Expected {
@@ -69,18 +63,4 @@ pub fn told(decision: &Decision) -> Expected {
         reset_after_us: decision.reset_after.as_micros(),
         delay_us: decision.delay().as_micros(),
     }
-}
-
-/// Runs `work` on so many threads that begin together, each with its number and a generator.
-pub fn together(threads: u64, work: impl Fn(u64, &mut Rng) + Sync) {
-    let start = Barrier::new(usize::try_from(threads).expect("few"));
-    thread::scope(|scope| {
-        for number in 0..threads {
-            let (start, work) = (&start, &work);
-            scope.spawn(move || {
-                start.wait();
-                work(number, &mut Rng::new(number));
-            });
-        }
-    });
 }

@@ -3,22 +3,26 @@
 //! Random policies of every algorithm and mode, random keys from small alphabets so that limiters
 //! are met again, and named twice in one request. Of some rules the usage is reported: a report is taken
 //! from all that it meets, and refused by none. `TIDEGATE_LONG=1` tries twenty times as many.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::packed::spec_of;
+use crate::kit::kit;
+use crate::packed::{long, spec_of, told};
+use crate::subjects::{Case, Store};
+use crate::walk::HORIZON_US;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
-use tidegate::{
-    Answer, Decision, Descriptor, Gate, Micros, Mode, Policy, Request, RuleSpec, Timestamp, Usage,
-};
+use tidegate::{Answer, Descriptor, Micros, Mode, Request, RuleSpec, Usage};
+
+kit! {
+    Store: [
+        packed: crate::subjects::InProcess::Packed,
+        sharded: crate::subjects::InProcess::Sharded,
+        #[cfg(feature = "redis")]
+        redis: crate::subjects::stores::Redis::start(),
+    ]
+    all_limits_admit_or_none_is_charged
+}
 
 /// One rule as the gate and as the models know it.
 struct Pair {
@@ -27,8 +31,7 @@ struct Pair {
 }
 
 /// A random rule for a number in the file, with no key or a key of one or two entries.
-fn pair(rng: &mut Rng, number: usize) -> Pair {
-    let algorithm = rng.pick(model::AlgorithmKind::ALL);
+fn pair(rng: &mut Rng, number: usize, algorithm: model::AlgorithmKind) -> Pair {
     let mut policy = traffic::policy(rng, algorithm);
     let key: &[&str] = rng.pick([&[][..], &["user"], &["ip"], &["user", "ip"]]);
     if !key.is_empty() {
@@ -134,17 +137,6 @@ impl ByModels<'_> {
     }
 }
 
-fn told(decision: &Decision) -> Expected {
-    Expected {
-        allowed: decision.is_allowed(),
-        limit: decision.limit,
-        remaining: decision.remaining,
-        retry_after_us: decision.retry_after().map(Micros::as_micros),
-        reset_after_us: decision.reset_after.as_micros(),
-        delay_us: decision.delay().as_micros(),
-    }
-}
-
 /// When denied, the denying rule with the longest wait, never being longest; else the one with
 /// least remaining; ties by file order.
 fn reported(pairs: &[Pair], said: &Said) -> Option<(usize, Expected)> {
@@ -200,28 +192,39 @@ fn descriptors(rng: &mut Rng, cost: u64) -> Vec<(Vec<(&'static str, &'static str
     (0..count).map(|_| one(rng)).collect()
 }
 
-#[test]
-fn all_limits_admit_or_none_is_charged() {
-    let runs = if std::env::var_os("TIDEGATE_LONG").is_some() { 6_000 } else { 300 };
+fn all_limits_admit_or_none_is_charged(case: &Case<'_, dyn Store>) {
+    let algorithm = case.model();
+    let runs = case.kind.asks() / 10 * if long() { 20 } else { 1 };
+    let mut walked = 0;
     for seed in 0..runs {
         let rng = &mut Rng::new(seed);
         let rules = rng.between(1, 5) as usize;
-        let pairs: Vec<_> = (0..rules).map(|number| pair(rng, number)).collect();
-        let policy = Policy::new(pairs.iter().map(|pair| pair.spec.clone()).collect()).unwrap();
-        let gate = Gate::with_clock(policy, Timestamp::EPOCH);
+        let pairs: Vec<_> = (0..rules)
+            .map(|number| {
+                let any = rng.pick(model::AlgorithmKind::ALL);
+                pair(rng, number, if number == 0 { algorithm } else { any })
+            })
+            .collect();
+        let specs = pairs.iter().map(|pair| pair.spec.clone()).collect();
+        let trace = traffic::trace(rng, &pairs[0].policy, 60);
+        let began_us = trace[0].0;
+        let Some(mut gate) = case.kind.by_time(began_us, specs) else { continue };
+        walked += 1;
         let mut models = ByModels { pairs: &pairs, limiters: HashMap::new() };
         let owes = pairs.iter().any(|pair| pair.spec.usage == Usage::Reported);
-        for (at_us, cost) in traffic::trace(rng, &pairs[0].policy, 60) {
+        let within = trace.into_iter().take_while(|(at_us, _)| at_us - began_us < HORIZON_US);
+        for (at_us, cost) in within {
             // No debt beyond all telling.
             let cost = if owes { cost.min(1_000) } else { cost };
             let about = descriptors(rng, cost);
             let descriptors: Vec<_> =
                 about.iter().map(|(entries, cost)| Descriptor::new(entries).cost(*cost)).collect();
             let request = Request::new("default", &descriptors);
-            let answer = gate.check_at(&request, Timestamp::from_micros(at_us));
             let said = models.check(at_us, &models.met(&about));
+            let answer = gate.decide(&request, at_us);
             let failed = std::panic::catch_unwind(|| compare(&pairs, &answer, &said));
             assert!(failed.is_ok(), "seed {seed}, at {at_us}: {about:?}");
         }
     }
+    assert!(walked * 4 > runs * 3, "a store could hold {walked} of {runs}");
 }

@@ -1,0 +1,28 @@
+//! Threads that begin together, and how far a test is to go.
+
+use std::sync::Barrier;
+use std::thread;
+
+use crate::traffic::Rng;
+
+/// Whether many more cases are asked for (`TIDEGATE_LONG`).
+pub fn long() -> bool {
+    std::env::var_os("TIDEGATE_LONG").is_some()
+}
+
+/// Runs `work` on so many threads that begin together, each with its number and a generator.
+///
+/// # Panics
+/// When the work of a thread does.
+pub fn together(threads: u64, work: impl Fn(u64, &mut Rng) + Sync) {
+    let start = Barrier::new(usize::try_from(threads).unwrap_or(usize::MAX));
+    thread::scope(|scope| {
+        for number in 0..threads {
+            let (start, work) = (&start, &work);
+            scope.spawn(move || {
+                start.wait();
+                work(number, &mut Rng::new(number));
+            });
+        }
+    });
+}

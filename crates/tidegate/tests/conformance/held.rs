@@ -1,0 +1,94 @@
+//! Costs that are held until it is known whether they count.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use testkit::threads::together;
+use tidegate::{Micros, Mode, OnFull, Request};
+
+use crate::kit::{every_gate, every_gate_of_one_step};
+use crate::subjects::gates::{Ending, ask, left, seen};
+use crate::subjects::{Case, DAY, Store};
+
+every_gate! {
+    a_charge_is_kept_unless_it_is_released,
+    a_refusal_holds_nothing_and_tells_when_to_come_back,
+    eight_callers_keep_no_more_than_the_limit,
+}
+
+every_gate_of_one_step! {
+    what_was_not_taken_is_not_given_back,
+    what_was_repeated_gives_nothing_back,
+}
+
+const ADA: &[(&str, &str)] = &[("user", "ada")];
+
+fn a_charge_is_kept_unless_it_is_released(case: &Case<'_, dyn Store>) {
+    let endings = [
+        (Ending::Dropped, 6),
+        (Ending::Kept, 6),
+        (Ending::Released, 10),
+        (Ending::Settled(1), 9),
+        (Ending::Settled(13), 0),
+    ];
+    for (ending, remaining) in endings {
+        let gate = case.gate([case.rule("all", 10), case.rule("user", 10).key(["user"])]);
+        ask(&[(ADA, 4)], |request| {
+            let answer = gate.hold(request, ending).unwrap();
+            assert_eq!(left(&answer), [6, 6], "taken before the work begins");
+        });
+        assert_eq!(seen(gate.as_ref(), ADA), [remaining; 2], "{ending:?}");
+    }
+}
+
+fn a_refusal_holds_nothing_and_tells_when_to_come_back(case: &Case<'_, dyn Store>) {
+    let gate = case.gate([case.rule("all", 3)]);
+    ask(&[(&[], 3)], |request| {
+        assert!(gate.hold(request, Ending::Kept).is_ok());
+        let refused = gate.hold(request, Ending::Released).unwrap_err();
+        assert!(refused.retry_after().is_some_and(|wait| wait > Micros::ZERO));
+    });
+    assert_eq!(seen(gate.as_ref(), &[]), [0]);
+}
+
+fn what_was_repeated_gives_nothing_back(case: &Case<'_, dyn Store>) {
+    let gate = case.of_one_process([case.rule("all", 5).dedupe(DAY)]);
+    ask(&[(&[], 2)], |request| {
+        let request = request.with_id("once").unwrap();
+        assert!(!gate.hold(&request, Ending::Kept).unwrap().is_repeated());
+        assert!(gate.hold(&request, Ending::Released).unwrap().is_repeated());
+    });
+    assert_eq!(seen(gate.as_ref(), &[]), [3]);
+}
+
+/// Whatever is held and released meanwhile, the limit holds for what is kept.
+fn eight_callers_keep_no_more_than_the_limit(case: &Case<'_, dyn Store>) {
+    let limit = case.kind.asks();
+    let gate = case.gate([case.rule("all", limit)]);
+    let kept = AtomicU64::new(0);
+    together(8, |_, rng| {
+        for _ in 0..case.kind.asks() / 2 {
+            let keeps = rng.chance(90);
+            let ending = if keeps { Ending::Kept } else { Ending::Released };
+            let holds = ask(&[(&[], 1)], |request| gate.hold(request, ending).is_ok());
+            kept.fetch_add(u64::from(holds && keeps), Relaxed);
+        }
+    });
+    let kept = kept.into_inner();
+    assert!(kept <= limit, "{kept}");
+    assert_eq!(seen(gate.as_ref(), &[]), [limit - kept]);
+}
+
+fn what_was_not_taken_is_not_given_back(case: &Case<'_, dyn Store>) {
+    let gate = case.gate([
+        case.rule("trial", 3).mode(Mode::Shadow),
+        case.rule("full", 9).key(["user"]).max_keys(1, OnFull::Share),
+        case.rule("live", 9),
+    ]);
+    assert!(ask(&[(ADA, 2)], |request| gate.admits(request)));
+    let bob: &[(&str, &str)] = &[("user", "bob")];
+    ask(&[(bob, 2)], |request| assert!(gate.hold(request, Ending::Released).is_ok()));
+    let told =
+        "the trial would have refused, bob has no limiter of his own, the live one has it back";
+    assert_eq!(seen(gate.as_ref(), bob), [1, 7, 7], "{told}");
+    assert!(gate.hold(&Request::new("none", &[]), Ending::Released).is_ok());
+}

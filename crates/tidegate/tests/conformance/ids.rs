@@ -1,0 +1,59 @@
+//! Requests asked again under their id.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use testkit::threads::together;
+
+use crate::kit::every_gate_of_one_step;
+use crate::subjects::gates::{Entries, ask, seen};
+use crate::subjects::{Case, DAY, Store};
+
+every_gate_of_one_step! {
+    a_look_tells_what_is_remembered_and_a_reset_forgets_units_only,
+    what_is_available_is_told_as_it_is_and_not_as_an_id_remembers_it,
+    of_many_that_ask_at_once_under_one_id_one_takes,
+}
+
+const ADA: Entries<'_> = &[("user", "ada")];
+
+fn a_look_tells_what_is_remembered_and_a_reset_forgets_units_only(case: &Case<'_, dyn Store>) {
+    let gate = case.gate([case.rule("r", 2).key(["user"]).dedupe(DAY)]);
+    ask(&[(ADA, 1)], |plain| {
+        let request = plain.with_id("a").unwrap();
+        assert!(!gate.peek(&request).is_repeated());
+        let first = gate.check(&request);
+        assert!(gate.check(plain).is_allowed() && !gate.peek(plain).is_allowed());
+        let looked = gate.peek(&request);
+        assert!(looked.is_allowed() && looked.is_repeated());
+        assert_eq!(looked.matched()[0].decision(), first.matched()[0].decision());
+        assert_eq!(gate.reset(plain), 1);
+        assert!(gate.check(&request).is_repeated());
+    });
+    assert_eq!(seen(gate.as_ref(), ADA), [2]);
+}
+
+fn what_is_available_is_told_as_it_is_and_not_as_an_id_remembers_it(case: &Case<'_, dyn Store>) {
+    let gate = case.gate([case.rule("r", 10).key(["user"]).dedupe(DAY)]);
+    ask(&[(ADA, 1)], |plain| {
+        let first = plain.with_id("a").unwrap();
+        assert!(gate.check(&first).is_allowed());
+        assert_eq!((gate.available(&first), gate.capacity(&first)), (9, 10));
+        assert_eq!((0..20).filter(|_| gate.check(plain).is_allowed()).count(), 9);
+        assert_eq!(gate.peek(&first).matched()[0].decision().remaining, 9, "the first answer");
+        assert_eq!(gate.available(&first), 0);
+    });
+}
+
+fn of_many_that_ask_at_once_under_one_id_one_takes(case: &Case<'_, dyn Store>) {
+    let gate = case.gate([case.rule("r", 100).key(["user"]).dedupe(DAY)]);
+    let repeated = AtomicU64::new(0);
+    for round in 0..10 {
+        let id = format!("round {round}");
+        together(4, |_, _| {
+            let answer = ask(&[(ADA, 1)], |plain| gate.check(&plain.with_id(&id).unwrap()));
+            assert!(answer.is_allowed());
+            repeated.fetch_add(u64::from(answer.is_repeated()), Relaxed);
+        });
+    }
+    assert_eq!((repeated.into_inner(), seen(gate.as_ref(), ADA)), (30, vec![90]));
+}

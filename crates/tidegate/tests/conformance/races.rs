@@ -1,0 +1,76 @@
+//! Eight callers at once: not one unit over, and not one lost.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use testkit::threads::together;
+
+use crate::kit::every_subject;
+use crate::subjects::{Case, Kind};
+
+every_subject! {
+    eight_callers_get_the_limit_to_the_unit,
+    costs_of_every_size_add_up_to_what_is_gone,
+    what_every_caller_gives_back_is_all_there_again,
+    what_eight_callers_reserve_and_settle_is_what_it_cost,
+}
+
+/// Check, then act, in two round trips or two instructions: 102 of 100, 21 of 20, 400 of 200, 1,024 of 1,000.
+fn eight_callers_get_the_limit_to_the_unit(case: &Case<'_, dyn Kind>) {
+    let limit = case.kind.asks() * 8 / 3;
+    let (subject, got) = (case.of(limit), AtomicU64::new(0));
+    let key = subject.keys()[0];
+    together(8, |_, rng| {
+        for _ in 0..case.kind.asks() {
+            let admitted = match rng.chance(50) {
+                true => subject.check(key, 1).is_allowed(),
+                false => subject.admits(key, 1),
+            };
+            got.fetch_add(u64::from(admitted), Relaxed);
+        }
+    });
+    assert_eq!((got.into_inner(), subject.available(key)), (limit, 0));
+}
+
+fn costs_of_every_size_add_up_to_what_is_gone(case: &Case<'_, dyn Kind>) {
+    let limit = case.kind.asks() * 6;
+    let (subject, got) = (case.of(limit), AtomicU64::new(0));
+    let key = subject.keys()[0];
+    together(8, |_, rng| {
+        for _ in 0..case.kind.asks() {
+            let cost = rng.below(8);
+            let admitted = subject.check(key, cost).is_allowed();
+            got.fetch_add(cost * u64::from(admitted), Relaxed);
+        }
+    });
+    let got = got.into_inner();
+    assert_eq!(subject.available(key), limit - got);
+    assert!(got > limit - 7, "{got} of {limit}");
+}
+
+fn what_every_caller_gives_back_is_all_there_again(case: &Case<'_, dyn Kind>) {
+    let subject = case.of(40);
+    let key = subject.keys()[0];
+    together(8, |_, rng| {
+        for _ in 0..case.kind.asks() {
+            let units = rng.between(1, 20);
+            if subject.check(key, units).is_allowed() {
+                let _ = subject.refund(key, units);
+            }
+        }
+    });
+    assert_eq!(subject.available(key), 40);
+}
+
+fn what_eight_callers_reserve_and_settle_is_what_it_cost(case: &Case<'_, dyn Kind>) {
+    let (subject, cost) = (case.of(100_000), AtomicU64::new(0));
+    let key = subject.keys()[0];
+    together(8, |_, rng| {
+        for _ in 0..case.kind.asks() / 2 {
+            let (units, actual) = (rng.below(20), rng.below(30));
+            let settle = subject.reserve(key, units).ok().unwrap();
+            cost.fetch_add(actual, Relaxed);
+            let _ = settle(actual);
+        }
+    });
+    assert_eq!(subject.available(key), 100_000 - cost.into_inner());
+}

@@ -1,0 +1,211 @@
+//! A gate, whatever its store: the verbs of a request, and a gate in this process.
+
+use std::pin::Pin;
+
+use tidegate::{
+    AlgorithmKind, Answer, Decision, Descriptor, Micros, OnExcess, Request, RuleSpec, Spec,
+};
+
+use super::{Kind, Settle, Subject, Turn, Waiting};
+
+/// An answer that is waited for.
+pub(crate) type Answered<'g> = Pin<Box<dyn Future<Output = Answer<'g>> + 'g>>;
+
+/// What becomes of a cost that is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending {
+    Dropped,
+    Kept,
+    Released,
+    Settled(u64),
+}
+
+/// A rule lets nobody wait longer.
+const LONGEST_WAIT: Micros = Micros::from_secs(30 * 86_400);
+
+/// The verbs of a gate.
+pub(crate) trait AnyGate: Sync {
+    fn check(&self, request: &Request<'_>) -> Answer<'_>;
+    fn admits(&self, request: &Request<'_>) -> bool;
+    fn peek(&self, request: &Request<'_>) -> Answer<'_>;
+    fn refund(&self, request: &Request<'_>) -> Answer<'_>;
+    fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_>;
+    fn reset(&self, request: &Request<'_>) -> usize;
+    fn available(&self, request: &Request<'_>) -> u64;
+    fn capacity(&self, request: &Request<'_>) -> u64;
+    fn waiting(&self, request: &Request<'_>) -> usize;
+    /// How many limiters it keeps, where it keeps them itself.
+    fn keys(&self) -> Option<usize>;
+    fn acquire<'g>(&'g self, request: Request<'g>) -> Answered<'g>;
+    /// Holds the cost of a request and ends that: the answer in between.
+    fn hold<'g>(&'g self, request: &Request<'g>, end: Ending) -> Result<Answer<'g>, Answer<'g>>;
+}
+
+/// A ban on keys of a rule: after so many refusals within a day, for a week.
+pub(crate) struct Banning {
+    pub(crate) rule: &'static str,
+    pub(crate) refusals: u64,
+}
+
+impl Banning {
+    pub(crate) const WEEK: Micros = Micros::from_secs(7 * 86_400);
+}
+
+/// A gate whose requests are decided at the times that they bring.
+pub(crate) trait ByTime {
+    fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Answer<'_>;
+}
+
+/// Makes gates over one kind of store.
+pub(crate) trait Store: Sync {
+    /// A gate whose requests are decided wherever the store is asked from.
+    fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_>;
+
+    /// A gate for what each process knows by itself: who waits in it, whom it bans, which answers it gave.
+    fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_>;
+
+    /// A gate of requests that bring their time, the first of them this; none where the store has no numbers large
+    /// enough for its rules.
+    fn by_time(&self, begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>>;
+
+    /// The algorithms that several rules of one request may have.
+    fn algorithms(&self) -> Vec<AlgorithmKind> {
+        AlgorithmKind::ALL.to_vec()
+    }
+
+    /// As [`Kind::asks`].
+    fn asks(&self) -> u64 {
+        400
+    }
+}
+
+impl<S: Store> Kind for S {
+    fn make(&self, spec: Spec) -> Box<dyn Subject + '_> {
+        Box::new(OneRule(self.gate(vec![one_rule(spec)])))
+    }
+
+    fn in_turn(&self, spec: Spec, max_waiters: usize) -> Box<dyn Waiting + '_> {
+        Box::new(OneRule(self.of_one_process(vec![waited_for(spec, max_waiters)], None)))
+    }
+
+    fn asks(&self) -> u64 {
+        Store::asks(self)
+    }
+}
+
+/// The rule of [`OneRule`], at which so many may wait.
+pub(crate) fn waited_for(spec: Spec, max_waiters: usize) -> RuleSpec {
+    one_rule(spec).on_excess(OnExcess::Wait { wait: LONGEST_WAIT, max_waiters })
+}
+
+/// Entries of a descriptor.
+pub(crate) type Entries<'a> = &'a [(&'a str, &'a str)];
+
+/// One request of descriptors, each with its cost.
+pub(crate) fn ask<T>(costs: &[(Entries<'_>, u64)], verb: impl FnOnce(&Request<'_>) -> T) -> T {
+    let descriptors: Vec<_> =
+        costs.iter().map(|(entries, cost)| Descriptor::new(entries).cost(*cost)).collect();
+    verb(&Request::new(Request::DEFAULT_DOMAIN, &descriptors))
+}
+
+/// What is left of each limiter of an answer.
+pub(crate) fn left(answer: &Answer<'_>) -> Vec<u64> {
+    answer.matched().iter().map(|matched| matched.decision().remaining).collect()
+}
+
+/// What is left of each limiter that one descriptor matches.
+pub(crate) fn seen(gate: &dyn AnyGate, entries: Entries<'_>) -> Vec<u64> {
+    ask(&[(entries, 1)], |request| left(&gate.peek(request)))
+}
+
+/// How many requests of one unit are admitted before one is refused.
+pub(crate) fn admitted(gate: &dyn AnyGate, entries: Entries<'_>) -> usize {
+    (0..1_000).take_while(|_| ask(&[(entries, 1)], |one| gate.check(one).is_allowed())).count()
+}
+
+/// Gates to whose rules usage is reported: none of them may be a queue.
+pub(crate) struct Reported<S>(pub(crate) S);
+
+impl<S: Store> Store for Reported<S> {
+    fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
+        self.0.gate(rules)
+    }
+
+    fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_> {
+        self.0.of_one_process(rules, ban)
+    }
+
+    fn by_time(&self, begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>> {
+        self.0.by_time(begin_us, rules)
+    }
+
+    fn algorithms(&self) -> Vec<AlgorithmKind> {
+        let all = AlgorithmKind::ALL.iter().copied();
+        all.filter(|algorithm| *algorithm != AlgorithmKind::LeakyQueue).collect()
+    }
+}
+
+/// One rule with a limiter for each user, asked for one user at a time.
+pub(crate) struct OneRule<'g>(pub(crate) Box<dyn AnyGate + 'g>);
+
+/// The rule of [`OneRule`].
+pub(crate) fn one_rule(spec: Spec) -> RuleSpec {
+    RuleSpec::new("r", spec).key(["user"])
+}
+
+fn of<T>(key: &str, cost: u64, verb: impl FnOnce(&Request<'_>) -> T) -> T {
+    ask(&[(&[("user", key)], cost)], verb)
+}
+
+fn only(answer: &Answer<'_>) -> Decision {
+    *answer.matched()[0].decision()
+}
+
+impl Subject for OneRule<'_> {
+    fn check(&self, key: &str, cost: u64) -> Decision {
+        of(key, cost, |request| only(&self.0.check(request)))
+    }
+
+    fn admits(&self, key: &str, cost: u64) -> bool {
+        of(key, cost, |request| self.0.admits(request))
+    }
+
+    fn peek(&self, key: &str, cost: u64) -> Decision {
+        of(key, cost, |request| only(&self.0.peek(request)))
+    }
+
+    fn refund(&self, key: &str, units: u64) -> Decision {
+        of(key, units, |request| only(&self.0.refund(request)))
+    }
+
+    fn reserve<'s>(&'s self, key: &'s str, units: u64) -> Result<Settle<'s>, Decision> {
+        let answer = of(key, units, |request| self.0.check(request));
+        if !answer.is_allowed() {
+            return Err(only(&answer));
+        }
+        Ok(Box::new(move |actual| of(key, units, |request| only(&self.0.settle(request, actual)))))
+    }
+
+    fn reset(&self, key: &str) {
+        assert_eq!(of(key, 1, |request| self.0.reset(request)), 1);
+    }
+
+    fn available(&self, key: &str) -> u64 {
+        of(key, 1, |request| self.0.available(request))
+    }
+}
+
+impl Waiting for OneRule<'_> {
+    fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Micros) -> Turn<'s> {
+        Box::pin(async move {
+            let entries = [("user", key)];
+            let descriptors = [Descriptor::new(&entries).cost(cost)];
+            let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors).max_wait(max_wait);
+            only(&self.0.acquire(request).await)
+        })
+    }
+
+    fn waiting(&self, key: &str) -> usize {
+        of(key, 1, |request| self.0.waiting(request))
+    }
+}

@@ -1,0 +1,223 @@
+//! Gates over a real Redis, of two nodes by turns, and over a cluster.
+//!
+//! What a store answers is awaited here, on one runtime of a thread of its own.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tidegate::{
+    AlgorithmKind, Answer, Ban, OnFull, Policy, Request, RuleSpec, SharedGate, SharedReplay, Spec,
+    StoreError, StoreSettings, Timestamp,
+};
+use tokio::runtime::{Builder, Runtime};
+
+use super::gates::{Answered, AnyGate, Banning, ByTime, Ending, OneRule, Store, one_rule};
+use super::{Capped, DAY, Subject};
+use crate::server::nodes::Nodes as Servers;
+use crate::server::{Server, settings};
+
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
+
+/// Settings under which nobody else meets the same limiters.
+fn settings_of_ones_own(url: &str) -> StoreSettings {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let mut settings = settings(url);
+    settings.key_prefix = format!("kit-{}:", NUMBER.fetch_add(1, Relaxed));
+    settings
+}
+
+/// Nodes over one store, asked by turns.
+struct Nodes {
+    gates: Vec<SharedGate>,
+    turn: AtomicUsize,
+}
+
+impl Nodes {
+    fn new(count: usize, url: &str, rules: &[RuleSpec], ban: Option<&Banning>) -> Self {
+        let settings = settings_of_ones_own(url);
+        let gate = |_| {
+            let policy = Policy::new(rules.to_vec()).unwrap();
+            let gate = SharedGate::new(policy, settings.clone(), |_| {}).unwrap();
+            RUNTIME.block_on(gate.connected()).unwrap();
+            let Some(ban) = ban else { return gate };
+            let refused = Ban::new(ban.refusals, DAY, Banning::WEEK).unwrap();
+            gate.with_ban(Request::DEFAULT_DOMAIN, ban.rule, refused).unwrap()
+        };
+        let _inside = RUNTIME.enter();
+        Self { gates: (0..count).map(gate).collect(), turn: AtomicUsize::new(0) }
+    }
+
+    fn next(&self) -> &SharedGate {
+        &self.gates[self.turn.fetch_add(1, Relaxed) % self.gates.len()]
+    }
+
+    /// An answer of the store, which is there.
+    fn answer<'g>(&self, answer: impl Future<Output = Answer<'g>>) -> Answer<'g> {
+        let answer = RUNTIME.block_on(answer);
+        assert!(!answer.is_degraded(), "{answer:?}");
+        answer
+    }
+
+    fn of<T>(&self, verb: impl Future<Output = Result<T, StoreError>>) -> T {
+        RUNTIME.block_on(verb).unwrap()
+    }
+}
+
+impl AnyGate for Nodes {
+    fn check(&self, request: &Request<'_>) -> Answer<'_> {
+        self.answer(self.next().check(request))
+    }
+
+    fn admits(&self, request: &Request<'_>) -> bool {
+        RUNTIME.block_on(self.next().admits(request))
+    }
+
+    fn peek(&self, request: &Request<'_>) -> Answer<'_> {
+        self.answer(self.next().peek(request))
+    }
+
+    fn refund(&self, request: &Request<'_>) -> Answer<'_> {
+        self.of(self.next().refund(request))
+    }
+
+    fn settle(&self, request: &Request<'_>, actual: u64) -> Answer<'_> {
+        self.of(self.next().settle(request, actual))
+    }
+
+    fn reset(&self, request: &Request<'_>) -> usize {
+        self.of(self.next().reset(request))
+    }
+
+    fn available(&self, request: &Request<'_>) -> u64 {
+        RUNTIME.block_on(self.next().available(request))
+    }
+
+    fn capacity(&self, request: &Request<'_>) -> u64 {
+        RUNTIME.block_on(self.next().capacity(request))
+    }
+
+    fn waiting(&self, request: &Request<'_>) -> usize {
+        self.next().waiting(request)
+    }
+
+    fn keys(&self) -> Option<usize> {
+        None
+    }
+
+    /// To be polled by hand, like any other: what it waits for is on other threads.
+    fn acquire<'g>(&'g self, request: Request<'g>) -> Answered<'g> {
+        Box::pin(async move {
+            let mut answer = Box::pin(self.next().acquire(&request));
+            std::future::poll_fn(|context| {
+                let _inside = RUNTIME.enter();
+                answer.as_mut().poll(context)
+            })
+            .await
+        })
+    }
+
+    fn hold<'g>(&'g self, request: &Request<'g>, end: Ending) -> Result<Answer<'g>, Answer<'g>> {
+        let charge = RUNTIME.block_on(self.next().hold(request))?;
+        let answer = charge.answer().clone();
+        match end {
+            Ending::Dropped => drop(charge),
+            Ending::Kept => charge.keep(),
+            Ending::Released => self.of(charge.release()),
+            Ending::Settled(actual) => self.of(charge.settle(actual)),
+        }
+        Ok(answer)
+    }
+}
+
+impl ByTime for SharedReplay {
+    fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Answer<'_> {
+        RUNTIME.block_on(self.decide(request, Timestamp::from_micros(at_us))).unwrap()
+    }
+}
+
+fn by_time(url: &str, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime>> {
+    let (policy, settings) = (Policy::new(rules).unwrap(), settings_of_ones_own(url));
+    SharedGate::fits(&policy, &settings).ok()?;
+    let _inside = RUNTIME.enter();
+    let replay = SharedReplay::new(policy, settings).unwrap();
+    RUNTIME.block_on(replay.gate().connected()).unwrap();
+    Some(Box::new(replay))
+}
+
+/// Redis, or the program that stands for it.
+pub(crate) struct Redis(Server);
+
+impl Redis {
+    pub(crate) fn start() -> Self {
+        Self(Server::start(&[]))
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.0.url()
+    }
+}
+
+impl Store for Redis {
+    fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
+        Box::new(Nodes::new(2, &self.url(), &rules, None))
+    }
+
+    fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_> {
+        Box::new(Nodes::new(1, &self.url(), &rules, ban.as_ref()))
+    }
+
+    fn by_time(&self, _begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>> {
+        by_time(&self.url(), rules)
+    }
+
+    fn asks(&self) -> u64 {
+        40
+    }
+}
+
+/// Two primaries, each with half of the slots.
+pub(crate) struct Cluster(Servers);
+
+impl Cluster {
+    pub(crate) fn start() -> Self {
+        Self(Servers::start(2, 0))
+    }
+
+    /// Several rules are decided wherever their keys live.
+    fn across_slots(rules: Vec<RuleSpec>) -> Vec<RuleSpec> {
+        let are_several = rules.len() > 1;
+        let across = |rule: RuleSpec| if are_several { rule.across_slots() } else { rule };
+        rules.into_iter().map(across).collect()
+    }
+}
+
+impl Store for Cluster {
+    fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
+        Box::new(Nodes::new(2, &self.0.url(), &Self::across_slots(rules), None))
+    }
+
+    fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_> {
+        Box::new(Nodes::new(1, &self.0.url(), &Self::across_slots(rules), ban.as_ref()))
+    }
+
+    /// No queue: a slot of its time is not given back, so no two of them may meet across slots.
+    fn algorithms(&self) -> Vec<AlgorithmKind> {
+        let all = AlgorithmKind::ALL.iter().copied();
+        all.filter(|algorithm| *algorithm != AlgorithmKind::LeakyQueue).collect()
+    }
+
+    fn by_time(&self, _begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>> {
+        by_time(&self.0.url(), Self::across_slots(rules))
+    }
+
+    fn asks(&self) -> u64 {
+        40
+    }
+}
+
+impl Capped for Redis {
+    fn capped(&self, spec: Spec, max_keys: usize, on_full: OnFull) -> Box<dyn Subject + '_> {
+        Box::new(OneRule(self.gate(vec![one_rule(spec).max_keys(max_keys, on_full)])))
+    }
+}

@@ -1,0 +1,274 @@
+//! Waiting by a clock that is moved: who goes at which instant, and who is woken when.
+
+use tidegate::{AlgorithmKind, Clock, Decision, ManualClock, Micros, Outcome, Spec};
+
+use crate::kit::{every_subject_in_memory, kit_of_one};
+use crate::subjects::{Case, InMemory, Waiting};
+use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
+
+every_subject_in_memory! {
+    AlgorithmKind::TokenBucket =>
+    waiters_are_admitted_in_order_at_the_instants_their_units_are_there,
+    nobody_is_woken_twice,
+    a_wait_that_can_only_end_after_its_deadline_is_refused_at_once_with_its_time,
+    no_one_overtakes_not_even_a_request_that_would_not_have_waited,
+    a_cancelled_waiter_leaves_no_trace_and_those_behind_move_up,
+    a_cancelled_head_wakes_the_next,
+    no_unit_is_lost_to_those_who_leave,
+    a_refund_and_a_reset_wake_the_head,
+    a_full_line_refuses_at_once_with_the_time_it_would_have_taken,
+    a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever,
+    a_timer_that_rings_late_costs_nobody_what_is_there,
+    a_future_that_was_never_polled_never_arrived,
+}
+
+every_subject_in_memory! {
+    AlgorithmKind::LeakyQueue =>
+    a_shaping_queue_lets_work_run_when_its_slot_has_come,
+    work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot,
+}
+
+// A gate's rules bound how long a request waits to be admitted, and not how long a queue then holds it.
+kit_of_one! {
+    InMemory, AlgorithmKind::LeakyQueue, [
+        limiter: crate::subjects::Single,
+        keyed_packed: crate::subjects::Keyed::Packed,
+        keyed_sharded: crate::subjects::Keyed::Sharded,
+        planned: crate::subjects::Planned,
+    ]
+    the_time_a_queue_holds_work_is_part_of_the_wait
+}
+
+const KEY: &str = "ada";
+
+/// A bucket of `limit` tokens that is empty, one token to come each millisecond.
+fn empty<'k>(case: &Case<'k, dyn InMemory>, limit: u64) -> (Box<dyn Waiting + 'k>, ManualClock) {
+    let clock = ManualClock::new();
+    let limiter = case.by(&clock, bucket(limit));
+    assert!(limiter.admits(KEY, limit));
+    (limiter, clock)
+}
+
+fn queue<'k>(case: &Case<'k, dyn InMemory>, places: u64) -> (Box<dyn Waiting + 'k>, ManualClock) {
+    let clock = ManualClock::new();
+    let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 1, ms(1));
+    spec.capacity = Some(places);
+    (case.by(&clock, spec), clock)
+}
+
+fn denied(decision: &Decision) -> Option<Micros> {
+    assert!(!decision.is_allowed());
+    decision.retry_after()
+}
+
+fn end(task: &Task<'_, Decision>) -> Decision {
+    task.end.as_ref().expect("it is over").1
+}
+
+fn waiters_are_admitted_in_order_at_the_instants_their_units_are_there(
+    case: &Case<'_, dyn InMemory>,
+) {
+    let (limiter, clock) = empty(case, 10);
+    let began = clock.now();
+    let costs = [3, 1, 5, 1];
+    let mut tasks: Vec<_> = costs
+        .iter()
+        .map(|cost| Task::begun(limiter.acquire(KEY, *cost, ms(100)), &clock))
+        .collect();
+    assert_eq!(limiter.waiting(KEY), 4);
+    run(&mut tasks, &clock);
+    let ends: Vec<_> = tasks.iter().map(|task| task.end.unwrap().0.since(began)).collect();
+    assert_eq!(ends, [ms(3), ms(4), ms(9), ms(10)]);
+    assert!(tasks.iter().all(|task| end(task).is_allowed()));
+    assert_eq!(limiter.waiting(KEY), 0);
+}
+
+/// Each of them is woken once to be head, and once by its timer; the first is the head from the start.
+fn nobody_is_woken_twice(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = empty(case, 10);
+    let mut tasks: Vec<_> =
+        (0..5).map(|_| Task::begun(limiter.acquire(KEY, 1, ms(100)), &clock)).collect();
+    run(&mut tasks, &clock);
+    let wakes: Vec<_> = tasks.iter().map(Task::wakes).collect();
+    assert_eq!(wakes, [1, 2, 2, 2, 2]);
+    assert!(tasks.iter().all(|task| task.polls == task.wakes() + 1));
+}
+
+fn a_wait_that_can_only_end_after_its_deadline_is_refused_at_once_with_its_time(
+    case: &Case<'_, dyn InMemory>,
+) {
+    let (limiter, clock) = empty(case, 10);
+    let hopeless = Task::begun(limiter.acquire(KEY, 4, us(3_999)), &clock);
+    assert_eq!(denied(&end(&hopeless)), Some(ms(4)));
+    let mut first = Task::begun(limiter.acquire(KEY, 4, ms(4)), &clock);
+    // The one that waits is counted in.
+    let second = Task::begun(limiter.acquire(KEY, 2, us(5_999)), &clock);
+    assert_eq!(denied(&end(&second)), Some(ms(6)));
+    assert_eq!(end(&second).remaining, 0);
+    let third = Task::begun(limiter.acquire(KEY, 2, ms(6)), &clock);
+    assert!(!third.is_over());
+    drop(third);
+    run(std::slice::from_mut(&mut first), &clock);
+    assert!(end(&first).is_allowed());
+}
+
+fn no_one_overtakes_not_even_a_request_that_would_not_have_waited(case: &Case<'_, dyn InMemory>) {
+    let clock = ManualClock::new();
+    let limiter = case.by(&clock, bucket(10));
+    assert!(limiter.admits(KEY, 5));
+    let mut waiter = Task::begun(limiter.acquire(KEY, 8, ms(10)), &clock);
+    // Five are there; eight are waited for, and come in 3 ms.
+    assert!(!limiter.admits(KEY, 1));
+    assert_eq!(denied(&limiter.check(KEY, 1)), Some(ms(4)));
+    assert_eq!(denied(&limiter.peek(KEY, 3)), Some(ms(6)));
+    assert_eq!(limiter.check(KEY, 1).remaining, 0);
+    assert_eq!(limiter.check(KEY, 11).outcome, Outcome::Never);
+    clock.advance(ms(3));
+    // There are enough for all, but the head has not been polled yet.
+    assert!(!limiter.admits(KEY, 1));
+    assert_eq!(denied(&limiter.check(KEY, 1)), Some(ms(1)));
+    settle(std::slice::from_mut(&mut waiter), &clock);
+    assert!(end(&waiter).is_allowed());
+    clock.advance(ms(1));
+    assert!(limiter.admits(KEY, 1));
+}
+
+/// In a released limiter, a waiter that timed out or was cancelled kept its place, and everyone behind
+/// it waited longer.
+fn a_cancelled_waiter_leaves_no_trace_and_those_behind_move_up(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = empty(case, 10);
+    let began = clock.now();
+    let mut tasks: Vec<_> = [2, 6, 1]
+        .map(|cost| Task::begun(limiter.acquire(KEY, cost, ms(100)), &clock))
+        .into_iter()
+        .collect();
+    assert_eq!(denied(&limiter.check(KEY, 1)), Some(ms(10)));
+    tasks[1].cancel();
+    assert_eq!(denied(&limiter.check(KEY, 1)), Some(ms(4)));
+    run(&mut tasks, &clock);
+    let ends = [0, 2].map(|task: usize| tasks[task].end.unwrap().0.since(began));
+    assert_eq!(ends, [ms(2), ms(3)]);
+}
+
+/// In a released semaphore, nobody woke the waiters behind a head that went away.
+fn a_cancelled_head_wakes_the_next(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = empty(case, 10);
+    let mut tasks: Vec<_> = [9, 1, 1]
+        .map(|cost| Task::begun(limiter.acquire(KEY, cost, ms(100)), &clock))
+        .into_iter()
+        .collect();
+    clock.advance(ms(5));
+    tasks[0].cancel();
+    assert_eq!([tasks[1].wakes(), tasks[2].wakes()], [1, 0]);
+    settle(&mut tasks, &clock);
+    assert!(end(&tasks[1]).is_allowed() && end(&tasks[2]).is_allowed());
+    assert_eq!(limiter.peek(KEY, 1).remaining, 3);
+}
+
+/// Go's limiter gives the units of a cancelled wait back only in part, for they were promised.
+fn no_unit_is_lost_to_those_who_leave(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = empty(case, 10);
+    for round in 0..50 {
+        let mut tasks: Vec<_> =
+            (0..5).map(|_| Task::begun(limiter.acquire(KEY, 2, ms(100)), &clock)).collect();
+        tasks.rotate_left(round % 5);
+        drop(tasks);
+    }
+    assert_eq!((limiter.waiting(KEY), clock.sleepers()), (0, 0));
+    clock.advance(ms(10));
+    assert_eq!(limiter.peek(KEY, 1).remaining, 10);
+}
+
+fn a_refund_and_a_reset_wake_the_head(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = empty(case, 10);
+    let mut tasks: Vec<_> = [4, 4]
+        .map(|cost| Task::begun(limiter.acquire(KEY, cost, ms(100)), &clock))
+        .into_iter()
+        .collect();
+    let _ = limiter.refund(KEY, 5);
+    assert_eq!([tasks[0].wakes(), tasks[1].wakes()], [1, 0]);
+    settle(&mut tasks, &clock);
+    assert!(tasks[0].is_over() && !tasks[1].is_over());
+    limiter.reset(KEY);
+    settle(&mut tasks, &clock);
+    assert!(end(&tasks[1]).is_allowed());
+    assert_eq!(clock.sleepers(), 0);
+}
+
+fn a_full_line_refuses_at_once_with_the_time_it_would_have_taken(case: &Case<'_, dyn InMemory>) {
+    let clock = ManualClock::new();
+    let limiter = case.kind.by(&clock, bucket(10), 2);
+    assert!(limiter.admits(KEY, 10));
+    let _first = Task::begun(limiter.acquire(KEY, 1, ms(100)), &clock);
+    let second = Task::begun(limiter.acquire(KEY, 1, ms(100)), &clock);
+    let third = Task::begun(limiter.acquire(KEY, 1, ms(100)), &clock);
+    assert_eq!(denied(&end(&third)), Some(ms(3)));
+    drop(second);
+    let fourth = Task::begun(limiter.acquire(KEY, 1, ms(100)), &clock);
+    assert!(!fourth.is_over());
+}
+
+/// Who is not polled can not leave by itself; it holds up others until a second after its deadline.
+fn a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = empty(case, 10);
+    let mut sleeper = Task::begun(limiter.acquire(KEY, 1, ms(5)), &clock);
+    let mut tasks = vec![Task::begun(limiter.acquire(KEY, 1, Micros::from_secs(60)), &clock)];
+    clock.advance(ms(5));
+    assert!(sleeper.is_woken());
+    run_until(&mut tasks, &clock, clock.now().plus(us(999_999)));
+    assert!(!tasks[0].is_over());
+    run_until(&mut tasks, &clock, clock.now().plus(us(1)));
+    assert!(end(&tasks[0]).is_allowed());
+    // Its place is gone; it goes on as one who comes now, and too late.
+    sleeper.poll(&clock);
+    assert!(end(&sleeper).is_allowed(), "nobody waits, and units are there");
+}
+
+fn a_timer_that_rings_late_costs_nobody_what_is_there(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = empty(case, 10);
+    let mut tasks = vec![Task::begun(limiter.acquire(KEY, 3, ms(3)), &clock)];
+    clock.advance(ms(4));
+    settle(&mut tasks, &clock);
+    assert!(end(&tasks[0]).is_allowed());
+}
+
+fn a_future_that_was_never_polled_never_arrived(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = empty(case, 10);
+    let unpolled = limiter.acquire(KEY, 10, Micros::from_secs(60));
+    assert_eq!(limiter.waiting(KEY), 0);
+    clock.advance(ms(1));
+    assert!(limiter.admits(KEY, 1));
+    drop(unpolled);
+    assert_eq!(limiter.peek(KEY, 1).remaining, 0);
+}
+
+fn a_shaping_queue_lets_work_run_when_its_slot_has_come(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = queue(case, 2);
+    let began = clock.now();
+    let mut tasks: Vec<_> =
+        (0..6).map(|_| Task::begun(limiter.acquire(KEY, 1, ms(5)), &clock)).collect();
+    run(&mut tasks, &clock);
+    let ran: Vec<_> = tasks.iter().map(|task| task.end.unwrap().0.since(began)).collect();
+    assert_eq!(ran, [ms(0), ms(1), ms(2), ms(3), ms(4), ms(5)]);
+    assert!(tasks.iter().all(|task| end(task).is_allowed() && end(task).delay().is_zero()));
+}
+
+fn the_time_a_queue_holds_work_is_part_of_the_wait(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = queue(case, 5);
+    assert!(limiter.admits(KEY, 3));
+    let hopeless = Task::begun(limiter.acquire(KEY, 1, us(2_999)), &clock);
+    assert_eq!(denied(&end(&hopeless)), Some(ms(3)));
+    assert_eq!(limiter.check(KEY, 1).delay(), ms(3), "it took no slot");
+}
+
+/// "A delay once told stays": the one behind does not move up, and no slot is used twice.
+fn work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot(case: &Case<'_, dyn InMemory>) {
+    let (limiter, clock) = queue(case, 5);
+    let mut tasks: Vec<_> =
+        (0..3).map(|_| Task::begun(limiter.acquire(KEY, 1, ms(9)), &clock)).collect();
+    assert_eq!(limiter.waiting(KEY), 0, "all three are admitted");
+    let began = clock.now();
+    tasks[1].cancel();
+    run(&mut tasks, &clock);
+    assert_eq!(tasks[2].end.unwrap().0.since(began), ms(2));
+}
