@@ -11,7 +11,7 @@ mod server {
         mod call;
         mod inline;
         pub(crate) mod invariants;
-        mod limits;
+        mod bounds;
         mod parse;
         mod question;
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds the benchmarks, optimised, and hands the rest of the line to them.
+//! `cargo xtask bench`: builds the benchmarks, optimised, and passes the rest of the line to them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use crate::context::Context;
 use crate::process::cargo;
 
-/// Where the workspace of the benchmarks is, from the root.
+/// The workspace of the benchmarks, from the root.
 const FOLDER: &str = "bench";
 
 /// Which benchmark `cargo xtask bench` runs.
@@ -25,13 +25,13 @@ pub(crate) struct Args {
     pub(crate) words: Vec<OsString>,
 }
 
-/// Runs a benchmark to its end; true if it ended well.
+/// Runs a benchmark to its end; returns whether it ended well.
 ///
-/// Nothing is written to standard output but what the benchmark writes: it may be JSON.
+/// Only the benchmark writes to standard output: it may be JSON.
 ///
 /// # Errors
 ///
-/// When the workspace can not be read or cargo can not be started.
+/// When the workspace cannot be read or cargo cannot be started.
 pub(crate) fn run(which: &Args) -> Result<bool> {
     let context = Context::load()?;
     let mut run = in_bench(&context, &["run", "--release", "--quiet", "--"]);

@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and the help that explains it.
+//! The command line: its subcommands, and their help.
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
@@ -15,7 +15,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// One subcommand a variant; `main` holds the line that runs it.
+/// The subcommands; `main` has a line for each that runs it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run every check and every test, and end with a table of what passed
@@ -47,7 +47,7 @@ pub(crate) struct TestArgs {
 }
 
 impl TestArgs {
-    /// Why a step is left out, or `None` when it is to run.
+    /// Why a step is left out, or `None` when it runs.
     pub(crate) fn left_out(&self, name: &str, when: When) -> Option<&'static str> {
         if !self.only.is_empty() {
             return (!self.only.iter().any(|only| only == name)).then_some("not asked for");

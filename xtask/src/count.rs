@@ -1,4 +1,4 @@
-//! `cargo xtask count`: the figures that the structure of the code is judged by.
+//! `cargo xtask count`: measures of the code's structure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::context::Context;
 use crate::imports::{self, Import, Module, attributes, is_for_tests};
 use crate::tree::{self, SourceFile};
 
-/// The types that people decide with, whose public methods are counted.
+/// The types that decide, whose public methods are counted.
 const DECIDERS: &[&str] = &["Limiter", "KeyedLimiter", "Under", "Gate", "SharedGate"];
 
-/// Prints all figures.
+/// Prints all measures.
 ///
 /// # Errors
 /// When the workspace cannot be read.
@@ -40,7 +40,7 @@ pub(crate) fn run() -> Result<bool> {
     Ok(true)
 }
 
-/// Whether a file is source of a crate, and no test beside it.
+/// Whether a file is source of a crate, and not a test beside it.
 fn is_source(file: &SourceFile) -> bool {
     file.is("rs")
         && file.path.starts_with("crates")
@@ -69,12 +69,12 @@ fn code_lines(text: &str) -> usize {
     own.filter(is_code).count()
 }
 
-/// Whether tests begin here, which stand at the end of a file.
+/// Whether tests begin on this line, which are at the end of a file.
 fn is_test_module(line: &str) -> bool {
     line == "#[cfg(test)]" || line.starts_with("#[cfg(all(test,")
 }
 
-/// What was found in all files.
+/// The names found in all files.
 #[derive(Default)]
 struct Found {
     /// The names of types, each with the files that define it.
@@ -129,7 +129,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// The most files of which each imports, directly or by others, all of the others.
+/// The most files each of which imports all others of them, directly or by others.
 fn largest_circle(imports: &[Import]) -> usize {
     let mut reached: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
     for import in imports {

@@ -1,4 +1,4 @@
-//! What the modules of a crate import from each other, tests left out.
+//! The imports among the modules of a crate, without tests.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -17,15 +17,15 @@ pub(crate) type Module = Vec<String>;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Import {
     pub(crate) from: Module,
-    /// The module whose file has the item, or declares it again.
+    /// The module whose file has the item, or re-exports it.
     pub(crate) to: Module,
     /// What is imported, as a path from the root of the crate.
     pub(crate) item: String,
     pub(crate) line: usize,
 }
 
-/// Returns the imports among the modules of the crate whose sources are in `folder`, each once, or a
-/// complaint for each file that is not Rust.
+/// Returns the imports among the modules of the crate whose sources are in `folder`, each once, or
+/// an error for each file that is not Rust.
 pub(crate) fn of_crate(folder: &Path, files: &[SourceFile]) -> (Vec<Import>, Vec<String>) {
     let of_crate = files.iter().filter(|file| file.is("rs"));
     let of_crate = of_crate.filter_map(|file| Some((module(folder, &file.path)?, file)));
@@ -48,7 +48,7 @@ pub(crate) fn of_crate(folder: &Path, files: &[SourceFile]) -> (Vec<Import>, Vec
     (imports.into_iter().collect(), complaints)
 }
 
-/// The module that a file is; `None` for one outside of the folder.
+/// The module of a file; `None` for one outside of the folder.
 fn module(folder: &Path, file: &Path) -> Option<Module> {
     let inside = file.strip_prefix(folder).ok()?.with_extension("");
     let names = inside.components().filter_map(|part| match part {
@@ -79,7 +79,7 @@ fn of_file<'a>(
 struct Reader<'a> {
     modules: &'a BTreeSet<Module>,
     file: &'a Module,
-    /// The module that is being read: the file's own, or one written inside of it.
+    /// The module that is read now: the file's own, or one inside of it.
     at: Module,
     imports: Vec<Import>,
     /// The modules that are for tests only.
@@ -98,7 +98,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The same path from the crate's root; `None` for one that leads out of the crate, or stays in scope.
+    /// The path from the crate's root; `None` for one that leads out of the crate, or stays in
+    /// scope.
     fn path_from_root(&self, path: &[String]) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -190,18 +191,18 @@ fn line_of(part: &impl Spanned) -> usize {
     part.span().start().line
 }
 
-/// Whether an attribute leaves an item to tests.
+/// Whether an attribute makes an item for tests only.
 pub(crate) fn is_for_tests(attribute: &Attribute) -> bool {
     let written = quote_of(attribute);
     is_test(&written) || written == "test"
 }
 
-/// Whether an attribute, without blanks, leaves an item to tests.
+/// Whether an attribute, without blanks, makes an item for tests only.
 pub(crate) fn is_test(attribute: &str) -> bool {
     attribute == "cfg(test)" || attribute.starts_with("cfg(all(test,")
 }
 
-/// What stands between the brackets of an attribute, without blanks.
+/// The text between the brackets of an attribute, without blanks.
 fn quote_of(attribute: &Attribute) -> String {
     let name = attribute.path().get_ident().map(ToString::to_string).unwrap_or_default();
     match &attribute.meta {
@@ -213,7 +214,7 @@ fn quote_of(attribute: &Attribute) -> String {
     }
 }
 
-/// The attributes of an item; none of one of a kind that no test is written as.
+/// The attributes of an item; none for a kind of item that no test has.
 pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,

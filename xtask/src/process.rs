@@ -1,4 +1,4 @@
-//! Running other programs: shown before they start, their output passed on as it comes.
+//! Runs other programs: shows the command before, passes their output on.
 
 use std::env;
 use std::io::{self, Read, Write};
@@ -18,11 +18,11 @@ pub(crate) fn cargo(context: &Context, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end; true if it ended well.
+/// Runs a command to its end; returns whether it ended well.
 ///
 /// # Errors
 ///
-/// When the program can not be started.
+/// When the program cannot be started.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     announce(command);
     let status = command.status().with_context(|| cannot_start(command))?;
@@ -33,20 +33,20 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
 ///
 /// # Errors
 ///
-/// When the program can not be started.
+/// When the program cannot be started.
 pub(crate) fn run_as_step(command: &mut Command) -> Result<Outcome> {
     announce(command);
     let status = command.status().with_context(|| cannot_start(command))?;
     Ok(outcome(command, status))
 }
 
-/// Runs a command that runs tests, and counts what its standard output reports.
+/// Runs a command that runs tests, and counts the results in its standard output.
 ///
-/// Every byte is passed on before it is looked at.
+/// Every byte is passed on before it is read.
 ///
 /// # Errors
 ///
-/// When the program can not be started, or its output can not be read or passed on.
+/// When the program cannot be started, or its output cannot be read or passed on.
 pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally) -> Result<Outcome> {
     announce(command);
     let mut child =
@@ -58,7 +58,7 @@ pub(crate) fn run_tests(command: &mut Command, tally: &mut Tally) -> Result<Outc
     Ok(outcome(command, status))
 }
 
-/// Whether a command ends well when asked quietly, for instance for its version.
+/// Whether a command ends well, without output, for instance when asked for its version.
 pub(crate) fn answers(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
@@ -95,7 +95,7 @@ fn cannot_start(command: &Command) -> String {
     format!("can not start `{}`", line(command))
 }
 
-/// The command as one would type it, with the environment it is given.
+/// The command as typed in a shell, with its environment.
 fn line(command: &Command) -> String {
     let set = command.get_envs().filter_map(|(name, value)| {
         Some(format!("{}={:?}", name.to_string_lossy(), value?.to_string_lossy()))

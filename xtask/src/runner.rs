@@ -1,4 +1,4 @@
-//! `cargo xtask test`: runs the steps one after the other and says how each ended.
+//! `cargo xtask test`: runs the steps one after another and reports how each ended.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use crate::step::{Outcome, Step};
 use crate::steps;
 use crate::summary::{self, Row};
 
-/// Runs the steps that were asked for; true if none failed.
+/// Runs the chosen steps; returns whether none failed.
 ///
 /// # Errors
 ///
-/// When the workspace can not be read at all, so that no step could run.
+/// When the workspace cannot be read at all, so that no step could run.
 pub(crate) fn test(which: &TestArgs) -> Result<bool> {
     let mut context = Context::load()?;
     let rows: Vec<Row> = steps::LIST.iter().map(|step| row(step, which, &mut context)).collect();
@@ -41,7 +41,7 @@ fn say_end(name: &str, outcome: &Outcome, took: Duration) {
     println!("--- {name} {word} after {:.1} s{colon}{why}", took.as_secs_f64());
 }
 
-/// The table, and below it, alone on its line, the sum over all tests that ran.
+/// Prints the table, and below it, on a line of its own, the sum over all tests that ran.
 fn close(rows: &[Row], context: &Context) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "\n{}", summary::table(rows))?;

@@ -1,4 +1,4 @@
-//! What a step is, and the three ways it can end.
+//! A step, and the three ways it can end.
 
 use anyhow::Result;
 
@@ -6,13 +6,13 @@ use crate::context::Context;
 
 /// One entry of the list in [`crate::steps`].
 pub(crate) struct Step {
-    /// One lower-case word, as it is given to `--only`.
+    /// One lower-case word, the name for `--only`.
     pub(crate) name: &'static str,
     /// What it checks, in half a line; shown as its heading and in the help.
     pub(crate) what: &'static str,
-    /// Whether it runs every time.
+    /// Whether it always runs.
     pub(crate) when: When,
-    /// Does it. An error is a failure of the step, never of the whole run.
+    /// Runs it. An error is a failure of the step, never of the whole run.
     pub(crate) run: fn(&mut Context) -> Result<Outcome>,
 }
 
@@ -28,21 +28,21 @@ pub(crate) enum When {
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All is well; the text is a remark for the summary, mostly empty.
+    /// It passed; the text is a remark for the summary, usually empty.
     Passed(String),
-    /// Something is wrong; the text says what in one line, the details were printed before.
+    /// It failed; the text is the reason in one line, the details were printed before.
     Failed(String),
-    /// It could not be, or was not to be, run; the text says why.
+    /// It was not run; the text is the reason.
     NotRun(String),
 }
 
 impl Outcome {
-    /// Passed, with nothing to add.
+    /// Passed, without a remark.
     pub(crate) fn passed() -> Self {
         Self::Passed(String::new())
     }
 
-    /// Passed when nothing is on the list of what failed.
+    /// Passed when the list of failures is empty.
     pub(crate) fn from_failures(failed: &[String]) -> Self {
         if failed.is_empty() {
             return Self::passed();

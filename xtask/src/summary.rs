@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use crate::step::Outcome;
 
-/// One line of the table.
 pub(crate) struct Row {
-    /// The step.
     pub(crate) name: &'static str,
-    /// How it ended.
+    /// How long it took, if it began.
     pub(crate) outcome: Outcome,
     /// How long it took, if it was begun.
     pub(crate) took: Option<Duration>,
@@ -25,7 +23,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     std::iter::once(heading).chain(rows).collect::<Vec<_>>().join("\n")
 }
 
-/// The word for how a step ended, and the remark that goes with it.
+/// The word for how a step ended, and its remark.
 pub(crate) fn words(outcome: &Outcome) -> (&'static str, &str) {
     match outcome {
         Outcome::Passed(remark) => ("ok", remark),

@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-/// What the tests of a run have reported.
+/// The results of the tests of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     passed: u64,
     failed: u64,
     skipped: u64,
-    /// The line that has begun and not yet ended.
+    /// The line that has not yet ended.
     line: Vec<u8>,
 }
 
 impl Tally {
-    /// Takes the next piece of output; pieces may end anywhere, also within a line.
+    /// Takes the next piece of output; pieces can end anywhere, also within a line.
     pub(crate) fn feed(&mut self, output: &[u8]) {
         for &byte in output {
             if byte == b'\n' {
@@ -27,7 +27,7 @@ impl Tally {
     /// Notes that a test run ended badly.
     ///
     /// Code that does not compile, or a test program that aborts, fails without a result line. It
-    /// counts as one failure, so that the total never says that all is well when it is not.
+    /// counts as one failure, so that the total never hides it.
     pub(crate) fn run_failed(&mut self) {
         self.failed = self.failed.max(1);
     }
@@ -54,7 +54,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The number in front of a word: 5 for `passed` in `ok. 5 passed; 0 failed`.
+/// The number before a word: 5 for `passed` in `ok. 5 passed; 0 failed`.
 fn figure(result: &str, word: &str) -> u64 {
     let words: Vec<&str> = result.split([' ', ';']).collect();
     let pairs = words.windows(2).filter_map(|pair| match pair {

@@ -5,16 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// A file and what is in it.
 pub(crate) struct SourceFile {
-    /// Where it is, from the root of the workspace.
+    /// Its path, from the root of the workspace.
     pub(crate) path: PathBuf,
-    /// What it says.
     pub(crate) text: String,
 }
 
 impl SourceFile {
-    /// Whether its name ends so; the ending is given without a dot.
+    /// Whether its name has this extension, given without a dot.
     pub(crate) fn is(&self, extension: &str) -> bool {
         self.path.extension().is_some_and(|own| own == extension)
     }
@@ -22,12 +20,11 @@ impl SourceFile {
 
 /// Every Rust and Markdown file below a folder, in the order of their paths.
 ///
-/// Hidden folders and what is built or found by machines (`target`, a fuzzer's `corpus` and
-/// `artifacts`) are left out.
+/// Hidden folders and generated ones (`target`, a fuzzer's `corpus` and `artifacts`) are left out.
 ///
 /// # Errors
 ///
-/// When a folder or file can not be read, or is not UTF-8.
+/// When a folder or file cannot be read, or is not UTF-8.
 pub(crate) fn read(root: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     walk(root, root, &mut files)?;
@@ -63,7 +60,7 @@ fn is_written(file: &Path) -> bool {
     file.extension().is_some_and(|own| own == "rs" || own == "md")
 }
 
-/// A file as though it had been read, for tests of what looks at files.
+/// A file that was not read from disk, for tests of the rules.
 #[cfg(test)]
 pub(crate) fn file(path: &str, text: &str) -> SourceFile {
     SourceFile { path: path.into(), text: text.into() }

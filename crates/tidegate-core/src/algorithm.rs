@@ -17,42 +17,43 @@ pub enum Packing {
     One,
     /// Two words, the first of 63 bits.
     Two,
-    /// They can not be packed.
+    /// States that cannot be packed.
     Whole,
 }
 
-/// How long a store of packed states may run: 2^48 microseconds, nearly nine years.
+/// How long a store of packed states can run: 2^48 microseconds, nearly nine years.
 pub const HORIZON: Micros = Micros::from_micros(1 << 48);
 
 /// The bits of a packed state's first word; the one above them is the store's.
 pub(crate) const WORD_BITS: u32 = 63;
 
-/// The verbs and the values of one algorithm, with the checked figures of one rule.
+/// The verbs and the values of one algorithm, with the checked parameters of one rule.
 ///
-/// `at` is always the instant that [`Decide::advance`] answered for the state, never a raw clock
+/// `at` is always the instant that [`Decide::advance`] returned for the state, never a raw clock
 /// reading. Costs are at least 1; a cost of 0 never reaches an algorithm.
 pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
     /// What the limiter of one key remembers.
     type State: Clone + fmt::Debug + PartialEq + Send + 'static;
 
-    /// The optional words this algorithm understands.
+    /// The optional fields of a [`Spec`] that this algorithm understands.
     const WORDS: &'static [Word];
 
-    /// Whether what it admits has to be held for its [`delay`](Decide::delay), and leaves in order.
+    /// Whether admitted requests are held for their [`delay`](Decide::delay) and leave in order.
     const IS_QUEUE: bool = false;
 
-    /// Sets other words of a spec so that a limit and a window which the algorithm cannot hold by default can be
-    /// compared with others.
+    /// Sets other fields of a spec whose limit and window the algorithm cannot hold by default, so
+    /// that it can be compared with other algorithms.
     fn fit(_spec: &mut Spec, _limit: u64, _window: Micros) {}
 
-    /// Checks what only this algorithm can check; `limit` may be 0, every figure is in range.
+    /// Builds the rule, with the checks that only this algorithm can make; `limit` may be 0, every
+    /// number is in range.
     ///
-    /// What is sound with some limit is sound with a limit of 0: setting it closes the gate and
-    /// needs no other word changed. Every cost is then [`Verdict::Never`], and units in use leave as
-    /// the algorithm says.
+    /// A spec that is valid with some limit is valid with a limit of 0: setting it closes the gate
+    /// and needs no other field changed. Every cost is then [`Verdict::Never`], and units in use
+    /// leave as the algorithm defines.
     ///
     /// # Errors
-    /// The combinations of words that are impossible.
+    /// The combinations of fields that are impossible.
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors>;
 
     /// The state of a limiter that begins at `now`.
@@ -70,33 +71,33 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         self.take(state, at, cost);
     }
 
-    /// Whether the state has the memory for what one [`Decide::take`] adds to it.
+    /// Whether the state has allocated the memory that one more [`Decide::take`] needs.
     fn has_place(&self, _state: &Self::State) -> bool {
         true
     }
 
-    /// Gives `units` back, to no fewer than none used. Which of several units come back first is the
-    /// algorithm's own: the oldest where each has a time of its own, those that weigh most in a
-    /// weighted count. Units that count no more are not given back.
+    /// Gives `units` back, to no fewer than none used. The algorithm chooses which units come back
+    /// first: the oldest where each has a time of its own, those that weigh most in a weighted
+    /// count. Units that no longer count are not given back.
     fn give_back(&self, state: &mut Self::State, at: Timestamp, units: u64);
 
     /// The window W: how far the clock may step back before the state moves with it.
     fn window(&self) -> Micros;
 
-    /// How long it takes until as many units as the limit, taken at one instant, have all left; `None` where
-    /// units leave one after another at the rate, debts too.
+    /// The time in which as many units as the limit, all taken at one instant, have left; `None`
+    /// where units leave one after another at the rate, debts too.
     fn lap(&self) -> Option<Micros> {
         Some(self.window())
     }
 
-    /// When the last unit was taken: the epoch before the first, the beginning for a limiter that
-    /// began with units in use.
+    /// When the last unit was taken: the epoch before the first, the time of birth for a limiter
+    /// that began with units in use.
     fn last(&self, state: &Self::State) -> Timestamp;
 
     /// Moves the state's times back so that they end at `to`, which is before [`Decide::last`].
     fn rewind(&self, state: &mut Self::State, to: Timestamp);
 
-    /// The figure `limit` of a decision.
+    /// The value `limit` of a decision.
     fn limit(&self) -> u64;
 
     /// Unit-cost requests that would be admitted at `at`.
@@ -105,8 +106,8 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
     /// Least wait until a denied `cost` fits.
     fn retry_after(&self, state: &Self::State, at: Timestamp, cost: u64) -> Micros;
 
-    /// Least wait until the limiter is idle, and zero just when nothing is used. The wait
-    /// for units that never leave is that until [`Timestamp::MAX`].
+    /// Least wait until the limiter is idle, and zero exactly when nothing is used. Where units
+    /// never leave, it is the time until [`Timestamp::MAX`].
     fn reset_after(&self, state: &Self::State, at: Timestamp) -> Micros;
 
     /// How long an admitted request must be held; `taken` units of its own are in the state already.
@@ -114,7 +115,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         Micros::ZERO
     }
 
-    /// Units in use at `at`, rounded up; what a changed rule carries over.
+    /// Units in use at `at`, rounded up; a changed rule carries these over.
     fn used(&self, state: &Self::State, at: Timestamp) -> u64;
 
     /// Whether forgetting the state would change no later decision.
@@ -122,8 +123,8 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         self.reset_after(state, at).is_zero()
     }
 
-    /// The most units that any interval of length W can admit (for a queue: can see leave), however
-    /// the requests come, when none costs more than `largest_cost`.
+    /// The most units that any interval of length W can admit (for a queue: can see leave), when
+    /// none costs more than `largest_cost`.
     fn bound(&self, largest_cost: u64) -> u64;
 
     /// Bytes that a state holds on the heap at this moment, beside `size_of::<State>()`.
@@ -136,7 +137,8 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         0
     }
 
-    /// Advances, decides, and takes what is admitted: the verdict of one limiter alone, no figures.
+    /// Advances, decides, and takes what is admitted: the verdict of one limiter alone, without the
+    /// other values of a decision.
     #[inline]
     fn ask(&self, state: &mut Self::State, now: Timestamp, cost: u64) -> Verdict {
         let at = self.advance(state, now);
@@ -150,7 +152,7 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
         verdict
     }
 
-    /// Time passes: answers the instant that counts for a clock that reads `now`.
+    /// Moves time forward; returns the instant that counts for a clock that reads `now`.
     ///
     /// The one place that clamps a clock gone backward. A reading before the last unit counts as the
     /// time of that unit; one earlier by more than the window first moves the state's times so that
@@ -172,75 +174,78 @@ pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static
 
 /// States that are packed into a word or two, for a store that has many. By default states are not packed.
 pub trait Pack: Decide {
-    /// Whether states can be packed into one word or two, for a store whose clock never steps back (a
-    /// packed state does not keep the time of its last unit). Asked once, when a store is built.
+    /// Returns whether states can be packed into one word or two, for a store whose clock never
+    /// steps back (a packed state does not keep the time of its last unit). Called once, when a
+    /// store is built.
     ///
-    /// Every state that the limit can lead to fits. A debt may not: [`Pack::pack`] stops it at the largest
-    /// value there is place for, and what is cut off would come back as a credit. Only taking beyond the
-    /// limit makes such debts, as a settled reservation does, or carrying over a state of another rule. So
-    /// whoever does that guards against it: the store unpacks what was packed, and keeps a state whole
-    /// that is not the same again.
+    /// Every state that the limit can lead to fits. A debt may not: [`Pack::pack`] stops it at the
+    /// largest value that fits, and what is cut off would come back as a credit. Such debts come
+    /// only from taking beyond the limit, as a settled reservation does, and from carrying over a
+    /// state of another rule. The store guards against it: it unpacks what it packed, and keeps a
+    /// state whole if the two differ.
     fn packing(&self) -> Packing {
         Packing::Whole
     }
 
-    /// The state in words; all zero for one that is idle. `base` is an instant that lies
-    /// before every state, and not more than [`HORIZON`] before any. A debt beyond what the words have
-    /// place for is cut off: see [`Pack::packing`].
+    /// The state in words; all zero for one that is idle. `base` is an instant before every state,
+    /// by no more than [`HORIZON`]. A debt too large for the words is cut off: see
+    /// [`Pack::packing`].
     fn pack(&self, _base: Timestamp, _state: &Self::State) -> [u64; 2] {
         [0; 2]
     }
 
-    /// The state that was packed with the same `base`; all zero is a limiter as good as new.
+    /// The state that was packed with the same `base`; all zero is an idle limiter.
     fn unpack(&self, base: Timestamp, _words: [u64; 2]) -> Self::State {
         self.fresh(base)
     }
 }
 
-/// What an algorithm and its script say to each other, where a store runs scripts.
+/// How an algorithm and its script exchange states, for a store that runs scripts.
 pub trait Scripted: Decide {
-    /// The script that decides in this algorithm's place where a store runs scripts.
+    /// The script that decides in place of this code in a store that runs scripts.
     const SCRIPT: Script;
 
-    /// The figures that a script keeps in front of a state, from which it knows whether the rule is
-    /// still the same, and how the state was meant: limit, window, and two of the algorithm's own.
-    fn figures(&self) -> [u64; 4];
+    /// The parameters of the rule that a script keeps in front of a state: limit, window, and two
+    /// of the algorithm's own. From them it knows whether the rule has changed, and how to read the
+    /// state.
+    fn parameters(&self) -> [u64; 4];
 
-    /// Writes the words that a rule had whose states say these figures, limit and window aside; `kind` is
-    /// that of its script.
-    fn words_of(_kind: u8, _figures: [u64; 4], _spec: &mut Spec) {}
+    /// Writes into `spec` the fields of the rule whose states carry these parameters, except limit
+    /// and window; `kind` is that of its script.
+    fn restore_fields(_kind: u8, _parameters: [u64; 4], _spec: &mut Spec) {}
 
-    /// The script for this rule: the algorithm's own, unless a rule may choose among several.
+    /// The script for this rule: the algorithm's own, except where a rule can choose among several.
     fn script(&self) -> Script {
         Self::SCRIPT
     }
 
-    /// Most bytes of one value that a store holds for one key, as far as that can be too much for it;
-    /// debts aside.
+    /// Most bytes of one value that a store holds for one key, where that can be too many for it,
+    /// without debts; else 0.
     fn most_stored_bytes(&self) -> u64 {
         0
     }
 
-    /// What the script is told about `cost`, in the order in which its first paragraph reads it.
-    fn told(&self, cost: u64) -> Vec<i64>;
+    /// The script's arguments about `cost`, in the order in which its first paragraph reads them.
+    fn script_args(&self, cost: u64) -> Vec<i64>;
 
-    /// The state that a script tells; `None` for words that are none.
+    /// Decodes the state that a script returned; `None` for numbers that are no state.
     fn recalled(&self, words: &[u64]) -> Option<Self::State>;
 }
 
-/// A rule that changes: what becomes of its states.
+/// What becomes of states when their rule changes.
 pub trait Amend: Decide {
-    /// Whether the states of `old` mean the same under this rule, but for how much is allowed. Where they do not, what
-    /// was used is taken anew.
+    /// Whether a state of `old` has the same meaning under this rule, except for how much is
+    /// allowed. Where it does not, what was used is taken again.
     fn same_shape(&self, _old: &Self) -> bool {
         false
     }
 
-    /// Makes a state of `old`, which has the same shape, a state of this rule; what was used stays used.
+    /// Turns a state of `old`, which has the same shape, into a state of this rule; what was used
+    /// stays used.
     fn refit(&self, _old: &Self, _state: &mut Self::State, _at: Timestamp) {}
 }
 
-/// One algorithm with the checked figures of one rule: all that a store may ask of it.
+/// One algorithm with the checked parameters of one rule: every trait that a store uses.
 pub trait Algorithm: Decide + Pack + Scripted + Amend {}
 
 impl<A: Decide + Pack + Scripted + Amend> Algorithm for A {}

@@ -1,4 +1,4 @@
-//! THE LIST of algorithms. Everything that knows them all (configuration, stores, replay, plots,
+//! The list of algorithms. Whatever handles all of them (configuration, stores, replay, plots,
 //! benchmarks, guides) iterates this list; a new algorithm is its folder and one line here.
 
 use core::fmt;
@@ -26,7 +26,7 @@ pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 
-/// A text kept in an algorithm's folder, under the algorithm's name.
+/// Includes a text kept in an algorithm's folder, under the algorithm's name.
 macro_rules! beside {
     ($folder:ident, $name:ident, $kind:literal) => {
         concat!("algorithms/", stringify!($folder), "/", stringify!($name), $kind)
@@ -35,7 +35,7 @@ macro_rules! beside {
 
 macro_rules! algorithms {
     ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$algorithm:ident, $says:literal, also $also:expr;)+) => {
-        /// The algorithms, by the names the field knows them by.
+        /// The algorithms, by their names in a configuration.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum AlgorithmKind {
@@ -52,25 +52,26 @@ macro_rules! algorithms {
                 match self { $(Self::$variant => stringify!($name),)+ }
             }
 
-            /// What it is, in one line.
+            /// A description in one line.
             #[must_use]
             pub const fn says(self) -> &'static str {
                 match self { $(Self::$variant => $says,)+ }
             }
 
-            /// What else it is called; such names are understood in hints, and not accepted.
+            /// Other names for it; hints understand them, and a configuration does not accept them.
             #[must_use]
             pub const fn also(self) -> &'static [&'static str] {
                 match self { $(Self::$variant => &$also,)+ }
             }
 
-            /// Whether what it admits has to be held for its delay, and leaves in order.
+            /// Whether admitted requests are held for their delay and leave in order.
             #[must_use]
             pub const fn is_queue(self) -> bool {
                 match self { $(Self::$variant => $folder::$algorithm::IS_QUEUE,)+ }
             }
 
-            /// Sets other words of a spec so that its limit and window can be compared with others.
+            /// Sets other fields of a spec so that its limit and window can be compared with
+            /// others.
             pub(crate) fn fit(self, spec: &mut Spec, limit: u64, window: Micros) {
                 match self { $(Self::$variant => $folder::$algorithm::fit(spec, limit, window),)+ }
             }
@@ -94,12 +95,12 @@ macro_rules! algorithms {
                 match self { $(Self::$variant => include_str!(beside!($folder, $name, ".md")),)+ }
             }
 
-            /// Writes the words of a rule whose states say these figures.
-            pub(crate) fn words_of(self, kind: u8, figures: [u64; 4], spec: &mut Spec) {
-                match self { $(Self::$variant => $folder::$algorithm::words_of(kind, figures, spec),)+ }
+            /// Writes the fields of a rule whose states carry these parameters.
+            pub(crate) fn restore_fields(self, kind: u8, parameters: [u64; 4], spec: &mut Spec) {
+                match self { $(Self::$variant => $folder::$algorithm::restore_fields(kind, parameters, spec),)+ }
             }
 
-            /// The optional words it understands.
+            /// The optional fields it understands.
             #[must_use]
             pub const fn words(self) -> &'static [Word] {
                 match self { $(Self::$variant => $folder::$algorithm::WORDS,)+ }
@@ -160,8 +161,8 @@ algorithms! {
 }
 
 impl AlgorithmKind {
-    /// The least capacity: a queue without places serves whoever finds it idle; a bucket without room could hold
-    /// nothing.
+    /// The least capacity: a queue of capacity 0 serves a request that finds it idle; a bucket of
+    /// capacity 0 could hold nothing.
     #[must_use]
     pub const fn least_capacity(self) -> u64 {
         if self.is_queue() { 0 } else { 1 }

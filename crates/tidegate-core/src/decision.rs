@@ -1,15 +1,15 @@
-//! What a limiter answers: yes, no, or never; and the figures that go with it.
+//! A limiter's answer: yes, no, or never; and the values that come with it.
 
 use crate::time::Micros;
 
-/// The bare answer to one request; the figures of a [`Decision`] are worked out only when asked for.
+/// The bare answer to one request, without the values of a [`Decision`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The request may go on; its cost has been (or may be) taken.
     Allow,
     /// Not now. The same cost fits at some later time.
     Deny,
-    /// The cost can not ever fit: it is larger than the limiter could hold when new.
+    /// The cost can never fit: it is larger than an idle limiter admits.
     Never,
 }
 
@@ -21,7 +21,7 @@ impl Verdict {
     }
 }
 
-/// A verdict together with the one wait that belongs to it.
+/// A verdict with its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The request may go on, after being held for `delay` (zero except for a shaping queue).
@@ -34,11 +34,11 @@ pub enum Outcome {
         /// Least wait after which the same cost would be admitted if nothing else arrived.
         retry_after: Micros,
     },
-    /// The cost can not ever fit.
+    /// The cost can never fit.
     Never,
 }
 
-/// One answer with its figures, as of the instant it was given.
+/// One answer with its values, as of the instant it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decision {
     /// Yes with its delay, no with its wait, or never.

@@ -1,4 +1,4 @@
-//! Why a rule is refused: every mistake of it at once, each with what was expected.
+//! Why a rule is refused: every error of it, each with what was expected.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -9,27 +9,27 @@ use crate::algorithms::AlgorithmKind;
 use crate::time::Micros;
 use crate::word::Word;
 
-/// One mistake in the words of a rule. Its text says what was expected and how to mend it.
+/// One error in the fields of a rule. Its text says what was expected and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// A word that this rule can not do without was not given.
+    /// A required field is missing.
     Missing {
-        /// The word.
+        /// The field.
         word: Word,
     },
-    /// A number or length outside what the word allows.
+    /// A number or length outside the range of the field.
     OutOfRange {
-        /// The word.
+        /// The field.
         word: Word,
         /// What was given, as text.
         given: String,
         /// What is allowed, as text.
         expected: String,
     },
-    /// A word that the algorithm of the rule does not have.
+    /// A field that the algorithm of the rule does not have.
     Meaningless {
-        /// The word.
+        /// The field.
         word: Word,
         /// The algorithm it was given to.
         algorithm: AlgorithmKind,
@@ -50,19 +50,19 @@ pub enum RuleError {
         /// The largest capacity that fills in time at this rate.
         most: u64,
     },
-    /// One key's state could grow past the memory that all of the rule's may take.
+    /// The state of one key could grow past the memory that all states of the rule may take.
     TooLarge {
         /// Most bytes the state could hold.
         bytes: u64,
         /// The cap, in bytes.
         max_memory: u64,
-        /// A resolution with which it would fit.
+        /// A resolution at which it would fit.
         resolution: Micros,
     },
 }
 
 impl RuleError {
-    /// The word the mistake is about, so that a reader of a file can be sent to its line.
+    /// The field that the error is about, so that a reader of a file can find its line.
     #[must_use]
     pub const fn word(&self) -> Word {
         match self {
@@ -112,17 +112,17 @@ impl fmt::Display for RuleError {
 
 impl core::error::Error for RuleError {}
 
-/// All the mistakes of one rule; never empty.
+/// All errors of one rule; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleErrors(Vec<RuleError>);
 
 impl RuleErrors {
-    /// `Ok` when there are none.
+    /// `Ok` when `errors` is empty.
     pub(crate) fn none(errors: Vec<RuleError>) -> Result<(), Self> {
         if errors.is_empty() { Ok(()) } else { Err(Self(errors)) }
     }
 
-    /// The mistakes, in the order of the rule's words.
+    /// The errors, in the order of the rule's fields.
     pub fn iter(&self) -> impl Iterator<Item = &RuleError> {
         self.0.iter()
     }
@@ -145,7 +145,7 @@ impl fmt::Display for RuleErrors {
 
 impl core::error::Error for RuleErrors {}
 
-/// The mistake of a figure that lies outside what its word allows.
+/// The error of a value outside the range of its field.
 pub(crate) fn out_of_range(word: Word, given: impl fmt::Display) -> RuleError {
     RuleError::OutOfRange { word, given: format!("{given}"), expected: word.expects().to_string() }
 }

@@ -1,9 +1,9 @@
 //! One atomic step over one limiter or several.
 //!
-//! A step is: *advance* (time passes), *decide* (looks, and by its type can not touch), *take*
-//! (commits what was decided), *report* (works out the figures, only when asked). Several rules on
-//! one request are: advance all, decide all, then take all. Whoever runs a step holds the states of
-//! all its rules from its beginning to its end; that is the store's part.
+//! A step is: *advance* (time passes), *decide* (reads the state, and by its type cannot change
+//! it), *take* (commits what was decided), *report* (works out the values of the decision, only
+//! when needed). Several rules on one request are: advance all, decide all, then take all. The
+//! store that runs a step keeps the states of all its rules locked from beginning to end.
 
 use alloc::boxed::Box;
 
@@ -12,23 +12,24 @@ use crate::decision::{Decision, Outcome, Verdict};
 use crate::script::Told;
 use crate::time::{Micros, Timestamp};
 
-/// One limiter held for the length of one step: an algorithm, the slot of its key, and a cost.
+/// One limiter held during one step: an algorithm, the slot of its key, and a cost.
 ///
-/// An empty slot is a limiter that does not exist yet; it begins, as new, inside the step.
+/// An empty slot is a limiter that does not exist yet; it begins inside the step.
 #[derive(Debug)]
 pub struct Held<'a, R: Algorithm> {
     algorithm: &'a R,
     slot: &'a mut Option<R::State>,
     cost: u64,
     enforced: bool,
-    /// Whether the cost is usage that a caller reports: it is taken whatever is decided, and decided is
-    /// whether one unit more would be admitted.
-    reported: bool,
-    /// There is no memory for its state to grow.
+    /// Whether the cost is usage that a caller reports: it is taken whatever the decision, and the
+    /// decision is whether one unit more would be admitted.
+    is_usage: bool,
+    /// Whether the state must not grow, because there is no memory for it.
     in_place: bool,
     /// What the clock reads.
     now: Timestamp,
-    /// The instant that counts: `now`, or the time of the last unit for a clock a little behind it.
+    /// The instant that counts: `now`, or the time of the last unit where the clock is slightly
+    /// behind it.
     at: Timestamp,
     verdict: Verdict,
     taken: bool,
@@ -42,7 +43,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
             slot,
             cost,
             enforced: true,
-            reported: false,
+            is_usage: false,
             in_place: false,
             now: Timestamp::EPOCH,
             at: Timestamp::EPOCH,
@@ -51,38 +52,39 @@ impl<'a, R: Algorithm> Held<'a, R> {
         }
     }
 
-    /// The same, for a rule in shadow mode: it decides and counts but never refuses.
+    /// Marks a rule in shadow mode: it decides and counts but never refuses.
     #[must_use]
     pub const fn shadow(mut self) -> Self {
         self.enforced = false;
         self
     }
 
-    /// The same, for usage that a caller reports: see [`Held::take_reported`].
+    /// Marks the cost as usage that a caller reports: see [`Held::take_reported`].
     #[must_use]
-    pub(crate) const fn reported(mut self) -> Self {
-        self.reported = true;
+    pub(crate) const fn for_usage(mut self) -> Self {
+        self.is_usage = true;
         self
     }
 
-    /// The limiter as a step that was run elsewhere left it, its state in `slot`: for the figures.
+    /// The limiter as a step that ran elsewhere left it, its state in `slot`, to work out its
+    /// values.
     pub(crate) const fn after(
         algorithm: &'a R,
         slot: &'a mut Option<R::State>,
         cost: u64,
-        told: &Told,
+        reply: &Told,
     ) -> Self {
         Self {
-            now: told.now,
-            at: told.at,
-            verdict: told.verdict,
-            taken: told.taken,
+            now: reply.now,
+            at: reply.at,
+            verdict: reply.verdict,
+            taken: reply.taken,
             ..Self::new(algorithm, slot, cost)
         }
     }
 
-    /// The same where there is no memory for its state to grow: what is taken is kept more coarsely then,
-    /// and nothing is admitted sooner for it.
+    /// Forbids the state to grow, for want of memory: units are then kept more coarsely, and
+    /// nothing is admitted sooner for it.
     #[must_use]
     pub const fn in_place(mut self) -> Self {
         self.in_place = true;
@@ -99,7 +101,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
         verdict
     }
 
-    /// What [`Held::ask`] would answer, with its figures, leaving no trace.
+    /// The decision that [`Held::ask`] would take, without any change of the state.
     pub fn peek(&mut self, now: Timestamp) -> Decision {
         let begins = self.slot.is_none();
         self.advance(now);
@@ -116,8 +118,8 @@ impl<'a, R: Algorithm> Held<'a, R> {
         self.give_back_units(now, self.cost);
     }
 
-    /// Ends a reservation of `reserved` units that turned out to cost `actual`: gives the difference
-    /// back, or takes it even into debt.
+    /// Settles a reservation of `reserved` units that cost `actual` in the end: gives the
+    /// difference back, or takes it even into debt.
     pub fn settle(&mut self, now: Timestamp, reserved: u64, actual: u64) {
         if actual > reserved {
             self.advanced(now);
@@ -127,15 +129,16 @@ impl<'a, R: Algorithm> Held<'a, R> {
         }
     }
 
-    /// Takes the cost as usage that a caller reports, even into debt. Decided and reported is from then on
-    /// how the limiter stands: allowed where one unit more would be admitted, and else denied until one is.
+    /// Takes the cost as usage that a caller reports, even into debt. From then on the decision is
+    /// how the limiter stands: allowed where one unit more would be admitted, else denied until one
+    /// is.
     pub fn take_reported(&mut self, now: Timestamp) {
-        self.reported = true;
+        self.is_usage = true;
         self.settle(now, 0, self.cost);
     }
 
-    /// The limiter's rule was `old` until now: carries its state over to the rule held. What was used
-    /// stays used, also by way of a limit of 0.
+    /// Carries the state over from `old`, the limiter's rule until now, to the rule held. What was
+    /// used stays used, also by way of a limit of 0.
     pub fn amend(&mut self, now: Timestamp, old: &R) {
         let Some(mut state) = self.slot.take() else {
             return;
@@ -152,8 +155,8 @@ impl<'a, R: Algorithm> Held<'a, R> {
         }
     }
 
-    /// The limiter was of another algorithm until now, its state `state`: what counts as used there
-    /// counts as taken now.
+    /// Carries over `state`, of another algorithm until now: what counts as used there counts as
+    /// taken now.
     pub fn carry_over<Old: Algorithm>(&mut self, now: Timestamp, old: &Old, mut state: Old::State) {
         let at = old.advance(&mut state, now);
         if !leaves_nothing(old, &state, at) {
@@ -167,9 +170,9 @@ impl<'a, R: Algorithm> Held<'a, R> {
         self.slot.as_ref().is_none_or(|state| self.algorithm.is_idle(state, self.at))
     }
 
-    /// The units that are decided about.
+    /// The units that the decision is about.
     const fn asked(&self) -> u64 {
-        if self.reported { 1 } else { self.cost }
+        if self.is_usage { 1 } else { self.cost }
     }
 
     fn take_units(&mut self, units: u64) {
@@ -197,13 +200,13 @@ impl<'a, R: Algorithm> Held<'a, R> {
         *self.slot = Some(state);
     }
 
-    /// The figures. Whoever is told a wait counts it on the clock that was read, so where that is behind
-    /// the instant that counts, what it lacks is waited for as well.
+    /// The values of the decision. A caller counts a wait on the clock that was read; where that
+    /// clock is behind the instant that counts, the difference is added to the wait.
     fn report_of(&self, state: &R::State) -> Decision {
         let (algorithm, at, behind) = (self.algorithm, self.at, self.at.since(self.now));
         let taken = if self.taken { self.cost } else { 0 };
         let outcome = match self.verdict {
-            Verdict::Allow if self.cost == 0 || self.reported => {
+            Verdict::Allow if self.cost == 0 || self.is_usage => {
                 Outcome::Allow { delay: Micros::ZERO }
             }
             Verdict::Allow => Outcome::Allow { delay: algorithm.delay(state, at, taken) },
@@ -232,25 +235,25 @@ impl<'a, R: Algorithm> Held<'a, R> {
     }
 }
 
-/// Whether nothing of a state is to be carried over: a limit of 0 under which nothing is used. What
-/// comes after it begins as new, whether the state was kept until now or was dropped.
+/// Whether there is nothing to carry over: a limit of 0 under which nothing is used. The next rule
+/// starts fresh, whether the state was kept or dropped.
 fn leaves_nothing<R: Algorithm>(old: &R, state: &R::State, at: Timestamp) -> bool {
     old.limit() == 0 && old.is_idle(state, at)
 }
 
 /// The verbs of a held limiter, whatever its algorithm: what a step over several rules needs.
 pub trait Verbs {
-    /// Time passes; a limiter that did not exist begins.
+    /// Moves time forward; creates a limiter that did not exist.
     fn advance(&mut self, now: Timestamp);
-    /// Looks, and touches nothing.
+    /// Decides without any change of the state.
     fn decide(&mut self) -> Verdict;
-    /// What [`Verbs::decide`] answered.
+    /// The result of [`Verbs::decide`].
     fn verdict(&self) -> Verdict;
     /// Takes the cost that was admitted.
     fn take(&mut self);
     /// Gives the cost back, to no fewer than none used.
     fn give_back(&mut self);
-    /// The figures, as of the end of the step.
+    /// The decision with its values, as of the end of the step.
     fn report(&self) -> Decision;
     /// False for a rule in shadow mode.
     fn is_enforced(&self) -> bool;
@@ -298,7 +301,7 @@ impl<R: Algorithm> Verbs for Held<'_, R> {
     }
 }
 
-/// Looks at several limiters at `now` and touches none: whether all that are enforced would admit.
+/// Returns whether all limiters that are enforced would admit at `now`; changes none.
 ///
 /// A shadow rule never refuses.
 pub fn look_at_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
@@ -309,7 +312,7 @@ pub fn look_at_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bo
 /// One atomic step over several limiters: all that are enforced must admit, else none is charged.
 ///
 /// A shadow rule never refuses; it is charged, like the others, when the request goes on and it
-/// would have admitted it itself. Answers whether the request goes on.
+/// would have admitted it itself. Returns whether the request goes on.
 pub fn decide_all<V: Verbs + ?Sized>(held: &mut [Box<V>], now: Timestamp) -> bool {
     let goes_on = look_at_all(held, now);
     if goes_on {

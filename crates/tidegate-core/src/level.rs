@@ -1,4 +1,4 @@
-//! A level that drains at N/W, kept as the moment it will be empty.
+//! A level that drains at N/W, kept as the moment when it will be empty.
 //!
 //! The token bucket's missing tokens, the leaky bucket's water and the queue's waiting work are the
 //! same thing. With N/W reduced to n/w, one unit takes w/n microseconds to drain; in *grains* of
@@ -6,7 +6,7 @@
 //! grain count fits 128 bits for every rule that is not refused (2^53 us x 10^9 < 2^83), with room
 //! for debts.
 //!
-//! At a limit of 0 nothing drains: a grain is then a unit, and instants are worth none.
+//! At a limit of 0 nothing drains: a grain is then a unit, and an instant counts as 0 grains.
 
 use alloc::vec::Vec;
 
@@ -54,13 +54,14 @@ impl Rate {
         }
     }
 
-    /// The same from `at` on, where what never drains is told as the wait until the last instant.
+    /// The wait until `grains` have drained, from `at` on; where nothing drains, the time until the
+    /// last instant.
     pub(crate) fn wait_from(self, at: Timestamp, grains: u128) -> Micros {
         if self.n == 0 && grains > 0 { at.until_the_last() } else { self.wait(grains) }
     }
 
-    /// A length in whole microseconds and in grains that are less than one, as scripts tell it; where
-    /// nothing drains, in grains alone. Stops at 2^53.
+    /// A length in whole microseconds and in grains that are less than one, as scripts return it;
+    /// where nothing drains, in grains alone. Stops at 2^53.
     pub(crate) fn split(self, grains: u128) -> [i64; 2] {
         let n = u128::from(self.n).max(1);
         match i64::try_from(grains / n) {
@@ -69,9 +70,9 @@ impl Rate {
         }
     }
 
-    /// What the script of a level is told: the rate, the cost, what may be left in the level for the
+    /// The arguments of a level's script: the rate, the cost, what may be left in the level for the
     /// cost to fit (-1 when it never fits), and what is in it at the start.
-    pub(crate) fn told(self, cost: u64, room_for: Option<u64>, at_start: u64) -> Vec<i64> {
+    pub(crate) fn script_args(self, cost: u64, room_for: Option<u64>, at_start: u64) -> Vec<i64> {
         let [cost_us, cost_part] = self.split(self.grains(cost));
         let [most_us, most_part] = room_for.map_or([-1, 0], |units| self.split(self.grains(units)));
         let [start_us, start_part] = self.split(self.grains(at_start));
@@ -79,8 +80,8 @@ impl Rate {
         [n, w, cost_us, cost_part, most_us, most_part, start_us, start_part].to_vec()
     }
 
-    /// A capacity whose time to fill can be told, or the mistake. Where nothing drains nothing fills,
-    /// and there is none.
+    /// Returns a capacity whose time to fill can be represented, or the error. Where nothing drains
+    /// there is none.
     pub(crate) fn check_capacity(self, capacity: u64) -> Result<u64, RuleError> {
         if self.n == 0 {
             return Ok(0);
@@ -90,7 +91,7 @@ impl Rate {
         if capacity <= most { Ok(capacity) } else { Err(RuleError::TooSlow { capacity, most }) }
     }
 
-    /// Units that are still (partly) there when `grains` are left to drain.
+    /// Units that are still there, in full or in part, when `grains` are left to drain.
     pub(crate) fn units_ceil(self, grains: u128) -> u64 {
         u64::try_from(grains.div_ceil(self.w as u128)).unwrap_or(u64::MAX)
     }
@@ -114,7 +115,7 @@ impl Rate {
 }
 
 impl Level {
-    /// A level that nothing was ever added to.
+    /// A level that was never added to.
     pub(crate) const EMPTY: Self = Self { empty_at: 0, last: Timestamp::EPOCH };
 
     /// How a level of at most `most` grains can be packed: as the grains from `base` to its end.
@@ -123,7 +124,7 @@ impl Level {
         if last_end < 1 << WORD_BITS { Packing::One } else { Packing::Two }
     }
 
-    /// The end in grains since `base`, low bits first. A debt beyond all telling stops at the largest.
+    /// The end in grains since `base`, low bits first. A larger debt stops at the largest value.
     #[inline]
     pub(crate) fn pack(&self, rate: Rate, base: Timestamp, packing: Packing) -> [u64; 2] {
         let grains = self.left(rate, base);
@@ -165,7 +166,7 @@ impl Level {
         self.last = at;
     }
 
-    /// Takes `units` away again, down to empty.
+    /// Removes `units`, down to empty.
     pub(crate) fn remove(&mut self, rate: Rate, at: Timestamp, units: u64) {
         let left = self.left(rate, at);
         if left > 0 {
@@ -173,8 +174,8 @@ impl Level {
         }
     }
 
-    /// The level that a script tells: what was left when the last unit was added, in whole microseconds
-    /// and grains; and when that was.
+    /// Decodes the level that a script returned: what was left when the last unit was added, in
+    /// whole microseconds and grains; and when that was.
     pub(crate) fn recalled(rate: Rate, words: &[u64]) -> Option<Self> {
         let [us, part, last] = *words else { return None };
         let (left, last) =
@@ -189,7 +190,7 @@ impl Level {
         self.last = to;
     }
 
-    /// Keeps the units, drains them at `rate` from now on. A level that is empty stays so at any
+    /// Keeps the units and drains them at `rate` from now on. An empty level stays empty at any
     /// reading of the clock.
     pub(crate) fn convert(&mut self, rate: Rate, old: Rate, at: Timestamp) {
         let left = rate.convert(old, self.left(old, at));

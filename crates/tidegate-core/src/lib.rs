@@ -1,9 +1,9 @@
-//! The meaning of every limiter, and nothing else.
+//! The definition of every limiter.
 //!
-//! This crate is pure: it reads no clock, does no IO, holds no floating-point number, allocates only
-//! for states that grow, and contains no unsafe code. Time is an argument ([`Timestamp`], integer
-//! microseconds); a limiter is a checked figure ([`Rule`], built from a [`Spec`]) and a state that is
-//! moved by a handful of verbs ([`Algorithm`]).
+//! This crate is pure: it reads no clock, does no IO, holds no floating-point number, allocates
+//! only for states that grow, and contains no unsafe code. Time is an argument ([`Timestamp`],
+//! integer microseconds); a limiter is a checked [`Rule`], built from a [`Spec`], and a state that
+//! a few verbs change ([`Algorithm`]).
 //!
 //! Every store of the project (memory, shared, replay) runs these same verbs, so a decision is the
 //! same wherever it is taken.

@@ -5,7 +5,7 @@ use crate::algorithms::AnyAlgorithm;
 use crate::error::RuleErrors;
 use crate::spec::{Limit, Spec};
 
-/// A checked rule: what it says is possible, and every product of its figures fits.
+/// A checked rule: its fields are valid together, and no product of its values overflows.
 ///
 /// ```
 /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
@@ -25,10 +25,10 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Checks the words of a rule.
+    /// Checks the fields of a rule.
     ///
     /// # Errors
-    /// All that is wrong with it, each mistake with what was expected.
+    /// Returns every invalid field of the spec, each with what was expected.
     pub fn new(spec: Spec) -> Result<Self, RuleErrors> {
         RuleErrors::none(spec.mistakes())?;
         let algorithm = match (spec.limit, spec.window) {
@@ -39,7 +39,7 @@ impl Rule {
         Ok(Self { spec, algorithm })
     }
 
-    /// The words it was built from.
+    /// The spec it was built from.
     #[must_use]
     pub const fn spec(&self) -> &Spec {
         &self.spec
@@ -64,12 +64,12 @@ impl Rule {
     }
 }
 
-/// Something to be done with an algorithm whose type is only known to the rule.
+/// An operation on an algorithm whose type only the rule knows.
 pub trait Visitor {
-    /// What comes of it.
+    /// The result.
     type Out;
 
-    /// Does it.
+    /// Runs the operation.
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out;
 }
 

@@ -1,4 +1,4 @@
-//! What an algorithm and its script say to each other.
+//! The data that an algorithm and its script exchange.
 
 use alloc::vec::Vec;
 
@@ -8,38 +8,39 @@ use crate::time::Timestamp;
 /// The script of an algorithm, as text beside the algorithm's own code, in the paragraphs of the algorithm's verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// What a stored state says of its algorithm; never given to another one.
+    /// The number of the algorithm in a stored state; never reused for another one.
     pub kind: u8,
     /// The algorithm's folder.
     pub name: &'static str,
     /// The paragraphs, each behind a line `-- @name`.
     pub text: &'static str,
-    /// How many numbers a state begins with; counters of 32 bits may follow.
+    /// The number of integers that a state begins with; counters of 32 bits may follow.
     pub numbers: usize,
 }
 
-/// What a script is told of one limiter.
+/// A script's arguments for one limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The algorithm's script.
     pub script: Script,
-    /// What a stored state says of the rule it was made under: limit, window, two of the algorithm's own.
+    /// The parameters that a stored state carries of its rule: limit, window, and two of the
+    /// algorithm's own.
     pub figures: [u64; 4],
-    /// What the algorithm needs to know of the rule and of the cost; -1 where something can not be.
+    /// The algorithm's arguments about the rule and the cost; -1 stands for an impossible one.
     pub words: Vec<i64>,
 }
 
-/// What a script tells of one limiter.
+/// A script's reply for one limiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// What the clock read.
+    /// The reading of the clock.
     pub now: Timestamp,
     /// The instant that counts.
     pub at: Timestamp,
-    /// What was decided; a step that only gives back or settles decides nothing, and allows.
+    /// The verdict; a step that only gives back or settles decides nothing, and allows.
     pub verdict: Verdict,
     /// Whether the cost was taken.
     pub taken: bool,
-    /// The numbers of the state, then its counters.
+    /// The integers of the state, then its counters.
     pub words: Vec<u64>,
 }

@@ -1,5 +1,5 @@
-//! A rule whose script decides inside a store: the algorithm works out the figures of a decision from the state that the
-//! script returns.
+//! A rule whose script decides inside a store: the algorithm works out the values of a decision
+//! from the state that the script returned.
 
 use core::iter;
 
@@ -13,14 +13,15 @@ use crate::spec::Spec;
 use crate::time::Micros;
 
 impl Rule {
-    /// What the rule's script is told about a request of `cost` units; `None` when it is unlimited.
+    /// The arguments of the rule's script for a request of `cost` units; `None` when the rule is
+    /// unlimited.
     #[must_use]
     pub fn question(&self, cost: u64) -> Option<Question> {
         self.visit(Ask { cost })
     }
 
-    /// A rule of which states say the same: this `kind` of script, and these figures; `None` where there is
-    /// none. Of names for one algorithm it has that of this rule.
+    /// The rule whose states carry this `kind` of script and these parameters; `None` where there
+    /// is none. Where an algorithm has several names, it gets this rule's.
     ///
     /// ```
     /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
@@ -28,37 +29,37 @@ impl Rule {
     /// let leaky = Rule::new(Spec::new(AlgorithmKind::LeakyBucket, 5, Micros::from_secs(1)))?;
     /// let log = Rule::new(Spec::new(AlgorithmKind::SlidingLog, 9, Micros::from_secs(60)))?;
     /// let question = log.question(0).expect("it has a limit");
-    /// let rebuilt = leaky.of_figures(question.script.kind, question.figures).expect("there is one");
+    /// let rebuilt = leaky.of_parameters(question.script.kind, question.figures).expect("there is one");
     /// assert_eq!(rebuilt.question(1), log.question(1));
     /// # Ok::<(), tidegate_core::RuleErrors>(())
     /// ```
     #[must_use]
-    pub fn of_figures(&self, kind: u8, figures: [u64; 4]) -> Option<Self> {
+    pub fn of_parameters(&self, kind: u8, parameters: [u64; 4]) -> Option<Self> {
         let own = self.spec().algorithm;
         let algorithms = iter::once(own).chain(AlgorithmKind::ALL.iter().copied());
         algorithms.into_iter().find_map(|algorithm| {
-            let [limit, window_us, ..] = figures;
+            let [limit, window_us, ..] = parameters;
             let mut spec = Spec::new(algorithm, limit, Micros::from_micros(window_us));
             if window_us == 0 {
                 spec.window = None;
             } else {
-                algorithm.words_of(kind, figures, &mut spec);
+                algorithm.restore_fields(kind, parameters, &mut spec);
             }
             let rule = Self::new(spec).ok()?;
             let question = rule.question(0)?;
-            ((question.script.kind, question.figures) == (kind, figures)).then_some(rule)
+            ((question.script.kind, question.figures) == (kind, parameters)).then_some(rule)
         })
     }
 
-    /// Most bytes of one value that a store holds for one key of the rule, where that can be too much for
-    /// a store at all: for a log in one string. Else 0.
+    /// Most bytes of one value that a store holds for one key of the rule, where that can be too
+    /// many for a store: for a log in one string. Else 0.
     #[must_use]
     pub fn most_stored_bytes(&self) -> u64 {
         self.visit(Stored).unwrap_or(0)
     }
 
-    /// The figures of what the rule's script told about a request of `cost` units, worked out by the
-    /// algorithm itself; `None` when the rule is unlimited or the words are not those of a state.
+    /// The decision about a request of `cost` units, worked out by the algorithm from the reply of
+    /// the rule's script; `None` when the rule is unlimited or the reply holds no state.
     ///
     /// ```
     /// use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp, Told, Verdict};
@@ -73,15 +74,15 @@ impl Rule {
     /// # Ok::<(), tidegate_core::RuleErrors>(())
     /// ```
     #[must_use]
-    pub fn decision(&self, cost: u64, told: &Told) -> Option<Decision> {
-        self.visit(Report { cost, told, reported: false })?
+    pub fn decision(&self, cost: u64, reply: &Told) -> Option<Decision> {
+        self.visit(Report { cost, reply, is_usage: false })?
     }
 
-    /// The same for usage that was reported, however much: how the limiter stands with what was taken. The
-    /// verdict is worked out here as well, for such a script decides nothing.
+    /// The decision about usage that was reported, however much: how the limiter stands with what
+    /// was taken. The verdict is worked out here as well, because such a script decides nothing.
     #[must_use]
-    pub fn standing(&self, told: &Told) -> Option<Decision> {
-        self.visit(Report { cost: 0, told, reported: true })?
+    pub fn standing(&self, reply: &Told) -> Option<Decision> {
+        self.visit(Report { cost: 0, reply, is_usage: true })?
     }
 }
 
@@ -105,28 +106,28 @@ impl Visitor for Ask {
     fn visit<R: Algorithm>(self, algorithm: &R) -> Question {
         Question {
             script: algorithm.script(),
-            figures: algorithm.figures(),
-            words: algorithm.told(self.cost),
+            figures: algorithm.parameters(),
+            words: algorithm.script_args(self.cost),
         }
     }
 }
 
 struct Report<'a> {
     cost: u64,
-    told: &'a Told,
-    reported: bool,
+    reply: &'a Told,
+    is_usage: bool,
 }
 
 impl Visitor for Report<'_> {
     type Out = Option<Decision>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Decision> {
-        let mut slot = Some(algorithm.recalled(&self.told.words)?);
-        let held = Held::after(algorithm, &mut slot, self.cost, self.told);
-        if !self.reported {
+        let mut slot = Some(algorithm.recalled(&self.reply.words)?);
+        let held = Held::after(algorithm, &mut slot, self.cost, self.reply);
+        if !self.is_usage {
             return Some(held.report());
         }
-        let mut held = held.reported();
+        let mut held = held.for_usage();
         held.decide();
         Some(held.report())
     }

@@ -1,4 +1,4 @@
-//! A rule as it is written, before it is checked.
+//! A rule as written, before it is checked.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,8 @@ use crate::word::Word;
 
 /// The largest limit, capacity or initial level: 10^9 units.
 pub const MAX_LIMIT: u64 = 1_000_000_000;
-/// The largest cost a caller is expected to ask for; larger ones are answered [`Never`](crate::Verdict::Never).
+/// The largest cost that can be admitted; larger ones are answered
+/// [`Never`](crate::Verdict::Never).
 pub const MAX_COST: u64 = MAX_LIMIT;
 /// The shortest window: one millisecond.
 pub const MIN_WINDOW: Micros = Micros::from_millis(1);
@@ -17,7 +18,7 @@ pub const MIN_WINDOW: Micros = Micros::from_millis(1);
 pub const MAX_WINDOW: Micros = Micros::from_secs(366 * 86_400);
 /// The most buckets a sliding window may be cut into.
 pub(crate) const MAX_BUCKETS: u64 = 1_000;
-/// What one key of a log may take unless the rule says otherwise: 64 MiB.
+/// Most bytes that one key of a log takes by default: 64 MiB.
 pub(crate) const DEFAULT_MAX_MEMORY: u64 = 64 << 20;
 pub(crate) const MAX_MAX_MEMORY: u64 = 1 << 40;
 
@@ -26,7 +27,7 @@ pub(crate) const MAX_MAX_MEMORY: u64 = 1 << 40;
 pub enum Limit {
     /// Everything is admitted and nothing is counted; written -1.
     Unlimited,
-    /// So many units per window; 0 denies every cost of one or more as long as it stands.
+    /// This many units per window; 0 denies every cost of one or more as long as it stands.
     Units(u64),
 }
 
@@ -40,7 +41,7 @@ pub enum Anchor {
     FirstRequest,
 }
 
-/// How a store that runs scripts keeps a log. In memory it means nothing.
+/// How a store that runs scripts keeps a log. It has no effect in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// A ring of times in one string: ten bytes an entry.
@@ -50,9 +51,11 @@ pub enum Layout {
     SortedSet,
 }
 
-/// A rule as it is written: an algorithm, a limit, a window, and what else the algorithm understands.
+/// A rule as written: an algorithm, a limit, a window, and other fields that the algorithm
+/// understands.
 ///
-/// Words left at `None` take the algorithm's default. Nothing is checked until [`Rule::new`](crate::Rule::new).
+/// Fields left at `None` take the algorithm's default. Nothing is checked until
+/// [`Rule::new`](crate::Rule::new).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Spec {
@@ -64,7 +67,7 @@ pub struct Spec {
     pub window: Option<Micros>,
     /// `sliding_window`: into how many buckets the window is cut (default 10).
     pub buckets: Option<u64>,
-    /// `sliding_window`: count the bucket that is only partly out as well (default false).
+    /// `sliding_window`: also count the bucket that has left only in part (default false).
     pub strict: Option<bool>,
     /// `fixed_window`: where a window begins (default the Unix epoch).
     pub anchor: Option<Anchor>,
@@ -76,20 +79,20 @@ pub struct Spec {
     pub resolution: Option<Micros>,
     /// `sliding_log`: how a store that runs scripts keeps it (default one string).
     pub layout: Option<Layout>,
-    /// `sliding_log`, `sliding_window`: most bytes that the states of all keys may take together, and
-    /// so of any one of them. Unless said, a store has a default of its own, and one key of a log may
+    /// `sliding_log`, `sliding_window`: most bytes that the states of all keys may take together,
+    /// and so of any one of them. By default a store has its own value, and one key of a log may
     /// take up to 64 MiB.
     pub max_memory: Option<u64>,
 }
 
 impl Spec {
-    /// `limit` units per `window`, every other word at its default.
+    /// `limit` units per `window`, every other field at its default.
     #[must_use]
     pub const fn new(algorithm: AlgorithmKind, limit: u64, window: Micros) -> Self {
         Self::bare(algorithm, Limit::Units(limit), Some(window))
     }
 
-    /// `limit` units per `window`, other words set so that any algorithm can be compared with the others: fewer
+    /// `limit` units per `window`, other fields set so that all algorithms can be compared: fewer
     /// buckets where ten do not divide the window, a coarser log where the limit is large.
     #[must_use]
     pub fn fitting(algorithm: AlgorithmKind, limit: u64, window: Micros) -> Self {
@@ -98,8 +101,8 @@ impl Spec {
         spec
     }
 
-    /// A rule that admits everything and counts nothing. Its algorithm is what it will go by once it is given
-    /// a limit; as a plan, any will do.
+    /// A rule that admits everything and counts nothing. Its algorithm is the one it uses once it
+    /// is given a limit; as a plan, any is valid.
     #[must_use]
     pub const fn unlimited(algorithm: AlgorithmKind) -> Self {
         Self::bare(algorithm, Limit::Unlimited, None)
@@ -121,7 +124,7 @@ impl Spec {
         }
     }
 
-    /// The optional words that were given.
+    /// The optional fields that were given.
     fn given(&self) -> impl Iterator<Item = Word> {
         [
             self.buckets.map(|_| Word::Buckets),
@@ -137,7 +140,7 @@ impl Spec {
         .flatten()
     }
 
-    /// Mistakes that can be told word by word, whatever the algorithm.
+    /// The errors of single fields, whatever the algorithm.
     pub(crate) fn mistakes(&self) -> Vec<RuleError> {
         let mut found = Vec::new();
         let mut check = |word: Word, given: Option<u64>, least: u64, most: u64| {

@@ -1,4 +1,4 @@
-//! Time as the limiters know it: integer microseconds, saturating, never negative.
+//! Time of the limiters: integer microseconds, saturating, never negative.
 
 use core::fmt;
 use core::num::TryFromIntError;
@@ -14,7 +14,7 @@ pub struct Timestamp(u64);
 impl Timestamp {
     /// The Unix epoch.
     pub const EPOCH: Self = Self(0);
-    /// The last instant that can be told: 2^53 - 1 microseconds after the epoch.
+    /// The last instant: 2^53 - 1 microseconds after the epoch.
     pub const MAX: Self = Self((1 << 53) - 1);
 
     /// The instant `us` microseconds after the epoch; later ones count as [`Timestamp::MAX`].
@@ -38,16 +38,16 @@ impl Timestamp {
         Micros(self.0.saturating_sub(earlier.0))
     }
 
-    /// This instant, `by` later. May lie beyond [`Timestamp::MAX`], as the end of a window does that
-    /// holds the last instant; stops at 2^64 - 1 microseconds.
+    /// This instant, `by` later. Can lie beyond [`Timestamp::MAX`], for example as the end of the
+    /// window that holds the last instant; stops at 2^64 - 1 microseconds.
     #[must_use]
     #[inline]
     pub const fn plus(self, by: Micros) -> Self {
         Self(self.0.saturating_add(by.0))
     }
 
-    /// How long until [`Timestamp::MAX`], and never no time at all: the wait for what comes at no
-    /// instant there is.
+    /// How long until [`Timestamp::MAX`], at least one microsecond: the wait for something that
+    /// comes at no instant.
     pub(crate) fn until_the_last(self) -> Micros {
         Self::MAX.since(self).max(Micros(1))
     }
@@ -61,7 +61,7 @@ impl Timestamp {
 
 /// A length of time in microseconds. Arithmetic saturates.
 ///
-/// Shown in the largest unit that tells it exactly: `Micros::from_micros(1_500_000)` is `1500ms`.
+/// Shown in the largest unit that is exact: `Micros::from_micros(1_500_000)` is `1500ms`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(u64);
 
@@ -90,9 +90,9 @@ impl TryFrom<Duration> for Micros {
 }
 
 impl Micros {
-    /// No time at all.
+    /// The empty length.
     pub const ZERO: Self = Self(0);
-    /// The longest length that can be told; waits of overflowing debts stop here.
+    /// The longest length; waits of overflowing debts stop here.
     pub const MAX: Self = Self(u64::MAX);
 
     /// `us` microseconds.
@@ -121,7 +121,7 @@ impl Micros {
         self.0
     }
 
-    /// Whole seconds, rounded up: what `Retry-After` may say without being early.
+    /// Whole seconds, rounded up: a value for `Retry-After` that is never early.
     #[must_use]
     pub const fn as_secs_ceil(self) -> u64 {
         self.0.div_ceil(1_000_000)
@@ -133,7 +133,7 @@ impl Micros {
         self.0 == 0
     }
 
-    /// Both lengths together; stops at [`Micros::MAX`].
+    /// The sum of both lengths; stops at [`Micros::MAX`].
     #[must_use]
     pub const fn plus(self, by: Self) -> Self {
         Self(self.0.saturating_add(by.0))

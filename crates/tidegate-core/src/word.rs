@@ -1,8 +1,8 @@
-//! The words that a rule is written in.
+//! The fields of a rule.
 
 use core::fmt;
 
-/// A word of a rule that carries a figure.
+/// A field of a rule that carries a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Word {
     /// N: units per window.
@@ -11,7 +11,7 @@ pub enum Word {
     Window,
     /// How many buckets a sliding window is cut into.
     Buckets,
-    /// Whether a sliding window counts the bucket that is only partly out as well.
+    /// Whether a sliding window also counts the bucket that has left only in part.
     Strict,
     /// Where a fixed window begins.
     Anchor,
@@ -23,12 +23,12 @@ pub enum Word {
     Resolution,
     /// How a store keeps a log.
     Layout,
-    /// Most bytes that the states of a rule may take, of all its keys.
+    /// Most bytes that the states of all keys of a rule may take.
     MaxMemory,
 }
 
 impl Word {
-    /// Every word that carries a figure.
+    /// Every field that carries a value.
     pub const ALL: [Self; 10] = [
         Self::Limit,
         Self::Window,
@@ -42,7 +42,7 @@ impl Word {
         Self::MaxMemory,
     ];
 
-    /// The word as it is written in a configuration.
+    /// The field's name in a configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl Word {
         }
     }
 
-    /// What may be written after it.
+    /// The values that the field accepts.
     #[must_use]
     pub const fn expects(self) -> &'static str {
         match self {

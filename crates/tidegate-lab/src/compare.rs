@@ -1,8 +1,8 @@
-//! Every algorithm with one limit over one trace.
+//! A comparison: every algorithm with one limit over one trace.
 //!
-//! Memory is bounded however many keys there are: each algorithm keeps at most as many limiters as any
-//! rule does ([`RuleSpec::max_keys`], a million), and all of them together watch windows in
-//! [`WORST_BYTES`](crate::report::WORST_BYTES). The table says so where that was not enough.
+//! Memory is bounded however many keys there are: each algorithm keeps at most as many limiters as
+//! any rule does ([`RuleSpec::max_keys`], a million), and all of them together watch windows in
+//! [`WORST_BYTES`](crate::report::WORST_BYTES). The table reports where that was not enough.
 
 use tidegate::{AlgorithmKind, Micros, Policy, PolicyErrors, RuleSpec, Spec};
 
@@ -20,7 +20,7 @@ pub struct Comparison {
     runs: Vec<Run>,
 }
 
-/// One algorithm's part.
+/// The results of one algorithm.
 #[derive(Debug)]
 struct Run {
     replay: Replay,
@@ -32,7 +32,7 @@ impl Comparison {
     /// entries' values, or one for all without any. A picture counts in `bins`.
     ///
     /// # Errors
-    /// When the limit or the window can not be had.
+    /// When the limit or the window is invalid.
     pub fn new(
         limit: u64,
         window: Micros,
@@ -105,7 +105,7 @@ impl Comparison {
         self.runs.first().map_or(String::new(), |run| run.report.headline())
     }
 
-    /// Says so when requests met no limit, for they lack an entry of the key.
+    /// The sentence about requests that matched no limit because they lack an entry of the key.
     fn unmatched(&self) -> String {
         match self.runs.first().map(|run| &run.report) {
             Some(report) if report.unlimited > 0 => format!(
@@ -117,7 +117,7 @@ impl Comparison {
         }
     }
 
-    /// Whether there were requests and none of them met a limit.
+    /// Whether there were requests and none of them matched a limit.
     #[must_use]
     pub fn nothing_met(&self) -> bool {
         let nothing =

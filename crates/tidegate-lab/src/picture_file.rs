@@ -1,4 +1,4 @@
-//! The file a picture goes to: looked at before a long run, and written whole or not at all.
+//! The file of a picture: checked before a long run, and written in full or not at all.
 
 use std::fmt;
 use std::fs::{self, Metadata};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 /// Where a picture will be written.
 ///
-/// [`PictureFile::at`] looks whether it can be and leaves nothing behind; [`PictureFile::write`]
-/// writes a file beside it and moves that to its place, so that nobody ever meets half a picture and
-/// an older one stays when writing fails.
+/// [`PictureFile::at`] checks that it can be written and leaves nothing behind;
+/// [`PictureFile::write`] writes a file beside it and renames that, so that nobody ever sees half a
+/// picture and an older one stays when writing fails.
 ///
 /// ```no_run
 /// let file = tidegate_lab::PictureFile::at("refused.svg")?;
@@ -19,19 +19,19 @@ use std::path::{Path, PathBuf};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureFile {
-    /// As it was asked for, for a person.
+    /// The path as given, for messages.
     asked: PathBuf,
-    /// Behind symbolic links, so that a link stays one.
+    /// The path behind symbolic links, so that a link stays one.
     path: PathBuf,
     dir: PathBuf,
 }
 
 impl PictureFile {
-    /// Looks whether a picture can be written to `path`.
+    /// Checks that a picture can be written to `path`.
     ///
     /// # Errors
-    /// When the name does not end in `.svg`, when there is something other than a writable file, or
-    /// when the folder is not there or takes no new file.
+    /// When the name does not end in `.svg`, when the path is something other than a writable file,
+    /// or when the folder does not exist or accepts no new file.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, PictureError> {
         let asked = path.into();
         match Self::find(&asked) {
@@ -43,7 +43,7 @@ impl PictureFile {
     /// Writes the picture.
     ///
     /// # Errors
-    /// When that fails after all; an older picture is then still there.
+    /// When writing fails nevertheless; an older picture then stays.
     pub fn write(&self, svg: &str) -> Result<(), PictureError> {
         let failed = |error| PictureError { asked: self.asked.clone(), why: Why::Failed(error) };
         self.replace(svg).map_err(failed)
@@ -76,7 +76,7 @@ impl PictureFile {
     }
 }
 
-/// A file with the permissions that any new file gets.
+/// Creates a file with the permissions that any new file gets.
 #[cfg(unix)]
 fn fresh(dir: &Path) -> io::Result<tempfile::NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
@@ -89,7 +89,7 @@ fn fresh(dir: &Path) -> io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().suffix(".svg").tempfile_in(dir)
 }
 
-/// The file that symbolic links lead to, whether it is there or not.
+/// The file that symbolic links lead to, whether it exists or not.
 fn behind_links(asked: &Path) -> io::Result<PathBuf> {
     const MOST_LINKS: usize = 40;
     let mut path = asked.to_path_buf();
@@ -115,8 +115,8 @@ fn check_there(there: &Metadata) -> Result<(), Why> {
     Ok(())
 }
 
-/// Makes a file and removes it: permissions alone do not tell of a full disk or one that is
-/// mounted to be read only.
+/// Creates a file and removes it: permissions alone do not show a full disk or a file system that
+/// is mounted read-only.
 fn check_folder(dir: &Path) -> Result<(), Why> {
     match fs::metadata(dir) {
         Ok(there) if there.is_dir() => {}
@@ -127,7 +127,7 @@ fn check_folder(dir: &Path) -> Result<(), Why> {
     made.map(drop).map_err(|error| Why::TakesNoFile(dir.to_path_buf(), error))
 }
 
-/// Why a picture can not be written.
+/// Why a picture cannot be written.
 #[derive(Debug)]
 pub struct PictureError {
     asked: PathBuf,
@@ -146,7 +146,7 @@ enum Why {
 }
 
 impl PictureError {
-    /// Whether the name is wrong, rather than what is there.
+    /// Whether the name is wrong, rather than the file or folder.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self.why, Why::Name)

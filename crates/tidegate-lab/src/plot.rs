@@ -17,7 +17,7 @@ pub use bins::{Bins, TARGET_BINS, bin_width};
 pub use error::PlotError;
 pub use label::{count_label, duration_label, length_label};
 
-/// The most bins one picture holds; more could not be told apart on any paper.
+/// The most bins one picture holds; more are not distinguishable on paper.
 pub const MAX_BINS: usize = 4096;
 
 /// The most lanes one picture holds.
@@ -46,24 +46,24 @@ pub struct Timeline {
 /// All series of all lanes hold one count per bin, at most [`MAX_BINS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lane {
-    /// Whose lane it is.
+    /// The name of the algorithm or rule.
     pub title: String,
-    /// What to remember of it, written small beside the title; may be empty.
+    /// A remark, written small beside the title; may be empty.
     pub note: String,
     /// Requests admitted, by the bin they arrived in.
     pub admitted: Vec<u64>,
     /// Requests refused, by the bin they arrived in; drawn on top of the admitted ones.
     pub refused: Vec<u64>,
-    /// Departures by the bin they leave in, drawn as a line: for a shaping queue, which admits
-    /// now and lets go later. `None` where requests leave when they arrive.
+    /// Departures by the bin they leave in, drawn as a line: for a shaping queue, which admits now
+    /// and releases later. `None` where requests leave when they arrive.
     pub leaves: Option<Vec<u64>>,
 }
 
 /// Draws `timeline` as one SVG document.
 ///
-/// A timeline without bins (an empty trace) is drawn as a page that says so. Counts are drawn to
-/// one scale in all lanes; a count above zero is at least a pixel high, so that
-/// a single request still shows beside a million.
+/// A timeline without bins (an empty trace) is drawn as a page with a note. Counts are drawn to one
+/// scale in all lanes; a count above zero is at least a pixel high, so that a single request still
+/// shows beside a million.
 ///
 /// # Errors
 ///

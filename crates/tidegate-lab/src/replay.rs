@@ -6,14 +6,14 @@ use tidegate::{Answer, Descriptor, Gate, Policy, Request, Timestamp};
 
 use crate::trace::Event;
 
-/// A policy, and limiters that begin as new and live by the trace's time.
+/// A policy, and limiters that start fresh and use the time of the trace.
 #[derive(Debug)]
 pub struct Replay {
     gate: Gate<Timestamp>,
 }
 
 impl Replay {
-    /// Begins with no limiter in existence.
+    /// A replay without any limiter yet.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         Self { gate: Gate::with_clock(policy, Timestamp::EPOCH) }

@@ -1,10 +1,10 @@
-//! What a person asks of a replay: how many were refused, who, and how near the bound it came.
+//! The report of a replay for a person: how many were refused, who, and how near the bound it came.
 //!
-//! Memory is bounded however many keys there are. What is admitted to each key within a window is
-//! held in [`WORST_BYTES`] over all rules (or, in a comparison, all algorithms): about four
+//! Memory is bounded however many keys there are. The units admitted to each key within a window
+//! are kept in [`WORST_BYTES`] over all rules (or, in a comparison, all algorithms): about four
 //! million keys that are active within one window. Keys whose window has passed are dropped first,
-//! which is exact; if that is not enough the fullest window is told as "at least". Names of who was refused
-//! are held for [`NAMES`] keys of each rule.
+//! which is exact; if that is not enough the fullest window is reported as "at least". Names of
+//! refused keys are kept for [`NAMES`] keys of each rule.
 
 mod drawn;
 mod fingerprint;
@@ -35,11 +35,11 @@ pub use worst::Worst;
 /// comparison: 256 MiB.
 pub const WORST_BYTES: usize = 256 << 20;
 
-/// For how many keys of a rule it is counted at a time how often they were refused; one refused
-/// more than one time in so many is always among them.
+/// The number of keys of a rule whose refusals are counted at a time; a key with more than this
+/// part of all refusals is always among them.
 pub const NAMES: u32 = 65_536;
 
-/// How much memory one rule's part may take.
+/// How much memory the report of one rule may take.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     names: u32,
@@ -64,14 +64,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Nothing counted yet.
+    /// A report without counts.
     #[must_use]
     pub fn new(policy: &Policy) -> Self {
         let worst_bytes = WORST_BYTES / policy.rules().len().max(1);
         Self::within(policy, Memory { names: NAMES, worst_bytes })
     }
 
-    /// One of `reports` side by side that share the memory of one, and count no names.
+    /// One of `reports` that share the memory of one, and keep no names.
     pub(crate) fn one_of(reports: usize, policy: &Policy) -> Self {
         let worst_bytes = WORST_BYTES / (reports * policy.rules().len()).max(1);
         Self::within(policy, Memory { names: 0, worst_bytes })
@@ -88,7 +88,7 @@ impl Report {
         }
     }
 
-    /// Also keeps what a picture in these bins needs.
+    /// Also keeps the counts for a picture in these bins.
     #[must_use]
     pub fn drawn(mut self, bins: Bins) -> Self {
         self.rules.iter_mut().for_each(|rule| rule.draw(bins));

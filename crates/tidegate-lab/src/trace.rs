@@ -1,4 +1,4 @@
-//! Request traces: what was asked, by whom and when, read from a file and put in order of time.
+//! Request traces: who asked for what and when, read from a file and sorted by time.
 //!
 //! A trace is read by [`read`] from a [`Source`] (a file, standard input or any reader; plain or
 //! gzip) and comes out as [`Sorted`], an iterator of [`Event`]s in order of time. The format is
@@ -21,26 +21,27 @@
 //! * `path` is the request target as written, up to the first `?`: a query string would make
 //!   nearly every request a path of its own.
 //! * A request that is not `METHOD target [protocol]`, such as `-` or the first bytes of a TLS
-//!   handshake sent to a plain port, has the method `-` and the request's text as its path.
+//!   handshake sent to a plain port, has the method `-` and the text of the request as its path.
 //! * `\"` in a quoted field is read as `"`. Every other escape (`\x16`, `\\`) stays as written,
 //!   and a byte that is not UTF-8 is written the same way, so that two values which differ in
 //!   the log differ in the trace.
 //! * A leap second (`:60`) counts as the second before it.
-//! * What follows the user agent (a duration, a forwarded address) is ignored.
+//! * Text after the user agent (a duration, a forwarded address) is ignored.
 //!
 //! The first good line decides the format of the whole trace. Blank lines are skipped, lines may
 //! end in CRLF, and a byte order mark at the start is ignored. A line that cannot be read is
 //! counted and named in [`BadLines`] and costs no other line; a trace in which *no* line can be
 //! read is an error, an empty trace is not.
 //!
-//! Gzip data that ends in the middle or is corrupt is a bad line too, named with the place: every
-//! line before it counts, and the line that was cut in two does not, even if its beginning reads
-//! like a shorter line. A source that fails (a disk, a network) is an error instead, which says how
-//! many lines had been read: another attempt may give the rest, and half a trace is another trace.
+//! Gzip data that ends in the middle or is corrupt is a bad line too, reported with its position:
+//! every line before it counts, and the line that was cut in two does not, even if its beginning
+//! reads like a shorter line. A source that fails (a disk, a network) is an error instead, which
+//! says how many lines had been read: another attempt may give the rest, and half a trace is
+//! another trace.
 //!
 //! # Memory
 //!
-//! Logs are seldom quite in order, so events are sorted by time, and events of one time keep the
+//! Logs are rarely in exact order, so events are sorted by time, and events of one time keep the
 //! order of the input. Beyond [`Options::memory_budget_bytes`] sorted runs go to temporary files,
 //! which have no name in the file system and so vanish even if the process is killed.
 //!

@@ -1,4 +1,4 @@
-//! What `serve` prints at start: its addresses, the rules in force, and a line to paste.
+//! The text that `serve` prints at start: its addresses, the rules in force, and a line to paste.
 
 mod table;
 
@@ -12,7 +12,6 @@ use crate::listener::Options;
 use crate::policy;
 use crate::sample_request::SampleRequest;
 
-/// All that the text tells.
 pub(crate) struct Banner<'a> {
     /// The address of each listener; `None` where it is off.
     pub(crate) public: Option<SocketAddr>,
@@ -21,11 +20,9 @@ pub(crate) struct Banner<'a> {
     pub(crate) admin: Option<SocketAddr>,
     /// The options of the listeners for clients.
     pub(crate) options: &'a Options,
-    /// Where the token is written, if it is in a file.
+    /// The file of the token, if there is one.
     pub(crate) token_file: Option<&'a Path>,
-    /// The certificate of the server.
     pub(crate) certificate: Option<&'a Path>,
-    /// Whether CL.THROTTLE is answered.
     pub(crate) throttles: bool,
     pub(crate) config: Option<&'a Path>,
     pub(crate) policy: &'a Policy,
@@ -44,14 +41,14 @@ impl fmt::Display for Banner<'_> {
         let resp = if self.options.tls.is_some() { "rediss" } else { "redis" };
         let throttle = if self.throttles { " CL.THROTTLE" } else { "" };
         let commands = format!("TG.CHECK TG.PEEK{throttle}");
-        for (name, scheme, at, told) in [
+        for (name, scheme, at, remark) in [
             ("http ", scheme, self.public, "POST /v1/check /v1/peek, GET /healthz"),
             ("resp ", resp, self.resp, commands.as_str()),
             ("grpc ", scheme, self.grpc, "Envoy's rate limit service, health, reflection"),
             ("admin", scheme, self.admin, "POST /v1/reset /v1/refund, GET /v1/rules /healthz"),
         ] {
             match at {
-                Some(at) => writeln!(f, "  {name}  {scheme}://{at}  {told}")?,
+                Some(at) => writeln!(f, "  {name}  {scheme}://{at}  {remark}")?,
                 None => writeln!(f, "  {name}  off")?,
             }
         }
@@ -74,8 +71,8 @@ impl Banner<'_> {
         if self.options.tls.is_some() { "https" } else { "http" }
     }
 
-    /// A line for a shell that asks the server for a decision; the token is left to the shell.
-    /// The server's own certificate is trusted, for its authority need not be known here.
+    /// A shell command that asks the server for a decision; the shell reads the token. The server's
+    /// own certificate is trusted, because its authority may be unknown here.
     fn curl(&self, at: SocketAddr, sample: &SampleRequest) -> String {
         let (scheme, at, body) = (self.scheme(), reachable(at), quoted(&sample.body()));
         let (trust, token) = (self.trust(), self.token());
@@ -111,7 +108,7 @@ fn reachable(at: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, at.port())
 }
 
-/// One word of a shell, whatever it holds.
+/// One word of a shell, whatever its characters.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

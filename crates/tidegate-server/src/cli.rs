@@ -1,4 +1,4 @@
-//! The command line: what can be asked for, and how an end is told to the shell.
+//! The command line: its subcommands, and their exit codes.
 //!
 //! A subcommand is one file with `Args` and `run`, and one line in [`Command`] and in [`run`].
 
@@ -44,7 +44,7 @@ enum Command {
     Compare(compare::Args),
 }
 
-/// Does what the command line asks for. Wrong usage ends the process here, with exit code 2.
+/// Runs the command line. Wrong usage ends the process here, with exit code 2.
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),

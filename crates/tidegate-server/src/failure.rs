@@ -1,4 +1,4 @@
-//! Why a command failed, and the exit code that says so.
+//! The failure of a command, with its exit code.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -14,22 +14,22 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// It could not be done: exit code 1.
+    /// An ordinary failure: exit code 1.
     pub(crate) fn new(message: impl Display) -> Self {
         Self { message: format!("tidegate: {message}"), code: 1 }
     }
 
-    /// A configuration has mistakes: exit code 2, as for wrong usage.
+    /// A configuration has errors: exit code 2, as for wrong usage.
     pub(crate) fn configuration(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 2 }
     }
 
-    /// The reader of standard output went away and has seen enough: no message, exit code 0.
+    /// The reader of standard output went away and has read enough: no message, exit code 0.
     pub(crate) const fn nobody_reads() -> Self {
         Self { message: String::new(), code: 0 }
     }
 
-    /// Reports it on standard error; if even that cannot be written, nobody is left to read it.
+    /// Prints it on standard error; if even that cannot be written, nobody is left to read it.
     pub(crate) fn report(&self) -> ExitCode {
         self.report_to(|message| drop(writeln!(std::io::stderr(), "{message}")))
     }

@@ -1,22 +1,24 @@
-//! File handles: as many as the system grants, and a share of them for the connections of each listener.
+//! File handles: as many as the system grants, and a share of them for the connections of each
+//! listener.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is open besides the connections of clients: listeners, the store, files.
+/// Handles besides the connections of clients: listeners, the store, files.
 const BESIDES: u64 = 64;
-/// What a runtime takes to wait for its connections, and to be woken.
+/// Handles that a runtime needs to wait for its connections, and to be woken.
 const OF_A_RUNTIME: u64 = 4;
-/// Connections of operators that the listeners for clients leave room for, where there are few handles.
+/// Connections reserved for operators, where there are few handles.
 const OF_OPERATORS: u64 = 8;
 
 /// Raises the limit of this process to the most it may have.
 pub(crate) fn raise() {
     let had = getrlimit(Resource::Nofile);
-    // Where it is refused, what there is must do.
+    // If it is refused, the present limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: had.maximum, maximum: had.maximum });
 }
 
-/// Most connections of each listener, such that all of them at once leave handles for the rest of the process.
+/// Most connections of each listener, such that all of them together leave handles for the rest of
+/// the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
     /// Of each listener for clients.
@@ -26,8 +28,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Those of so many listeners for clients, and one for operators where `operators`, each of which may hold
-    /// `most` connections where there are handles enough.
+    /// The shares of `clients` listeners for clients, and of one for operators where `operators` is
+    /// true; each has at most `most` connections.
     pub(crate) fn of(most: u32, clients: usize, operators: bool, runtimes: usize) -> Self {
         let besides = BESIDES + OF_A_RUNTIME * runtimes as u64;
         let has = getrlimit(Resource::Nofile).current;
@@ -45,7 +47,8 @@ impl Shares {
         shares
     }
 
-    /// Those of so many handles; without a limit there are always enough. Every listener has one at least.
+    /// The shares of a limit on handles; without a limit there are always enough. Every listener
+    /// has at least one.
     fn divided(has: Option<u64>, most: u32, clients: usize, operators: bool) -> Self {
         let all = Self { clients: most, operators: most };
         let (clients, each) = (clients.max(1) as u64, u64::from(most));

@@ -1,4 +1,4 @@
-//! What an answer says of itself besides its decision, by the names that every protocol has for it.
+//! Flags of an answer besides its decision, by the names that every protocol uses.
 
 use tidegate::Answer;
 
@@ -10,7 +10,8 @@ pub(crate) fn of(answer: &Answer<'_>) -> [(&'static str, bool); 4] {
         ("unlimited", answer.is_unlimited()),
         // The store did not decide.
         ("degraded", answer.is_degraded()),
-        // A rule had no room for the key: it shared a limiter with others, or was refused for that.
+        // A rule had no room for the key, which shared the overflow limiter, or was refused for
+        // want of room.
         ("overflow", answer.is_overflow()),
         // There was more load than the store decides in time.
         ("overloaded", answer.is_overloaded()),

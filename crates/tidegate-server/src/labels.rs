@@ -1,8 +1,7 @@
-//! Words of a configuration, where what was read from it is told again.
+//! The names of settings in a configuration, for showing them again.
 
 use tidegate::{Anchor, Layout, Mode, OnFull, OnStoreError, Usage};
 
-/// The mode of a rule.
 pub(crate) const fn mode(mode: Mode) -> &'static str {
     match mode {
         Mode::Enforce => "enforce",
@@ -11,7 +10,7 @@ pub(crate) const fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// What becomes of a key for which there is no room.
+/// The treatment of a key without room.
 pub(crate) const fn on_full(on_full: OnFull) -> &'static str {
     match on_full {
         OnFull::Share => "share",
@@ -19,7 +18,7 @@ pub(crate) const fn on_full(on_full: OnFull) -> &'static str {
     }
 }
 
-/// How a rule learns what a request uses.
+/// How a rule learns the usage of a request.
 pub(crate) const fn usage(usage: Usage) -> &'static str {
     match usage {
         Usage::Requested => "requested",
@@ -27,7 +26,7 @@ pub(crate) const fn usage(usage: Usage) -> &'static str {
     }
 }
 
-/// What a rule does while a shared store is away.
+/// What a rule does while a shared store is unavailable.
 pub(crate) const fn on_store_error(on_store_error: OnStoreError) -> &'static str {
     match on_store_error {
         OnStoreError::Open => "open",

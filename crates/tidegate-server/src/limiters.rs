@@ -1,4 +1,5 @@
-//! Where the limiters live: in this process, or in a store that other nodes share. One way to ask them.
+//! The limiters of the server, in this process or in a store that nodes share, behind one
+//! interface.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -14,30 +15,29 @@ use crate::stop::Stop;
 
 /// All limiters of the policy in force.
 ///
-/// What is asked of a store is in a box: a decision in memory would else be as large a future, and be moved
-/// as such by all who hand it on.
+/// Futures of a store are boxed: otherwise a decision in memory would be as large a future, and be
+/// moved as such by its callers.
 #[derive(Debug)]
 pub(crate) struct Limiters {
-    place: Place,
+    store: Store,
     /// Whether there is a rule that lets requests wait.
     lets_wait: bool,
-    /// When nobody may wait any longer; never without it.
+    /// When requests must stop waiting; always there except in tests.
     stop: Option<Stop>,
 }
 
-/// What is asked of the limiters about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// Decide, and take when all rules admit. Where the rules that refuse let a request wait, the answer waits; a
-    /// client that goes away meanwhile leaves no trace.
+    /// Decide, and take when all rules admit. Where the rules that refuse let a request wait, the
+    /// answer waits; a client that goes away meanwhile takes nothing.
     Check,
-    /// What a check would answer if nothing could wait, taking nothing.
+    /// The answer of a check if nothing could wait; takes nothing.
     Peek,
 }
 
 #[derive(Debug)]
-enum Place {
-    Here(Box<Gate>),
+enum Store {
+    Memory(Box<Gate>),
     Shared(Box<SharedGate>),
 }
 
@@ -45,25 +45,25 @@ impl Limiters {
     /// Limiters in the store that the policy names, else in this process.
     ///
     /// # Errors
-    /// What can not be with a store.
+    /// The rules cannot live in the store.
     pub(crate) fn of(policy: Policy) -> Result<Self, Failure> {
         match policy.store().cloned() {
             None => Ok(Self::here(Gate::new(policy))),
             Some(store) => {
                 let lets_wait = lets_wait(&policy);
-                let place = Place::Shared(Box::new(shared(policy, store)?));
-                Ok(Self { place, lets_wait, stop: None })
+                let store = Store::Shared(Box::new(shared(policy, store)?));
+                Ok(Self { store, lets_wait, stop: None })
             }
         }
     }
 
-    /// Those of a gate in this process.
+    /// The limiters of a gate in this process.
     pub(crate) fn here(gate: Gate) -> Self {
         let lets_wait = lets_wait(&gate.policy());
-        Self { place: Place::Here(Box::new(gate)), lets_wait, stop: None }
+        Self { store: Store::Memory(Box::new(gate)), lets_wait, stop: None }
     }
 
-    /// The same, but that a request of the domain `panics` does so once it is decided.
+    /// Limiters in this process that panic after deciding a request of the domain `panics`.
     #[cfg(test)]
     pub(crate) fn that_panic(policy: Policy) -> Self {
         let panics = |request: &Request<'_>, _: &Answer<'_>| {
@@ -72,20 +72,20 @@ impl Limiters {
         Self::here(Gate::new(policy).with_observer(std::sync::Arc::new(panics)))
     }
 
-    /// The same, where nobody waits any longer once the process refuses that.
+    /// Ends waits when `stop` refuses them.
     pub(crate) fn until(self, stop: Stop) -> Self {
         Self { stop: Some(stop), ..self }
     }
 
-    /// Those in a store, if it is there that they live.
+    /// The gate over a store, if the limiters live in one.
     pub(crate) fn shared(&self) -> Option<&SharedGate> {
-        match &self.place {
-            Place::Here(_) => None,
-            Place::Shared(gate) => Some(gate),
+        match &self.store {
+            Store::Memory(_) => None,
+            Store::Shared(gate) => Some(gate),
         }
     }
 
-    /// Returns once nobody may wait any longer, for the process stops.
+    /// Returns once requests must stop waiting, because the process stops.
     pub(crate) async fn closing(&self) {
         match self.stop.clone() {
             Some(mut stop) => stop.refusing().await,
@@ -94,74 +94,76 @@ impl Limiters {
     }
 
     pub(crate) fn policy(&self) -> Arc<Policy> {
-        match &self.place {
-            Place::Here(gate) => gate.policy(),
-            Place::Shared(gate) => gate.policy(),
+        match &self.store {
+            Store::Memory(gate) => gate.policy(),
+            Store::Shared(gate) => gate.policy(),
         }
     }
 
-    /// Ends when the first request can be decided as well as any; a store that is away is not waited for.
+    /// Resolves when the first request can be decided as well as any; an unavailable store is not
+    /// waited for.
     pub(crate) async fn ready(&self) {
-        if let Place::Shared(gate) = &self.place {
-            // What is wrong has been logged.
+        if let Store::Shared(gate) = &self.store {
+            // The error has been logged.
             let _ = gate.connected().await;
         }
     }
 
-    /// Says to those who share the store that this process ends, so that their shares grow at once.
+    /// Leaves the list of nodes that share the store, so that the shares of the others grow
+    /// immediately.
     pub(crate) async fn leave(&self) {
-        if let Place::Shared(gate) = &self.place
+        if let Store::Shared(gate) = &self.store
             && let Err(error) = gate.leave().await
         {
             tracing::debug!(%error, "the store still lists this server for some seconds");
         }
     }
 
-    /// Decides and takes; a request that may wait does, and is told how it stands when it can wait no longer
-    /// because the process stops. What can not wait is asked once and never dropped: a store might have
-    /// decided it already.
+    /// Decides and takes; a request that may wait does, and gets its current answer when the
+    /// process stops. A request that cannot wait is asked once and never dropped: a store might
+    /// have decided it already.
     pub(crate) async fn check(&self, request: &Request<'_>) -> Answer<'_> {
-        if let Some(answer) = self.check_at_once(request) {
+        if let Some(answer) = self.try_check(request) {
             return answer;
         }
         if !self.lets_wait {
-            return self.check_in_turn(request).await;
+            return self.check_with_waiting(request).await;
         }
         if self.stop.as_ref().is_some_and(Stop::refuses_waits) {
-            return self.check_in_turn(&request.max_wait(Micros::ZERO)).await;
+            return self.check_with_waiting(&request.max_wait(Micros::ZERO)).await;
         }
         tokio::select! {
             biased;
-            answer = self.check_in_turn(request) => answer,
-            () = self.closing() => self.check_in_turn(&request.max_wait(Micros::ZERO)).await,
+            answer = self.check_with_waiting(request) => answer,
+            () = self.closing() => self.check_with_waiting(&request.max_wait(Micros::ZERO)).await,
         }
     }
 
-    async fn check_in_turn(&self, request: &Request<'_>) -> Answer<'_> {
-        match &self.place {
-            Place::Here(gate) => gate.check_in_turn(request).await,
-            Place::Shared(gate) => {
+    async fn check_with_waiting(&self, request: &Request<'_>) -> Answer<'_> {
+        match &self.store {
+            Store::Memory(gate) => gate.check_in_turn(request).await,
+            Store::Shared(gate) => {
                 let request = request.from_source(source::current());
                 Box::pin(gate.check_in_turn(&request)).await
             }
         }
     }
 
-    /// Decides and takes, where that takes no waiting: neither for a limiter nor for the store.
+    /// Decides and takes, where that needs no waiting, neither for a limiter nor for the store.
     #[inline]
-    pub(crate) fn check_at_once(&self, request: &Request<'_>) -> Option<Answer<'_>> {
-        match &self.place {
-            Place::Here(gate) => gate.check_unless_waiting(request),
-            Place::Shared(_) => None,
+    pub(crate) fn try_check(&self, request: &Request<'_>) -> Option<Answer<'_>> {
+        match &self.store {
+            Store::Memory(gate) => gate.check_unless_waiting(request),
+            Store::Shared(_) => None,
         }
     }
 
-    /// Checks or peeks, where that takes no waiting.
-    pub(crate) fn answer_at_once(&self, verb: Verb, request: &Request<'_>) -> Option<Answer<'_>> {
-        match (verb, &self.place) {
-            (Verb::Check, _) => self.check_at_once(request),
-            (Verb::Peek, Place::Here(gate)) => Some(gate.peek(request)),
-            (Verb::Peek, Place::Shared(_)) => None,
+    /// Checks or peeks, where that needs no waiting.
+    pub(crate) fn try_answer(&self, verb: Verb, request: &Request<'_>) -> Option<Answer<'_>> {
+        match (verb, &self.store) {
+            (Verb::Check, _) => self.try_check(request),
+            (Verb::Peek, Store::Memory(gate)) => Some(gate.peek(request)),
+            (Verb::Peek, Store::Shared(_)) => None,
         }
     }
 
@@ -174,9 +176,9 @@ impl Limiters {
     }
 
     pub(crate) async fn peek(&self, request: &Request<'_>) -> Answer<'_> {
-        match &self.place {
-            Place::Here(gate) => gate.peek(request),
-            Place::Shared(gate) => {
+        match &self.store {
+            Store::Memory(gate) => gate.peek(request),
+            Store::Shared(gate) => {
                 let request = request.from_source(source::current());
                 Box::pin(gate.peek(&request)).await
             }
@@ -184,16 +186,16 @@ impl Limiters {
     }
 
     pub(crate) async fn refund(&self, request: &Request<'_>) -> Result<Answer<'_>, StoreError> {
-        match &self.place {
-            Place::Here(gate) => Ok(gate.refund(request)),
-            Place::Shared(gate) => Box::pin(gate.refund(request)).await,
+        match &self.store {
+            Store::Memory(gate) => Ok(gate.refund(request)),
+            Store::Shared(gate) => Box::pin(gate.refund(request)).await,
         }
     }
 
     pub(crate) async fn reset(&self, request: &Request<'_>) -> Result<usize, StoreError> {
-        match &self.place {
-            Place::Here(gate) => Ok(gate.reset(request)),
-            Place::Shared(gate) => Box::pin(gate.reset(request)).await,
+        match &self.store {
+            Store::Memory(gate) => Ok(gate.reset(request)),
+            Store::Shared(gate) => Box::pin(gate.reset(request)).await,
         }
     }
 }
@@ -211,7 +213,7 @@ fn shared(policy: Policy, store: StoreSettings) -> Result<SharedGate, Failure> {
     gate.map_err(|error| Failure::configuration(format!("tidegate: {error}")))
 }
 
-/// One line for what became of the store, however many requests noticed.
+/// Logs one line for an event of the store, however many requests noticed it.
 fn log(event: StoreEvent<'_>) {
     match event {
         StoreEvent::Lost(error) => tracing::error!(
@@ -231,7 +233,7 @@ fn log(event: StoreEvent<'_>) {
                 "the store is there and did not decide; the rules did by their own `on_store_error` (told once a \
                  minute, however often; the level debug names the key)"
             );
-            // What callers say of themselves is in it.
+            // It contains values chosen by callers.
             tracing::debug!(key = %String::from_utf8_lossy(key), "a key that the store did not decide about");
         }
         StoreEvent::Back => tracing::info!("the store is back; decisions are exact again"),
@@ -274,8 +276,8 @@ fn log(event: StoreEvent<'_>) {
 /// The first few names.
 fn some_of(names: &[&str]) -> String {
     const MOST: usize = 8;
-    let told = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > MOST { format!("{told} and {} more", names.len() - MOST) } else { told }
+    let first = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MOST { format!("{first} and {} more", names.len() - MOST) } else { first }
 }
 
 #[cfg(test)]
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_when_the_process_ends_is_told_and_takes_nothing() {
+    async fn a_request_that_waits_when_the_process_ends_is_refused_and_takes_nothing() {
         let (stop, stopping) = Stop::by_hand();
         let limiters = Limiters::of(config::parse("test", HOPELESS).unwrap()).unwrap();
         let limiters = limiters.until(stopping);
@@ -322,9 +324,9 @@ mod tests {
             tokio::task::yield_now().await;
             stop.refuse();
         };
-        let (told, ()) = tokio::join!(limiters.check(&request), ends);
-        assert!(!told.is_allowed());
-        let waits = told.retry_after().unwrap();
+        let (answer, ()) = tokio::join!(limiters.check(&request), ends);
+        assert!(!answer.is_allowed());
+        let waits = answer.retry_after().unwrap();
         assert!(waits > Micros::from_secs(86_400), "{waits}");
         assert!(!limiters.check(&request).await.is_allowed(), "nobody waits from then on");
         let _ = limiters.refund(&request).await.unwrap();

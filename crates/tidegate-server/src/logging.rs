@@ -1,4 +1,4 @@
-//! Structured logs on standard error, a line for each event. Logging never waits for whoever reads it.
+//! Structured logs on standard error, a line for each event. Logging never waits for a reader.
 
 mod often;
 mod queue;
@@ -65,11 +65,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Begins to log, panics included. Dependencies are heard from `error` upward, at `debug` from `warn`,
-    /// at `trace` all of them.
+    /// Begins to log, including panics. Dependencies are logged from `error` upward, at `debug`
+    /// from `warn`, at `trace` all of them.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system starts no thread.
     pub(crate) fn begin(format: Format, level: Level) -> Result<Self, Failure> {
         let ours = LevelFilter::from(level);
         let theirs = match level {
@@ -82,7 +82,8 @@ impl Log {
             Failure::new(format!("can not start the thread of the log: {error}"))
         })?;
         let often = Often::by(SystemClock::new());
-        // A line that can not be written is dropped: to complain about it on the same stream would panic.
+        // A line that cannot be written is dropped: a message about it on the same stream would
+        // panic.
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(queue.clone())
             .with_ansi(false)
@@ -96,7 +97,7 @@ impl Log {
         Ok(Self { queue, often })
     }
 
-    /// Logs how many events of each kind were withheld since this was last called.
+    /// Logs how many events of each kind were withheld since the last call.
     pub(crate) fn tell_of_withheld(&self) {
         for (place, times) in self.often.withheld() {
             tracing::warn!(place, times, "an event came too often to be logged each time");

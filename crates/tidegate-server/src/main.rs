@@ -1,4 +1,4 @@
-//! The `tidegate` binary: rate limiting as a service, and what an operator needs around it.
+//! The `tidegate` binary: rate limiting as a service, with its operators' commands.
 
 mod banner;
 mod cli;
@@ -25,8 +25,9 @@ mod stop;
 
 use std::process::ExitCode;
 
-/// Over a store, what a listener's thread allocates the store's thread frees, and the other way round: with the
-/// system's allocator that takes a third of a listener's time. Tests count allocations by an allocator of their own.
+/// Over a store, a request is allocated on a listener's thread and freed on the store's, and its
+/// reply the other way round: with the system's allocator that takes a third of a listener's time.
+/// Tests count allocations with an allocator of their own.
 #[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

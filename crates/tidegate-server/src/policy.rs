@@ -1,4 +1,4 @@
-//! Where the rules come from: a file, or the example that is built in.
+//! The source of the rules: a file, or the built-in example.
 
 mod mistakes;
 
@@ -13,26 +13,25 @@ const EXAMPLE: &str = include_str!("../example.toml");
 /// The rules of a file.
 ///
 /// # Errors
-/// Its mistakes, the first of them if there are many.
+/// Its errors, the first of them if there are many.
 pub(crate) fn load(file: &Path) -> Result<Policy, Failure> {
-    config::load(file).map_err(|found| Failure::configuration(mistakes::told(&found)))
+    config::load(file).map_err(|found| Failure::configuration(mistakes::printed(&found)))
 }
 
-/// The rules that are built in.
+/// The built-in rules.
 ///
 /// # Errors
-/// None: a test reads them.
+/// No error is known: a test reads the rules.
 pub(crate) fn example() -> Result<Policy, Failure> {
     config::parse("the built-in example", EXAMPLE).map_err(Failure::configuration)
 }
 
-/// The policy over the store at `url`.
 pub(crate) fn over(policy: Policy, url: StoreUrl) -> Policy {
     let settings = settings_over(&policy, url);
     policy.with_store(settings)
 }
 
-/// What a policy says of its store, with `url` in place of its own.
+/// The store settings of a policy, with `url` in place of its own.
 pub(crate) fn settings_over(policy: &Policy, url: StoreUrl) -> StoreSettings {
     match policy.store().cloned() {
         Some(mut settings) => {
@@ -43,7 +42,7 @@ pub(crate) fn settings_over(policy: &Policy, url: StoreUrl) -> StoreSettings {
     }
 }
 
-/// How many rules there are, in words.
+/// The number of rules, in words.
 pub(crate) fn count(policy: &Policy) -> String {
     match policy.rules().len() {
         1 => "1 rule".to_owned(),

@@ -1,4 +1,4 @@
-//! Text that may come from a stranger, as it is printed: without control characters.
+//! Text from clients or files as it is printed: without control characters.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |c| obeyed(c) && c != '\t')
 }
 
-/// Whether a terminal obeys a character rather than showing it: control characters, and those that turn the
-/// direction of the text around them.
+/// Whether a terminal obeys a character instead of showing it: control characters, and those that
+/// change the direction of text.
 fn obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -12,40 +12,40 @@ use tokio::time::timeout;
 use crate::limiters::Limiters;
 use crate::sample_request::SampleRequest;
 
-/// What a look found; nothing while it is under way.
+/// The result of a check; `None` while it is under way.
 type Found = Option<bool>;
 
-/// Looks at a limiter now and then, one look at a time, for all who ask meanwhile: looks that hang do not
-/// pile up, and nobody stands in a line behind those who ask often.
+/// Checks a limiter now and then, one check at a time, for all probes meanwhile: checks that hang
+/// do not pile up, and no probe waits behind others.
 pub(crate) struct Probe {
     limiters: Arc<Limiters>,
     sample: SampleRequest,
-    /// How long a look is waited for.
+    /// How long a check is waited for.
     within: Duration,
-    /// The last look, which may be under way.
+    /// The last check, which may be under way.
     look: Mutex<watch::Receiver<Found>>,
 }
 
 impl Probe {
-    /// Looks at these limiters.
+    /// Checks these limiters.
     pub(crate) fn new(limiters: Arc<Limiters>, within: Duration) -> Self {
         let sample = SampleRequest::of(&limiters.policy());
         Self { limiters, sample, within, look: Mutex::new(watch::channel(Some(false)).1) }
     }
 
-    /// Whether the limiters answer, and as they must: a cost of 0 is always allowed, but where usage is
-    /// reported. Nothing where no answer came in time.
+    /// Whether the limiters answer correctly: a cost of 0 is always allowed, except where usage is
+    /// reported. `None` where no answer came in time.
     ///
-    /// The look goes through the locks of a real decision, on a thread that may wait for them, and
-    /// leaves no trace: it begins no limiter and takes nothing.
+    /// The check takes the locks of a real decision, on a thread that may wait for them, and leaves
+    /// no trace: it begins no limiter and takes nothing.
     pub(crate) async fn is_answered(&self) -> Option<bool> {
         let mut found = self.under_way();
         let found = timeout(self.within, found.wait_for(Option::is_some)).await.ok()?;
-        // The look ends without a word only by a panic.
+        // A check ends without a result only by a panic.
         Some(found.is_ok_and(|found| *found == Some(true)))
     }
 
-    /// The look that is under way, else one that begins now.
+    /// The check that is under way, else a new one.
     fn under_way(&self) -> watch::Receiver<Found> {
         let mut last = self.look.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on = last.has_changed().is_ok() && last.borrow().is_none();
@@ -55,7 +55,7 @@ impl Probe {
         last.clone()
     }
 
-    /// Held for as long as no look is to end.
+    /// While it is held no check ends.
     #[cfg(test)]
     pub(crate) fn hang(&self) -> watch::Sender<Found> {
         let (hangs, look) = watch::channel(None);
@@ -64,11 +64,11 @@ impl Probe {
     }
 }
 
-/// Begins a look.
+/// Begins a check.
 fn begin(limiters: Arc<Limiters>, sample: SampleRequest) -> watch::Receiver<Found> {
-    let (tell, found) = watch::channel(None);
+    let (finish, found) = watch::channel(None);
     let runtime = Handle::current();
-    spawn_blocking(move || tell.send_replace(Some(runtime.block_on(look(&limiters, &sample)))));
+    spawn_blocking(move || finish.send_replace(Some(runtime.block_on(look(&limiters, &sample)))));
     found
 }
 

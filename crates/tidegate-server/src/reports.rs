@@ -1,4 +1,4 @@
-//! Once a minute: what strangers can cause without end is counted, and logged as a count.
+//! Counts of events that clients can cause without end, logged once a minute.
 
 use std::time::Duration;
 
@@ -9,16 +9,15 @@ use crate::logging::Log;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What is counted.
 pub(crate) struct Reports<'a> {
     pub(crate) log: &'a Log,
-    /// Of the listeners for clients.
+    /// The secret of the listeners for clients.
     pub(crate) clients: Option<Secret>,
     pub(crate) admin: Option<Secret>,
 }
 
 impl Reports<'_> {
-    /// Logs what was counted, once a minute for as long as `work` takes, and in the end.
+    /// Logs the counts once a minute while `work` runs, and at its end.
     pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let every_minute = async {
             loop {

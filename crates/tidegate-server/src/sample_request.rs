@@ -1,11 +1,11 @@
-//! A request that meets a given rule: for the line to paste at start, and for the health probe.
+//! A request that matches a given rule: for the line to paste at start, and for the health probe.
 
 use serde::Serialize;
 use tidegate::{Mode, Policy, PolicyRule, Request};
 
 use crate::ordered_map::OrderedMap;
 
-/// What an entry is given where any value will do.
+/// The value of an entry where any will do.
 const ANY: &str = "demo";
 
 /// The domain and the entries of a descriptor.
@@ -16,8 +16,8 @@ pub(crate) struct SampleRequest {
 }
 
 impl SampleRequest {
-    /// Meets the first rule that is enforced, else the first that counts; where there is none it is
-    /// any request.
+    /// Matches the first enforced rule, else the first that counts; without rules it is an
+    /// arbitrary request.
     pub(crate) fn of(policy: &Policy) -> Self {
         let first = |mode| policy.rules().iter().find(|rule| rule.mode() == mode);
         first(Mode::Enforce).or_else(|| first(Mode::Shadow)).map_or_else(Self::any, Self::meeting)
@@ -30,7 +30,7 @@ impl SampleRequest {
         }
     }
 
-    /// The entries of `when`, then those of `key` that it does not name: also what `exact` wants.
+    /// The entries of `when`, then the other entries of `key`, which also satisfies `exact`.
     fn meeting(rule: &PolicyRule) -> Self {
         let spec = rule.spec();
         let when = spec.when.iter();
@@ -59,7 +59,7 @@ struct Body<'a> {
     descriptor: OrderedMap<'a>,
 }
 
-/// A value that fits a `when` pattern.
+/// A value that matches a pattern of `when`.
 fn fitting(pattern: &str) -> String {
     match pattern.strip_suffix('*') {
         Some(prefix) => format!("{prefix}{ANY}"),

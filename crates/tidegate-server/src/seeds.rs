@@ -1,4 +1,4 @@
-//! The fuzzer's seeds for ordinary tests: each of them, and what lies close to it.
+//! The fuzzer's seeds for ordinary tests, and inputs close to them.
 
 use std::fs;
 use std::path::Path;
@@ -11,17 +11,17 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
     files.map(|file| fs::read(file.unwrap().path()).unwrap()).collect()
 }
 
-/// Judges each seed, each beginning of it, and it with one byte replaced by each of `others`; answers how
-/// many of the last there were.
+/// Judges each seed, each prefix of it, and it with one byte replaced by each of `others`; returns
+/// how many of the last there were.
 pub(crate) fn judge_near(seeds: &[Vec<u8>], others: &[u8], judge: impl Fn(&[u8])) -> usize {
     let mut judged = 0;
     for seed in seeds {
         judge(seed);
-        for place in 0..seed.len() {
-            judge(&seed[..place]);
+        for index in 0..seed.len() {
+            judge(&seed[..index]);
             for other in others {
                 let mut near = seed.clone();
-                near[place] = *other;
+                near[index] = *other;
                 judge(&near);
                 judged += 1;
             }
@@ -30,8 +30,8 @@ pub(crate) fn judge_near(seeds: &[Vec<u8>], others: &[u8], judge: impl Fn(&[u8])
     judged
 }
 
-/// Judges inputs that lie further from the seeds: pieces of two of them, with some bytes changed and some
-/// of `words` put in. The same ones on every run, and 50 times as many with `TIDEGATE_LONG`.
+/// Judges inputs further from the seeds: pieces of two of them, with some bytes changed and some of
+/// `words` inserted. They are the same on every run, and 50 times as many with `TIDEGATE_LONG`.
 pub(crate) fn judge_far(seeds: &[Vec<u8>], words: &[&[u8]], judge: impl Fn(&[u8])) {
     let times = if std::env::var_os("TIDEGATE_LONG").is_some() { 50 } else { 1 };
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
@@ -53,7 +53,7 @@ pub(crate) fn judge_far(seeds: &[Vec<u8>], words: &[&[u8]], judge: impl Fn(&[u8]
     }
 }
 
-/// Numbers that look like chance and are the same on every run (xorshift).
+/// Pseudo-random numbers that are the same on every run (xorshift).
 struct Dice(u64);
 
 impl Dice {

@@ -5,10 +5,11 @@ use std::io::{ErrorKind, Write};
 use crate::failure::Failure;
 use crate::printable;
 
-/// Prints a text at once, without control characters. A reader that went away has seen enough: that is no failure.
+/// Prints a text immediately, without control characters. A reader that went away has read enough:
+/// that is no failure.
 ///
 /// # Errors
-/// Anything else that keeps the text from being written.
+/// Any other error of writing.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(printable::text(text).as_bytes()).and_then(|()| stdout.flush());

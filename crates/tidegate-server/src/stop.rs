@@ -1,4 +1,4 @@
-//! When the process is asked to stop: first to drain, then to let nobody wait, and if asked again, at once.
+//! The phases of stopping: first drain, then end all waits, and at a second request end now.
 
 use std::time::Duration;
 
@@ -15,16 +15,17 @@ enum Phase {
     Ending,
 }
 
-/// Tells everyone who holds a copy when to stop.
+/// Notifies all holders of a copy when to stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(watch::Receiver<Phase>);
 
 impl Stop {
-    /// Listens for SIGTERM and SIGINT (where there are no such signals, for Ctrl-C). Call it inside
-    /// the runtime. Those who wait for a limiter may go on for so long as `patience` once it drains.
+    /// Listens for SIGTERM and SIGINT (on systems without these signals, for Ctrl-C). It must be
+    /// called inside the runtime. Requests may wait for a limiter for `patience` after the drain
+    /// begins.
     ///
     /// # Errors
-    /// When the system does not let the process listen.
+    /// When the system does not let the process listen for signals.
     pub(crate) fn on_signals(patience: Duration) -> Result<Self, Failure> {
         let mut signals = signals::Signals::listen()
             .map_err(|error| Failure::new(format!("can not listen for signals: {error}")))?;
@@ -48,27 +49,26 @@ impl Stop {
         Ok(Self(seen))
     }
 
-    /// Whether the process drains.
     pub(crate) fn is_draining(&self) -> bool {
         *self.0.borrow() >= Phase::Draining
     }
 
-    /// Whether nobody may wait any longer.
+    /// Whether requests must stop waiting.
     pub(crate) fn refuses_waits(&self) -> bool {
         *self.0.borrow() >= Phase::Refusing
     }
 
-    /// Returns once the process drains; at once from then on.
+    /// Returns once the process drains; immediately from then on.
     pub(crate) async fn draining(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Draining).await;
     }
 
-    /// Returns once nobody may wait any longer: there is just time to tell them.
+    /// Returns once requests must stop waiting: the rest of the time is for answering them.
     pub(crate) async fn refusing(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Refusing).await;
     }
 
-    /// Returns once the process was asked a second time.
+    /// Returns once the process was asked to stop a second time.
     pub(crate) async fn ending(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Ending).await;
     }
@@ -81,7 +81,7 @@ impl Stop {
     }
 }
 
-/// What a test stops a server with.
+/// Stops a server in a test.
 #[cfg(test)]
 pub(crate) struct Trigger(watch::Sender<Phase>);
 

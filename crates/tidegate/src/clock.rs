@@ -1,4 +1,4 @@
-//! The one place that reads the time, and that waits for it to pass.
+//! Clocks: the one module that reads the time and waits for it.
 
 mod manual;
 mod noting;
@@ -19,47 +19,49 @@ pub(crate) use noting::Noting;
 pub use sleep::Sleep;
 pub(crate) use unpark::unparks_this_thread;
 
-/// Where a gate or a limiter takes the time from.
+/// Where a gate or a limiter reads the time.
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Whether no reading ever lies before one that any thread has seen already, and all lie within
-    /// nine years of the first. Limiters are then kept in a word or two each, without the time of
-    /// their last unit; a clock that may step back (the default) has them kept whole.
+    /// Whether no reading is ever before one that any thread has seen, and all are within nine
+    /// years of the first. Limiters are then packed into a word or two each, without the time of
+    /// their last unit; under a clock that may step back (the default) they are kept whole.
     fn never_steps_back(&self) -> bool {
         false
     }
 }
 
-/// A clock whose passing a task can wait for, without blocking its thread.
+/// A clock that a task can wait for, without blocking its thread.
 ///
-/// [`ManualClock`] is one, for tests; with the feature `tokio`, [`SystemClock`] and [`TokioClock`] are,
-/// inside a tokio runtime. For any other runtime, implement it over that runtime's timer.
+/// [`ManualClock`] implements it, for tests; so do, with the feature `tokio`, [`SystemClock`] and
+/// [`TokioClock`], inside a tokio runtime. For any other runtime, implement it over that runtime's
+/// timer.
 #[diagnostic::on_unimplemented(
     note = "with the feature `tokio` of tidegate, `SystemClock` and `TokioClock` are timers"
 )]
 pub trait Timer: Clock {
-    /// Ends when this clock reads `at` or later; at once if it does already. It may end late, and a
-    /// little early: whoever waits reads the clock again and waits on. Dropping it ends the waiting.
+    /// Resolves when this clock reads `at` or later; immediately if it already does. It may resolve
+    /// late, and slightly early: the caller reads the clock again and waits on. Dropping it ends
+    /// the wait.
     fn sleep_until(&self, at: Timestamp) -> Sleep;
 }
 
-/// A clock whose passing a thread can wait for, by blocking.
+/// A clock that a thread can wait for, by blocking.
 pub trait Park: Clock {
     /// Blocks the thread until this clock reads `at` or the thread is unparked, whichever is first.
     /// It may return early for no reason, as [`std::thread::park`] may.
     fn park_until(&self, at: Timestamp);
 }
 
-/// A reading of a clock that was taken before anything was held, and the clock.
+/// A reading of a clock that was taken before anything was locked, and the clock.
 ///
-/// A limiter whose state is packed never goes back in time, so for it the early reading is as good as
-/// any, and need not be waited for. One whose state is kept whole reads the clock once it is held: an
-/// early reading that was overtaken would look to it like a clock gone backward.
+/// A limiter whose state is packed never goes back in time, so the early reading is good enough for
+/// it. One whose state is kept whole reads the clock under its lock: a reading that another step
+/// overtook would look like a clock gone backward.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
-    /// [`Reading::NOT_YET`] where nobody is expected to want it.
+    /// [`Reading::NOT_YET`] where no limiter is expected to want it.
     early: Timestamp,
     clock: &'a dyn Clock,
 }
@@ -79,8 +81,8 @@ impl<'a> Reading<'a> {
         Self { early: if wants { clock.now() } else { Self::NOT_YET }, clock }
     }
 
-    /// The two parts, which travel in registers where the whole would not; for the limiter that was
-    /// asked whether it wants the first.
+    /// Splits it into two parts, which travel in registers where the whole would not; for a limiter
+    /// that was asked whether it wants the first.
     #[inline]
     pub(crate) const fn apart(self) -> (Timestamp, &'a dyn Clock) {
         (self.early, self.clock)
@@ -91,19 +93,19 @@ impl<'a> Reading<'a> {
         self.clock
     }
 
-    /// What [`Reading::apart`] took apart.
+    /// The inverse of [`Reading::apart`].
     #[inline]
     pub(crate) const fn joined(early: Timestamp, clock: &'a dyn Clock) -> Self {
         Self { early, clock }
     }
 
-    /// The reading from before.
+    /// The early reading.
     #[inline]
     pub(crate) fn early(self) -> Timestamp {
         if self.early == Self::NOT_YET { self.clock.now() } else { self.early }
     }
 
-    /// A reading from now on.
+    /// A new reading.
     pub(crate) fn anew(self) -> Timestamp {
         self.clock.now()
     }
@@ -116,12 +118,12 @@ impl Clock for Timestamp {
     }
 }
 
-/// The wall time at its making, moved on by the processor's calibrated counter (or the system's
+/// The wall time when it was made, moved on by the processor's calibrated counter (or the system's
 /// monotonic clock where there is none): it never steps back, whatever happens to the wall clock.
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     counter: quanta::Clock,
-    /// What to add, wrapping, to the microseconds that the counter tells.
+    /// The microseconds to add, wrapping, to those of the counter.
     counter_to_wall_us: u64,
     /// Microseconds per tick of the counter, times 2^64.
     us_per_tick: u64,
@@ -145,7 +147,7 @@ impl SystemClock {
     }
 }
 
-/// Whole microseconds in so many ticks.
+/// Whole microseconds in `ticks`.
 #[inline]
 const fn micros(ticks: u64, us_per_tick: u64) -> u64 {
     ((ticks as u128 * us_per_tick as u128) >> 64) as u64

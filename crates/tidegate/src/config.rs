@@ -1,4 +1,4 @@
-//! Rules from TOML: a file becomes a [`Policy`], or every mistake in it is told with its place.
+//! Rules from TOML: a file becomes a [`Policy`], or a list of every error in it with its position.
 //!
 //! ```toml
 //! revision = 7                      # larger with each change, where nodes share a store
@@ -46,9 +46,10 @@
 //! # nodes = 3                       # without it each decides by a third; else by those seen there
 //! ```
 //!
-//! A rule needs `name`, `algorithm`, and either `rate` or `limit` with `window` (a `limit` of -1 or 0
-//! needs no window). Nothing is guessed: what is unknown, given twice, of the wrong kind or out of
-//! range is refused, and so is a file without a rule, for it would admit everything without a word.
+//! A rule needs `name`, `algorithm`, and either `rate` or `limit` with `window` (a `limit` of -1 or
+//! 0 needs no window). Nothing is guessed: a field that is unknown, given twice, of the wrong kind
+//! or out of range is refused, and so is a file without a rule, because it would silently admit
+//! everything.
 //!
 //! ```
 //! let policy = tidegate::config::parse(
@@ -77,12 +78,12 @@ mod diagnostic;
 mod document;
 mod draft;
 mod excess;
-mod figures;
 mod hints;
 mod length;
+mod limits;
 mod load;
 mod memory;
-mod placing;
+mod positions;
 mod rate;
 mod rule;
 mod size;
@@ -103,11 +104,11 @@ pub use value_error::ValueError;
 use crate::Policy;
 use source::{Report, Source};
 
-/// Reads the rules of a text; `file_name` is what the mistakes are told under.
+/// Reads the rules of a text; errors name it `file_name`.
 ///
 /// # Errors
-/// Every mistake of the text, in its order: what is not TOML, what is not a rule, and what
-/// [`Policy::new`] refuses.
+/// Every error of the text, in its order: invalid TOML, invalid rules, and those of
+/// [`Policy::new`].
 pub fn parse(file_name: &str, text: &str) -> Result<Policy, ConfigErrors> {
     let source = Source::new(file_name, text);
     let mut report = Report::new(&source);

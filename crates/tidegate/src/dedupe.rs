@@ -1,4 +1,4 @@
-//! A request that is asked again under its id: what makes it the same, and for how long.
+//! A request with an id: what makes it the same request, and for how long.
 
 mod cache;
 
@@ -12,7 +12,7 @@ use crate::rules::{Policy, RuleSpec};
 use crate::step::Met;
 pub(crate) use cache::DedupeCache;
 
-/// A request that is to take once, however often it is asked.
+/// A request that takes once, however many times it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdempotencyKey {
     fingerprint: Fingerprint,
@@ -20,16 +20,16 @@ pub(crate) struct IdempotencyKey {
     time: Micros,
 }
 
-/// The request of an id that meets these limiters; `None` where none of their rules remembers.
+/// The request of an id with these limiters; `None` where none of their rules remembers.
 pub(crate) fn of(policy: &Policy, seed: &Seed, id: &str, met: &[Met]) -> Option<IdempotencyKey> {
     let time = time(policy, met)?;
-    let places = places(met);
-    let met = places.iter().filter_map(|place| met.get(*place));
+    let order = order_of(met);
+    let met = order.iter().filter_map(|index| met.get(*index));
     Some(IdempotencyKey { fingerprint: of_request(policy, seed, id, met), time })
 }
 
-/// The fingerprint of a request under its id: of each limiter it meets the rule, the fingerprint, the cost and
-/// the figures are part of it.
+/// The fingerprint of a request under its id: of the rule, fingerprint, cost and values of each of
+/// its limiters.
 fn of_request<'m>(
     policy: &Policy,
     seed: &Seed,
@@ -48,16 +48,17 @@ fn of_request<'m>(
     })
 }
 
-/// The places of limiters, in an order that is the same however the request's descriptors stand.
-fn places(met: &[Met]) -> InlineList<usize> {
-    let mut places: InlineList<usize> = (0..met.len()).collect();
-    places.sort_unstable_by_key(|place| met.get(*place).map(|met| (met.lineage, met.fingerprint)));
-    places
+/// The indices of limiters, in an order that does not depend on the order of the request's
+/// descriptors.
+fn order_of(met: &[Met]) -> InlineList<usize> {
+    let mut order: InlineList<usize> = (0..met.len()).collect();
+    order.sort_unstable_by_key(|index| met.get(*index).map(|met| (met.lineage, met.fingerprint)));
+    order
 }
 
-/// How long the answer to a request that meets these limiters is remembered: for the longest `dedupe`
-/// of the rules that it takes from. Those in shadow mode have a say only where none can. What takes
-/// nothing is not remembered.
+/// How long the answer to a request with these limiters is remembered: for the longest `dedupe` of
+/// the rules that it takes from. Rules in shadow mode count only where no other does. A request
+/// that takes nothing is not remembered.
 pub(crate) fn time<K>(policy: &Policy, met: &[Met<K>]) -> Option<Micros> {
     let any_enforced = met.iter().any(Met::takes_enforced);
     let counts = |met: &&Met<K>| met.takes_enforced() || !any_enforced && met.cost > 0;

@@ -1,15 +1,16 @@
-//! What a caller is told in HTTP header fields.
+//! An answer as HTTP header fields.
 //!
-//! Two families, both for rules that are enforced: `X-RateLimit-*`, which most clients parse, tells of
-//! the reported rule; `RateLimit-Policy` and `RateLimit` (IETF draft-ietf-httpapi-ratelimit-headers,
-//! structured fields) list all rules that matched. `Retry-After` comes with a refusal that will pass.
-//! All waits are whole seconds, rounded up: nobody is told to come back too early.
+//! Two families, both for rules that are enforced: `X-RateLimit-*`, which most clients parse,
+//! describes the reported rule; `RateLimit-Policy` and `RateLimit` (IETF
+//! draft-ietf-httpapi-ratelimit-headers, structured fields) list all rules that matched.
+//! `Retry-After` comes with a refusal that will pass. All waits are whole seconds, rounded up: no
+//! client comes back too early.
 //!
-//! A rule that several descriptors of one request met under different keys is one item of
-//! `RateLimit-Policy`, and in `RateLimit` one item for each key, told apart by `pk`, the draft's
-//! partition key: `:MQ==:` is `1`, the first of these keys in the order of the descriptors, `:Mg==:`
-//! is `2`, the second. The number says nothing of the key itself, and holds for one answer only. A
-//! name that occurs once has no `pk`.
+//! A rule that several descriptors of one request match under different keys is one item of
+//! `RateLimit-Policy`, and in `RateLimit` one item for each key, distinguished by `pk`, the draft's
+//! partition key: `:MQ==:` is `1`, the first of these keys in the order of the descriptors,
+//! `:Mg==:` is `2`, the second. The number says nothing of the key itself, and holds for one answer
+//! only. A name that occurs once has no `pk`.
 
 use std::cmp::Reverse;
 
@@ -22,7 +23,7 @@ use crate::inline_list::InlineList;
 
 /// The header fields of an answer, names in their usual spelling.
 ///
-/// Nothing for an unlimited answer. On a refusal `RateLimit` tells a time (`t`) only for the rules
+/// Nothing for an unlimited answer. On a refusal `RateLimit` has a time (`t`) only for the rules
 /// that refuse, so that `Retry-After` is never before any `t`.
 ///
 /// ```
@@ -48,7 +49,7 @@ pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
     fields
 }
 
-/// Tells each of the fields of [`of`], in their order, without keeping any.
+/// Calls `emit` with each field of [`of`], in order, without allocating a list.
 ///
 /// ```
 /// # use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec, headers};
@@ -61,30 +62,30 @@ pub fn of(answer: &Answer<'_>) -> Vec<(&'static str, String)> {
 /// assert!(head.starts_with("X-RateLimit-Limit: 2\r\nX-RateLimit-Remaining: 1\r\n"));
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
-pub fn each(answer: &Answer<'_>, mut tell: impl FnMut(&'static str, &str)) {
+pub fn each(answer: &Answer<'_>, mut emit: impl FnMut(&'static str, &str)) {
     let Some(reported) = answer.reported() else { return };
     let decision = reported.decision();
     let mut number = itoa::Buffer::new();
-    tell("X-RateLimit-Limit", number.format(decision.limit));
-    tell("X-RateLimit-Remaining", number.format(decision.remaining));
-    tell("X-RateLimit-Reset", number.format(reset_at(answer, &reported)));
+    emit("X-RateLimit-Limit", number.format(decision.limit));
+    emit("X-RateLimit-Remaining", number.format(decision.remaining));
+    emit("X-RateLimit-Reset", number.format(reset_at(answer, &reported)));
     let by_rule: InlineList<_> = answer.enforced().collect();
     let mut list = String::with_capacity(USUAL_BYTES);
     policies(&by_rule, &mut list);
     if !list.is_empty() {
-        tell("RateLimit-Policy", &list);
+        emit("RateLimit-Policy", &list);
         list.clear();
         limits(answer, &by_rule, &mut list);
-        tell("RateLimit", &list);
+        emit("RateLimit", &list);
     }
     if let Some(wait) = answer.retry_after().filter(|_| !answer.is_allowed()) {
-        tell("Retry-After", number.format(wait.as_secs_ceil()));
+        emit("Retry-After", number.format(wait.as_secs_ceil()));
     }
 }
 
-/// Fields of one answer.
+/// Most fields of one answer.
 const MOST_FIELDS: usize = 6;
-/// Bytes of a list of a rule or two.
+/// Typical bytes of a list of one or two rules.
 const USUAL_BYTES: usize = 64;
 
 /// The status that goes with an answer: 200 yes, 429 no, 422 never, 503 when it is refused only because
@@ -105,12 +106,12 @@ fn reset_at(answer: &Answer<'_>, reported: &Matched<'_>) -> u64 {
     Micros::from_micros(at.as_micros()).as_secs_ceil()
 }
 
-/// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is what it holds and w the time
-/// it takes to fill, so that q/w is its rate whatever its capacity. A name is there once: where
-/// overrides give several keys of a rule other figures, those of the key that holds least.
+/// `"name";q=100;w=60`: q units in w seconds. For a bucket or queue q is what it holds and w the
+/// time it takes to fill, so that q/w is its rate whatever its capacity. Each name occurs once:
+/// where overrides give several keys of a rule different values, those of the key that holds least.
 fn policies(by_rule: &[Matched<'_>], list: &mut String) {
     for keys in by_rule.chunk_by(|a, b| same_rule(a, b)) {
-        let Some(matched) = keys.iter().min_by_key(|matched| figures(matched)) else { continue };
+        let Some(matched) = keys.iter().min_by_key(|matched| strictness(matched)) else { continue };
         item(list, matched);
         parameter(list, ";q=", matched.decision().limit);
         if let Some(window) = seconds_to_fill(matched) {
@@ -126,7 +127,7 @@ fn limits(answer: &Answer<'_>, by_rule: &[Matched<'_>], list: &mut String) {
         for (number, matched) in (1_usize..).zip(keys) {
             item(list, matched);
             parameter(list, ";r=", matched.decision().remaining);
-            if let Some(wait) = time_told(answer, matched) {
+            if let Some(wait) = time_shown(answer, matched) {
                 parameter(list, ";t=", wait.as_secs_ceil());
             }
             if keys.len() > 1 {
@@ -138,7 +139,7 @@ fn limits(answer: &Answer<'_>, by_rule: &[Matched<'_>], list: &mut String) {
     }
 }
 
-/// Begins an item. Nothing in the name of a rule has to be written otherwise between quotes.
+/// Begins an item. No character in the name of a rule has to be escaped between quotes.
 fn item(list: &mut String, matched: &Matched<'_>) {
     if !list.is_empty() {
         list.push_str(", ");
@@ -160,12 +161,12 @@ fn same_rule(one: &Matched<'_>, other: &Matched<'_>) -> bool {
     one.rule().name() == other.rule().name()
 }
 
-/// To order by: less is stricter.
-fn figures(matched: &Matched<'_>) -> (u64, Reverse<Option<u64>>) {
+/// A sort key: less is stricter.
+fn strictness(matched: &Matched<'_>) -> (u64, Reverse<Option<u64>>) {
     (matched.decision().limit, Reverse(seconds_to_fill(matched)))
 }
 
-fn time_told(answer: &Answer<'_>, matched: &Matched<'_>) -> Option<Micros> {
+fn time_shown(answer: &Answer<'_>, matched: &Matched<'_>) -> Option<Micros> {
     let decision = matched.decision();
     match (answer.is_allowed(), decision.is_allowed()) {
         (true, _) => Some(decision.reset_after),
@@ -203,8 +204,8 @@ mod tests {
         RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, 50, Micros::from_secs(60)))
     }
 
-    /// The values of both fields for a request about users at costs.
-    fn told(rules: Vec<RuleSpec>, users: &[(&str, u64)]) -> (String, String) {
+    /// The values of both fields for a request with these users and costs.
+    fn fields(rules: Vec<RuleSpec>, users: &[(&str, u64)]) -> (String, String) {
         let gate = Gate::with_clock(Policy::new(rules).unwrap(), Timestamp::from_micros(1 << 40));
         let entries: Vec<_> = users.iter().map(|(user, cost)| ([("user", *user)], *cost)).collect();
         let descriptors: Vec<_> =
@@ -216,7 +217,7 @@ mod tests {
 
     #[test]
     fn one_rule_under_two_keys_is_one_policy_and_two_partitions() {
-        let (policies, limits) = told(vec![for_all(), per_user()], &[("bob", 3), ("ann", 1)]);
+        let (policies, limits) = fields(vec![for_all(), per_user()], &[("bob", 3), ("ann", 1)]);
         assert_eq!(policies, r#""all";q=50;w=60, "per-user";q=10;w=3600"#);
         assert_eq!(
             limits,
@@ -227,49 +228,49 @@ mod tests {
     #[test]
     fn a_name_that_occurs_once_has_no_partition() {
         let expected = r#""all";r=48;t=60, "per-user";r=8;t=3600"#;
-        let (_, limits) = told(vec![for_all(), per_user()], &[("bob", 2)]);
+        let (_, limits) = fields(vec![for_all(), per_user()], &[("bob", 2)]);
         assert_eq!(limits, expected);
-        let (_, limits) = told(vec![for_all(), per_user()], &[("bob", 1), ("bob", 1)]);
+        let (_, limits) = fields(vec![for_all(), per_user()], &[("bob", 1), ("bob", 1)]);
         assert_eq!(limits, expected, "the same key twice is one limiter");
     }
 
     #[test]
     fn a_partition_tells_nothing_of_the_key() {
-        let one = told(vec![per_user()], &[("bob", 1), ("ann", 1)]);
-        let other = told(vec![per_user()], &[("someone-else", 1), ("", 1)]);
+        let one = fields(vec![per_user()], &[("bob", 1), ("ann", 1)]);
+        let other = fields(vec![per_user()], &[("someone-else", 1), ("", 1)]);
         assert_eq!(one, other);
     }
 
     #[test]
     fn a_policy_is_named_once_also_when_an_override_holds_for_one_of_its_keys() {
         for users in [[("bob", 1), ("vip", 1)], [("vip", 1), ("bob", 1)]] {
-            let (policies, limits) = told(vec![per_user()], &users);
+            let (policies, limits) = fields(vec![per_user()], &users);
             assert_eq!(policies, r#""per-user";q=10;w=3600"#, "that which holds least");
             assert_eq!(limits.matches("pk=").count(), 2, "{limits}");
         }
-        let (policies, _) = told(vec![per_user()], &[("vip", 1)]);
+        let (policies, _) = fields(vec![per_user()], &[("vip", 1)]);
         assert_eq!(policies, r#""per-user";q=100;w=3600"#);
     }
 
     #[test]
     fn in_a_refusal_no_partition_that_admits_tells_a_time() {
-        let (_, limits) = told(vec![per_user()], &[("bob", 11), ("ann", 1)]);
+        let (_, limits) = fields(vec![per_user()], &[("bob", 11), ("ann", 1)]);
         assert_eq!(limits, r#""per-user";r=10;pk=:MQ==:, "per-user";r=10;pk=:Mg==:"#);
         let shadow = per_user().mode(Mode::Shadow);
-        let (policies, limits) = told(vec![for_all(), shadow], &[("bob", 1), ("ann", 1)]);
+        let (policies, limits) = fields(vec![for_all(), shadow], &[("bob", 1), ("ann", 1)]);
         assert_eq!(
             (policies.as_str(), limits.as_str()),
             (r#""all";q=50;w=60"#, r#""all";r=48;t=60"#)
         );
     }
 
-    /// The lists are structured fields, with nothing in them that a parser would write otherwise.
+    /// The lists are valid structured fields in their canonical form.
     #[test]
-    fn what_is_told_is_what_a_parser_of_structured_fields_writes_again() {
+    fn both_lists_are_structured_fields_in_canonical_form() {
         let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000_000, Micros::from_secs(86_400));
         let large = RuleSpec::new("a.b_c-9", spec);
         for users in [&[("bob", 3)][..], &[("bob", 3), ("ann", 11)], &[("vip", 1), ("bob", 0)]] {
-            let (policies, limits) = told(vec![for_all(), per_user(), large.clone()], users);
+            let (policies, limits) = fields(vec![for_all(), per_user(), large.clone()], users);
             for list in [policies, limits] {
                 let read: sfv::List = sfv::Parser::new(&list).parse().unwrap();
                 assert_eq!(sfv::FieldType::serialize(&read), Some(list));

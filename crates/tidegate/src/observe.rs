@@ -1,4 +1,4 @@
-//! Being told of every decision of a gate, as it is taken.
+//! Observers of every decision of a gate.
 
 mod rule_statistics;
 
@@ -10,15 +10,15 @@ pub use rule_statistics::RuleStatistics;
 use crate::answer::Answer;
 use crate::request::Request;
 
-/// Who is told of every decision of a [`Gate`](crate::Gate): for metrics, logs and alarms.
+/// An observer of every decision of a [`Gate`](crate::Gate): for metrics, logs and alarms.
 ///
-/// It is called once for each request that was decided, after the decision and outside of all locks, on
-/// the thread that asked, which gets its answer when it returns: so it should be quick. Calls for
-/// decisions that were taken at the same time come at the same time, and in any order. A panic in it is
-/// the caller's: the decision stands, and what was taken stays taken.
+/// It is called once for each request that was decided, after the decision and outside of all
+/// locks, on the caller's thread, which gets its answer when it returns: so it should be quick.
+/// Calls for concurrent decisions are concurrent, and in any order. A panic in it reaches the
+/// caller: the decision stands, and units that were taken stay taken.
 ///
-/// Of a request that is asked again under its id it is told as well, of what
-/// [is repeated](Answer::is_repeated): nothing was decided then, and nothing taken.
+/// It is also called for a request that is asked again under its id, whose answer [is
+/// repeated](Answer::is_repeated): nothing was decided then, and nothing taken.
 ///
 /// A function is an observer as well:
 ///
@@ -41,7 +41,7 @@ use crate::request::Request;
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 pub trait Observer: Send + Sync {
-    /// A request was decided, and this is what its caller is about to be told.
+    /// A request was decided; `answer` is about to be returned to its caller.
     fn decided(&self, request: &Request<'_>, answer: &Answer<'_>);
 }
 
@@ -65,7 +65,7 @@ impl Observers {
         self.0.is_empty()
     }
 
-    /// Tells all of them, in the order in which they were added.
+    /// Notifies all of them, in the order in which they were added.
     #[inline]
     pub(crate) fn tell(&self, request: &Request<'_>, answer: &Answer<'_>) {
         self.0.iter().for_each(|observer| observer.decided(request, answer));

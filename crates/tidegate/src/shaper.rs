@@ -6,11 +6,11 @@ mod models;
 mod pace;
 mod queue;
 mod receive;
+mod receiver;
 mod refused;
-mod shared;
+mod state;
 mod sync;
 mod takers;
-mod turn;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tidegate_core::{Micros, Spec};
 
 use crate::clock::{Clock, SystemClock};
-use shared::Shared;
+use state::ShaperState;
 
 pub use pace::ShaperError;
 pub use queue::{Departure, Next, ShapingQueue};
@@ -26,17 +26,18 @@ pub use queue::{Departure, Next, ShapingQueue};
 pub use receive::ShaperStream;
 pub use refused::{Refusal, Refused};
 
-/// A line that takes items in bursts and hands them out evenly, W/N apart: the leaky bucket as a
+/// A queue that takes items in bursts and hands them out evenly, W/N apart: the leaky bucket as a
 /// queue, with its worker.
 ///
-/// Whoever pushes is told at once: how long the item waits for its slot, or that the line is full and
-/// when it will not be. Which items are taken in and when they leave is what a `leaky_queue` limiter
-/// decides; [`ShapingQueue`] says it exactly. Items come out of [`next`](Shaper::next), of a stream
-/// (feature `stream`), or go to a handler ([`run`](Shaper::run)), each never before its slot.
+/// A push returns immediately: with the wait of the item for its slot, or with a refusal and the
+/// time after which the queue has space again. A `leaky_queue` limiter decides which items are
+/// taken in and when they leave; [`ShapingQueue`] defines it exactly. Items come out of
+/// [`next`](Shaper::next), of a stream (feature `stream`), or go to a handler
+/// ([`run`](Shaper::run)), each never before its slot.
 ///
-/// It is a handle: clones share one line, any of them pushes and receives. Several receivers share the
-/// items, each of which goes to one of them; those that wait are all woken for each, so a handful
-/// is meant, not thousands. A receiver that is dropped while it waits takes nothing with it.
+/// It is a handle: clones share one queue, and each can push and receive. Several receivers share
+/// the items, each of which goes to one of them; all that wait are woken for each item, so a few
+/// are meant, not thousands. A receiver that is dropped while it waits takes nothing with it.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Micros, Shaper, Spec};
@@ -57,54 +58,54 @@ pub use refused::{Refusal, Refused};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Shaper<T, C = SystemClock> {
-    shared: Arc<Shared<T, C>>,
+    shared: Arc<ShaperState<T, C>>,
 }
 
 impl<T> Shaper<T> {
-    /// An empty line by the system's clock.
+    /// An empty queue by the system's clock.
     ///
     /// # Errors
-    /// When `spec` is no `leaky_queue`, is unlimited, or has words that are wrong in themselves.
+    /// When `spec` is not a `leaky_queue`, is unlimited, or has invalid fields.
     pub fn new(spec: Spec) -> Result<Self, ShaperError> {
         Self::with_clock(spec, SystemClock::new())
     }
 }
 
 impl<T, C: Clock> Shaper<T, C> {
-    /// An empty line by `clock`.
+    /// An empty queue by `clock`.
     ///
     /// # Errors
-    /// When `spec` is no `leaky_queue`, is unlimited, or has words that are wrong in themselves.
+    /// When `spec` is not a `leaky_queue`, is unlimited, or has invalid fields.
     pub fn with_clock(spec: Spec, clock: C) -> Result<Self, ShaperError> {
         Ok(Self::over(ShapingQueue::new(spec)?, clock))
     }
 
-    /// A line over a queue that was made by itself: one that is [strict](ShapingQueue::strict), or
+    /// A shaper over an existing queue, for example one that is [strict](ShapingQueue::strict) or
     /// has items in it.
     pub fn over(queue: ShapingQueue<T>, clock: C) -> Self {
-        Self { shared: Arc::new(Shared::new(queue, clock)) }
+        Self { shared: Arc::new(ShaperState::new(queue, clock)) }
     }
 
-    /// Takes an item of one unit in; answers how long it waits for its slot.
+    /// Takes in an item of one unit; returns how long it waits for its slot.
     ///
     /// # Errors
-    /// Gives the item back when the line is full, is not emptied, or is closed: see [`Refusal`].
+    /// Returns the item when the queue is full, is not emptied, or is closed: see [`Refusal`].
     pub fn push(&self, item: T) -> Result<Micros, Refused<T>> {
         self.push_cost(item, 1)
     }
 
-    /// The same for an item of `cost` units: it leaves whole in the first of so many slots. One of
-    /// cost 0 is due at once.
+    /// Takes in an item of `cost` units: it leaves whole in the first of that many slots. One of
+    /// cost 0 is due immediately.
     ///
     /// # Errors
-    /// As [`Shaper::push`], and when the cost can not ever fit.
+    /// As [`Shaper::push`], and when the cost can never fit.
     pub fn push_cost(&self, item: T, cost: u64) -> Result<Micros, Refused<T>> {
         self.shared.change(|queue, now| queue.push(now, item, cost))
     }
 
-    /// Puts another pace and another bound in force from now on: items in line keep their order, and
-    /// leave in the slots of the new pace, without a credit: see [`ShapingQueue::amend`]. Whoever waits for
-    /// an item that is due sooner by it is woken.
+    /// Changes the pace and the bound from now on: queued items keep their order, and leave in the
+    /// slots of the new pace, without a credit: see [`ShapingQueue::amend`]. Receivers are woken
+    /// for an item that is now due sooner.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
@@ -134,14 +135,13 @@ impl<T, C: Clock> Shaper<T, C> {
         self.shared.change(ShapingQueue::poll)
     }
 
-    /// Refuses all items from now on. What is in line leaves in its slots; then receivers are told
-    /// the end.
+    /// Refuses all items from now on. Queued items leave in their slots; then receivers see the
+    /// end.
     pub fn close(&self) {
         self.shared.change(|queue, _| queue.close());
     }
 
-    /// Refuses all items from now on, gives back what is in line, in order, and tells receivers the
-    /// end.
+    /// Refuses all items from now on, returns the queued items, in order, and ends all receivers.
     #[must_use = "these items will not leave any more"]
     pub fn close_now(&self) -> Vec<T> {
         self.shared.change(|queue, _| queue.close_now())
@@ -153,13 +153,13 @@ impl<T, C: Clock> Shaper<T, C> {
         self.shared.look(ShapingQueue::is_closed)
     }
 
-    /// Items in line, due or not.
+    /// Queued items, due or not.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.look(ShapingQueue::len)
     }
 
-    /// Whether no item is in line.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -167,13 +167,13 @@ impl<T, C: Clock> Shaper<T, C> {
 }
 
 impl<T, C> Clone for Shaper<T, C> {
-    /// Another handle to the same line.
+    /// Another handle to the same queue.
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-/// How many items are in line, none of the items.
+/// The number of queued items, without the items.
 impl<T, C: Clock> fmt::Debug for Shaper<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Shaper");

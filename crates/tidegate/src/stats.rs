@@ -1,8 +1,9 @@
-//! The figures of each resource: what passed, what did not, how long it took, in sliding windows.
+//! Statistics of resources: passed, blocked and failed units and response times, in sliding
+//! windows.
 //!
 //! One ring of half seconds serves both windows, one second (2 x 500 ms) and one minute (60 x 1 s).
-//! Counts are running totals that only grow. The ring keeps, for each half second, the totals as they
-//! were when it began, so what a window holds is a difference:
+//! Counts are running totals that only grow. The ring keeps, for each half second, the totals as
+//! they were when it began, so the counts of a window are a difference:
 //!
 //! ```text
 //!   totals at the beginning     40        55        55        61       total now: 70
@@ -11,10 +12,10 @@
 //!                                                the second at now holds 70 - 55 = 15
 //! ```
 //!
-//! Nothing is set to zero while others count: no count is lost, none is in two half seconds, and one
-//! that comes late is in the current half second, for that is where the total grows.
+//! Nothing is set to zero while others count: no count is lost, and none is in two half seconds. A
+//! count that comes late is in the current half second, because that is where the total grows.
 
-mod ahead;
+mod borrowed;
 mod entry;
 mod half_seconds;
 mod least;

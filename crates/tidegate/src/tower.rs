@@ -1,18 +1,18 @@
 //! A [`tower`](https://docs.rs/tower) layer that puts a [`Gate`](crate::Gate) in front of a service
 //! (feature `tower`): in axum, hyper and tonic, and, outgoing, behind a client.
 //!
-//! [`RateLimitLayer::new`] refuses what does not fit, [`RateLimitLayer::waiting`] lets it wait as the
-//! rules say, [`RateLimitLayer::outgoing`] paces a client to someone else's limit;
-//! [`RateLimitLayer::keyed`] and [`RateLimitLayer::keyed_waiting`] go by a limiter for each caller. All of
-//! them hold what a `leaky_queue` admits until its slot. What is asked about is a list of [`Entries`],
-//! each read by an extractor ([`Extract`]); without any, `ip`, `method` and `path` of the request, as an
-//! access log tells them, so that the same rules serve and replay.
+//! [`RateLimitLayer::new`] refuses requests above a limit, [`RateLimitLayer::waiting`] lets them
+//! wait as the rules say, [`RateLimitLayer::outgoing`] paces a client to someone else's limit;
+//! [`RateLimitLayer::keyed`] and [`RateLimitLayer::keyed_waiting`] use a limiter for each caller.
+//! All of them hold a request that a `leaky_queue` admits until its slot. They ask about a list of
+//! [`Entries`], each read by an extractor ([`Extract`]); by default about `ip`, `method` and `path`
+//! of the request, the entries of an access log, so that the same rules serve and replay.
 //!
 //! A refusal is `429 Too Many Requests` (422 where the cost can never fit) as
-//! `application/problem+json`, or what [`RateLimitLayer::on_refused`] makes of it; a gRPC call is told
+//! `application/problem+json`, or the response of [`RateLimitLayer::on_refused`]; a gRPC call gets
 //! `RESOURCE_EXHAUSTED` with `RetryInfo`. Where the gate is a `SharedGate` and a rule refuses for
-//! want of the store, it is `503 Service Unavailable`, or `UNAVAILABLE`. All responses carry the header fields of
-//! [`headers`](crate::headers).
+//! want of the store, it is `503 Service Unavailable`, or `UNAVAILABLE`. All responses carry the
+//! header fields of [`headers`](crate::headers).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -46,7 +46,7 @@ mod any_gate;
 mod body;
 mod charging;
 mod client_ip;
-mod door;
+mod decider;
 mod entries;
 mod extract;
 mod fields;
@@ -64,7 +64,7 @@ mod refusal;
 mod retry_after;
 mod service;
 #[cfg(feature = "redis")]
-mod to_store;
+mod store_decider;
 
 pub use any_gate::AnyGate;
 pub use body::ResponseBody;

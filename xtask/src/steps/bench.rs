@@ -12,7 +12,7 @@ const FORMAT: &[&str] = &["fmt", "--check", "--", "-l"];
 const LINT: &[&str] = &["clippy", "--all-targets", "--locked", "--", "-D", "warnings"];
 const TEST: &[&str] = &["test", "--locked"];
 
-/// Checks and tests it; measures nothing. The first run builds every peer.
+/// Checks and tests it, without measuring. The first run builds every peer.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     components::need(context, "fmt", "rustfmt")?;
     components::need(context, "clippy", "clippy")?;

@@ -11,7 +11,7 @@ use crate::process::{answers, cargo, succeeds};
 ///
 /// # Errors
 ///
-/// When the component is missing and can not be added; the message says what to do.
+/// When the component is missing and cannot be added; the message says what to do.
 pub(super) fn need(context: &Context, subcommand: &str, component: &str) -> Result<()> {
     let works = || answers(&mut cargo(context, &[subcommand, "--version"]));
     let add = || {

@@ -1,4 +1,4 @@
-//! The steps that judge the dependencies, with cargo-deny and the rules in `deny.toml`.
+//! The steps that check the dependencies, with cargo-deny and the rules in `deny.toml`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,19 +9,18 @@ use crate::context::Context;
 use crate::process::{answers, cargo, run_as_step, succeeds};
 use crate::step::Outcome;
 
-/// Pinned, so that a new release can not change what passes.
+/// Pinned, so that a new release cannot change what passes.
 const VERSION: &str = "0.20.2";
 
-/// Licences, banned and doubled crates, and where they come from: all known without a network.
+/// Checks licences, banned and doubled crates, and sources, all without a network.
 pub(super) fn policy(context: &mut Context) -> Result<Outcome> {
     let tool = installed(context)?;
     run_as_step(&mut deny(&tool, context, &["check", "licenses", "bans", "sources"]))
 }
 
-/// Known vulnerabilities, as far as the advisory database can be fetched.
+/// Checks for known vulnerabilities, if the advisory database can be fetched.
 ///
-/// Where it can not, nothing was learned about the dependencies: that is neither a pass nor a
-/// failure.
+/// If it cannot, nothing was learned about the dependencies: that is neither a pass nor a failure.
 pub(super) fn advisories(context: &mut Context) -> Result<Outcome> {
     let tool = installed(context)?;
     if !succeeds(&mut deny(&tool, context, &["fetch", "db"]))? {
@@ -30,7 +29,7 @@ pub(super) fn advisories(context: &mut Context) -> Result<Outcome> {
     run_as_step(&mut deny(&tool, context, &["check", "--disable-fetch", "advisories"]))
 }
 
-/// Where cargo-deny is, after installing it if it was not there.
+/// The path of cargo-deny, which is installed if it is missing.
 fn installed(context: &Context) -> Result<PathBuf> {
     let tool = binary(&context.tools());
     if answers(Command::new(&tool).arg("--version")) {
@@ -44,7 +43,7 @@ fn installed(context: &Context) -> Result<PathBuf> {
     Ok(tool)
 }
 
-/// One folder a version, so that a new pin is a new installation.
+/// One folder for each version, so that a new pin is a new installation.
 fn folder(tools: &Path) -> PathBuf {
     tools.join(format!("cargo-deny-{VERSION}"))
 }

@@ -1,4 +1,4 @@
-//! The docs step: rustdoc has nothing to complain about.
+//! The docs step: rustdoc builds without a warning.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! The examples step: every example runs to its end, and finds what it expects.
+//! The examples step: every example runs to its end, and its own checks hold.
 
 use std::process::{Command, Stdio};
 
@@ -10,14 +10,14 @@ use crate::context::Context;
 use crate::process::{cargo, run_as_step};
 use crate::step::Outcome;
 
-/// As the tests are built, so that what they have built is not built again.
+/// With the flags of the tests, so that nothing is built twice.
 const BUILD: &[&str] =
     &["build", "--workspace", "--all-features", "--locked", "--examples", "--profile", "test"];
 
-/// Of what an example prints, as much is shown; one writes a whole access log.
+/// Lines shown of an example's output; one example writes a whole access log.
 const SHOWN_LINES: usize = 20;
 
-/// Runs one example after the other, and goes on after one has failed.
+/// Runs one example after another, and continues after a failure.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     let built = run_as_step(&mut cargo(context, BUILD))?;
     if !matches!(built, Outcome::Passed(_)) {
@@ -48,7 +48,7 @@ fn ends_well(run: &mut Command) -> Result<bool> {
     Ok(ended.status.success())
 }
 
-/// The first lines of a text, and how many there are behind them.
+/// The first lines of a text, and how many follow.
 fn beginning(text: &str) -> String {
     let mut shown: String = text.split_inclusive('\n').take(SHOWN_LINES).collect();
     let left = text.lines().count().saturating_sub(SHOWN_LINES);
@@ -63,7 +63,7 @@ fn examples(package: &Package) -> impl Iterator<Item = &str> {
     examples.map(|target| target.name.as_str())
 }
 
-/// All features, so that what the tests have built is not built again.
+/// With all features, so that nothing is built twice.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,5 @@
-//! The features step: every library builds bare, and with each of its features alone; and so do the models.
+//! The features step: every library builds without features, and with each feature alone; and so do
+//! the models.
 
 use std::thread;
 
@@ -9,11 +10,11 @@ use crate::context::Context;
 use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
 
-/// Checked bare even while they have no feature at all.
+/// Checked without features even while they have none.
 const LIBRARIES: &[&str] = &["tidegate-core", "tidegate"];
 
-/// Checks one build after the other, and goes on after one has failed; the models, which are below a target folder of
-/// their own, at the same time.
+/// Checks one build after another, and continues after a failure; the models, in a target folder of
+/// their own, are checked at the same time.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     let context = &*context;
     let (failed, models) = thread::scope(|scope| {
@@ -42,7 +43,7 @@ fn failed_builds(context: &Context) -> Result<Vec<String>> {
     Ok(failed)
 }
 
-/// The builds of a package: `None` is the bare one.
+/// The builds of a package: `None` is the one without features.
 fn builds<'a>(name: &str, features: impl Iterator<Item = &'a String>) -> Vec<Option<&'a str>> {
     let mut builds: Vec<_> = features.map(|feature| Some(feature.as_str())).collect();
     if builds.is_empty() && !LIBRARIES.contains(&name) {

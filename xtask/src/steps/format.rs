@@ -1,4 +1,4 @@
-//! The format step: rustfmt would change nothing.
+//! The format step: rustfmt changes nothing.
 
 use anyhow::Result;
 
@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
 
-/// Checks every crate, and lists the files alone: what is wrong in them needs no reading.
+/// Checks every crate, and lists only the files.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     components::need(context, "fmt", "rustfmt")?;
     let clean = succeeds(&mut cargo(context, &["fmt", "--all", "--check", "--", "-l"]))?;

@@ -1,4 +1,4 @@
-//! The fuzz step: the targets build. They hold files of the server, which know nothing of them.
+//! The fuzz step: the targets build. They include files of the server, which do not know them.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::step::Outcome;
 const CHECK: &[&str] =
     &["check", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--target-dir", "target/fuzz"];
 
-/// Checks them with the compiler of the project; to run them takes a nightly one (`fuzz/README.md`).
+/// Checks them with the project's compiler; running them needs a nightly one (`fuzz/README.md`).
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     run_as_step(&mut cargo(context, CHECK))
 }

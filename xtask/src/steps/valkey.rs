@@ -9,17 +9,17 @@ use crate::context::Context;
 use crate::process::{answers, cargo};
 use crate::step::Outcome;
 
-/// What the tests start instead of `redis-server`.
+/// The server that tests start instead of `redis-server`.
 const SERVER: &str = "valkey-server";
 
-/// The tests that start a store, in each crate that has some.
+/// The tests that start a store, for each crate that has some.
 const SUITES: &[&[&str]] = &[
     &["--package", "tidegate", "--test", "scripts", "--test", "stores"],
     &["--package", "tidegate", "--test", "conformance", "--", "redis", "cluster"],
     &["--package", "tidegate-server", "--test", "server", "store::"],
 ];
 
-/// Runs them, or says that they were not run.
+/// Runs them, or reports that they were not run.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     run_over(SERVER, context)
 }

@@ -23,7 +23,7 @@ pub struct State {
     last: Timestamp,
 }
 
-/// The most units that a word tells; debts beyond all telling stop there.
+/// The most units that a packed word holds; larger debts stop there.
 const LARGEST_WORD: u64 = (1 << WORD_BITS) - 1;
 
 impl Decide for Closed {
@@ -50,7 +50,7 @@ impl Decide for Closed {
         state.used = state.used.saturating_sub(units);
     }
 
-    /// None is given, so the longest there may be.
+    /// There is no window, so the longest possible one.
     fn window(&self) -> Micros {
         MAX_WINDOW
     }
@@ -112,11 +112,11 @@ impl Scripted for Closed {
     const SCRIPT: Script =
         Script { kind: 7, name: "closed", text: include_str!("closed.lua"), numbers: 2 };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         [0; 4]
     }
 
-    fn told(&self, _cost: u64) -> Vec<i64> {
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
         Vec::new()
     }
 

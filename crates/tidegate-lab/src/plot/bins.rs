@@ -30,10 +30,10 @@ impl Bins {
     /// The finest round bins that hold everything from `first_us` to `last_us`, both included,
     /// in at most `target` bins (clamped to 1..=[`MAX_BINS`]; [`TARGET_BINS`] is a good one).
     ///
-    /// Edges are multiples of the bin, so they coincide with those of aligned windows. A very
-    /// short stretch gets empty bins after it. `last_us` before `first_us` counts as `first_us`.
-    /// A queue's departures may end long after the arrivals: cover them as well, or let the tally
-    /// leave the late ones out and say so in the lane's note.
+    /// Edges are multiples of the bin, so they coincide with those of aligned windows. A very short
+    /// stretch gets empty bins after it. `last_us` before `first_us` counts as `first_us`. A
+    /// queue's departures may end long after the arrivals: cover them as well, or leave the late
+    /// ones out and mention it in the lane's note.
     ///
     /// ```
     /// use tidegate_lab::plot::Bins;
@@ -50,14 +50,14 @@ impl Bins {
         Self { start_us: first_us / bin_us * bin_us, bin_us, count }.within_time(used)
     }
 
-    /// Takes the added room back where it would end after the last microsecond there is.
+    /// Removes the added bins where they would end after the last microsecond.
     fn within_time(self, used: usize) -> Self {
         let end = u128::from(self.start_us) + u128::from(self.bin_us) * self.count as u128;
         let count = if end > u128::from(u64::MAX) { used } else { self.count };
         Self { count, ..self }
     }
 
-    /// The bin that holds `at_us`, or `None` outside of all.
+    /// The bin that holds `at_us`, or `None` outside of all bins.
     pub fn index(&self, at_us: u64) -> Option<usize> {
         let bin = at_us.checked_sub(self.start_us)?.checked_div(self.bin_us)?;
         usize::try_from(bin).ok().filter(|bin| *bin < self.count)

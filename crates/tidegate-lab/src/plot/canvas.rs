@@ -1,4 +1,4 @@
-//! What a picture is drawn on: its width, its side margins, and text at a place.
+//! The canvas of a picture: its width, its side margins, and text at a position.
 
 use std::error::Error;
 

@@ -1,16 +1,16 @@
-//! What can be wrong with a timeline, found before anything is drawn.
+//! The errors of a timeline, found before anything is drawn.
 
 use std::fmt;
 
 use super::{Lane, MAX_BINS, MAX_LANES, Timeline};
 
-/// Why a timeline can not be drawn.
+/// Why a timeline cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlotError {
     /// A series is longer or shorter than the first lane's `admitted`.
     Length {
-        /// Place of the lane, from 0.
+        /// Index of the lane, from 0.
         lane: usize,
         /// Title of the lane.
         title: String,
@@ -33,9 +33,9 @@ pub enum PlotError {
         /// How many there are.
         found: usize,
     },
-    /// The plotting library gave up; no timeline is known that makes it.
+    /// The plotting library failed; no timeline is known that causes it.
     Drawing {
-        /// What it said.
+        /// Its message.
         reason: String,
     },
     /// The end of the last bin does not fit in 64 bits of microseconds.
@@ -77,7 +77,7 @@ impl fmt::Display for PlotError {
 
 impl std::error::Error for PlotError {}
 
-/// The checked stretch of time a picture covers. `bins` is 0 for an empty trace.
+/// The checked span of time of a picture. `bins` is 0 for an empty trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) start_us: u64,
@@ -86,21 +86,20 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The width of a bin.
     pub(super) fn bin_us(self) -> u64 {
         (self.end_us - self.start_us) / self.bins.max(1) as u64
     }
 }
 
-/// Checks all that drawing relies on.
+/// Checks everything that drawing relies on.
 pub(super) fn check(timeline: &Timeline) -> Result<Extent, PlotError> {
     let Timeline { start_us, bin_us, ref lanes, .. } = *timeline;
     let bins = lanes.first().map_or(0, |lane| lane.admitted.len());
     if lanes.len() > MAX_LANES {
         return Err(PlotError::TooManyLanes { found: lanes.len() });
     }
-    for (place, lane) in lanes.iter().enumerate() {
-        check_lane(place, lane, bins)?;
+    for (index, lane) in lanes.iter().enumerate() {
+        check_lane(index, lane, bins)?;
     }
     if bins > MAX_BINS {
         return Err(PlotError::TooManyBins { found: bins });
@@ -114,7 +113,7 @@ pub(super) fn check(timeline: &Timeline) -> Result<Extent, PlotError> {
     extent.ok_or(PlotError::EndOfTime { start_us, bin_us, bins })
 }
 
-fn check_lane(place: usize, lane: &Lane, expected: usize) -> Result<(), PlotError> {
+fn check_lane(index: usize, lane: &Lane, expected: usize) -> Result<(), PlotError> {
     let leaves = lane.leaves.as_ref().map_or(expected, Vec::len);
     let lengths =
         [("admitted", lane.admitted.len()), ("refused", lane.refused.len()), ("leaves", leaves)];
@@ -122,7 +121,7 @@ fn check_lane(place: usize, lane: &Lane, expected: usize) -> Result<(), PlotErro
         None => Ok(()),
         Some((series, found)) => {
             let title = lane.title.clone();
-            Err(PlotError::Length { lane: place, title, series, found, expected })
+            Err(PlotError::Length { lane: index, title, series, found, expected })
         }
     }
 }

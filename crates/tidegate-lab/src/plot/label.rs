@@ -42,8 +42,8 @@ pub fn duration_label(duration_us: u64) -> String {
     }
 }
 
-/// A measured length as a person writes it, to three digits or to the smaller of two units:
-/// `0 s`, `340 ms`, `1.25 s`, `2 min 5 s`, `3 days 4 h`.
+/// A measured length for a person, to three digits or to the smaller of two units: `0 s`, `340 ms`,
+/// `1.25 s`, `2 min 5 s`, `3 days 4 h`.
 ///
 /// ```
 /// use tidegate_lab::plot::length_label;

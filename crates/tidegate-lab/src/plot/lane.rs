@@ -26,7 +26,7 @@ const TITLE: Face = Face::bold(14, INK);
 const SMALL: Face = Face::plain(12, GREY);
 const TICK: Face = Face::plain(11, GREY);
 
-/// What all lanes share.
+/// The scale that all lanes share.
 pub(super) struct Scale {
     extent: Extent,
     axis: TimeAxis,
@@ -49,8 +49,7 @@ impl Scale {
         }
     }
 
-    /// `n`, or where it would be too low to show, what is high enough: one request shows beside a
-    /// million.
+    /// `n`, raised where it would be too low to show: one request shows beside a million.
     fn drawn(&self, n: u128) -> u128 {
         if n == 0 { 0 } else { n.max(self.top * 2 / self.height as u128) }
     }
@@ -61,7 +60,6 @@ fn labels(height: i32) -> usize {
     (height / 19).min(7) as usize
 }
 
-/// The highest bar or point.
 fn highest(lane: &Lane) -> u128 {
     let line = lane.leaves.iter().flatten().map(|n| u128::from(*n));
     stacked(lane, |a, r| a + r).chain(line).max().unwrap_or(0)

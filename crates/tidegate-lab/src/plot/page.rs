@@ -24,7 +24,6 @@ const ENTRY: Face = Face::plain(12, INK);
 const AXIS_TITLE: Face = Face::plain(12, GREY);
 const EMPTY: Face = Face::plain(16, GREY);
 
-/// Draws a checked timeline.
 pub(super) fn page(timeline: &Timeline, extent: Extent) -> Result<String, PlotError> {
     let mut picture = String::new();
     let drawn = draw(&mut picture, timeline, extent);
@@ -81,8 +80,8 @@ fn draw_legend(root: &Area<'_>, lanes: &[Lane], y: i32) -> Done {
 
 fn draw_lanes(root: &Area<'_>, lanes: &[Lane], extent: Extent, mut y: i32) -> Done {
     let scale = Scale::of(lanes, extent, lane_height(lanes.len()));
-    for (place, lane) in lanes.iter().enumerate() {
-        let foot = if place + 1 == lanes.len() { FOOT } else { 0 };
+    for (index, lane) in lanes.iter().enumerate() {
+        let foot = if index + 1 == lanes.len() { FOOT } else { 0 };
         let height = HEADING + scale.height + foot;
         draw_lane(&root.clone().shrink((0, y), (WIDTH, height)), lane, &scale, foot)?;
         y += height;

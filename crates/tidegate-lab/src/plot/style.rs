@@ -1,4 +1,4 @@
-//! Colours, and text that is safe inside XML and fits its place without knowing the font.
+//! Colours, and text that is safe inside XML and fits its width without knowing the font.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -15,7 +15,7 @@ pub(super) const REFUSED_LINE: RGBColor = RGBColor(0xc2, 0x41, 0x0c);
 /// plotters sets a text smaller than the size it is given, by this factor.
 const EM_PER_SIZE: f64 = 1.24;
 
-/// How a text is set; the size is in pixels.
+/// The font of a text; the size is in pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Face {
     size: u8,
@@ -32,7 +32,7 @@ impl Face {
         Self { size, bold: true, ink }
     }
 
-    /// The face for a text held at `h` and `v`.
+    /// The style for a text anchored at `h` and `v`.
     pub(super) fn style(self, h: HPos, v: VPos) -> TextStyle<'static> {
         let weight = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
         let family = FontFamily::Name("Helvetica, Arial, sans-serif");
@@ -40,8 +40,8 @@ impl Face {
         font.color(&self.ink).pos(Pos::new(h, v))
     }
 
-    /// About the width of `c` in a common font, rather more than less; plotters counts bytes,
-    /// which is far off for anything but English.
+    /// An estimate, rather high, of the width of `c` in a common font; plotters counts bytes, which
+    /// is far off for anything but English.
     fn advance(self, c: char) -> f64 {
         let em = match c {
             ' ' | '.' | ',' | ':' | ';' | '|' | '!' | '\'' | 'f' | 'i' | 'j' | 'l' | 'r' | 't' => {
@@ -56,7 +56,7 @@ impl Face {
         em * f64::from(self.size) * if self.bold { 1.06 } else { 1.0 }
     }
 
-    /// About the width of `text`, in pixels.
+    /// An estimate of the width of `text`, in pixels.
     pub(super) fn width(self, text: &str) -> i32 {
         text.chars().map(|c| self.advance(c)).sum::<f64>().ceil() as i32
     }
@@ -76,8 +76,8 @@ impl Face {
     }
 }
 
-/// `text` without what XML or a single line can not hold: control characters become spaces, marks
-/// that reverse the writing direction are dropped, noncharacters are replaced.
+/// `text` without characters that XML or a single line cannot hold: control characters become
+/// spaces, marks that reverse the writing direction are dropped, noncharacters are replaced.
 fn clean(text: &str) -> String {
     let turns = |c: &char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let printable = |c: char| match c {
@@ -88,7 +88,7 @@ fn clean(text: &str) -> String {
     text.chars().filter(|c| !turns(c)).map(printable).collect()
 }
 
-/// Gives the document a title for readers that speak, and edges as sharp as its pixels.
+/// Gives the document a title for screen readers, and edges as sharp as its pixels.
 pub(super) fn with_title(picture: &str, title: &str) -> String {
     let title = clean(title).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let root = "<svg role=\"img\" shape-rendering=\"crispEdges\"";

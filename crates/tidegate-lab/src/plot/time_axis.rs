@@ -1,4 +1,4 @@
-//! The time axis: where its ticks lie and what they say.
+//! The time axis: its ticks and their labels.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -13,7 +13,7 @@ const SYNTHETIC_BEFORE_US: u64 = 365 * DAY;
 const LABELS_APART: i32 = 24;
 const TICKS_APART: i32 = 60;
 
-/// How the stretch of a picture is labelled.
+/// The labels of a picture's span of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeAxis {
     extent: Extent,
@@ -45,7 +45,7 @@ impl TimeAxis {
         multiples.map(|i| i * self.step_us - start_us).collect()
     }
 
-    /// What the axis shows: the date of a real log, or the unit of a synthetic trace.
+    /// The title of the axis: the date of a real log, or the unit of a synthetic trace.
     pub(super) fn title(&self) -> String {
         let (first_us, last_us) = (self.extent.start_us, self.extent.end_us - 1);
         if self.wall {
@@ -63,7 +63,6 @@ impl TimeAxis {
         format!("trace time, {unit}")
     }
 
-    /// What a tick says.
     pub(super) fn label(&self, at_us: u64) -> String {
         let many_days = self.extent.start_us / DAY != (self.extent.end_us - 1) / DAY;
         if self.step_us >= DAY || (many_days && at_us.is_multiple_of(DAY)) {

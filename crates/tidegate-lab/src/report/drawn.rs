@@ -1,4 +1,4 @@
-//! Counts over time: what a lane of a picture shows.
+//! Counts over time: the data of a lane of a picture.
 
 use tidegate::Micros;
 

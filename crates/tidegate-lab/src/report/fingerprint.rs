@@ -1,4 +1,4 @@
-//! What a key is known by while it is counted: a keyed fingerprint, whatever the length of the key.
+//! The identity of a key while it is counted: a keyed fingerprint, whatever the length of the key.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -9,7 +9,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 pub(super) struct Fingerprint([u32; 3]);
 
 impl Fingerprint {
-    /// Of an entry that has no key.
+    /// The fingerprint of an entry without a key.
     pub(super) const NONE: Self = Self([0; 3]);
 
     #[cfg(test)]
@@ -17,13 +17,13 @@ impl Fingerprint {
         Self(words)
     }
 
-    /// Enough of it to choose a place in a table.
+    /// A part of it that chooses a chain of a table.
     pub(super) const fn hash(self) -> usize {
         self.0[0] as usize
     }
 }
 
-/// The secret that fingerprints are made with, so that no log can hold keys chosen to collide.
+/// The secret of fingerprints, so that no log can contain keys chosen to collide.
 #[derive(Clone, Debug)]
 pub(super) struct Seed(SipHasher13);
 
@@ -33,7 +33,7 @@ impl Seed {
         Self(SipHasher13::new_with_keys(a, b))
     }
 
-    /// The fingerprint of a key in parts, each behind its length: `a|b`, `c` and `a`, `b|c` differ.
+    /// The fingerprint of a key in parts, each after its length: `a|b`, `c` and `a`, `b|c` differ.
     pub(super) fn of<'a>(&self, parts: impl Iterator<Item = &'a str>) -> Fingerprint {
         let mut hasher = self.0;
         for part in parts {

@@ -1,4 +1,4 @@
-//! The key that a rule sees in a request: to count by, and as a person reads it.
+//! The key of a rule in a request: for counting, and as text.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use tidegate::PolicyRule;
 use super::fingerprint::{Fingerprint, Seed};
 use crate::trace::Event;
 
-/// A rule's key in one request. Shown as `ip=192.0.2.7, path=/login`, or `all` for a rule without.
+/// A rule's key in one request. Shown as `ip=192.0.2.7, path=/login`, or `all` for a rule without a
+/// key.
 #[derive(Clone, Copy)]
 pub(super) struct Key<'a> {
     pub(super) rule: &'a PolicyRule,
@@ -33,8 +34,8 @@ impl fmt::Display for Key<'_> {
         if self.entries().next().is_none() {
             return f.write_str("all");
         }
-        for (place, (name, value)) in self.entries().enumerate() {
-            let comma = if place > 0 { ", " } else { "" };
+        for (index, (name, value)) in self.entries().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
             write!(f, "{comma}{name}={value}")?;
         }
         Ok(())

@@ -1,17 +1,16 @@
-//! Keys in the order of their last use, each with what was admitted for it lately.
+//! Keys in the order of their last use, each with the units admitted for it recently.
 //!
-//! An entry keeps its place until it is removed; chains of places lead to it by fingerprint. So the
-//! bytes held are known exactly, and nothing grows unless it is asked to.
+//! An entry keeps its index until it is removed; chains of indices lead to it by fingerprint. So
+//! the bytes used are known exactly, and nothing grows unless [`Keyed::grow`] is called.
 
 use super::fingerprint::Fingerprint;
 use super::recent::Recent;
 
-/// No place: the end of a chain or a list.
+/// No index: the end of a chain or a list.
 pub(super) const NOWHERE: u32 = u32::MAX;
 /// Free entries that an empty table is given.
 const FIRST_ENTRIES: usize = 16;
 
-/// One key.
 #[derive(Clone, Debug)]
 struct Entry {
     key: Fingerprint,
@@ -31,7 +30,6 @@ const FREE: Entry = Entry {
     later: NOWHERE,
 };
 
-/// The table and the list.
 #[derive(Clone, Debug)]
 pub(super) struct Keyed {
     entries: Vec<Entry>,
@@ -49,13 +47,13 @@ impl Keyed {
         Self { entries, chains, free: NOWHERE, earliest: NOWHERE, latest: NOWHERE, used: 0 }
     }
 
-    /// Bytes held, without what a [`Recent`] has of its own.
+    /// Bytes used, except those of each [`Recent`].
     pub(super) fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>() + self.chains.capacity() * size_of::<u32>()
     }
 
-    /// Entries, free ones included.
-    pub(super) fn places(&self) -> usize {
+    /// Entries, including free ones.
+    pub(super) fn capacity(&self) -> usize {
         self.entries.len()
     }
 
@@ -67,82 +65,82 @@ impl Keyed {
         self.earliest
     }
 
-    pub(super) fn recent(&self, place: u32) -> Option<&Recent> {
-        self.entries.get(place as usize).map(|entry| &entry.recent)
+    pub(super) fn recent(&self, index: u32) -> Option<&Recent> {
+        self.entries.get(index as usize).map(|entry| &entry.recent)
     }
 
-    pub(super) fn recent_mut(&mut self, place: u32) -> Option<&mut Recent> {
-        self.entries.get_mut(place as usize).map(|entry| &mut entry.recent)
+    pub(super) fn recent_mut(&mut self, index: u32) -> Option<&mut Recent> {
+        self.entries.get_mut(index as usize).map(|entry| &mut entry.recent)
     }
 
     pub(super) fn find(&self, key: Fingerprint) -> Option<u32> {
-        let mut place = self.chains.get(self.chain(key)).copied()?;
-        while let Some(entry) = self.entries.get(place as usize) {
+        let mut index = self.chains.get(self.chain(key)).copied()?;
+        while let Some(entry) = self.entries.get(index as usize) {
             if entry.key == key {
-                return Some(place);
+                return Some(index);
             }
-            place = entry.next;
+            index = entry.next;
         }
         None
     }
 
-    /// Bytes that [`Self::grow`] takes, at its height.
+    /// Bytes that [`Self::grow`] needs at its peak.
     pub(super) fn growth(&self) -> usize {
         let chains =
             if self.chains_are_short() { 2 * self.chains.len().max(FIRST_ENTRIES) } else { 0 };
         self.more() * size_of::<Entry>() + chains * size_of::<u32>()
     }
 
-    /// Adds free entries, an eighth more.
+    /// Adds an eighth more free entries.
     pub(super) fn grow(&mut self) {
         if self.chains_are_short() {
             self.lengthen();
         }
         let (first, more) = (self.entries.len(), self.more());
         self.entries.reserve_exact(more);
-        for place in first..first + more {
+        for index in first..first + more {
             self.entries.push(Entry { next: self.free, ..FREE });
-            self.free = place as u32;
+            self.free = index as u32;
         }
     }
 
-    /// A free entry for a key that is not there, the latest used; `None` when there is none.
+    /// Makes a free entry that of a new key, used last; `None` when there is none.
     pub(super) fn insert(&mut self, key: Fingerprint) -> Option<u32> {
-        let (place, chain) = (self.free, self.chain(key));
-        let entry = self.entries.get_mut(place as usize)?;
+        let (index, chain) = (self.free, self.chain(key));
+        let entry = self.entries.get_mut(index as usize)?;
         let first = self.chains.get_mut(chain)?;
         self.free = entry.next;
         *entry = Entry { key, next: *first, ..FREE };
-        *first = place;
+        *first = index;
         self.used += 1;
-        self.link(place);
-        Some(place)
+        self.link(index);
+        Some(index)
     }
 
     /// Frees the entry of a key.
-    pub(super) fn remove(&mut self, place: u32) {
-        let Some(entry) = self.entries.get(place as usize) else { return };
+    pub(super) fn remove(&mut self, index: u32) {
+        let Some(entry) = self.entries.get(index as usize) else { return };
         let (chain, next) = (self.chain(entry.key), entry.next);
         let mut before = self.chains[chain];
-        if before == place {
+        if before == index {
             self.chains[chain] = next;
         } else {
-            while self.entries[before as usize].next != place {
+            while self.entries[before as usize].next != index {
                 before = self.entries[before as usize].next;
             }
             self.entries[before as usize].next = next;
         }
-        self.unlink(place);
-        self.entries[place as usize] = Entry { next: self.free, ..FREE };
-        self.free = place;
+        self.unlink(index);
+        self.entries[index as usize] = Entry { next: self.free, ..FREE };
+        self.free = index;
         self.used -= 1;
     }
 
-    /// The key at a place was used just now.
-    pub(super) fn touch(&mut self, place: u32) {
-        if place != self.latest {
-            self.unlink(place);
-            self.link(place);
+    /// Notes that an entry was used now.
+    pub(super) fn touch(&mut self, index: u32) {
+        if index != self.latest {
+            self.unlink(index);
+            self.link(index);
         }
     }
 
@@ -159,31 +157,31 @@ impl Keyed {
         self.chains.len() < self.entries.len() + self.more()
     }
 
-    /// Twice as many chains.
+    /// Doubles the number of chains.
     fn lengthen(&mut self) {
         let chains = 2 * self.chains.len().max(FIRST_ENTRIES);
         self.chains = vec![NOWHERE; chains];
-        let mut place = self.earliest;
-        while let Some(entry) = self.entries.get_mut(place as usize) {
+        let mut index = self.earliest;
+        while let Some(entry) = self.entries.get_mut(index as usize) {
             let first = &mut self.chains[entry.key.hash() & (chains - 1)];
-            entry.next = std::mem::replace(first, place);
-            place = entry.later;
+            entry.next = std::mem::replace(first, index);
+            index = entry.later;
         }
     }
 
-    fn link(&mut self, place: u32) {
-        let before = std::mem::replace(&mut self.latest, place);
+    fn link(&mut self, index: u32) {
+        let before = std::mem::replace(&mut self.latest, index);
         match self.entries.get_mut(before as usize) {
-            Some(entry) => entry.later = place,
-            None => self.earliest = place,
+            Some(entry) => entry.later = index,
+            None => self.earliest = index,
         }
-        if let Some(entry) = self.entries.get_mut(place as usize) {
+        if let Some(entry) = self.entries.get_mut(index as usize) {
             (entry.earlier, entry.later) = (before, NOWHERE);
         }
     }
 
-    fn unlink(&mut self, place: u32) {
-        let Some(&Entry { earlier, later, .. }) = self.entries.get(place as usize) else { return };
+    fn unlink(&mut self, index: u32) {
+        let Some(&Entry { earlier, later, .. }) = self.entries.get(index as usize) else { return };
         match self.entries.get_mut(earlier as usize) {
             Some(entry) => entry.later = later,
             None => self.earliest = later,

@@ -1,24 +1,24 @@
-//! Who was refused most, in bounded memory: the Space-Saving summary of Metwally, Agrawal and El
+//! The keys refused most, in bounded memory: the Space-Saving summary of Metwally, Agrawal and El
 //! Abbadi ("Efficient computation of frequent and top-k elements in data streams", 2005).
 //!
-//! A name that is new when all places are taken takes the place of the name counted least, and its
-//! count as well, since it may have been there before. So a count is never too low, and at most too
-//! high by what was taken over; and that is never more than all counts shared among the places.
+//! When all counters are in use, a new name takes over the counter of the name counted least, with
+//! its count, since the new name may have been counted before. So a count is never too low, and too
+//! high by at most the count it took over, which is never more than the average over all counters.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::fingerprint::Fingerprint;
 use super::name::shortened;
 
-/// Counts by name, of as many names at a time as there are places.
+/// Counts by name, of as many names at a time as there are counters.
 ///
-/// With n places every name counted more often than one time in n is among them.
+/// With n counters every name counted more often than one time in n is among them.
 #[derive(Clone, Debug)]
 pub struct Most {
-    most_places: usize,
+    most_names: usize,
     counters: Vec<Counter>,
-    places: HashMap<Fingerprint, u32>,
-    /// Counts and their places, the least first.
+    indices: HashMap<Fingerprint, u32>,
+    /// Counts and the indices of their counters, the least first.
     by_count: BTreeSet<(u64, u32)>,
     replaced: bool,
 }
@@ -31,46 +31,46 @@ struct Counter {
     taken_over: u64,
 }
 
-/// How often a name was counted.
+/// How many times a name was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted<'a> {
-    /// The name; the beginning of one longer than 120 characters.
+    /// The name; the first 120 characters of a longer one.
     pub name: &'a str,
-    /// It was counted at least so often.
+    /// The least number of times it was counted.
     pub at_least: u64,
-    /// And at most so often; the same where the count is exact.
+    /// The largest number of times; the same where the count is exact.
     pub at_most: u64,
 }
 
 impl Most {
-    /// Counts in `most_places` places: about 200 bytes each, at most about 700 for long names. In
+    /// At most `most_names` counters: about 200 bytes each, at most about 700 for long names. With
     /// none nothing is counted.
-    pub(super) fn new(most_places: u32) -> Self {
+    pub(super) fn new(most_names: u32) -> Self {
         Self {
-            most_places: most_places as usize,
+            most_names: most_names as usize,
             counters: Vec::new(),
-            places: HashMap::new(),
+            indices: HashMap::new(),
             by_count: BTreeSet::new(),
             replaced: false,
         }
     }
 
-    /// Counts one for a name, which is made only if it takes a place.
+    /// Counts one for a name; `name` is called only if it gets a counter.
     pub(super) fn add(&mut self, key: Fingerprint, name: impl FnOnce() -> String) {
-        if let Some(&place) = self.places.get(&key) {
-            self.count(place);
-        } else if self.counters.len() < self.most_places {
-            let place = self.counters.len() as u32;
+        if let Some(&index) = self.indices.get(&key) {
+            self.count(index);
+        } else if self.counters.len() < self.most_names {
+            let index = self.counters.len() as u32;
             self.counters.push(Counter { key, name: shortened(name()), count: 1, taken_over: 0 });
-            self.places.insert(key, place);
-            self.by_count.insert((1, place));
-        } else if let Some(&(_, place)) = self.by_count.first() {
-            self.replace(place, key, shortened(name()));
-            self.count(place);
+            self.indices.insert(key, index);
+            self.by_count.insert((1, index));
+        } else if let Some(&(_, index)) = self.by_count.first() {
+            self.replace(index, key, shortened(name()));
+            self.count(index);
         }
     }
 
-    /// How many names were counted; `None` if they were more than there are places.
+    /// How many names were counted; `None` if there were more than there are counters.
     #[must_use]
     pub fn names(&self) -> Option<usize> {
         (!self.replaced).then_some(self.counters.len())
@@ -78,8 +78,8 @@ impl Most {
 
     /// How many names are counted at a time.
     #[must_use]
-    pub const fn places(&self) -> usize {
-        self.most_places
+    pub const fn capacity(&self) -> usize {
+        self.most_names
     }
 
     /// The `n` names that are known to be counted most, the largest first, equal ones by name.
@@ -92,18 +92,18 @@ impl Most {
         all
     }
 
-    fn count(&mut self, place: u32) {
-        if let Some(counter) = self.counters.get_mut(place as usize) {
-            self.by_count.remove(&(counter.count, place));
+    fn count(&mut self, index: u32) {
+        if let Some(counter) = self.counters.get_mut(index as usize) {
+            self.by_count.remove(&(counter.count, index));
             counter.count += 1;
-            self.by_count.insert((counter.count, place));
+            self.by_count.insert((counter.count, index));
         }
     }
 
-    fn replace(&mut self, place: u32, key: Fingerprint, name: String) {
-        if let Some(counter) = self.counters.get_mut(place as usize) {
-            self.places.remove(&counter.key);
-            self.places.insert(key, place);
+    fn replace(&mut self, index: u32, key: Fingerprint, name: String) {
+        if let Some(counter) = self.counters.get_mut(index as usize) {
+            self.indices.remove(&counter.key);
+            self.indices.insert(key, index);
             *counter = Counter { key, name, taken_over: counter.count, ..*counter };
             self.replaced = true;
         }
@@ -168,11 +168,11 @@ mod tests {
         #[test]
         fn every_frequent_name_is_there_and_every_count_is_between_its_bounds(
             numbers in prop::collection::vec((0_u32..40, 0_u32..40), 0..600),
-            places in 1_u32..50,
+            most_names in 1_u32..50,
         ) {
-            let mut most = Most::new(places);
+            let mut most = Most::new(most_names);
             let mut exact: HashMap<String, u64> = HashMap::new();
-            // The lesser of two is skewed: low numbers come often.
+            // The lesser of two random numbers is skewed: low numbers are frequent.
             for name in numbers.iter().map(|(a, b)| a.min(b).to_string()) {
                 add(&mut most, &name);
                 *exact.entry(name).or_default() += 1;
@@ -180,18 +180,18 @@ mod tests {
             let total: u64 = exact.values().sum();
             let found: HashMap<&str, Counted<'_>> =
                 most.top(usize::MAX).into_iter().map(|counted| (counted.name, counted)).collect();
-            prop_assert!(found.len() <= places as usize);
+            prop_assert!(found.len() <= most_names as usize);
             for (name, count) in &exact {
                 match found.get(name.as_str()) {
                     Some(c) => {
                         prop_assert!(c.at_least <= *count && *count <= c.at_most);
-                        prop_assert!(c.at_most - c.at_least <= total / u64::from(places));
+                        prop_assert!(c.at_most - c.at_least <= total / u64::from(most_names));
                     }
-                    None => prop_assert!(*count <= total / u64::from(places)),
+                    None => prop_assert!(*count <= total / u64::from(most_names)),
                 }
             }
             prop_assert_eq!(found.values().map(|c| c.at_most).sum::<u64>(), total);
-            let names = (exact.len() <= places as usize).then_some(exact.len());
+            let names = (exact.len() <= most_names as usize).then_some(exact.len());
             prop_assert_eq!(most.names(), names);
         }
     }

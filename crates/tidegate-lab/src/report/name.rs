@@ -1,4 +1,4 @@
-//! Names as a person reads them: not too long, and harmless to a terminal.
+//! Names for a person: not too long, and harmless to a terminal.
 
 /// How much of a name is kept, in characters.
 const NAME_CHARS: usize = 120;
@@ -13,7 +13,7 @@ pub(super) fn shortened(mut name: String) -> String {
     name
 }
 
-/// What a log holds may be anything; a terminal is shown no control characters.
+/// The text without control characters, because a log can contain anything.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! What one key was admitted within its last window.
+//! The units that one key was admitted within its last window.
 
 use std::collections::VecDeque;
 
@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 type Pair = (u64, u64);
 
 const PAIR_BYTES: usize = size_of::<Pair>();
-/// What several pairs take besides themselves; the allocator adds about 16 to each of two parts.
+/// Bytes that several pairs take besides themselves; the allocator adds about 16 to each of two
+/// parts.
 const MANY_BYTES: usize = size_of::<Many>() + 2 * 16;
-/// For how many pairs room is made at first.
+/// The capacity of the first allocation, in pairs.
 const FIRST_PAIRS: usize = 4;
 
 /// The admissions of one key that are still in the window. Most keys of a log with many have one
@@ -56,7 +57,7 @@ impl Recent {
         }
     }
 
-    /// How many more of them the next [`Self::add`] takes.
+    /// How many more bytes the next [`Self::add`] takes.
     pub(super) fn growth(&self, at_us: u64, units: u64) -> usize {
         match self {
             Self::One { .. } if self.stays_one(at_us, units) => 0,
@@ -117,8 +118,7 @@ impl Recent {
 }
 
 impl Many {
-    /// For how many more pairs room is made when there is none: a quarter more, which wastes less
-    /// than twice as many would.
+    /// By how many pairs a full vector grows: a quarter more, which wastes less than doubling.
     fn growth(&self, at_us: u64) -> usize {
         let joins = self.pairs.back().is_some_and(|(then, _)| *then == at_us);
         let full = self.pairs.len() == self.pairs.capacity();
@@ -138,7 +138,7 @@ impl Many {
         while self.pairs.front().is_some_and(|(then, _)| left(*then)) {
             self.drop_first();
         }
-        // A burst long ago keeps no memory.
+        // After a burst long ago the memory is freed.
         if self.pairs.capacity() > 64 && self.pairs.len() < self.pairs.capacity() / 4 {
             self.pairs.shrink_to(2 * self.pairs.len());
         }
@@ -163,11 +163,11 @@ mod tests {
         ) {
             times.sort_unstable();
             let mut recent = Recent::NONE;
-            for (place, &(at_us, units)) in times.iter().enumerate() {
+            for (index, &(at_us, units)) in times.iter().enumerate() {
                 recent.drop_left(at_us, window_us);
                 let foretold = recent.bytes() + recent.growth(at_us, units);
                 recent.add(at_us, units);
-                let inside = times[..place].iter().filter(|(then, _)| at_us - then < window_us);
+                let inside = times[..index].iter().filter(|(then, _)| at_us - then < window_us);
                 prop_assert_eq!(recent.units(), inside.map(|(_, units)| units).sum::<u64>() + units);
                 prop_assert_eq!(recent.last_us(), at_us);
                 prop_assert_eq!(recent.bytes(), foretold);

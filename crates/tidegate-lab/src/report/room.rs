@@ -1,13 +1,14 @@
-//! A budget of bytes that several share: half of it is kept for all alike, so that whoever comes late
-//! finds room as well, and the other half is for those who come first.
+//! A budget of bytes that several share: half of it is split evenly, so that each has room however
+//! late it comes, and the other half goes to those that come first.
 
-/// Who holds how much is told to it; it adds up.
+/// The sharers report how much each holds; this adds up.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     total: usize,
-    /// What each of those who share can be sure of.
+    /// The bytes that each sharer is sure of.
     sure: usize,
-    /// What is held, and what is kept for those who hold less than they can be sure of.
+    /// The bytes that are held, and those reserved for sharers that hold less than they are sure
+    /// of.
     claimed: usize,
 }
 
@@ -18,12 +19,12 @@ impl Room {
         Self { total, sure, claimed: sure * sharers }
     }
 
-    /// The most that one who holds `held` bytes may hold; for a single one it is everything.
+    /// The most that a sharer that holds `held` bytes may hold; for a single one it is everything.
     pub(super) fn for_one(&self, held: usize) -> usize {
         (self.total + held.max(self.sure)).saturating_sub(self.claimed)
     }
 
-    /// One who held `before` bytes holds `now`.
+    /// A sharer that held `before` bytes holds `now`.
     pub(super) fn changed(&mut self, before: usize, now: usize) {
         self.claimed = self.claimed - before.max(self.sure) + now.max(self.sure);
     }

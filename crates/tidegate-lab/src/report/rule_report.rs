@@ -1,4 +1,4 @@
-//! What is counted of one rule.
+//! The counts of one rule.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,23 @@ use super::{Memory, Most, VariantReport, grouped};
 use crate::plot::{Bins, Lane, length_label};
 use crate::trace::Event;
 
-/// One rule's part of a report.
+/// The part of a report about one rule.
 #[derive(Clone, Debug)]
 pub struct RuleReport {
     rule: PolicyRule,
-    /// Requests it had a say in.
+    /// Requests that it decided about.
     pub asked: u64,
     /// Requests it refused, or would have refused were it not in shadow mode.
     pub refused: u64,
-    /// Decisions for which it had no room: the key shared a limiter, or was refused for that.
+    /// Decisions without room: the key shared the overflow limiter, or was refused for want of
+    /// room.
     pub overflow: u64,
-    /// Whom it refused.
+    /// The keys that it refused.
     pub refused_most: Most,
     /// The longest time an admitted request had to be held.
     pub longest_delay: Micros,
     own: VariantReport,
-    /// Those overrides that held for a request, by the number of their variant.
+    /// The overrides that applied to a request, by the number of their variant.
     others: BTreeMap<usize, VariantReport>,
     room: Room,
     seed: Seed,
@@ -35,7 +36,7 @@ pub struct RuleReport {
 }
 
 impl RuleReport {
-    /// Nothing counted yet, and no more memory taken than that.
+    /// A report without counts, which takes no more memory than that.
     pub(super) fn new(rule: &PolicyRule, memory: Memory) -> Self {
         Self {
             rule: rule.clone(),
@@ -58,13 +59,14 @@ impl RuleReport {
         &self.rule
     }
 
-    /// What its own figures held for, which may be nothing.
+    /// The counts under its own values, which may be none.
     #[must_use]
     pub const fn own(&self) -> &VariantReport {
         &self.own
     }
 
-    /// The same, and behind it one for each override that held for a request, in their order.
+    /// The counts under its own values, then one for each override that applied to a request, in
+    /// order.
     pub fn variants(&self) -> impl DoubleEndedIterator<Item = &VariantReport> {
         std::iter::once(&self.own).chain(self.others.values())
     }
@@ -93,7 +95,8 @@ impl RuleReport {
         }
     }
 
-    /// The part of a variant, which begins when it is first met, and the memory all of them share.
+    /// The counts of a variant, created when it first decides, and the memory that all of them
+    /// share.
     fn variant(&mut self, number: usize) -> (&mut VariantReport, &mut Room) {
         let begin = || VariantReport::new(&self.rule, number);
         let variant = match number {
@@ -146,7 +149,7 @@ impl RuleReport {
         self.drawn.as_ref().map(|drawn| drawn.lane(self.rule.name(), note))
     }
 
-    /// The part whose fullest window came nearest to its bound: of equal ones the first.
+    /// The variant whose fullest window came nearest to its bound: of equal ones the first.
     fn fullest(&self) -> &VariantReport {
         let order = |a: &&VariantReport, b: &&VariantReport| a.fullness().total_cmp(&b.fullness());
         self.variants().rev().max_by(order).unwrap_or(&self.own)

@@ -13,8 +13,8 @@ use crate::plot::duration_label;
 /// How many names are listed under "refused most".
 const TOP: usize = 5;
 
-/// The whole report: totals, a line for each rule and for each override that held for a request, which
-/// rules ran out of room, and who was refused most.
+/// The whole report: totals, a line for each rule and for each override that held for a request,
+/// rules that ran out of room, and the keys refused most.
 #[must_use]
 pub fn table(report: &Report) -> String {
     let mut text = totals(report);
@@ -53,7 +53,7 @@ fn rules(report: &Report) -> Table {
     for (rule, variant) in each_variant(report) {
         table.add_row([
             with_mode(rule, variant),
-            limit_text(variant.figures().spec()),
+            limit_text(variant.rule().spec()),
             grouped(variant.asked),
             grouped(variant.refused),
             percent(variant.refused, variant.asked),
@@ -84,7 +84,7 @@ fn with_mode(rule: &RuleReport, variant: &VariantReport) -> String {
     }
 }
 
-/// Says so if keys found no room for limiters of their own.
+/// Adds a sentence if keys found no room for limiters of their own.
 pub(crate) fn overflow(text: &mut String, rule: &RuleReport) {
     if rule.overflow == 0 {
         return;
@@ -120,7 +120,7 @@ fn refused_most(text: &mut String, rule: &RuleReport) {
     let _ = match most.names() {
         Some(names) if names <= TOP => Ok(()),
         Some(names) => writeln!(text, "  {:>9}  keys were refused in all", grouped(names as u64)),
-        None => writeln!(text, "  more than {} keys were refused", grouped(most.places() as u64)),
+        None => writeln!(text, "  more than {} keys were refused", grouped(most.capacity() as u64)),
     };
 }
 
@@ -133,8 +133,7 @@ fn one_refused(text: &mut String, counted: &Counted<'_>) {
 }
 
 fn worst(text: &mut String, rule: &RuleReport, variant: &VariantReport) {
-    let (Some((key, ended)), Some(window)) =
-        (variant.worst.whose(), variant.figures().spec().window)
+    let (Some((key, ended)), Some(window)) = (variant.worst.whose(), variant.rule().spec().window)
     else {
         return;
     };
@@ -151,7 +150,7 @@ fn worst(text: &mut String, rule: &RuleReport, variant: &VariantReport) {
     );
 }
 
-/// `20 per 10s`, with what else matters to the bound.
+/// `20 per 10s`, with the other fields that matter to the bound.
 #[must_use]
 pub fn limit_text(spec: &Spec) -> String {
     let mut text = match (spec.limit, spec.window) {
@@ -165,13 +164,14 @@ pub fn limit_text(spec: &Spec) -> String {
     format!("{text}, {}", spec.algorithm)
 }
 
-/// When a trace took place: `from 2015-05-17 10:05:00 to ... UTC`, or in seconds for a synthetic one.
+/// The time span of a trace: `from 2015-05-17 10:05:00 to ... UTC`, or in seconds for a synthetic
+/// one.
 #[must_use]
 pub fn span_text(first_us: u64, last_us: u64) -> String {
     format!("from {} to {}", instant(first_us), instant(last_us))
 }
 
-/// Times within a year of the epoch are those of synthetic traces, and told as such.
+/// Times within a year of the epoch are those of synthetic traces, and shown as such.
 fn instant(at_us: u64) -> String {
     const SYNTHETIC_US: u64 = 365 * 86_400_000_000;
     if at_us < SYNTHETIC_US {
@@ -183,7 +183,7 @@ fn instant(at_us: u64) -> String {
     )
 }
 
-/// A table in the one style that reports have.
+/// A table in the style of all reports.
 pub(crate) fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY).set_header(header);
@@ -209,7 +209,7 @@ pub(crate) fn grouped(n: u64) -> String {
     text
 }
 
-/// A share with one decimal, never 0.0 % for something nor 100.0 % for not all.
+/// A percentage with one decimal, never 0.0 % for something nor 100.0 % for not all.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     let permille =
         (u128::from(part) * 2_000 + u128::from(whole)).checked_div(2 * u128::from(whole));

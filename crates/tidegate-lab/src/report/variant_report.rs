@@ -1,4 +1,4 @@
-//! What is counted of a rule with one set of figures: its own, or those that an override gives.
+//! The counts of one variant of a rule: of its own values, or those of an override.
 
 use tidegate::{PolicyRule, Rule, Usage};
 
@@ -7,31 +7,31 @@ use super::name::{printable, shortened};
 use super::room::Room;
 use super::{Worst, grouped};
 
-/// The part of a rule's report that its own figures hold for, or those of one override.
+/// The part of a rule's report about its own values, or about one override.
 #[derive(Clone, Debug)]
 pub struct VariantReport {
-    figures: Rule,
-    /// Whether what was used is reported, so that nothing bounds it.
-    reported: bool,
+    rule: Rule,
+    /// Whether its usage is reported, so that nothing bounds it.
+    is_usage_reported: bool,
     matched: Option<String>,
-    /// Requests it had a say in.
+    /// Requests that it decided about.
     pub asked: u64,
     /// Requests it refused, or would have refused were the rule not in shadow mode.
     pub refused: u64,
     /// The largest cost it admitted.
     pub largest_cost: u64,
-    /// The fullest window, of the length that these figures have; of departures for a queue.
+    /// The fullest window, of the length of these values; of departures for a queue.
     pub worst: Worst,
 }
 
 impl VariantReport {
-    /// Nothing counted yet of a rule's variant by its number, and no memory taken.
+    /// The report of a variant without counts, which takes no memory yet.
     pub(super) fn new(rule: &PolicyRule, number: usize) -> Self {
-        let figures = rule.variant(number).clone();
-        let window = figures.spec().window.unwrap_or_default();
+        let values = rule.variant(number).clone();
+        let window = values.spec().window.unwrap_or_default();
         Self {
-            figures,
-            reported: rule.spec().usage == Usage::Reported,
+            rule: values,
+            is_usage_reported: rule.spec().usage == Usage::Reported,
             matched: matched(rule, number),
             asked: 0,
             refused: 0,
@@ -40,47 +40,47 @@ impl VariantReport {
         }
     }
 
-    /// The figures that hold.
+    /// The rule with the values of this variant.
     #[must_use]
-    pub const fn figures(&self) -> &Rule {
-        &self.figures
+    pub const fn rule(&self) -> &Rule {
+        &self.rule
     }
 
-    /// The entries whose values the override asks for, as `channel=alipay, ip=192.0.2.7`, at most 120
-    /// characters of them and none that controls a terminal; `None` for the rule's own figures.
+    /// The entries that the override matches, as `channel=alipay, ip=192.0.2.7`, at most 120
+    /// characters without control characters; `None` for the rule's own values.
     #[must_use]
     pub fn matched(&self) -> Option<&str> {
         self.matched.as_deref()
     }
 
-    /// The most units that any window of one key can see under these figures; `None` if unlimited, or
-    /// reported.
+    /// The most units that any window of one key can see under these values; `None` if unlimited,
+    /// or reported.
     #[must_use]
     pub fn bound(&self) -> Option<u64> {
-        let figures = Some(&self.figures).filter(|_| !self.reported)?;
-        figures.bound(self.largest_cost)
+        let bounded = Some(&self.rule).filter(|_| !self.is_usage_reported)?;
+        bounded.bound(self.largest_cost)
     }
 
-    /// The units of the fullest window as a person reads them, with "at least" where memory for
-    /// more had run out.
+    /// The units of the fullest window as text, with "at least" where memory ran out.
     #[must_use]
     pub fn fullest(&self) -> String {
         let at_least = if self.worst.forgotten() > 0 { "at least " } else { "" };
         format!("{at_least}{}", grouped(self.worst.units()))
     }
 
-    /// How near the fullest window came to the bound: 1 when it reached it, 0 without one.
+    /// The units of the fullest window as a part of the bound: 1 when it reached it, 0 without a
+    /// bound.
     pub(super) fn fullness(&self) -> f64 {
         self.bound().map_or(0.0, |bound| self.worst.units() as f64 / bound.max(1) as f64)
     }
 
-    /// Whether it is departures, not admissions, that the bound is about.
+    /// Whether the bound is about departures instead of admissions.
     #[must_use]
     pub fn is_queue(&self) -> bool {
-        self.figures.spec().algorithm.is_queue()
+        self.rule.spec().algorithm.is_queue()
     }
 
-    /// `cost` units of a key are admitted at these times: asked for, and (later for a queue) gone.
+    /// Counts `cost` units of a key, requested and (later for a queue) admitted at these times.
     pub(super) fn admit(
         &mut self,
         key: Fingerprint,

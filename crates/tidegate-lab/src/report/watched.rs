@@ -1,4 +1,4 @@
-//! What every key was admitted within its last window, within a budget of bytes.
+//! The units that every key was admitted within its last window, within a budget of bytes.
 //!
 //! A key whose last window has passed is dropped when a new one comes, which changes no sum. If that
 //! leaves no room, a key is forgotten before its time: of a few, the one with the fewest units.
@@ -7,55 +7,53 @@ use super::fingerprint::Fingerprint;
 use super::keyed::{Keyed, NOWHERE};
 use super::recent::Recent;
 
-/// How many places are looked at to find a key to forget.
+/// How many entries are searched for a key to forget.
 const LOOKED_AT: usize = 32;
 
-/// The keys that are watched.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     window_us: u64,
     most_bytes: usize,
     keys: Keyed,
-    /// Bytes that keys with several admissions have of their own.
+    /// Bytes of memory that keys with several admissions own.
     own_bytes: usize,
-    hand: usize,
+    cursor: usize,
     forgotten: u64,
 }
 
 impl Watched {
     pub(super) fn new(window_us: u64, most_bytes: usize) -> Self {
         let keys = Keyed::new();
-        Self { window_us, most_bytes, keys, own_bytes: 0, hand: 0, forgotten: 0 }
+        Self { window_us, most_bytes, keys, own_bytes: 0, cursor: 0, forgotten: 0 }
     }
 
-    /// From now on holds at most `most_bytes`, which is no less than it holds.
+    /// Lowers the budget to `most_bytes`, at least what it holds.
     pub(super) fn hold_at_most(&mut self, most_bytes: usize) {
         self.most_bytes = most_bytes;
     }
 
-    /// Units of `key`, asked for at `now_us`, are admitted at `at_us`; answers the sum in the window
-    /// that ends then. Times asked for never fall, nor do those admitted for one key.
+    /// Counts units of `key`, requested at `now_us` and admitted at `at_us`; returns the sum in the
+    /// window that ends then. Times of requests never fall, nor do times of admission for one key.
     pub(super) fn add(&mut self, key: Fingerprint, now_us: u64, at_us: u64, units: u64) -> u64 {
-        let Some(place) = self.keys.find(key).or_else(|| self.begin(key, now_us)) else {
+        let Some(index) = self.keys.find(key).or_else(|| self.begin(key, now_us)) else {
             self.forgotten += 1; // the budget has no room for a single key
             return units;
         };
-        self.change(place, |recent, window_us| recent.drop_left(at_us, window_us));
-        let growth = self.keys.recent(place).map_or(0, |recent| recent.growth(at_us, units));
+        self.change(index, |recent, window_us| recent.drop_left(at_us, window_us));
+        let growth = self.keys.recent(index).map_or(0, |recent| recent.growth(at_us, units));
         if growth > 0 && !self.has_room(growth) {
-            self.make_room(place, growth, now_us);
+            self.make_room(index, growth, now_us);
         }
-        self.change(place, |recent, _| recent.add(at_us, units));
-        self.keys.touch(place);
-        self.keys.recent(place).map_or(units, Recent::units)
+        self.change(index, |recent, _| recent.add(at_us, units));
+        self.keys.touch(index);
+        self.keys.recent(index).map_or(units, Recent::units)
     }
 
-    /// How often something was forgotten that was still in its window.
+    /// How many times a key or an admission was forgotten within its window.
     pub(super) const fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.keys.bytes() + self.own_bytes
     }
@@ -64,12 +62,12 @@ impl Watched {
         self.bytes() + growth <= self.most_bytes
     }
 
-    /// A quarter of the budget is for keys with several admissions, which the table can not take.
+    /// A quarter of the budget is for keys with several admissions, and the table cannot use it.
     fn table_has_room(&self, growth: usize) -> bool {
         self.keys.bytes() + growth <= self.most_bytes / 4 * 3 && self.has_room(growth)
     }
 
-    /// A place for a new key.
+    /// An entry for a new key.
     fn begin(&mut self, key: Fingerprint, now_us: u64) -> Option<u32> {
         self.drop_passed(NOWHERE, now_us);
         if self.keys.is_full() {
@@ -82,60 +80,61 @@ impl Watched {
         self.keys.insert(key)
     }
 
-    /// Room for a key to grow: that of others with memory of their own, or else of its own past.
-    fn make_room(&mut self, place: u32, growth: usize, now_us: u64) {
-        self.drop_passed(place, now_us);
+    /// Makes room for a key to grow: from other keys with several admissions, or else from its own
+    /// past.
+    fn make_room(&mut self, index: u32, growth: usize, now_us: u64) {
+        self.drop_passed(index, now_us);
         let owns = |recent: &Recent| recent.bytes() > 0;
-        while !self.has_room(growth) && self.forget_one(place, now_us, owns) {}
+        while !self.has_room(growth) && self.forget_one(index, now_us, owns) {}
         if !self.has_room(growth) {
-            self.change(place, |recent, _| recent.drop_oldest());
+            self.change(index, |recent, _| recent.drop_oldest());
             self.forgotten += 1;
         }
     }
 
-    /// Drops keys of which nothing can be in any window from now on; of departures that are still to
-    /// come, those behind them stay as well.
+    /// Drops keys that cannot be in any window from now on. Keys with departures still to come
+    /// stay, and those after them as well.
     fn drop_passed(&mut self, kept: u32, now_us: u64) {
         while self.keys.earliest() != kept && self.has_passed(self.keys.earliest(), now_us) {
             self.remove(self.keys.earliest());
         }
     }
 
-    fn has_passed(&self, place: u32, now_us: u64) -> bool {
-        let recent = self.keys.recent(place);
+    fn has_passed(&self, index: u32, now_us: u64) -> bool {
+        let recent = self.keys.recent(index);
         recent.is_some_and(|recent| now_us.saturating_sub(recent.last_us()) >= self.window_us)
     }
 
-    /// Of the next few keys under the hand but for `kept`, lets the one with the fewest units go.
+    /// Forgets, of the next few keys after the cursor except `kept`, the one with the fewest units.
     fn forget_one(&mut self, kept: u32, now_us: u64, may_go: impl Fn(&Recent) -> bool) -> bool {
         let mut least: Option<(u64, u32)> = None;
-        for _ in 0..LOOKED_AT.min(self.keys.places()) {
-            self.hand = (self.hand + 1) % self.keys.places();
-            let place = self.hand as u32;
-            let recent = self.keys.recent(place).filter(|recent| recent.units() > 0);
-            let Some(recent) = recent.filter(|recent| place != kept && may_go(recent)) else {
+        for _ in 0..LOOKED_AT.min(self.keys.capacity()) {
+            self.cursor = (self.cursor + 1) % self.keys.capacity();
+            let index = self.cursor as u32;
+            let recent = self.keys.recent(index).filter(|recent| recent.units() > 0);
+            let Some(recent) = recent.filter(|recent| index != kept && may_go(recent)) else {
                 continue;
             };
-            let units = if self.has_passed(place, now_us) { 0 } else { recent.units() };
-            least = Some(least.map_or((units, place), |least| least.min((units, place))));
+            let units = if self.has_passed(index, now_us) { 0 } else { recent.units() };
+            least = Some(least.map_or((units, index), |least| least.min((units, index))));
         }
-        let Some((units, place)) = least else { return false };
-        self.remove(place);
+        let Some((units, index)) = least else { return false };
+        self.remove(index);
         self.forgotten += u64::from(units > 0);
         true
     }
 
-    fn change(&mut self, place: u32, change: impl FnOnce(&mut Recent, u64)) {
-        if let Some(recent) = self.keys.recent_mut(place) {
+    fn change(&mut self, index: u32, change: impl FnOnce(&mut Recent, u64)) {
+        if let Some(recent) = self.keys.recent_mut(index) {
             self.own_bytes -= recent.bytes();
             change(recent, self.window_us);
             self.own_bytes += recent.bytes();
         }
     }
 
-    fn remove(&mut self, place: u32) {
-        self.own_bytes -= self.keys.recent(place).map_or(0, Recent::bytes);
-        self.keys.remove(place);
+    fn remove(&mut self, index: u32) {
+        self.own_bytes -= self.keys.recent(index).map_or(0, Recent::bytes);
+        self.keys.remove(index);
     }
 }
 

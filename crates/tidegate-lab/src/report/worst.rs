@@ -20,18 +20,17 @@ impl Worst {
         Self { watched, units: 0, key: String::new(), ended_at_us: 0 }
     }
 
-    /// From now on holds at most `most_bytes`, which is no less than it holds.
+    /// Lowers the budget to `most_bytes`, at least what it holds.
     pub(super) fn hold_at_most(&mut self, most_bytes: usize) {
         self.watched.hold_at_most(most_bytes);
     }
 
-    /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.watched.bytes()
     }
 
-    /// `units` of a key, asked for at `now_us`, were admitted at `at_us` (or left then). Times asked
-    /// for never fall, nor do those admitted for one key.
+    /// Counts `units` of a key, requested at `now_us` and admitted (or departed) at `at_us`. Times
+    /// of requests never fall, nor do times of admission for one key.
     pub(super) fn record(
         &mut self,
         key: Fingerprint,
@@ -56,13 +55,13 @@ impl Worst {
         self.units
     }
 
-    /// Whose it was, of a name longer than 120 characters the beginning, and when it ended.
+    /// Its key, the first 120 characters of a longer name, and when it ended.
     #[must_use]
     pub fn whose(&self) -> Option<(&str, u64)> {
         (self.units > 0).then_some((self.key.as_str(), self.ended_at_us))
     }
 
-    /// How often memory ran out, and a key or an admission still in its window was forgotten.
+    /// How many times memory ran out, and a key or an admission was forgotten within its window.
     #[must_use]
     pub const fn forgotten(&self) -> u64 {
         self.watched.forgotten()

@@ -14,7 +14,6 @@ use super::access_time::{AccessTime, TIME_BYTES};
 use super::bad_lines::{Reason, text};
 use super::event::{DEFAULT_DOMAIN, LineEvent};
 
-/// Reads one line.
 pub(super) fn parse<'a>(line: &'a [u8], time: &mut AccessTime) -> Result<LineEvent<'a>, Reason> {
     let (caller, at, rest) = split_at_time(line)?;
     let ip = client(caller)?;
@@ -42,7 +41,7 @@ pub(super) fn parse<'a>(line: &'a [u8], time: &mut AccessTime) -> Result<LineEve
     })
 }
 
-/// What stands before the time, the time without its brackets, and what stands after it.
+/// The text before the time, the time without its brackets, and the text after it.
 type Parts<'a> = (&'a [u8], &'a [u8; TIME_BYTES], &'a [u8]);
 
 /// A user's name may hold spaces and brackets, so the first bracket that has a time's length
@@ -85,7 +84,7 @@ fn word(from: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The inside of a quoted field, escapes and all, and the rest after it.
+/// The inside of a quoted field, with its escapes, and the rest after it.
 fn quoted<'a>(from: &'a [u8], what: &str) -> Result<(&'a [u8], &'a [u8]), Reason> {
     let Some(inside) = from.strip_prefix(b" \"") else {
         return Err(format!("expected {what} in double quotes").into());
@@ -127,7 +126,7 @@ fn user_agent(rest: &[u8]) -> Result<Option<&[u8]>, Reason> {
     Ok(Some(agent))
 }
 
-/// The method, and the target up to its query. What is no request at all has the method `-`.
+/// The method, and the target up to its query. A text that is not a request has the method `-`.
 fn split_request(request: &[u8]) -> (&[u8], &[u8]) {
     let (method, target) = match memchr(b' ', request) {
         Some(space) if is_method(&request[..space]) => {
@@ -138,7 +137,8 @@ fn split_request(request: &[u8]) -> (&[u8], &[u8]) {
     (method, &target[..memchr(b'?', target).unwrap_or(target.len())])
 }
 
-/// A target may hold spaces, against all rules, so only a last word that is a protocol goes.
+/// Removes the last word only if it is a protocol, because a target may contain spaces against all
+/// rules.
 fn without_protocol(target: &[u8]) -> &[u8] {
     match memmem::rfind(target, b" HTTP/") {
         Some(end) if !target[end + 1..].contains(&b' ') => &target[..end],
@@ -152,8 +152,8 @@ fn is_method(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(token)
 }
 
-/// Turns `\"` into `"` and leaves every other escape as written. A quote cannot stand for itself
-/// in a quoted field, so fields that differ stay different.
+/// Turns `\"` into `"` and leaves every other escape as written. A bare quote cannot occur in a
+/// quoted field, so fields that differ stay different.
 fn unquoted(field: &[u8]) -> Cow<'_, str> {
     let written = text(field);
     if !written.contains("\\\"") {

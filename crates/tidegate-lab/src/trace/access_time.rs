@@ -13,7 +13,7 @@ const ZONE_BYTES: usize = 6;
 const SECOND_US: i64 = 1_000_000;
 
 /// Reads times, and remembers the last minute: neighbours in a log mostly share it, and the
-/// calendar costs more than all the rest of a line.
+/// calendar takes longer than the rest of a line.
 #[derive(Debug, Default)]
 pub(super) struct AccessTime {
     minute: [u8; MINUTE_BYTES],

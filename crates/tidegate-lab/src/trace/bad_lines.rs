@@ -1,4 +1,4 @@
-//! The lines that could not be read: all of them counted, the first few named.
+//! The lines that could not be read: a count of all, and the first few in detail.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,8 +31,8 @@ pub struct BadLine {
     pub line_number: u64,
     /// What is wrong with it, and what was expected.
     pub reason: String,
-    /// How the line begins, at most 80 characters; what is not printable is escaped, so it is
-    /// safe to show on a terminal. Empty where damage to compressed data left nothing of it.
+    /// The first 80 characters of the line; unprintable characters are escaped, so it is safe on a
+    /// terminal. Empty where damage to compressed data left nothing of it.
     pub excerpt: String,
 }
 
@@ -60,7 +60,7 @@ fn excerpt(line: &[u8]) -> String {
     shortened(&text(start), EXCERPT_CHARS)
 }
 
-/// At most `chars_max` characters of the text, made printable, and a mark if there was more.
+/// At most `chars_max` characters of the text, made printable, and a mark if there are more.
 fn shortened(text: &str, chars_max: usize) -> String {
     let mut chars = text.chars().flat_map(printable);
     let mut shown: String = chars.by_ref().take(chars_max).collect();

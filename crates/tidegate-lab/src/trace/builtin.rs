@@ -5,7 +5,7 @@ use super::event::{DEFAULT_DOMAIN, Event};
 const SECOND_US: u64 = 1_000_000;
 const REQUESTS_PER_SIDE: u64 = 200;
 
-/// The trace that shows what a window's edge is worth: 200 requests spread evenly over the last
+/// A trace that shows the effect of a window's edge: 200 requests spread evenly over the last
 /// second before the minute's edge at 60 s, and 200 over the first second after it, all from one
 /// caller (`key` = `demo`), and no other.
 ///

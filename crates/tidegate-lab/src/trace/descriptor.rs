@@ -30,7 +30,7 @@ impl<'de> Deserialize<'de> for Descriptor {
     }
 }
 
-/// The same, leaning on the text it was read from.
+/// The entries of a descriptor, borrowed from the text they were read from.
 #[derive(Debug)]
 pub(super) struct Entries<'a>(pub(super) Vec<Entry<'a>>);
 
@@ -63,8 +63,8 @@ impl<'de> Visitor<'de> for EntriesVisitor {
     }
 }
 
-/// Looks through a few entries directly, and through many with a set, so that a line of a hundred
-/// thousand names does not take its square in time.
+/// Compares a few entries with each other, and many with a set, so that a line of a hundred
+/// thousand names does not take quadratic time.
 fn first_duplicate<'e>(entries: &'e [Entry<'_>]) -> Option<&'e str> {
     const FEW: usize = 16;
     if entries.len() <= FEW {

@@ -1,4 +1,4 @@
-//! What can go wrong with a trace as a whole; a bad line is not among it.
+//! The errors of a trace as a whole; a bad line is not one of them.
 
 use std::fmt;
 use std::io;
@@ -14,38 +14,38 @@ pub enum TraceError {
     Open {
         /// The file, as given.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The source failed. Another attempt may give the rest, so what came before it is not taken
-    /// for the trace.
+    /// The source failed. Another attempt may return the rest, so the lines before it are not used
+    /// as the trace.
     Read {
-        /// The file, or what else the source was called.
+        /// The file, or the name of another source.
         name: String,
         /// How many whole lines had been read.
         lines_read: u64,
-        /// What the system or the decompressor said.
+        /// The error of the system or of the decompressor.
         source: io::Error,
     },
-    /// The trace is compressed in a way that is not read here.
+    /// The trace is compressed in a format that is not supported.
     Compressed {
-        /// The file, or what else the source was called.
+        /// The file, or the name of another source.
         name: String,
-        /// The compression it looks like, such as `zstd`.
+        /// The format it appears to have, such as `zstd`.
         kind: &'static str,
     },
-    /// The trace has lines, but not one that can be read.
+    /// The trace has lines, but none that can be read.
     Unrecognised {
-        /// The file, or what else the source was called.
+        /// The file, or the name of another source.
         name: String,
-        /// What is wrong with the lines.
+        /// The errors of the lines.
         bad_lines: BadLines,
     },
     /// Events did not fit in memory, and the temporary files that should hold them failed.
     Spill {
         /// The folder of the temporary files.
         dir: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! One request of a trace, as others see it and as the parsers hand it on.
+//! One request of a trace, in its public form and as the parsers return it.
 
 use std::borrow::Cow;
 
@@ -20,19 +20,19 @@ pub struct Event {
     /// Microseconds since the Unix epoch (or since any other zero the trace has), at most
     /// [`AT_US_MAX`].
     pub at_us: u64,
-    /// The domain whose rules apply; [`DEFAULT_DOMAIN`] unless the trace says.
+    /// The domain whose rules apply; [`DEFAULT_DOMAIN`] by default.
     pub domain: String,
     /// Names and values in the order of the trace; no name occurs twice.
     pub descriptor: Vec<(String, String)>,
-    /// Units asked for, 0 to [`COST_MAX`]; 1 unless the trace says.
+    /// Units asked for, 0 to [`COST_MAX`]; 1 by default.
     pub cost: u64,
-    /// The id it was asked under, if the trace tells one; such as
-    /// [`Request::with_id`](tidegate::Request::with_id) takes.
+    /// The id of the request, if the trace has one; for
+    /// [`Request::with_id`](tidegate::Request::with_id).
     pub request_id: Option<String>,
 }
 
 impl Event {
-    /// The request under the id of this event, if it has one.
+    /// `request` with the id of this event, if it has one.
     #[must_use]
     pub fn under_id<'a>(&'a self, request: Request<'a>) -> Request<'a> {
         let id = self.request_id.as_deref();
@@ -40,10 +40,10 @@ impl Event {
     }
 }
 
-/// A name and its value, borrowed from the line where the line has them unescaped.
+/// A name and its value, borrowed from the line where they have no escapes.
 pub(super) type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// An event that still leans on the line it was read from, so that reading allocates little.
+/// An event that borrows from its line, so that reading allocates little.
 #[derive(Debug)]
 pub(super) struct LineEvent<'a> {
     pub(super) at_us: u64,

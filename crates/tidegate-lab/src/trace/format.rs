@@ -1,4 +1,4 @@
-//! Which format a trace has: recognised by its lines, settled by the first good one.
+//! The format of a trace, recognised by its first good line.
 
 use super::access_log;
 use super::access_time::AccessTime;
@@ -12,7 +12,7 @@ enum Format {
     AccessLog,
 }
 
-/// Reads one line after the other, and learns the format on the way.
+/// Parses one line after another, and learns the format from the first good one.
 #[derive(Debug, Default)]
 pub(super) struct LineParser {
     settled: Option<Format>,
@@ -36,7 +36,7 @@ impl LineParser {
         }
     }
 
-    /// While the format is open, a line that begins with no brace may be anything at all.
+    /// Before the format is known, a line that begins with no brace can be anything.
     fn with_format(&self, format: Format, reason: Reason) -> Reason {
         match (self.settled, format) {
             (None, Format::AccessLog) => {

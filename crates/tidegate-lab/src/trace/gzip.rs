@@ -1,15 +1,15 @@
-//! Gzip, read so that everything before a cut or a damaged place comes out.
+//! Gzip, read so that all text before a cut or damage is returned.
 //!
-//! The decoders of `flate2` give an error in place of the text that was made in the same step, which
-//! can be many lines. Here the text is handed out first, and the error after it.
+//! The decoders of `flate2` return an error in place of the text of the same step, which can be
+//! many lines. Here the text is returned first, and the error after it.
 
 use std::fmt;
 use std::io::{self, BufRead, ErrorKind, Read};
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-/// The inflater makes text in a ring of this size. Room up to the ring's end and no more is offered
-/// to it each time, so that nothing stays behind in the ring when it stops at damage.
+/// The inflater writes into a ring of this size. Each call gets the space up to the ring's end
+/// only, so that no text stays in the ring when it stops at damage.
 const RING_BYTES: usize = 32 << 10;
 
 const EXTRA: u8 = 4;
@@ -18,19 +18,19 @@ const COMMENT: u8 = 16;
 const HEADER_CHECK: u8 = 2;
 const RESERVED: u8 = 0xe0;
 
-/// What is wrong with the compressed data where reading stopped.
+/// The damage of the compressed data where reading stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Damage {
     /// It ends in the middle of a member.
     Ends,
-    /// It is not gzip from here on, or is not what was compressed.
+    /// The data from here on is not gzip, or fails its checksum.
     Corrupt(&'static str),
 }
 
 const NO_MEMBER: Damage = Damage::Corrupt("expected the header of a gzip member");
 
 impl Damage {
-    /// The damage an error tells of; `None` for an error of the source itself.
+    /// The damage in an error; `None` for an error of the source itself.
     pub(super) fn of(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }
@@ -58,14 +58,14 @@ enum Stage {
     Header,
     Body,
     Trailer,
-    /// Behind a member: another one, zeros, or the end.
+    /// After a member: another one, zeros, or the end.
     Next,
-    /// In zeros, which tapes and blocks are filled up with; nothing but more of them may follow.
+    /// In zeros, which fill up tapes and blocks; only more of them may follow.
     Padding,
     End,
 }
 
-/// The text of one gzip member after the other, and of zeros behind them none.
+/// The text of one gzip member after another, without trailing zeros.
 pub(super) struct Gunzip<R> {
     raw: R,
     stage: Stage,

@@ -15,8 +15,8 @@ pub(super) enum Line<'a> {
     TooLong(&'a [u8]),
 }
 
-/// Splits what a reader gives into lines, and never holds more than one line of the longest
-/// length, whatever comes.
+/// Splits the bytes of a reader into lines, and never holds more than one line of the longest
+/// length, whatever the input.
 pub(super) struct Lines<R> {
     reader: R,
     kept: Vec<u8>,
@@ -49,12 +49,13 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(if too_long { Line::TooLong(line) } else { Line::Whole(line) }))
     }
 
-    /// What had come of the line that [`Self::next`] could not give for an error.
+    /// The part of the line during which [`Self::next`] met an error.
     pub(super) fn cut_off(&self) -> &[u8] {
         &self.kept
     }
 
-    /// Takes what the reader has at hand of the current line; `None` at the end of the input.
+    /// Takes the bytes of the current line that the reader has ready; `None` at the end of the
+    /// input.
     fn take_part(&mut self) -> io::Result<Option<Part>> {
         let at_hand = loop {
             match self.reader.fill_buf() {

@@ -7,13 +7,14 @@ use std::io;
 
 use super::run::{Run, RunReader};
 
-/// Merges runs that are given in order of the input; equal times come out in that order.
+/// Merges runs in order of the input; equal times stay in that order.
 #[derive(Debug)]
 pub(super) struct Merge {
     runs: Vec<RunReader>,
-    /// The time each run stands at, and the run's number: the earlier run goes first among equals.
+    /// The time of each run's next record, and the run's number: the earlier run goes first among
+    /// equals.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Whether the record of the top head has been given out.
+    /// Whether the record of the top head has been returned.
     given: bool,
 }
 

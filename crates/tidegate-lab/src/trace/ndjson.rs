@@ -24,7 +24,7 @@ struct Fields<'a> {
     request_id: Option<Text<'a>>,
 }
 
-/// An id that is there is one: `null` is a mistake, not an absence.
+/// Reads an id that is present: `null` is an error, not an absence.
 fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Text<'de>>, D::Error> {
     let id = Text::deserialize(from)?;
     let request = tidegate::Request::new(DEFAULT_DOMAIN, &[]);
@@ -40,7 +40,6 @@ fn default_cost() -> Whole<COST_MAX> {
     Whole(1)
 }
 
-/// Reads one line.
 pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Err("expected a JSON object, which begins with {".into());
@@ -55,11 +54,12 @@ pub(super) fn parse(line: &[u8]) -> Result<LineEvent<'_>, Reason> {
     })
 }
 
-/// The parser saw one line only, and would call every line the first.
+/// The error without its position: the parser saw only one line, and would call every line the
+/// first.
 fn reason(error: &serde_json::Error) -> Reason {
     let text = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    match text.strip_suffix(&place) {
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&position) {
         Some(what) => format!("{what} (column {})", error.column()).into(),
         None => text.into(),
     }

@@ -1,14 +1,14 @@
-//! How a trace is read: how much memory, where to spill, whom to tell.
+//! The options of reading: how much memory, where to spill, and who is notified of progress.
 
 use std::path::PathBuf;
 
 /// The default of [`Options::memory_budget_bytes`]: 256 MiB.
 const DEFAULT_BUDGET_BYTES: usize = 256 << 20;
 
-/// How far reading has come.
+/// The progress of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes taken from the source so far, as they are stored (compressed if they are).
+    /// Bytes taken from the source so far, as stored (compressed if they are).
     pub bytes_read: u64,
     /// The size of the file; `None` where it is not known, as for a pipe.
     pub bytes_total: Option<u64>,
@@ -16,7 +16,7 @@ pub struct Progress {
     pub events: u64,
 }
 
-/// How a trace is read. `Options::new()` suits nearly everybody.
+/// The options of reading a trace. `Options::new()` suits nearly everybody.
 ///
 /// ```
 /// use tidegate_lab::trace::Options;
@@ -39,7 +39,7 @@ impl Default for Options<'_> {
 }
 
 impl<'a> Options<'a> {
-    /// 256 MiB, the system's folder for temporary files, nobody told.
+    /// 256 MiB, the system's folder for temporary files, no progress.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -49,25 +49,26 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// How many bytes of events are held before they go to temporary files. Any value works; a
-    /// very small one means many small files and is slow. Some ten MiB of buffers come on top.
+    /// The bytes of events that are held before they go to temporary files. Any value works; a very
+    /// small one means many small files and is slow. Some ten MiB of buffers come on top.
     #[must_use]
     pub fn memory_budget_bytes(mut self, bytes: usize) -> Self {
         self.memory_budget_bytes = bytes;
         self
     }
 
-    /// Where temporary files go if events do not fit in memory. It is not looked at before.
+    /// The folder for temporary files if events do not fit in memory. It is not checked before.
     #[must_use]
     pub fn temp_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.temp_dir = dir.into();
         self
     }
 
-    /// Called every few thousand lines while the trace is read, and once at its end.
+    /// A function that is called every few thousand lines while the trace is read, and once at its
+    /// end.
     #[must_use]
-    pub fn on_progress(mut self, tell: impl FnMut(Progress) + 'a) -> Self {
-        self.on_progress = Box::new(tell);
+    pub fn on_progress(mut self, notify: impl FnMut(Progress) + 'a) -> Self {
+        self.on_progress = Box::new(notify);
         self
     }
 }

@@ -13,7 +13,7 @@ use super::sort::{FAN_IN, Sorter};
 use super::sorted::{Sorted, Summary};
 use super::source::Source;
 
-/// Progress is told whenever this many lines have been read.
+/// Lines between two reports of progress.
 const LINES_PER_PROGRESS: u64 = 8_192;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -21,7 +21,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 ///
 /// # Errors
 /// * [`TraceError::Read`] if reading fails; damaged compressed data is a bad line instead.
-/// * [`TraceError::Compressed`] if it is compressed in another way than gzip.
+/// * [`TraceError::Compressed`] if its compression is not gzip.
 /// * [`TraceError::Unrecognised`] if it has lines but none of them can be read.
 /// * [`TraceError::Spill`] if it does not fit in memory and temporary files fail.
 pub fn read(source: Source, options: Options<'_>) -> Result<Sorted, TraceError> {
@@ -82,8 +82,8 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Damage to the compressed data ends the trace. The line it struck is bad however it reads: what
-    /// is there of it may be a shorter line than was written.
+    /// Ends the trace at damage to the compressed data. The line in which it occurred is bad even
+    /// if it parses: it may be a part of the line that was written.
     fn cut(&mut self, lines_read: u64, damage: Damage, left: &[u8]) {
         let before = if lines_read == 1 { "line before it was" } else { "lines before it were" };
         let reason = format!("{damage}; {lines_read} {before} read");

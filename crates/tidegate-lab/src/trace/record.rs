@@ -1,8 +1,8 @@
-//! An event as compact bytes: what is held in memory and written to temporary files.
+//! An event as compact bytes, in memory and in temporary files.
 //!
-//! `cost`, `domain`, the id (empty for none), then name and value of each entry to the end of the record. Numbers are
-//! written seven bits at a time, low bits first, the high bit set on all bytes but the last; a
-//! text is its length and its bytes. The time is not in it: the sorter keeps it beside.
+//! `cost`, `domain`, the id (empty for none), then name and value of each entry to the end of the
+//! record. Numbers are written seven bits at a time, low bits first, the high bit set on all bytes
+//! but the last; a text is its length and its bytes. The sorter keeps the time beside the record.
 
 use std::fmt;
 
@@ -31,7 +31,6 @@ pub(super) fn encode(event: &LineEvent<'_>, to: &mut Vec<u8>) {
     }
 }
 
-/// The event a record holds.
 pub(super) fn decode(at_us: u64, record: &[u8]) -> Result<Event, Damaged> {
     let mut rest = record;
     let cost = take_number(&mut rest)?;

@@ -11,7 +11,7 @@ use super::record::Damaged;
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// A run that is being written. Its file has no name: it vanishes when the last handle does.
+/// A run during writing. Its file has no name: it vanishes when the last handle is closed.
 pub(super) struct RunWriter {
     file: BufWriter<File>,
     records: u64,
@@ -32,7 +32,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Ends the run; `level` says how often its records have been merged.
+    /// Ends the run; `level` is how many times its records have been merged.
     pub(super) fn finish(self, level: u32) -> io::Result<Run> {
         let mut file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.rewind()?;
@@ -40,7 +40,6 @@ impl RunWriter {
     }
 }
 
-/// A run that was written.
 #[derive(Debug)]
 pub(super) struct Run {
     file: File,
@@ -56,7 +55,7 @@ impl Run {
     }
 }
 
-/// A run that is being read, one record at a time.
+/// A run during reading, one record at a time.
 #[derive(Debug)]
 pub(super) struct RunReader {
     file: BufReader<File>,
@@ -65,7 +64,7 @@ pub(super) struct RunReader {
 }
 
 impl RunReader {
-    /// Moves on to the next record and gives its time; `None` at the end of the run.
+    /// Moves to the next record and returns its time; `None` at the end of the run.
     pub(super) fn advance(&mut self) -> io::Result<Option<u64>> {
         if self.left == 0 {
             return Ok(None);

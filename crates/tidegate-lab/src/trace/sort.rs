@@ -1,10 +1,10 @@
 //! Puts any number of events in order of time within a budget of memory.
 //!
 //! Events gather in a buffer. When it is full it is sorted and written out as a run of level 0.
-//! When the newest 64 runs are of one level they are merged into one of the next level, so that
-//! few are open at a time: at most 63 of each level between merges, and the levels grow with the
-//! logarithm of the input. At the end what is left is merged, the newest 64 at a time, until one
-//! merge can read the rest.
+//! When the newest 64 runs are of one level they are merged into one of the next level, so that few
+//! are open at a time: at most 63 of each level between merges, and the levels grow with the
+//! logarithm of the input. At the end the remaining runs are merged, the newest 64 at a time, until
+//! one merge can read the rest.
 //!
 //! Runs stay in order of the input: only neighbours are merged, and among equal times a merge
 //! takes the earlier run first. So the whole is stable.
@@ -20,7 +20,7 @@ use super::run::{Run, RunWriter};
 /// How many runs one merge reads.
 pub(super) const FAN_IN: usize = 64;
 
-/// Takes events in any order.
+/// Accepts events in any order.
 pub(super) struct Sorter {
     budget_bytes: usize,
     fan_in: usize,
@@ -29,12 +29,12 @@ pub(super) struct Sorter {
     runs: Vec<Run>,
 }
 
-/// All events in order.
+/// All events in order of time.
 #[derive(Debug)]
 pub(super) enum InOrder {
-    /// They fitted in memory; the number says how many were given out.
+    /// The events fitted in memory; the number is how many were returned.
     Memory(Buffer, usize),
-    /// They did not.
+    /// The events are in files.
     Files(Merge),
 }
 
@@ -65,7 +65,7 @@ impl Sorter {
         Merge::new(self.runs).map(InOrder::Files)
     }
 
-    /// Writes the buffer out as a run, and merges while a level is full.
+    /// Writes the buffer as a run, and merges while a level is full.
     fn spill(&mut self) -> io::Result<()> {
         self.buffer.sort();
         let mut run = RunWriter::new(&self.dir)?;
@@ -122,12 +122,12 @@ mod tests {
 
     use crate::trace::record;
 
-    /// Sorts the times, the place in the input as the value, and gives both back.
+    /// Sorts the times with their positions in the input, and returns both.
     fn sorted(times: &[u64], budget_bytes: usize, fan_in: usize) -> (Vec<(u64, usize)>, usize) {
         let mut sorter = Sorter::new(budget_bytes, fan_in, std::env::temp_dir());
         let mut open_max = 0;
-        for (place, at_us) in times.iter().enumerate() {
-            let descriptor = vec![("place".into(), place.to_string().into())];
+        for (index, at_us) in times.iter().enumerate() {
+            let descriptor = vec![("place".into(), index.to_string().into())];
             let event = LineEvent {
                 at_us: *at_us,
                 domain: "d".into(),

@@ -11,7 +11,7 @@ use super::sort::InOrder;
 
 /// The events of a trace in order of time; events of one time in order of the input.
 ///
-/// An iterator. An item is an error only if temporary files fail; after it the iterator ends.
+/// An iterator whose items are errors only if temporary files fail; after an error it ends.
 #[derive(Debug)]
 pub struct Sorted {
     pub(super) in_order: InOrder,
@@ -20,7 +20,7 @@ pub struct Sorted {
     pub(super) failed: bool,
 }
 
-/// What is known of a trace once it has been read.
+/// The summary of a trace that has been read.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     pub(super) events: u64,
@@ -39,7 +39,7 @@ impl Summary {
 }
 
 impl Sorted {
-    /// How many events the trace has, those already given out included.
+    /// How many events the trace has, including those already returned.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.summary.events
@@ -63,8 +63,8 @@ impl Sorted {
         &self.summary.bad_lines
     }
 
-    /// Whether compressed data was cut short or damaged, so that there is only the beginning of the trace;
-    /// the last of the bad lines says where it ends.
+    /// Whether compressed data was cut short or damaged, so that only the beginning of the trace is
+    /// there; the last of the bad lines reports where it ends.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.summary.is_cut

@@ -1,4 +1,4 @@
-//! Where a trace comes from: a file, standard input or any reader; plain or gzip.
+//! The source of a trace: a file, standard input or any reader; plain or gzip.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -11,7 +11,7 @@ use super::gzip::Gunzip;
 
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// How compressed files begin. Only gzip is read; the others are named in the error.
+/// The first bytes of compressed files. Only gzip is read; the others are named in the error.
 const MAGIC: [(&[u8], &str); 5] = [
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
@@ -21,7 +21,7 @@ const MAGIC: [(&[u8], &str); 5] = [
 ];
 const MAGIC_BYTES: u64 = 6;
 
-/// Where a trace comes from. Nothing is read before [`read`](super::read).
+/// The source of a trace. Nothing is read before [`read`](super::read).
 pub struct Source {
     pub(super) name: String,
     pub(super) bytes_total: Option<u64>,
@@ -45,7 +45,7 @@ impl Source {
         Ok(Self { name, bytes_total, reader: Box::new(file) })
     }
 
-    /// Any reader; `name` is what errors call it.
+    /// Any reader; errors refer to it as `name`.
     pub fn from_reader(name: impl Into<String>, reader: impl Read + Send + 'static) -> Self {
         Self { name: name.into(), bytes_total: None, reader: Box::new(reader) }
     }
@@ -75,13 +75,12 @@ impl Source {
     }
 }
 
-/// A trace as text.
 pub(super) struct Text {
     pub(super) text: Box<dyn BufRead + Send>,
     pub(super) bytes_read: Arc<AtomicU64>,
 }
 
-/// Counts the bytes as they are stored, below any decompression.
+/// Counts the bytes as stored, before any decompression.
 struct Counted {
     inner: Box<dyn Read + Send>,
     bytes_read: Arc<AtomicU64>,

@@ -33,7 +33,8 @@ fn row(rule: &PolicyRule, is_shared: bool) -> [String; 8] {
     ]
 }
 
-/// What else decides whether a request meets a rule, and what becomes of it then, in the words of a configuration.
+/// Further fields that decide whether a request matches a rule, and what happens then, with the
+/// names of a configuration.
 fn options(rule: &RuleSpec, is_shared: bool) -> Vec<String> {
     let overrides = match rule.overrides.len() {
         0 => None,
@@ -92,16 +93,16 @@ mod tests {
         window = "1m"
     "#;
 
-    fn told(said: &str) -> Vec<String> {
+    fn options_of(said: &str) -> Vec<String> {
         let policy = config::parse("test", &format!("{RULE}{said}")).unwrap();
         options(policy.rules()[0].spec(), policy.store().is_some())
     }
 
     #[test]
-    fn what_else_is_said_of_a_rule_is_told() {
-        assert_eq!(told(""), Vec::<String>::new());
+    fn further_fields_of_a_rule_are_shown() {
+        assert_eq!(options_of(""), Vec::<String>::new());
         let waits = r#"on_excess = { wait = "2s", max_waiters = 5 }"#;
-        assert_eq!(told(waits), ["wait 2s, max_waiters 5"]);
+        assert_eq!(options_of(waits), ["wait 2s, max_waiters 5"]);
         let more = r#"
             match = "exact"
             usage = "reported"
@@ -125,12 +126,12 @@ mod tests {
             "hash_tag user",
             "across_slots",
         ];
-        assert_eq!(told(more), all, "without a store nothing is done while it is away");
+        assert_eq!(options_of(more), all, "without a store nothing is done while it is away");
     }
 
     #[test]
-    fn with_a_store_it_is_told_what_becomes_of_requests_while_it_is_away() {
+    fn with_a_store_the_choice_for_its_outages_is_shown() {
         let store = "[store]\nurl = \"redis://127.0.0.1\"";
-        assert_eq!(told(store), ["on_store_error local"]);
+        assert_eq!(options_of(store), ["on_store_error local"]);
     }
 }

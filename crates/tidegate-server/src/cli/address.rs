@@ -1,26 +1,26 @@
-//! Reads the address of a listener: an IP address and a port, and nothing that has to be looked up.
+//! Reads the address of a listener: an IP address and a port, without look-ups.
 //!
-//! Names are not resolved: what a name stands for may be another thing tomorrow, and the admin
-//! listener asks for no password.
+//! Names are not resolved: a name may have another address tomorrow, and the admin listener needs
+//! no password.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The address of a listener, if it is not off.
+/// The address of a listener, or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Where {
     At(SocketAddr),
     Off,
 }
 
-/// The port of the examples where none was given.
+/// The port in examples where none was given.
 const USUAL_PORT: u16 = 8080;
 
-/// The address, or `off`; else what is wrong with it.
+/// The address, or `off`; else the error.
 pub(super) fn or_off(text: &str) -> Result<Where, String> {
     if text.eq_ignore_ascii_case("off") { Ok(Where::Off) } else { parse(text).map(Where::At) }
 }
 
-/// The address, or what is wrong with it, what was expected, and an example with the port that was meant.
+/// The address, or the error, what was expected, and an example with the port that was meant.
 fn parse(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         let port = port_of(text).unwrap_or(USUAL_PORT);
@@ -54,7 +54,7 @@ fn mistake(text: &str) -> String {
     }
 }
 
-/// An IP address alone; what is meant as IPv6 and port without brackets reads as one too.
+/// The error of an IP address alone; IPv6 and port without brackets reads as one too.
 fn incomplete(text: &str, ip: IpAddr) -> String {
     let bare_ipv6 = ip.is_ipv6() && !text.starts_with('[');
     let brackets =

@@ -1,4 +1,4 @@
-//! How much the listeners bear, and how long they take to close, by flags.
+//! The bounds of the listeners, and the time to close them, by flags.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidegate::config::parse_duration;
 
-use crate::listener::Limits;
+use crate::listener::Bounds;
 
 /// The shortest and the longest time to close the listeners.
 const DRAIN: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
@@ -47,8 +47,8 @@ impl Args {
         self.threads.map_or_else(|| half_of(cores()), usize::from)
     }
 
-    /// Whether somebody told how many threads answer over gRPC.
-    pub(super) const fn tells_grpc_threads(&self) -> bool {
+    /// Whether the number of threads for gRPC was given.
+    pub(super) const fn has_grpc_threads(&self) -> bool {
         self.grpc_threads.is_some()
     }
 
@@ -58,10 +58,10 @@ impl Args {
     }
 
     /// The bounds of each listener.
-    pub(super) fn limits(&self) -> Limits {
-        let usual = Limits::default();
+    pub(super) fn of_listener(&self) -> Bounds {
+        let usual = Bounds::default();
         let connections = self.max_connections.unwrap_or(usual.connections);
-        Limits { connections, drain: self.drain, ..usual }
+        Bounds { connections, drain: self.drain, ..usual }
     }
 }
 
@@ -69,7 +69,7 @@ fn cores() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// One at least.
+/// At least one.
 const fn half_of(cores: NonZeroUsize) -> usize {
     cores.get().div_ceil(2)
 }
@@ -95,9 +95,9 @@ fn number<N>(text: &str, expected: RangeInclusive<N>) -> Result<N, String>
 where
     N: FromStr + PartialOrd + Display,
 {
-    let told =
+    let error =
         || format!("expected a whole number from {} to {}", expected.start(), expected.end());
-    text.parse().ok().filter(|number| expected.contains(number)).ok_or_else(told)
+    text.parse().ok().filter(|number| expected.contains(number)).ok_or_else(error)
 }
 
 #[cfg(test)]

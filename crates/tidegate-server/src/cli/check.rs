@@ -21,12 +21,12 @@ pub(crate) struct Args {
     file: PathBuf,
 }
 
-/// Reads the file as `serve` would, asks nobody, and says how many rules it has.
+/// Reads the file as `serve` would, without a store, and prints how many rules it has.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let policy = policy::load(&args.file)?;
     if let Some(store) = policy.store() {
         let fits = SharedGate::fits(&policy, store);
-        fits.map_err(|told| Failure::configuration(format!("{}: {told}", args.file.display())))?;
+        fits.map_err(|error| Failure::configuration(format!("{}: {error}", args.file.display())))?;
     }
     let rules = policy::count(&policy);
     stdout::print(&format!("{}: {rules}, no mistakes\n", args.file.display()))?;
@@ -39,7 +39,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_file_that_is_no_toml_at_all_is_told_of_briefly_and_is_exit_code_2() {
+    fn a_file_that_is_not_toml_is_reported_briefly_with_exit_code_2() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all("192.0.2.1 - - [17/May/2015] 200\n".repeat(300).as_bytes()).unwrap();
         let failure = run(&Args { file: file.path().to_owned() }).unwrap_err();

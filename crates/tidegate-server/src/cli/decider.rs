@@ -1,4 +1,4 @@
-//! What decides a replay: limiters in this process, or in a store.
+//! The decider of a replay: limiters in this process, or in a store.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::stop::Stop;
 /// Longest that one decision of a replay in a store may take.
 const PATIENCE: Micros = Micros::from_secs(10);
 
-/// Limiters that begin as new and live by the trace's time.
+/// Limiters that start fresh and use the time of the trace.
 pub(super) enum Decider {
     Here(Box<Replay>),
     Store(Box<InStore>),
@@ -33,7 +33,7 @@ impl Decider {
     /// Limiters in the store at `store`, else in this process.
     ///
     /// # Errors
-    /// The store can not be reached, or what can not be with a store.
+    /// The store cannot be reached, or a rule cannot live in it.
     pub(super) fn new(policy: Policy, store: Option<&StoreUrl>) -> Result<Self, Failure> {
         let Some(url) = store else { return Ok(Self::Here(Box::new(Replay::new(policy)))) };
         let mut settings = policy::settings_over(&policy, url.clone());
@@ -69,12 +69,12 @@ impl Decider {
             tokio::select! {
                 biased;
                 () = stop.draining() => Err(Failure::new("the replay was stopped before its end")),
-                told = replay.decide(&request, at) => told.map_err(away),
+                answer = replay.decide(&request, at) => answer.map_err(away),
             }
         })
     }
 
-    /// Leaves nothing behind, however far the replay came: the run knows its keys, so no others are
+    /// Removes the run's keys, however far the replay came: the run knows them, so no others are
     /// looked at.
     ///
     /// # Errors

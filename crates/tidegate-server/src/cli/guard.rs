@@ -1,4 +1,4 @@
-//! How the listeners are guarded, by flags or environment: TLS, client certificates, tokens.
+//! The guards of the listeners, by flags or environment: TLS, client certificates, tokens.
 //!
 //! A secret is in a file or in the environment, never on the command line, which every user of the machine
 //! can read.
@@ -13,7 +13,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use tidegate::read_secret_file;
 
 use crate::failure::Failure;
-use crate::listener::{Limits, Options, Secret, Tls, TlsFiles};
+use crate::listener::{Bounds, Options, Secret, Tls, TlsFiles};
 
 const TOKEN: &str = "TIDEGATE_TOKEN";
 const ADMIN_TOKEN: &str = "TIDEGATE_ADMIN_TOKEN";
@@ -44,7 +44,7 @@ pub(super) struct Args {
     admin_token_file: Option<PathBuf>,
 }
 
-/// The path of a file; a variable that is set to nothing is a mistake worth its name.
+/// The path of a file; a variable that is empty is an error that names it.
 fn file(variable: &'static str) -> impl TypedValueParser<Value = PathBuf> {
     let given = move |path: OsString| match path.is_empty() {
         false => Ok(PathBuf::from(path)),
@@ -53,7 +53,8 @@ fn file(variable: &'static str) -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(given)
 }
 
-/// The options of the listeners for clients, of which each protocol takes a copy, and of the one for operators.
+/// The options of the listeners for clients, cloned for each protocol, and of the one for
+/// operators.
 pub(super) struct ListenerOptions {
     pub(super) public: Options,
     pub(super) admin: Options,
@@ -63,16 +64,16 @@ impl Args {
     /// Reads the files; every listener has these bounds.
     ///
     /// # Errors
-    /// What is wrong with one of them.
-    pub(super) fn listener_options(&self, limits: Limits) -> Result<ListenerOptions, Failure> {
+    /// The error of one of them.
+    pub(super) fn listener_options(&self, bounds: Bounds) -> Result<ListenerOptions, Failure> {
         let tls = self.tls()?;
         let secret = secret(self.token_file.as_deref(), "--token-file", TOKEN)?;
         let admin = secret_of_admin(self)?.or_else(|| secret.as_ref().map(Secret::counted_apart));
-        let options = |secret| Options { tls: tls.clone(), secret, limits, ..Options::default() };
+        let options = |secret| Options { tls: tls.clone(), secret, bounds, ..Options::default() };
         Ok(ListenerOptions { public: options(secret), admin: options(admin) })
     }
 
-    /// Where the tokens of clients are written, if in a file.
+    /// The file of the clients' tokens, if there is one.
     pub(super) fn token_file(&self) -> Option<&Path> {
         self.token_file.as_deref()
     }
@@ -133,7 +134,8 @@ fn mistake(said: String) -> Failure {
     Failure::configuration(format!("tidegate: {said}"))
 }
 
-/// Says so when whoever reaches a listener for clients is answered, and that may be many.
+/// Logs a warning when anybody who reaches a listener for clients is answered, and that may be
+/// many.
 pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &Options) {
     if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(
@@ -144,7 +146,7 @@ pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &Options) {
     }
 }
 
-/// Says so when whoever reaches the operators' listener can do what operators do.
+/// Logs a warning when anybody who reaches the operators' listener can do what operators do.
 pub(super) fn warn_if_admin_open(at: SocketAddr, options: &Options) {
     if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(

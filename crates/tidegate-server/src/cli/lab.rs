@@ -1,4 +1,4 @@
-//! What `replay` and `compare` share: reading a trace with a progress bar, telling of bad lines,
+//! What `replay` and `compare` share: reading a trace with a progress bar, reporting bad lines,
 //! writing a picture.
 
 use std::io::{IsTerminal, Write};
@@ -13,26 +13,26 @@ use tidegate_lab::trace::{self, BadLines, Event, Options, Progress, Sorted, Sour
 use crate::failure::Failure;
 use crate::printable;
 
-/// How often the bar is told, in events.
-const TOLD_EVERY: u64 = 8_192;
+/// Events between two updates of the bar.
+const SHOWN_EVERY: u64 = 8_192;
 
 /// Reads a trace and puts it in order, with a bar on a terminal.
 pub(super) fn read(trace: &Path) -> Result<Sorted, Failure> {
     let source = Source::open(trace).map_err(Failure::new)?;
     let bar = bar("{spinner} reading   [{bar:32}] {binary_bytes}/{binary_total_bytes}  {eta}");
-    let tell = |progress: Progress| {
+    let show = |progress: Progress| {
         bar.set_length(progress.bytes_total.unwrap_or(progress.bytes_read));
         bar.set_position(progress.bytes_read);
     };
-    let sorted = trace::read(source, Options::new().on_progress(tell)).map_err(Failure::new);
+    let sorted = trace::read(source, Options::new().on_progress(show)).map_err(Failure::new);
     bar.finish_and_clear();
     let sorted = sorted?;
-    tell_of(sorted.bad_lines());
+    report(sorted.bad_lines());
     Ok(sorted)
 }
 
-/// How a command ends that has reported on a trace: exit code 1 where that was only its beginning, which is
-/// told on standard error.
+/// The exit code of a command that has reported on a trace: 1 where that was only its beginning,
+/// with a message on standard error.
 pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
     if !is_cut {
         return ExitCode::SUCCESS;
@@ -42,7 +42,7 @@ pub(super) fn ended(trace: &Path, is_cut: bool) -> ExitCode {
         .report()
 }
 
-/// Hands every event to `decide`, with a bar on a terminal.
+/// Passes every event to `decide`, with a bar on a terminal.
 pub(super) fn each(
     sorted: Sorted,
     mut decide: impl FnMut(&Event) -> Result<(), Failure>,
@@ -51,7 +51,7 @@ pub(super) fn each(
     bar.set_length(sorted.events());
     for (number, event) in (1..).zip(sorted) {
         decide(&event.map_err(Failure::new)?)?;
-        if number % TOLD_EVERY == 0 {
+        if number % SHOWN_EVERY == 0 {
             bar.set_position(number);
         }
     }
@@ -64,7 +64,8 @@ pub(super) fn bins(sorted: &Sorted) -> Bins {
     Bins::cover(sorted.first_at_us().unwrap_or(0), sorted.last_at_us().unwrap_or(0), TARGET_BINS)
 }
 
-/// Where a picture goes, if one is asked for; looked at before a trace is read, which may take long.
+/// The file of a picture, if one is asked for; checked before the trace is read, which may take
+/// long.
 pub(super) fn picture(plot: Option<&Path>) -> Result<Option<PictureFile>, Failure> {
     plot.map(PictureFile::at).transpose().map_err(|error| match error.is_usage() {
         true => Failure::configuration(format!("tidegate: {error}")),
@@ -72,14 +73,13 @@ pub(super) fn picture(plot: Option<&Path>) -> Result<Option<PictureFile>, Failur
     })
 }
 
-/// Writes a picture.
 pub(super) fn draw(timeline: &Timeline, file: &PictureFile) -> Result<(), Failure> {
     let svg = plot::svg(timeline).map_err(Failure::new)?;
     file.write(&svg).map_err(Failure::new)
 }
 
-/// Bad lines are no failure; they are counted and the first are named.
-fn tell_of(bad: &BadLines) {
+/// Reports bad lines, which are no failure: their count and the first of them.
+fn report(bad: &BadLines) {
     if bad.count == 0 {
         return;
     }

@@ -1,4 +1,4 @@
-//! The listeners' addresses: taken before anything is promised, or told why not; any of them may be off.
+//! The listeners' addresses, bound before anything is announced; any listener may be off.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -12,17 +12,16 @@ use crate::failure::Failure;
 /// that is lower (`net.core.somaxconn`). A client beyond it waits a second or more before it tries again.
 const BACKLOG: u32 = 4_096;
 
-/// A listener that is bound.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) tcp: TcpListener,
-    /// Where it really is: port 0 is any free one.
+    /// The actual address: port 0 is any free one.
     pub(super) at: SocketAddr,
 }
 
-/// Takes an address; nothing for a listener that is off.
-pub(super) fn bind(place: Where, option: &str) -> Result<Option<Listener>, Failure> {
-    let Where::At(at) = place else { return Ok(None) };
+/// Binds an address; `None` for a listener that is off.
+pub(super) fn bind(address: Where, option: &str) -> Result<Option<Listener>, Failure> {
+    let Where::At(at) = address else { return Ok(None) };
     let failed = |error: std::io::Error| {
         let hint = hint(error.kind(), at, option);
         Failure::new(format!("can not listen on {at} ({option}): {error}{hint}"))
@@ -34,14 +33,14 @@ pub(super) fn bind(place: Where, option: &str) -> Result<Option<Listener>, Failu
 
 fn listen(at: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restart takes the address at once; on Windows the option would share the port.
+    // A restart can bind the address immediately; on Windows the option would share the port.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;
     socket.listen(BACKLOG)
 }
 
-/// What to do about an address that can not be had.
+/// A hint about an address that cannot be bound.
 fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
     let (ip, port) = (at.ip(), at.port());
     match kind {
@@ -63,7 +62,7 @@ fn hint(kind: ErrorKind, at: SocketAddr, option: &str) -> String {
     }
 }
 
-/// The port of a listener where none is asked for.
+/// The default port of a listener.
 fn usual_port(option: &str) -> u16 {
     match option {
         "--grpc" => 8081,
@@ -73,20 +72,20 @@ fn usual_port(option: &str) -> u16 {
     }
 }
 
-/// That these can all be opened: two listeners can not share a port, unless it is any free one, and one of
-/// those for clients, which are all but the last, is to be open.
+/// Checks that all can be opened: two listeners cannot share a port, unless it is any free one, and
+/// at least one for clients, which are all but the last, must be open.
 ///
 /// # Errors
-/// Which option is to be changed.
+/// Which option to change.
 pub(super) fn check(listeners: [(&str, Where); 4]) -> Result<(), Failure> {
     let [clients @ .., _operators] = &listeners;
-    if clients.iter().all(|(_, place)| *place == Where::Off) {
+    if clients.iter().all(|(_, address)| *address == Where::Off) {
         return Err(Failure::configuration(
             "tidegate: --http, --grpc and --resp are all off, so nobody could ask for a decision: leave \
              one of them on",
         ));
     }
-    let open = listeners.iter().filter_map(|(option, place)| match place {
+    let open = listeners.iter().filter_map(|(option, address)| match address {
         Where::At(at) if at.port() != 0 => Some((*option, *at)),
         Where::At(_) | Where::Off => None,
     });
@@ -108,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_can_not_be_had_is_told_with_the_option_to_change() {
+    fn an_address_in_use_is_reported_with_the_option_to_change() {
         let at: SocketAddr = "[::1]:80".parse().unwrap();
         for (kind, example) in [
             (ErrorKind::AddrInUse, "such as --admin [::1]:0"),
@@ -127,7 +126,7 @@ mod tests {
         let listener = bind(loopback, "--http").unwrap().unwrap();
         let system = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
         let system = system.map_or(128, |said| said.trim().parse().unwrap());
-        // Nobody accepts: one that does not fit is not answered, and would wait in vain.
+        // Nobody accepts: a connection beyond the queue is not answered, and would wait in vain.
         let most = std::time::Duration::from_secs(10);
         let clients: Vec<_> = (0..300.min(system))
             .map(|_| std::net::TcpStream::connect_timeout(&listener.at, most).unwrap())
@@ -146,9 +145,9 @@ mod tests {
             listeners(off, off, on(1), off).is_ok() && listeners(on(1), off, off, on(2)).is_ok()
         );
         assert!(listeners(on(0), on(0), off, off).is_ok());
-        let told = format!("{:?}", listeners(off, off, off, on(1)).unwrap_err());
-        assert!(told.contains("leave one of them on"), "{told}");
-        let told = format!("{:?}", listeners(off, on(1), off, on(1)).unwrap_err());
-        assert!(told.contains("--grpc and --admin are both 127.0.0.1:1"), "{told}");
+        let error = format!("{:?}", listeners(off, off, off, on(1)).unwrap_err());
+        assert!(error.contains("leave one of them on"), "{error}");
+        let error = format!("{:?}", listeners(off, on(1), off, on(1)).unwrap_err());
+        assert!(error.contains("--grpc and --admin are both 127.0.0.1:1"), "{error}");
     }
 }

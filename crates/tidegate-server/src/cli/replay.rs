@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         report.record(event, &answer);
         lines.print(&DecisionLine::from(&answer))
     });
-    // Also where the replay ended early; then that is told.
+    // Also where the replay ended early; then its error is reported.
     let ended = decider.end();
     decided.and(ended)?;
     lines.end()?;
@@ -88,12 +88,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(lab::ended(&args.trace, is_cut))
 }
 
-/// The last part of a path, as a headline has it.
+/// The last part of a path, for a headline.
 fn named(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.display().to_string())
 }
 
-/// Standard output for decisions, where they are asked for and somebody still reads them.
+/// Standard output for decisions, where they are asked for and still read.
 struct Lines {
     out: Option<BufWriter<StdoutLock<'static>>>,
     /// The one that is being written.
@@ -120,7 +120,7 @@ impl Lines {
         self.still_read(flushed)
     }
 
-    /// A reader that went away has seen enough.
+    /// A reader that went away has read enough.
     fn still_read(&mut self, written: std::io::Result<()>) -> Result<(), Failure> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::nobody_reads()),

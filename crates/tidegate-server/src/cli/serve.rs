@@ -103,7 +103,7 @@ pub(crate) struct Args {
 /// Serves until a signal comes and what was under way is done.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
-    // On the way of the log, for nobody may read standard error.
+    // Through the log, because standard error may not be read.
     let failed = |failure: Failure| failure.report_to(|message| log.say(message));
     Ok(run_logged(args, &log).unwrap_or_else(failed))
 }
@@ -127,9 +127,9 @@ fn run_logged(args: &Args, log: &Log) -> Result<ExitCode, Failure> {
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// Calls over gRPC keep more threads busy than checks at the other listeners, which would only be in their way; and
-/// each of those threads does best by itself. But decisions of a store are waited for where its connections are
-/// driven: to hand each over between two runtimes costs more than it saves.
+/// Calls over gRPC keep more threads busy than checks at the other listeners, which would only be
+/// disturbed; and threads for gRPC are fastest apart. But decisions of a store wait on the runtime
+/// of its connections: passing each between two runtimes costs more than it saves.
 fn runtimes_of_grpc(args: &Args, policy: &Policy) -> Result<Vec<Runtime>, Failure> {
     let why_none = match args.grpc {
         Where::At(_) if policy.store().is_none() => {
@@ -141,7 +141,7 @@ fn runtimes_of_grpc(args: &Args, policy: &Policy) -> Result<Vec<Runtime>, Failur
         }
         Where::Off => "that listener is off",
     };
-    if args.bounds.tells_grpc_threads() {
+    if args.bounds.has_grpc_threads() {
         tracing::warn!("--grpc-threads has no effect: {why_none}");
     }
     Ok(Vec::new())
@@ -174,13 +174,13 @@ impl Open {
     /// Gives each listener its share of the file handles.
     fn share_handles(&self, options: &mut ListenerOptions, runtimes: usize) {
         let clients = [&self.http, &self.grpc, &self.resp].into_iter().flatten().count();
-        let most = options.public.limits.connections;
+        let most = options.public.bounds.connections;
         let shares = Shares::of(most, clients, self.admin.is_some(), runtimes);
-        options.public.limits.connections = shares.clients;
-        options.admin.limits.connections = shares.operators;
+        options.public.bounds.connections = shares.clients;
+        options.admin.bounds.connections = shares.operators;
     }
 
-    /// Says where whoever reaches a listener is answered.
+    /// Logs warnings about listeners that answer everybody.
     fn warn(&self, options: &ListenerOptions) {
         let clients = [("--http", &self.http), ("--grpc", &self.grpc), ("--resp", &self.resp)];
         for (option, listener) in clients {
@@ -201,8 +201,8 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
         ("--resp", args.resp),
         ("--admin", args.admin),
     ])?;
-    let mut options = args.guard.listener_options(args.bounds.limits())?;
-    let stop = Stop::on_signals(options.public.limits.patience())?;
+    let mut options = args.guard.listener_options(args.bounds.of_listener())?;
+    let stop = Stop::on_signals(options.public.bounds.patience())?;
     listener::on_hangup(options.public.tls.clone());
     let open = Open::of(args)?;
     open.share_handles(&mut options, 1 + for_grpc.count());
@@ -218,7 +218,7 @@ async fn serve(args: &Args, policy: Policy, for_grpc: Threads, log: &Log) -> Res
     Ok(())
 }
 
-/// Prints what is served where, and logs it.
+/// Prints and logs the addresses and their services.
 fn announce(
     args: &Args,
     open: &Open,
@@ -240,9 +240,9 @@ fn announce(
         policy,
     };
     stdout::print(&banner.to_string())?;
-    let told = |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| at.to_string());
-    let (http, grpc) = (told(banner.public), told(banner.grpc));
-    let (resp, admin) = (told(banner.resp), told(banner.admin));
+    let shown = |at: Option<SocketAddr>| at.map_or_else(|| "off".to_owned(), |at| at.to_string());
+    let (http, grpc) = (shown(banner.public), shown(banner.grpc));
+    let (resp, admin) = (shown(banner.resp), shown(banner.admin));
     let (threads, rules) = (args.bounds.threads(), policy.rules().len());
     let grpc_threads = match for_grpc.count() {
         0 => open.grpc.as_ref().map_or(0, |_| threads),
@@ -253,7 +253,8 @@ fn announce(
     Ok(())
 }
 
-/// Answers at every open listener until `stop`; how many connections had to be cut in the end.
+/// Answers at every open listener until `stop`; returns how many connections had to be cut in the
+/// end.
 async fn answer(
     args: &Args,
     open: Open,
@@ -263,8 +264,8 @@ async fn answer(
     for_grpc: Threads,
 ) -> Result<usize, Failure> {
     let ListenerOptions { public, admin: operators } = options;
-    let (limits, secret) = (public.limits, public.secret.clone());
-    let service = http::Service::new(Arc::clone(&limiters), limits);
+    let (bounds, secret) = (public.bounds, public.secret.clone());
+    let service = http::Service::new(Arc::clone(&limiters), bounds);
     let throttles = !args.no_cl_throttle;
     let resp_service = resp::Service::new(Arc::clone(&limiters), secret.clone(), throttles)
         .map_err(|mistakes| Failure::new(mistakes.to_string()))?;
@@ -273,7 +274,7 @@ async fn answer(
     });
     let grpc = open.grpc.map(|on| {
         let options = Options { threads: for_grpc, ..public.clone() };
-        let service = grpc::service(limiters, args.choices(), secret, limits);
+        let service = grpc::service(limiters, args.choices(), secret, bounds);
         listener::serve(on.tcp, options, service, stop.clone())
     });
     let resp =
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_are_on_loopback_and_threads_go_by_the_cores_unless_told() {
+    fn listeners_are_on_loopback_and_threads_follow_the_cores_by_default() {
         let Cli { serve } = Cli::parse_from(["tidegate"]);
         let at = [serve.http, serve.grpc, serve.resp, serve.admin];
         let usual = [8080, 8081, 6380, 9090];

@@ -1,4 +1,4 @@
-//! What a decision costs in memory: counted by an allocator that counts. HTTP/2 around it is not in it.
+//! The allocations of a decision, counted by an allocator, without HTTP/2 around it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::Choices;
 use super::decide::Decider;
 use crate::limiters::Limiters;
 
-/// The message: domain, descriptors, entries, name and value; what is asked: entries and descriptors; the
-/// answer: statuses, the name of the rule, the bytes.
+/// The message: domain, descriptors, entries, name and value; the question: entries and
+/// descriptors; the answer: statuses, the name of the rule, the bytes.
 const OF_A_DECISION: u64 = 5 + 2 + 3;
 
 fn message() -> Bytes {

@@ -1,4 +1,5 @@
-//! Clients that read no answer, or end no message: what they make the server keep is bounded, and given back.
+//! Clients that do not read answers, or do not end messages: the bytes that the server keeps for
+//! them are bounded, and released.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::http::Response;
 
-use super::Limits;
+use super::Bounds;
 use super::testing::{
     Called, DECIDES, WINDOW, ada, call, connected, connected_within, endless, routes,
 };
@@ -24,8 +25,8 @@ fn is_refused(head: &Response<Incoming>) -> bool {
 }
 
 async fn connected_to(budget: &Arc<Budget>, window: u32) -> Called {
-    let limits = Limits::default();
-    connected_within(routes(limits, None), limits, Arc::clone(budget), window).await
+    let bounds = Bounds::default();
+    connected_within(routes(bounds, None), bounds, Arc::clone(budget), window).await
 }
 
 #[tokio::test]
@@ -36,7 +37,8 @@ async fn answers_that_nobody_reads_are_bounded() {
         (0..100).map(|_| called.send.send_request(call(DECIDES, ada("edge")))).collect();
     let heads: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
     let refused = heads.iter().filter(|head| is_refused(head)).count();
-    // 64 KiB are free, at six and some for each; a call that is refused has none for a moment.
+    // 64 KiB are free, at somewhat over 6 KiB for each call; a refused call holds none for a
+    // moment.
     assert!((90..100).contains(&refused), "{refused}");
 }
 
@@ -65,8 +67,8 @@ async fn messages_that_do_not_end_are_bounded_and_leave_room_to_others() {
 
 #[tokio::test]
 async fn a_call_whose_answer_nobody_reads_is_reset_and_its_connection_goes_on() {
-    let limits = Limits { stalled: Duration::from_millis(200), ..Limits::default() };
-    let mut called = connected(routes(limits, None), limits, 0).await;
+    let bounds = Bounds { stalled: Duration::from_millis(200), ..Bounds::default() };
+    let mut called = connected(routes(bounds, None), bounds, 0).await;
     let unread = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
     assert!(unread.into_body().collect().await.is_err());
     let nothing = call("http://a/nothing", Bytes::new());

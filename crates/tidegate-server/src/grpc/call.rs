@@ -1,4 +1,4 @@
-//! One call of one message each way: the message is read within bounds, what is made of it is sent.
+//! One call of one message each way: reads the message within bounds, and sends the answer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -9,22 +9,23 @@ use hyper::http::header::CONTENT_TYPE;
 use hyper::http::{HeaderMap, Method, Request, Response};
 use tonic::Status;
 
-use super::Limits;
+use super::Bounds;
 use super::reply::{self, Reply};
 use crate::listener::{BadBody, Kept, answer_begins, read_body};
 
-/// A flag, and the length of what follows.
+/// A flag, and the length of the message.
 pub(super) const PREFIX_BYTES: usize = 5;
 
-/// Answers a call by what `answer` makes of its message. A panic in it is an error of this call alone.
+/// Answers a call with the result of `answer` for its message. A panic in it is an error of this
+/// call alone.
 pub(super) async fn unary(
     request: Request<Incoming>,
-    limits: Limits,
+    bounds: Bounds,
     mut kept: Kept,
     answer: impl AsyncFnOnce(Bytes) -> Result<Bytes, Status>,
 ) -> Response<Reply> {
     let call = async {
-        let message = message(request.into_body(), limits, &mut kept).await?;
+        let message = message(request.into_body(), bounds, &mut kept).await?;
         answer(message).await
     };
     let answer = unpanicked(call).await;
@@ -35,7 +36,7 @@ pub(super) async fn unary(
     }
 }
 
-/// Whether a request is one of gRPC, in an encoding of messages that is known.
+/// Whether a request is a call of gRPC, in a known encoding of messages.
 pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
     let known =
@@ -43,13 +44,13 @@ pub(super) fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::POST && kind.is_some_and(known)
 }
 
-/// The bytes of the one message of a call.
-async fn message(body: Incoming, limits: Limits, kept: &mut Kept) -> Result<Bytes, Status> {
+/// The bytes of the call's message.
+async fn message(body: Incoming, bounds: Bounds, kept: &mut Kept) -> Result<Bytes, Status> {
     let late = |_| {
-        let within = limits.body;
+        let within = bounds.body;
         Status::deadline_exceeded(format!("the message did not come within {within:?}"))
     };
-    let read = tokio::time::timeout(limits.body, whole(body, limits.body_bytes, kept));
+    let read = tokio::time::timeout(bounds.body, whole(body, bounds.body_bytes, kept));
     unwrapped(read.await.map_err(late)??)
 }
 
@@ -81,12 +82,12 @@ fn unwrapped(mut body: Bytes) -> Result<Bytes, Status> {
     }
 }
 
-/// What comes of a call, a panic told as INTERNAL.
+/// The result of a call; a panic becomes INTERNAL.
 pub(super) async fn unpanicked<T>(
     call: impl Future<Output = Result<T, Status>>,
 ) -> Result<T, Status> {
     let mut call = pin!(call);
-    // What it stands on outlives a panic anywhere in the server.
+    // The state it uses survives a panic anywhere in the server.
     let polled = std::future::poll_fn(|cx| {
         catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))).unwrap_or_else(|_| {
             tracing::error!("a gRPC call panicked");
@@ -121,29 +122,29 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_that_calls_error() {
-        let told: Result<(), _> = unpanicked(async { panic!("a defect") }).await;
-        assert_eq!(told.unwrap_err().code(), tonic::Code::Internal);
+        let answered: Result<(), _> = unpanicked(async { panic!("a defect") }).await;
+        assert_eq!(answered.unwrap_err().code(), tonic::Code::Internal);
         assert_eq!(unpanicked(async { Ok(7) }).await.unwrap(), 7);
     }
 
     #[tokio::test]
     async fn a_message_that_does_not_end_in_time_is_that_calls_error() {
-        let limits = Limits { body: Duration::from_millis(200), ..Limits::default() };
-        let mut called = connected(routes(limits, None), limits, WINDOW).await;
+        let bounds = Bounds { body: Duration::from_millis(200), ..Bounds::default() };
+        let mut called = connected(routes(bounds, None), bounds, WINDOW).await;
         let begins = ada("edge").slice(..PREFIX_BYTES + 1);
-        let told = called.status(endless(DECIDES, begins));
-        let told = timeout(Duration::from_secs(10), told).await;
-        assert_eq!(told.as_deref(), Ok("4"), "deadline exceeded");
+        let status = called.status(endless(DECIDES, begins));
+        let status = timeout(Duration::from_secs(10), status).await;
+        assert_eq!(status.as_deref(), Ok("4"), "deadline exceeded");
         assert_eq!(called.status(call(DECIDES, ada("edge"))).await, "0");
     }
 
     #[tokio::test]
     async fn a_panic_in_a_decision_leaves_the_connection_to_other_calls() {
-        let limits = Limits::default();
-        let routes = routes_to(Limiters::that_panic(Policy::default()), limits, None);
-        let mut called = connected(routes, limits, WINDOW).await;
-        for (domain, told) in [("edge", "0"), ("panics", "13"), ("edge", "0")] {
-            assert_eq!(called.status(call(DECIDES, ada(domain))).await, told, "{domain}");
+        let bounds = Bounds::default();
+        let routes = routes_to(Limiters::that_panic(Policy::default()), bounds, None);
+        let mut called = connected(routes, bounds, WINDOW).await;
+        for (domain, status) in [("edge", "0"), ("panics", "13"), ("edge", "0")] {
+            assert_eq!(called.status(call(DECIDES, ada(domain))).await, status, "{domain}");
         }
     }
 }

@@ -9,7 +9,7 @@ use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 
-use super::Limits;
+use super::Bounds;
 use super::inline::Inline;
 use super::reply::{self, OF_A_CALL};
 use super::routes::Routes;
@@ -24,16 +24,16 @@ const HEAD_BYTES: u32 = 16 << 10;
 #[derive(Clone)]
 pub(super) struct Connections(pub(super) Arc<Routes>);
 
-fn builder(limits: Limits) -> Builder<Inline> {
-    let mut builder = Builder::new(Inline(limits.stalled));
+fn builder(bounds: Bounds) -> Builder<Inline> {
+    let mut builder = Builder::new(Inline(bounds.stalled));
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_OF_ALL_BYTES)
         .max_header_list_size(HEAD_BYTES)
-        .keep_alive_interval(limits.ping)
-        .keep_alive_timeout(limits.pong);
+        .keep_alive_interval(bounds.ping)
+        .keep_alive_timeout(bounds.pong);
     builder
 }
 
@@ -57,10 +57,10 @@ impl Handler for Connections {
                 Ok::<_, Infallible>(answer.map(|reply| reply.under_way(under_way)))
             }
         });
-        let connection = builder(shell.limits).serve_connection(TokioIo::new(stream), service);
+        let connection = builder(shell.bounds).serve_connection(TokioIo::new(stream), service);
         let ended = shell.run(connection, &activity, || true, |it| it.graceful_shutdown()).await;
         if let Err(error) = ended {
-            // It concerns nobody but its client.
+            // It concerns only its client.
             tracing::debug!(%error, "a gRPC connection broke off");
         }
     }
@@ -79,36 +79,36 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::time::timeout;
 
-    /// What a client begins with: the preface, and settings that set nothing.
+    /// The first bytes of a client: the preface, and empty settings.
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
     #[tokio::test]
     async fn a_stranger_s_calls_do_not_keep_its_connection() {
-        let limits = Limits { idle: Duration::from_millis(100), ..Limits::default() };
+        let bounds = Bounds { idle: Duration::from_millis(100), ..Bounds::default() };
         let secret = Secret::parse("sesame").ok();
-        let mut called = connected(routes(limits, secret), limits, 0).await;
-        let told = called.send.send_request(call(DECIDES, Bytes::new())).await.unwrap();
-        assert_eq!(told.headers()["grpc-status"], "16", "unauthenticated");
-        // Ends because the server ends it: `send` is still there.
+        let mut called = connected(routes(bounds, secret), bounds, 0).await;
+        let response = called.send.send_request(call(DECIDES, Bytes::new())).await.unwrap();
+        assert_eq!(response.headers()["grpc-status"], "16", "unauthenticated");
+        // The server ends it: `send` is still there.
         let _ = called.connection.await.unwrap();
         assert!(called.send.is_closed());
     }
 
-    /// It has been let in, so nothing but its idling ends it: pings are answered all the while.
+    /// It has been admitted, so only idleness ends it: pings are answered all the while.
     #[tokio::test]
     async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
         let short = Duration::from_secs(1);
-        let limits = Limits { idle: short, ping: short / 4, ..Limits::default() };
-        let mut called = connected(routes(limits, None), limits, 0).await;
-        let told = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
-        assert_eq!(told.status(), 200);
-        let body = told.into_body();
+        let bounds = Bounds { idle: short, ping: short / 4, ..Bounds::default() };
+        let mut called = connected(routes(bounds, None), bounds, 0).await;
+        let response = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
+        assert_eq!(response.status(), 200);
+        let body = response.into_body();
         let _ = called.connection.await.unwrap();
         assert!(called.send.is_closed());
         assert!(body.collect().await.is_err(), "it did not come");
     }
 
-    /// A call that waits is of use for as long as it does.
+    /// A waiting call counts as use.
     #[tokio::test]
     async fn a_call_that_waits_longer_than_a_connection_may_idle_is_answered() {
         const RULE: &str = r#"
@@ -121,31 +121,31 @@ mod tests {
             on_excess = { wait = "1h", max_waiters = 1 }
         "#;
         let limiters = Limiters::of(config::parse("test", RULE).unwrap()).unwrap();
-        let limits = Limits { idle: Duration::from_millis(500), ..Limits::default() };
-        let mut called = connected(routes_to(limiters, limits, None), limits, WINDOW).await;
+        let bounds = Bounds { idle: Duration::from_millis(500), ..Bounds::default() };
+        let mut called = connected(routes_to(limiters, bounds, None), bounds, WINDOW).await;
         for _ in 0..2 {
-            let told = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
-            assert!(told.into_body().collect().await.is_ok());
+            let response = called.send.send_request(call(DECIDES, ada("edge"))).await.unwrap();
+            assert!(response.into_body().collect().await.is_ok());
         }
     }
 
-    /// Nothing else ends it within the test: pings are answered by nobody, but a minute is not over.
+    /// Nothing else ends it within the test: pings are unanswered, but a minute is not over.
     #[tokio::test]
     async fn a_client_that_ends_no_head_does_not_keep_its_connection() {
-        let limits = Limits { head: Duration::from_millis(50), ..Limits::default() };
-        let server = served(routes(limits, None), limits, Arc::default()).await;
+        let bounds = Bounds { head: Duration::from_millis(50), ..Bounds::default() };
+        let server = served(routes(bounds, None), bounds, Arc::default()).await;
         let mut client = server.connect().await;
         client.write_all(&[PREFACE, b"\0\0\x01\x01\0\0\0\0\x01\x02"].concat()).await.unwrap();
         let ended = timeout(Duration::from_secs(10), client.read_to_end(&mut Vec::new())).await;
         assert!(ended.is_ok(), "still connected");
     }
 
-    /// Nothing else ends it within the test: it may idle for an hour.
+    /// Nothing else ends it within the test: it may be idle for an hour.
     #[tokio::test]
     async fn a_client_that_answers_no_ping_does_not_keep_its_connection() {
         let (short, long) = (Duration::from_millis(50), Duration::from_secs(3600));
-        let limits = Limits { idle: long, ping: short, pong: short, ..Limits::default() };
-        let server = served(routes(limits, None), limits, Arc::default()).await;
+        let bounds = Bounds { idle: long, ping: short, pong: short, ..Bounds::default() };
+        let server = served(routes(bounds, None), bounds, Arc::default()).await;
         let mut client = server.connect().await;
         client.write_all(PREFACE).await.unwrap();
         let mut came = Vec::new();

@@ -1,4 +1,4 @@
-//! One call: what is given back is given back, what is asked for is decided in one step, and both are told.
+//! One call: gives back its refunds, decides its charges in one step, and reports both.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,19 +19,20 @@ use super::question::{Entries, Question};
 use super::{Choices, Unavailable, response, status};
 use crate::limiters::Limiters;
 
-/// Answers calls by these limiters.
+/// Answers calls with these limiters.
 pub(super) struct Decider {
     pub(super) limiters: Arc<Limiters>,
     pub(super) choices: Choices,
 }
 
 impl Decider {
-    /// A message for a message.
+    /// The answer to a message.
     ///
     /// # Errors
-    /// PERMISSION_DENIED, for a refund where none are given; INVALID_ARGUMENT, for what asks nothing, brings a limit that can not be, or is no message; UNAVAILABLE,
-    /// where the store is away and nothing but a refund was asked for, or a rule is closed and that is to be
-    /// told as an error; and where the process stops before a request that was admitted may go on.
+    /// PERMISSION_DENIED, for a refund where refunds are off; INVALID_ARGUMENT, for a message that
+    /// is invalid, asks nothing, or brings an impossible limit; UNAVAILABLE, where the store is
+    /// unavailable and only a refund was asked for, or a rule is closed and that is reported as an
+    /// error; and where the process stops before an admitted request may go on.
     pub(super) async fn answer(&self, message: Bytes) -> Result<Bytes, Status> {
         let broken = |error| Status::invalid_argument(format!("not a RateLimitRequest: {error}"));
         let bytes = message;
@@ -48,17 +49,17 @@ impl Decider {
         if answer.is_unavailable() && self.choices.unavailable == Unavailable::Error {
             return Err(undecided(answer.is_overloaded()));
         }
-        // The protocol knows no delay that the proxy could keep.
+        // The protocol has no field for a delay, so the proxy cannot wait.
         if !answer.delay().is_zero() {
             tokio::select! {
                 () = sleep(Duration::from_micros(answer.delay().as_micros())) => {}
                 () = self.limiters.closing() => return Err(stops()),
             }
         }
-        Ok(self.told(&answer, &question))
+        Ok(self.response(&answer, &question))
     }
 
-    /// What is given back comes first: what is asked for may need it.
+    /// Refunds come first: the charges may need them.
     async fn decide(
         &self,
         message: &RateLimitRequest,
@@ -78,7 +79,7 @@ impl Decider {
         Ok(self.limiters.check(&Request::new(&message.domain, &question.charges)).await)
     }
 
-    fn told(&self, answer: &Answer<'_>, question: &Question<'_>) -> Bytes {
+    fn response(&self, answer: &Answer<'_>, question: &Question<'_>) -> Bytes {
         let code = if answer.is_allowed() { Code::Ok } else { Code::OverLimit };
         let response = RateLimitResponse {
             overall_code: code.into(),
@@ -109,11 +110,11 @@ fn undecided(overloaded: bool) -> Status {
     })
 }
 
-/// How an answer was decided, where it was not by the store: `degraded`, and `overloaded`.
+/// Metadata of an answer that the store did not decide: `degraded`, and `overloaded`.
 fn metadata(answer: &Answer<'_>) -> Option<Struct> {
-    let told = [("degraded", answer.is_degraded()), ("overloaded", answer.is_overloaded())];
-    let told = told.into_iter().filter(|(_, is)| *is);
+    let flags = [("degraded", answer.is_degraded()), ("overloaded", answer.is_overloaded())];
+    let flags = flags.into_iter().filter(|(_, is)| *is);
     let yes = || Value { kind: Some(Kind::BoolValue(true)) };
-    let fields: HashMap<_, _> = told.map(|(name, _)| (name.to_owned(), yes())).collect();
+    let fields: HashMap<_, _> = flags.map(|(name, _)| (name.to_owned(), yes())).collect();
     (!fields.is_empty()).then_some(Struct { fields })
 }

@@ -1,4 +1,4 @@
-//! Which header fields a caller gets by way of the proxy.
+//! The header fields that a caller gets through the proxy.
 
 use envoy_types::pb::envoy::config::core::v3::HeaderValue;
 use tidegate::{Answer, headers};
@@ -14,7 +14,7 @@ pub(crate) enum Family {
     RetryAfter,
 }
 
-/// The families that are told; none, unless some are asked for.
+/// The families in answers; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     x_ratelimit: bool,
@@ -23,13 +23,13 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Those of an answer.
+    /// The header fields of an answer.
     pub(super) fn of(self, answer: &Answer<'_>) -> Vec<HeaderValue> {
         if self == Self::default() {
             return Vec::new();
         }
-        let told = headers::of(answer).into_iter().filter(|(name, _)| self.has(family(name)));
-        told.map(|(name, value)| field(name, value)).collect()
+        let all = headers::of(answer).into_iter().filter(|(name, _)| self.has(family(name)));
+        all.map(|(name, value)| field(name, value)).collect()
     }
 
     const fn has(self, family: Family) -> bool {
@@ -64,7 +64,7 @@ fn family(name: &str) -> Family {
 }
 
 fn field(name: &str, value: String) -> HeaderValue {
-    // HTTP/2 knows no capitals.
+    // HTTP/2 has no capitals.
     HeaderValue { key: name.to_ascii_lowercase(), value, raw_value: Vec::new() }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use tidegate::{AlgorithmKind, Descriptor, Gate, Micros, Policy, Request, RuleSpec, Spec};
 
     #[test]
-    fn a_refusal_is_told_in_the_families_that_were_asked_for() {
+    fn a_refusal_has_the_families_that_were_asked_for() {
         let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(60));
         let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec)]).unwrap());
         let descriptors = [Descriptor::new(&[])];
@@ -82,8 +82,8 @@ mod tests {
         let _ = gate.check(&request);
         let refused = gate.check(&request);
         let names = |families: &[Family]| {
-            let told = families.iter().copied().collect::<Fields>().of(&refused);
-            told.into_iter().map(|field| field.key).collect::<Vec<_>>()
+            let fields = families.iter().copied().collect::<Fields>().of(&refused);
+            fields.into_iter().map(|field| field.key).collect::<Vec<_>>()
         };
         assert_eq!(names(&[]), [""; 0]);
         assert_eq!(names(&[Family::RetryAfter]), ["retry-after"]);

@@ -15,19 +15,18 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use crate::limiters::Limiters;
 use crate::probe::Probe;
 
-/// The service whose health is asked after.
+/// The service whose health is reported.
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
-/// How often the health is looked at for a client that watches it.
+/// How often the health is checked for a client that watches it.
 const EVERY: Duration = Duration::from_secs(1);
 
-type Told = Result<HealthCheckResponse, Status>;
+type HealthReply = Result<HealthCheckResponse, Status>;
 
-/// Asks the limiters.
 #[derive(Clone)]
 struct Asks(Arc<Probe>);
 
-/// The service over these limiters; a decision must come `within` this time.
+/// The service for these limiters; a decision must come `within` this time.
 pub(super) fn server(limiters: Arc<Limiters>, within: Duration) -> HealthServer<impl Health> {
     HealthServer::new(Asks(Arc::new(Probe::new(limiters, within))))
 }
@@ -43,12 +42,12 @@ impl Asks {
         }
     }
 
-    /// Tells one who watches of every change, until it leaves.
-    async fn tell(self, to: mpsc::Sender<Told>) {
+    /// Reports every change to a watching client, until it leaves.
+    async fn watch_for(self, to: mpsc::Sender<HealthReply>) {
         let mut last = None;
         while !to.is_closed() {
             let status = self.status().await;
-            if last.replace(status) != Some(status) && to.send(Ok(told(status))).await.is_err() {
+            if last.replace(status) != Some(status) && to.send(Ok(reply(status))).await.is_err() {
                 return;
             }
             tokio::select! {
@@ -70,10 +69,10 @@ impl Health for Asks {
             let expected = format!("no service `{service}`: expected `{SERVICE}`, or none for all");
             return Err(Status::not_found(expected));
         }
-        Ok(Response::new(told(self.status().await)))
+        Ok(Response::new(reply(self.status().await)))
     }
 
-    type WatchStream = Pin<Box<ReceiverStream<Told>>>;
+    type WatchStream = Pin<Box<ReceiverStream<HealthReply>>>;
 
     async fn watch(
         &self,
@@ -81,11 +80,11 @@ impl Health for Asks {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let (to, stream) = mpsc::channel(1);
         if is_known(&request.into_inner().service) {
-            tokio::spawn(self.clone().tell(to));
+            tokio::spawn(self.clone().watch_for(to));
         } else {
-            let unknown = told(ServingStatus::ServiceUnknown);
+            let unknown = reply(ServingStatus::ServiceUnknown);
             tokio::spawn(async move {
-                // It never becomes known; the call is the client's to end.
+                // It never becomes known; the client has to end the call.
                 let _ = to.send(Ok(unknown)).await;
                 to.closed().await;
             });
@@ -98,7 +97,7 @@ fn is_known(service: &str) -> bool {
     service.is_empty() || service == SERVICE
 }
 
-fn told(status: ServingStatus) -> HealthCheckResponse {
+fn reply(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
 }
 
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_that_is_not_here_is_told_so() {
+    async fn an_unknown_service_is_reported_as_unknown() {
         let asks = asks(Duration::from_secs(60));
         assert_eq!(asks.check(about("x")).await.unwrap_err().code(), tonic::Code::NotFound);
         let mut watched = asks.watch(about("x")).await.unwrap().into_inner();

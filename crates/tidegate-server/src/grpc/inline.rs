@@ -1,4 +1,4 @@
-//! Runs what is ready at once where it stands; only what must wait becomes a task.
+//! Runs futures that are ready immediately in place; only those that must wait become tasks.
 //!
 //! A decision in memory waits for nothing. A task for each call would cost more than the decision.
 
@@ -10,14 +10,15 @@ use hyper::rt::Executor;
 
 use crate::listener::{Watched, source};
 
-/// Polls once, and hands what is not done to the runtime, which ends it where its answer is not taken for so long.
+/// Polls once, and spawns a future that is not done; the task ends if its answer is not taken for
+/// this long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inline(pub(super) Duration);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Inline {
     fn execute(&self, future: F) {
         let mut future = Watched::new(future, self.0);
-        // A task polls it again at once, and leaves its own waker then.
+        // A task polls it again immediately, and leaves its own waker then.
         if Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending {
             tokio::spawn(source::carried(future));
         }

@@ -1,4 +1,4 @@
-//! What holds for every message, whatever is in it: for the fuzzer, and for its seeds whenever tests run.
+//! Invariants of every message: for the fuzzer, and for its seeds whenever tests run.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::multiplier;
 use super::own_limits::OwnLimits;
 use super::question::{Entries, Question};
 
-/// Rules that look at the limits of descriptors, in the domain of the seed that brings one.
+/// Rules that use the limits of descriptors, in the domain of the seed that brings one.
 static LOOKS: LazyLock<Policy> = LazyLock::new(|| {
     let rule = |name: &str, algorithm| {
         let spec = Spec::new(algorithm, 5, Micros::from_secs(1));
@@ -22,7 +22,7 @@ static LOOKS: LazyLock<Policy> = LazyLock::new(|| {
     Policy::new(rules).unwrap_or_default()
 });
 
-/// Panics where a message is taken for what it is not.
+/// Panics where a message is misread.
 pub(crate) fn judge(sent: &[u8]) {
     let Ok(message) = RateLimitRequest::decode(sent) else { return };
     assert_eq!(multiplier::of(sent).len(), message.descriptors.len());
@@ -40,34 +40,34 @@ pub(crate) fn judge(sent: &[u8]) {
     }
 }
 
-/// Each descriptor is asked for or given back, at its own place.
+/// Each descriptor is charged or refunded, at its own index.
 fn judge_question(message: &RateLimitRequest, question: &Question<'_>) {
     let all = &message.descriptors;
     let gives_back = all.iter().any(|descriptor| descriptor.is_negative_hits);
     assert_eq!(question.charges.len(), all.len());
     assert_eq!(question.refunds.len(), if gives_back { all.len() } else { 0 });
     assert_eq!(question.asks(message), all.iter().any(|descriptor| !descriptor.is_negative_hits));
-    for (place, sent) in all.iter().enumerate() {
+    for (index, sent) in all.iter().enumerate() {
         let hits = sent.hits_addend.as_ref().map_or(message.hits_addend.max(1).into(), |h| h.value);
         let (charge, refund) = if sent.is_negative_hits { (0, hits) } else { (hits, 0) };
-        judge_descriptor(sent, charge, &question.charges[place]);
+        judge_descriptor(sent, charge, &question.charges[index]);
         if gives_back {
-            judge_descriptor(sent, refund, &question.refunds[place]);
+            judge_descriptor(sent, refund, &question.refunds[index]);
         }
     }
 }
 
-/// The entries that were sent, in their order, at this cost.
+/// The entries as sent, in their order, at this cost.
 fn judge_descriptor(sent: &RateLimitDescriptor, cost: u64, asked: &Descriptor<'_>) {
     let entries = sent.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str()));
     assert!(asked.units() == cost && entries.eq(asked.entries().iter().copied()), "{asked:?}");
 }
 
-/// Limits that rules look at are taken, or it is told that they can not be.
+/// Limits that rules use are applied, or refused as impossible.
 fn judge_own_limits(message: &RateLimitRequest, sent: &[u8], question: &Question<'_>) {
-    let told = OwnLimits::of(message, sent, &question.charges, &LOOKS).err();
+    let refused = OwnLimits::of(message, sent, &question.charges, &LOOKS).err();
     let expected = tonic::Code::InvalidArgument;
-    assert!(told.as_ref().is_none_or(|status| status.code() == expected), "{told:?}");
+    assert!(refused.as_ref().is_none_or(|status| status.code() == expected), "{refused:?}");
 }
 
 #[cfg(test)]

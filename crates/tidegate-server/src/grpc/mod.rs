@@ -1,9 +1,9 @@
 //! Envoy's rate limit service, version 3, over gRPC; and beside it gRPC's health and reflection.
 //!
-//! A call goes [`connection`] -> [`routes`] -> [`call`] (its message is read) -> [`decide`] -> [`question`]
-//! (what is asked) -> the gate -> [`status`] (what each descriptor is told) -> [`response`] (the bytes).
-//! Health and reflection are tonic's. The service itself stands on HTTP/2 without a framework between:
-//! a decision is cheaper than what one would add.
+//! A call passes [`connection`] -> [`routes`] -> [`call`] (its message is read) -> [`decide`] ->
+//! [`question`] (its charges and refunds) -> the gate -> [`status`] (of each descriptor) ->
+//! [`response`] (the bytes). Health and reflection are tonic's. The service itself uses HTTP/2
+//! without a framework, which would cost more than a decision.
 
 #[cfg(test)]
 mod allocations;
@@ -33,17 +33,17 @@ mod unit;
 use std::sync::Arc;
 
 use crate::limiters::Limiters;
-use crate::listener::{Handler, Limits, Secret};
+use crate::listener::{Bounds, Handler, Secret};
 use connection::Connections;
 pub(crate) use fields::{Family, Fields};
 use routes::Routes;
 
-/// What an answer of the service is to hold besides the decision.
+/// The contents of the service's answers besides the decision.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Choices {
     /// Header fields for the caller.
     pub(crate) fields: Fields,
-    /// How a request is refused by a closed rule while the store is unavailable.
+    /// How a closed rule refuses a request while the store is unavailable.
     pub(crate) unavailable: Unavailable,
     /// Whether refunds are refused.
     pub(crate) no_refunds: bool,
@@ -64,7 +64,7 @@ pub(crate) fn service(
     limiters: Arc<Limiters>,
     choices: Choices,
     secret: Option<Secret>,
-    limits: Limits,
+    bounds: Bounds,
 ) -> impl Handler {
-    Connections(Arc::new(Routes::new(limiters, choices, secret, limits)))
+    Connections(Arc::new(Routes::new(limiters, choices, secret, bounds)))
 }

@@ -1,17 +1,16 @@
-//! `unit_multiplier` of the limits that descriptors bring along: of how many units the window is.
+//! `unit_multiplier` of the limits that descriptors bring: the number of units in the window.
 //!
-//! The crate whose messages these are has no field for it yet, and drops it; left out, it would make a
-//! window shorter than was said. So it is read from the bytes, as a number or as a message around one.
+//! The crate of the messages has no field for it yet, and drops it; without it a window would be
+//! shorter than the client meant. So it is read from the bytes, as a number or as a message around
+//! one.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
-/// Numbers of fields.
 const DESCRIPTORS: u32 = 2;
 const LIMIT: u32 = 2;
 const UNIT_MULTIPLIER: u32 = 3;
 const VALUE: u32 = 1;
 
-/// The value of a field.
 #[derive(Clone, Copy)]
 enum Value<'a> {
     Number(u64),
@@ -19,19 +18,19 @@ enum Value<'a> {
     Other,
 }
 
-/// The multipliers of all descriptors of a message, in their order; 1 where none is said.
+/// The multipliers of all descriptors of a message, in their order; 1 by default.
 pub(super) fn of(message: &[u8]) -> Vec<u64> {
     let descriptors = Fields(message).filter(|(number, _)| *number == DESCRIPTORS);
     descriptors.map(|(_, descriptor)| of_descriptor(descriptor)).collect()
 }
 
-/// Parts of one message that come one after another are one message: the last that is said holds.
+/// Repeated parts of one message are one message: the last value applies.
 fn of_descriptor(descriptor: Value<'_>) -> u64 {
     let limits = inside(descriptor, LIMIT);
     let said = limits.into_iter().flat_map(|limit| inside(limit, UNIT_MULTIPLIER));
     let number = |said| match said {
         Value::Number(number) => Some(number),
-        // A message without a value is one of 0.
+        // A wrapper message without a value is 0.
         wrapped @ Value::Bytes(_) => Some(inside(wrapped, VALUE).into_iter().last().map_or(
             0,
             |value| {
@@ -49,7 +48,7 @@ fn inside(message: Value<'_>, number: u32) -> Vec<Value<'_>> {
     Fields(bytes).filter(|(of, _)| *of == number).map(|(_, value)| value).collect()
 }
 
-/// The fields of a message, up to the first that is none.
+/// The fields of a message, up to the first invalid one.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -73,7 +72,7 @@ impl<'a> Iterator for Fields<'a> {
             }
             WireType::SixtyFourBit => self.take(8).map(|_| Value::Other)?,
             WireType::ThirtyTwoBit => self.take(4).map(|_| Value::Other)?,
-            // Of no field that is looked for, nor of any that the protocol has.
+            // Neither a wanted field nor any of the protocol has this type.
             WireType::StartGroup | WireType::EndGroup => {
                 skip_field(kind, number, &mut self.0, DecodeContext::default()).ok()?;
                 Value::Other

@@ -1,4 +1,4 @@
-//! The limits that descriptors bring along, for the rules that look at them.
+//! The limits that descriptors bring, for the rules that use them.
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
@@ -8,16 +8,16 @@ use tonic::Status;
 use super::multiplier;
 use super::unit::seconds_of;
 
-/// By descriptor, the figures it brings; empty where no descriptor brings any.
+/// The limit that each descriptor brings; empty where no descriptor brings any.
 #[derive(Debug, Default)]
 pub(super) struct OwnLimits(Vec<Option<OwnLimit>>);
 
 impl OwnLimits {
-    /// Those of a message, of which `bytes` are the whole, for the rules of `policy`.
+    /// The limits in a message, whose bytes are `bytes`, for the rules of `policy`.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT: a rule that looks at it can not have such a limit, or the store can not hold it. A
-    /// limit that no rule looks at is not looked at here either.
+    /// INVALID_ARGUMENT: a rule that uses the limit cannot have it, or the store cannot hold it. A
+    /// limit that no rule uses is not checked.
     pub(super) fn of(
         message: &RateLimitRequest,
         bytes: &[u8],
@@ -33,12 +33,12 @@ impl OwnLimits {
             let Some(limit) = &sent.limit else { return Ok(None) };
             let multiplier = multipliers.get(number).copied().unwrap_or(1);
             own_limit(limit, multiplier, &message.domain, descriptor, policy)
-                .map_err(|told| Status::invalid_argument(format!("descriptor {number}: {told}")))
+                .map_err(|error| Status::invalid_argument(format!("descriptor {number}: {error}")))
         });
         Ok(Self(own.collect::<Result<_, _>>()?))
     }
 
-    /// The same descriptors, each with what it brings.
+    /// The descriptors, each with its limit.
     pub(super) fn added_to<'a>(&'a self, descriptors: &mut [Descriptor<'a>]) {
         for (descriptor, own) in descriptors.iter_mut().zip(&self.0) {
             if let Some(own) = own {
@@ -48,7 +48,7 @@ impl OwnLimits {
     }
 }
 
-/// The figures of one descriptor; nothing where no rule looks at them.
+/// The limit of one descriptor; `None` where no rule uses it.
 fn own_limit(
     limit: &RateLimitOverride,
     multiplier: u64,
@@ -79,7 +79,7 @@ mod tests {
     use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
     use tidegate::{AlgorithmKind, RuleSpec, Spec};
 
-    /// What a limit becomes under two rules that look at it, and one that does not.
+    /// The result for a limit under two rules that use it, and one that does not.
     fn own(requests_per_unit: u32, unit: i32) -> Result<Vec<Spec>, Status> {
         let spec = |algorithm| Spec::new(algorithm, 5, Micros::from_secs(1));
         let mut bucket = spec(AlgorithmKind::TokenBucket);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_can_not_be_is_told_with_its_place() {
+    fn an_impossible_limit_is_an_error_with_its_index() {
         let of_unit = own(30, 0).unwrap_err();
         assert!(of_unit.message().starts_with("descriptor 0: `limit` has unit 0"), "{of_unit:?}");
         let large = own(u32::MAX, 1).unwrap_err();

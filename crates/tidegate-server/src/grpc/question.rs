@@ -1,4 +1,4 @@
-//! What a message asks: a request of the engine, and what it gives back.
+//! The question in a message: a request to the engine, and its refunds.
 
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
@@ -7,22 +7,23 @@ use tonic::Status;
 
 use super::own_limits::OwnLimits;
 
-/// Most descriptors of a request: the statuses tell so many apart.
+/// Most descriptors of a request: the statuses can distinguish this many.
 const MOST_DESCRIPTORS: usize = 63;
-/// Most entries of a descriptor, as over HTTP and RESP: each is compared with each, and rules look through them.
+/// Most entries of a descriptor, as over HTTP and RESP: each is compared with each, and rules
+/// search them.
 const MOST_ENTRIES: usize = 64;
-/// Characters of a name that an error repeats.
+/// Characters of a name that are shown in an error.
 const SHOWN: usize = 64;
 
 /// Entries of all descriptors, one after another.
 pub(super) struct Entries<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Entries<'a> {
-    /// Those of a message that asks something.
+    /// The entries of a message, which must not be empty.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT: there is no domain, no descriptor, or there are too many; or a descriptor has too many
-    /// entries, or two of one name, of which no rule could say which is meant.
+    /// INVALID_ARGUMENT: there is no domain, no descriptor, or there are too many; or a descriptor
+    /// has too many entries, or two of one name, which rules cannot distinguish.
     pub(super) fn of(message: &'a RateLimitRequest) -> Result<Self, Status> {
         check(message)?;
         let entries = message.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
@@ -30,12 +31,12 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The two parts of a message. In each of them all descriptors are there, so that their numbers are those
-/// of the message; what does not concern the part costs 0.
+/// The two parts of a message. Each part has all descriptors, so that their indices are those of
+/// the message; descriptors outside of the part cost 0.
 pub(super) struct Question<'e> {
-    /// What is asked for.
+    /// The units to take.
     pub(super) charges: Vec<Descriptor<'e>>,
-    /// What is given back; empty if nothing is.
+    /// The units to give back; empty if there are none.
     pub(super) refunds: Vec<Descriptor<'e>>,
 }
 
@@ -56,14 +57,14 @@ impl<'e> Question<'e> {
         question
     }
 
-    /// The same with the limits that descriptors bring along.
+    /// Adds the limits that descriptors bring.
     pub(super) fn under(mut self, own: &'e OwnLimits) -> Self {
         own.added_to(&mut self.charges);
         own.added_to(&mut self.refunds);
         self
     }
 
-    /// Moves what is given back to where it belongs.
+    /// Moves refunds to their part.
     #[cold]
     fn part(&mut self, message: &RateLimitRequest) {
         let negative = message.descriptors.iter().map(|descriptor| descriptor.is_negative_hits);
@@ -76,13 +77,13 @@ impl<'e> Question<'e> {
         }
     }
 
-    /// Whether anything is asked for: a look, too, if nothing is given back.
+    /// Whether there is anything to decide: a look, too, if nothing is given back.
     pub(super) fn asks(&self, message: &RateLimitRequest) -> bool {
         self.refunds.is_empty() || message.descriptors.iter().any(|d| !d.is_negative_hits)
     }
 }
 
-/// Units of a descriptor: its own, else those of the request, of which none is one.
+/// The units of a descriptor: its own, else those of the request, where 0 means 1.
 fn hits(message: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> u64 {
     let of_request = || u64::from(message.hits_addend.max(1));
     descriptor.hits_addend.as_ref().map_or_else(of_request, |own| own.value)
@@ -176,7 +177,7 @@ mod tests {
         let (fit, too_many) = (of_entries(fit), of_entries(too_many));
         assert!(Entries::of(&fit).is_ok());
         let twice = of_entries(vec![entry("a", "x"), entry("b", "x"), entry("a", "y")]);
-        for (message, told) in [
+        for (message, expected) in [
             (no_domain, "the domain is empty"),
             (request(0, vec![]), "there are no descriptors"),
             (many, "there are 64 descriptors: expected at most 63"),
@@ -185,7 +186,7 @@ mod tests {
         ] {
             let status = Entries::of(&message).err().unwrap();
             assert_eq!(status.code(), tonic::Code::InvalidArgument);
-            assert!(status.message().starts_with(told), "{status:?}");
+            assert!(status.message().starts_with(expected), "{status:?}");
         }
     }
 }

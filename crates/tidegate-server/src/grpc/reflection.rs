@@ -1,13 +1,13 @@
-//! gRPC's reflection: tools such as grpcurl learn from it what can be called.
+//! gRPC's reflection, from which tools such as grpcurl learn the methods.
 
 use tonic_reflection::server::Builder;
 
 use super::tonic_service::TonicService;
 
-/// The rate limit service and all that its messages are made of, as the crate of the messages has them.
+/// The rate limit service and all types of its messages, as in the crate of the messages.
 const DESCRIPTORS: &[u8] = include_bytes!("rls.bin");
 
-/// The service, as it is and as it was first.
+/// The service, in the current version and the first one.
 pub(super) fn servers() -> Vec<TonicService> {
     match (known().build_v1(), known().build_v1alpha()) {
         (Ok(v1), Ok(v1_alpha)) => vec![TonicService::new(v1), TonicService::new(v1_alpha)],
@@ -18,7 +18,6 @@ pub(super) fn servers() -> Vec<TonicService> {
     }
 }
 
-/// What can be called.
 fn known() -> Builder<'static> {
     Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)

@@ -1,4 +1,4 @@
-//! The body of a response: one message and the trailers that end it, or what tonic made.
+//! The body of a response: one message and its trailers, or a body of tonic.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,23 +11,25 @@ use tonic::metadata::GRPC_CONTENT_TYPE;
 
 use crate::listener::{Kept, TOO_MUCH, UnderWay};
 
-/// Bytes that any call takes besides its message and its answer.
+/// Bytes of any call besides its message and its answer.
 pub(super) const OF_A_CALL: usize = 6 << 10;
 
-/// What is sent, a frame at a time.
+/// The frames still to be sent.
 pub(super) enum Reply {
-    /// A message that is still to be sent, then its trailers.
+    /// A message, then its trailers.
     Message(Bytes),
-    /// The message is sent.
+    /// Trailers after the message.
     Trailers,
-    /// All is sent, or there was nothing.
+    /// Nothing.
     Done,
-    /// What tonic's own services answer, what each piece of it is counted in, and that it is under way.
+    /// A body of tonic's own services, with the claim for its pieces, and its guard of a request
+    /// under way.
     Tonic(tonic::body::Body, Option<(Kept, Option<UnderWay>)>),
 }
 
 impl Reply {
-    /// What lasts is under way until its end; all else is done, but for the client to read it.
+    /// Keeps a long answer under way until its end; others are done, except that the client has to
+    /// read them.
     pub(super) fn under_way(self, under_way: Option<UnderWay>) -> Self {
         match self {
             Self::Tonic(body, Some((kept, _))) => Self::Tonic(body, Some((kept, under_way))),
@@ -36,7 +38,7 @@ impl Reply {
     }
 }
 
-/// A message with the status OK behind it, counted until it has left.
+/// A message followed by the status OK, counted until it was sent.
 pub(super) fn message(bytes: Bytes, mut kept: Kept) -> Response<Reply> {
     if !kept.resize(OF_A_CALL + bytes.len()) {
         return too_much();
@@ -46,7 +48,7 @@ pub(super) fn message(bytes: Bytes, mut kept: Kept) -> Response<Reply> {
     response
 }
 
-/// An answer to a call for which there is no room, or whose answer there is none for.
+/// The answer to a call without room for itself or its answer.
 pub(super) fn too_much() -> Response<Reply> {
     failed(too_much_kept())
 }
@@ -60,7 +62,7 @@ pub(super) fn failed(status: Status) -> Response<Reply> {
     status.into_http::<tonic::body::Body>().map(|_| Reply::Done)
 }
 
-/// An answer to what is no call at all.
+/// The answer to a request that is not a call.
 pub(super) fn not_grpc() -> Response<Reply> {
     let said = "expected a call of gRPC: POST, content-type application/grpc\n";
     let mut response = Response::new(Reply::Tonic(
@@ -112,7 +114,7 @@ impl Body for Reply {
     }
 }
 
-/// A frame whose data are counted until they have left.
+/// A frame whose data are counted until they were sent.
 fn counted(
     frame: Frame<Bytes>,
     held: &mut Option<(Kept, Option<UnderWay>)>,
@@ -125,7 +127,7 @@ fn counted(
     if kept.add(data.len()) { Ok(Frame::data(kept.sent(data))) } else { Err(too_much_kept()) }
 }
 
-/// The trailers of a call that went well.
+/// The trailers of a successful call.
 fn well() -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert(Status::GRPC_STATUS, HeaderValue::from_static("0"));

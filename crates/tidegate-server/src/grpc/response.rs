@@ -1,8 +1,8 @@
 //! The bytes of a response, its prefix included.
 //!
-//! They are those of the crate's own messages, and behind each `current_limit` its `unit_multiplier`, for
-//! which the crate has no field yet: parts of one message that come one after another are one message by
-//! the rules of the encoding.
+//! They are those of the crate's own messages, with the `unit_multiplier` after each
+//! `current_limit`, for which the crate has no field yet: by the rules of the encoding, repeated
+//! parts of one message are one message.
 
 use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitResponse;
 use envoy_types::pb::google::protobuf::UInt32Value;
@@ -11,53 +11,52 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message};
 
 use super::call::PREFIX_BYTES;
-use super::status::Told;
+use super::status::StatusWithUnits;
 
-/// Numbers of fields.
 const STATUSES: u32 = 2;
 const CURRENT_LIMIT: u32 = 2;
 
-/// What a `current_limit` has more than the crate's.
+/// The field that a `current_limit` has beyond the crate's.
 #[derive(Clone, PartialEq, Message)]
 struct Multiplied {
     #[prost(message, optional, tag = "4")]
     unit_multiplier: Option<UInt32Value>,
 }
 
-/// A response that holds these statuses in place of its own.
-pub(super) fn bytes(response: &RateLimitResponse, statuses: &[Told]) -> Bytes {
+/// A response with these statuses in place of its own.
+pub(super) fn bytes(response: &RateLimitResponse, statuses: &[StatusWithUnits]) -> Bytes {
     let length = response.encoded_len() + statuses.iter().map(framed_len).sum::<usize>();
     let mut bytes = Vec::with_capacity(PREFIX_BYTES + length);
     bytes.extend_from_slice(&[0]);
     bytes.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
     response.encode_raw(&mut bytes);
-    statuses.iter().for_each(|told| write(told, &mut bytes));
+    statuses.iter().for_each(|status| write(status, &mut bytes));
     bytes.into()
 }
 
-fn write(told: &Told, bytes: &mut Vec<u8>) {
+fn write(status: &StatusWithUnits, bytes: &mut Vec<u8>) {
     encode_key(STATUSES, WireType::LengthDelimited, bytes);
-    encode_varint(status_len(told) as u64, bytes);
-    told.status.encode_raw(bytes);
-    if let Some(more) = multiplied(told) {
+    encode_varint(status_len(status) as u64, bytes);
+    status.status.encode_raw(bytes);
+    if let Some(more) = multiplied(status) {
         message::encode(CURRENT_LIMIT, &more, bytes);
     }
 }
 
 /// Bytes of a status with its key and length before it.
-fn framed_len(told: &Told) -> usize {
-    let length = status_len(told);
+fn framed_len(status: &StatusWithUnits) -> usize {
+    let length = status_len(status);
     1 + encoded_len_varint(length as u64) + length
 }
 
-fn status_len(told: &Told) -> usize {
-    let more = multiplied(told).map_or(0, |more| message::encoded_len(CURRENT_LIMIT, &more));
-    told.status.encoded_len() + more
+fn status_len(status: &StatusWithUnits) -> usize {
+    let more = multiplied(status).map_or(0, |more| message::encoded_len(CURRENT_LIMIT, &more));
+    status.status.encoded_len() + more
 }
 
-/// Of a window that is more than one of its unit.
-fn multiplied(told: &Told) -> Option<Multiplied> {
-    let value = Some(told.multiplier).filter(|multiplier| *multiplier > 1)?;
+/// The field for a window of more than one unit.
+fn multiplied(status: &StatusWithUnits) -> Option<Multiplied> {
+    let value = Some(status.multiplier).filter(|multiplier| *multiplier > 1)?;
     Some(Multiplied { unit_multiplier: Some(UInt32Value { value }) })
 }
 
@@ -68,7 +67,7 @@ mod tests {
         Code, DescriptorStatus, RateLimit,
     };
 
-    /// The messages as they are in newer releases of the protocol.
+    /// The messages of newer releases of the protocol.
     #[derive(Clone, PartialEq, prost::Message)]
     struct Newer {
         #[prost(message, repeated, tag = "2")]
@@ -89,20 +88,20 @@ mod tests {
         unit_multiplier: Option<UInt32Value>,
     }
 
-    fn told(requests_per_unit: u32, multiplier: u32) -> Told {
+    fn status_of(requests_per_unit: u32, multiplier: u32) -> StatusWithUnits {
         let current_limit = RateLimit { name: "per-user".to_owned(), requests_per_unit, unit: 1 };
         let status = DescriptorStatus {
             code: Code::OverLimit.into(),
             current_limit: Some(current_limit),
             ..Default::default()
         };
-        Told { status, multiplier }
+        StatusWithUnits { status, multiplier }
     }
 
     #[test]
     fn the_bytes_are_one_message_that_old_and_new_readers_understand() {
         for multiplier in [1, 2, 127, 128, u32::MAX] {
-            let statuses = [told(5, multiplier), told(6, 1)];
+            let statuses = [status_of(5, multiplier), status_of(6, 1)];
             let response =
                 RateLimitResponse { overall_code: Code::OverLimit.into(), ..Default::default() };
             let bytes = bytes(&response, &statuses);
@@ -112,7 +111,7 @@ mod tests {
 
             let old = RateLimitResponse::decode(&bytes[PREFIX_BYTES..]).unwrap();
             assert_eq!(old.overall_code(), Code::OverLimit);
-            assert!(old.statuses.iter().eq(statuses.iter().map(|told| &told.status)));
+            assert!(old.statuses.iter().eq(statuses.iter().map(|status| &status.status)));
 
             let new = Newer::decode(&bytes[PREFIX_BYTES..]).unwrap();
             let limits: Vec<_> = new.statuses.into_iter().filter_map(|s| s.current_limit).collect();

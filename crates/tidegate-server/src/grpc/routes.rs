@@ -1,4 +1,4 @@
-//! Which path is answered by what.
+//! The paths and their handlers.
 
 use std::sync::Arc;
 
@@ -10,19 +10,18 @@ use tonic::Status;
 use super::decide::Decider;
 use super::reply::{self, Reply};
 use super::tonic_service::TonicService;
-use super::{Choices, Limits, call, health, reflection};
+use super::{Bounds, Choices, call, health, reflection};
 use crate::limiters::Limiters;
 use crate::listener::{Kept, Secret, bearer};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// All that is answered.
 pub(super) struct Routes {
     decider: Decider,
     health: TonicService,
     others: Vec<TonicService>,
     secret: Option<Secret>,
-    limits: Limits,
+    bounds: Bounds,
 }
 
 impl Routes {
@@ -30,15 +29,15 @@ impl Routes {
         limiters: Arc<Limiters>,
         choices: Choices,
         secret: Option<Secret>,
-        limits: Limits,
+        bounds: Bounds,
     ) -> Self {
-        let health = TonicService::new(health::server(Arc::clone(&limiters), limits.probe));
+        let health = TonicService::new(health::server(Arc::clone(&limiters), bounds.probe));
         let decider = Decider { limiters, choices };
-        Self { decider, health, others: reflection::servers(), secret, limits }
+        Self { decider, health, others: reflection::servers(), secret, bounds }
     }
 
-    /// Answers whatever comes, which has this of its connection's account; `let_in` is told of a call by one who may ask. Health is told to
-    /// everybody: who looks whether a server lives, often has no token to show.
+    /// Answers a request that claims `kept` of its connection's account; calls `let_in` for an
+    /// authorized call. Health is answered to everybody: a prober often has no token.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
@@ -61,7 +60,7 @@ impl Routes {
         let path = request.uri().path();
         if path == SHOULD_RATE_LIMIT {
             let decide = async |message| self.decider.answer(message).await;
-            return call::unary(request, self.limits, kept, decide).await;
+            return call::unary(request, self.bounds, kept, decide).await;
         }
         match self.others.iter().find(|service| service.has(path)) {
             Some(service) => service.answer(request, kept).await,
@@ -72,7 +71,7 @@ impl Routes {
         }
     }
 
-    /// What one is told who does not show a token where one is asked for.
+    /// The answer to a client without a token where one is needed.
     fn stranger(&self, headers: &HeaderMap) -> Option<Status> {
         let secret = self.secret.as_ref()?;
         let said = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
@@ -90,7 +89,7 @@ mod tests {
     use tonic_health::pb::health_server::{Health, HealthServer};
     use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-    /// Whoever asks after health meets a defect.
+    /// A check of health panics.
     struct Panics;
 
     #[tonic::async_trait]
@@ -114,10 +113,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_in_health_leaves_the_connection_to_other_calls() {
-        let limits = Limits::default();
+        let bounds = Bounds::default();
         let routes =
-            Routes { health: TonicService::new(HealthServer::new(Panics)), ..routes(limits, None) };
-        let mut called = connected(routes, limits, WINDOW).await;
+            Routes { health: TonicService::new(HealthServer::new(Panics)), ..routes(bounds, None) };
+        let mut called = connected(routes, bounds, WINDOW).await;
         let nothing = Bytes::from_static(b"\0\0\0\0\0");
         for uri in ["http://a/grpc.health.v1.Health/Check", "http://a/grpc.health.v1.Health/Watch"]
         {

@@ -1,4 +1,4 @@
-//! What each descriptor of a request is told: its own rules' part in the answer.
+//! The status of each descriptor of a request: the part of its own rules in the answer.
 
 use std::cmp::Reverse;
 
@@ -10,37 +10,38 @@ use tidegate::{Answer, Descriptor, Limit, Matched, Micros};
 
 use super::unit::{Rate, narrow};
 
-/// A status, and what its message has no field for yet in the crate it is from.
+/// A status, and the field that its message lacks in the crate.
 #[derive(Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct StatusWithUnits {
     pub(super) status: DescriptorStatus,
-    /// How many of the unit make the window of `current_limit`.
+    /// How many units form the window of `current_limit`.
     pub(super) multiplier: u32,
 }
 
 /// The statuses of all descriptors, in their order.
-pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<Told> {
+pub(super) fn of(answer: &Answer<'_>, descriptors: &[Descriptor<'_>]) -> Vec<StatusWithUnits> {
     let numbered = descriptors.iter().enumerate();
     numbered.map(|(number, descriptor)| one(answer, number, descriptor.units() > 0)).collect()
 }
 
-/// The status of one descriptor: by the rule that refuses it for longest, else by the one that leaves it
-/// least. A descriptor that asks for nothing is never over, but where usage is reported: there it looks.
-fn one(answer: &Answer<'_>, number: usize, asks: bool) -> Told {
+/// The status of one descriptor: by the rule that refuses it for longest, else by the one that
+/// leaves it least. A descriptor without a cost is never over, except where usage is reported:
+/// there it looks.
+fn one(answer: &Answer<'_>, number: usize, asks: bool) -> StatusWithUnits {
     let own = || answer.enforced().filter(|matched| matched.is_met_by(number));
     let asked = |matched: &Matched<'_>| asks || matched.is_look();
     let refusing = own().filter(asked).filter(|matched| !matched.decision().is_allowed());
     match refusing.min_by_key(|matched| Reverse(wait(matched))) {
-        Some(over) => told(Code::OverLimit, &over, over.decision().retry_after()),
+        Some(over) => limited(Code::OverLimit, &over, over.decision().retry_after()),
         None => own()
             .min_by_key(|matched| matched.decision().remaining)
             .map_or_else(unlimited, |least| {
-                told(Code::Ok, &least, Some(least.decision().reset_after))
+                limited(Code::Ok, &least, Some(least.decision().reset_after))
             }),
     }
 }
 
-fn told(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> Told {
+fn limited(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> StatusWithUnits {
     let (rate, decision) = (rate(matched), matched.decision());
     let current_limit = RateLimit {
         name: matched.rule().name().to_owned(),
@@ -54,17 +55,18 @@ fn told(code: Code, matched: &Matched<'_>, wait: Option<Micros>) -> Told {
         duration_until_reset: wait.map(duration),
         quota: None,
     };
-    Told { status, multiplier: rate.multiplier }
+    StatusWithUnits { status, multiplier: rate.multiplier }
 }
 
-/// No rule with a limit is enforced, or nothing is known of it while the store is away.
-fn unlimited() -> Told {
+/// No rule with a limit is enforced, or nothing is known of it while the store is unavailable.
+fn unlimited() -> StatusWithUnits {
     let status =
         DescriptorStatus { code: Code::Ok.into(), limit_remaining: u32::MAX, ..Default::default() };
-    Told { status, multiplier: 1 }
+    StatusWithUnits { status, multiplier: 1 }
 }
 
-/// What the limiter holds, in the time in which it is filled: so what is told as left is never more.
+/// The capacity of the limiter, in the time in which it fills: so the remaining units are never
+/// more.
 fn rate(matched: &Matched<'_>) -> Rate {
     let spec = matched.figures().spec();
     let holds = matched.decision().limit;
@@ -80,7 +82,8 @@ fn wait(matched: &Matched<'_>) -> Micros {
     matched.decision().retry_after().unwrap_or(Micros::MAX)
 }
 
-/// Whole seconds, rounded up: the proxy reads no other, and would tell callers to come too early.
+/// Whole seconds, rounded up: the proxy reads no other, and rounding down would let callers come
+/// too early.
 fn duration(wait: Micros) -> Duration {
     Duration { seconds: i64::try_from(wait.as_secs_ceil()).unwrap_or(i64::MAX), nanos: 0 }
 }

@@ -20,21 +20,21 @@ use tokio_stream::StreamExt;
 
 use super::connection::Connections;
 use super::routes::Routes;
-use super::{Choices, Limits};
+use super::{Bounds, Choices};
 use crate::limiters::Limiters;
 use crate::listener::testing::Server;
 use crate::listener::{Budget, Options, Secret};
 
-/// Where decisions are asked for.
+/// The path of decisions.
 pub(super) const DECIDES: &str =
     "http://a/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// Room for every reply.
+/// Space for every reply.
 pub(super) const WINDOW: u32 = 1 << 16;
 
 type Sent = BoxBody<Bytes, Infallible>;
 
-/// One connection, and what keeps it.
+/// One connection, with the server that it needs.
 pub(super) struct Called {
     pub(super) send: SendRequest<Sent>,
     /// The client's side of it.
@@ -43,13 +43,13 @@ pub(super) struct Called {
 }
 
 impl Called {
-    /// The status of a call, wherever it stands: in the head, or behind the message.
+    /// The status of a call, in the head or after the message.
     pub(super) async fn status(&mut self, call: Request<Sent>) -> String {
-        let told = self.send.send_request(call).await.unwrap();
-        let status = match told.headers().get("grpc-status").cloned() {
+        let response = self.send.send_request(call).await.unwrap();
+        let status = match response.headers().get("grpc-status").cloned() {
             Some(status) => status,
             None => {
-                let body = told.into_body().collect().await.unwrap();
+                let body = response.into_body().collect().await.unwrap();
                 body.trailers().unwrap()["grpc-status"].clone()
             }
         };
@@ -67,12 +67,11 @@ pub(super) fn ada(domain: &str) -> Bytes {
     [&[0], &length[..], &message].concat().into()
 }
 
-/// A call that sends this and is then complete.
 pub(super) fn call(uri: &str, body: Bytes) -> Request<Sent> {
     posted(uri, Full::new(body).boxed())
 }
 
-/// A call that sends this and then no more, nor an end.
+/// A call that sends these bytes and then nothing, without an end.
 pub(super) fn endless(uri: &str, begins: Bytes) -> Request<Sent> {
     let begins = tokio_stream::once(Ok(Frame::data(begins)));
     posted(uri, StreamBody::new(begins.chain(tokio_stream::pending())).boxed())
@@ -82,34 +81,33 @@ fn posted(uri: &str, body: Sent) -> Request<Sent> {
     Request::post(uri).header("content-type", "application/grpc").body(body).unwrap()
 }
 
-/// Routes without a rule.
-pub(super) fn routes(limits: Limits, secret: Option<Secret>) -> Routes {
-    routes_to(Limiters::of(Policy::default()).unwrap(), limits, secret)
+pub(super) fn routes(bounds: Bounds, secret: Option<Secret>) -> Routes {
+    routes_to(Limiters::of(Policy::default()).unwrap(), bounds, secret)
 }
 
-pub(super) fn routes_to(limiters: Limiters, limits: Limits, secret: Option<Secret>) -> Routes {
-    Routes::new(Arc::new(limiters), Choices::default(), secret, limits)
+pub(super) fn routes_to(limiters: Limiters, bounds: Bounds, secret: Option<Secret>) -> Routes {
+    Routes::new(Arc::new(limiters), Choices::default(), secret, bounds)
 }
 
-/// Serves these routes, keeping no more than this budget allows.
-pub(super) async fn served(routes: Routes, limits: Limits, budget: Arc<Budget>) -> Server {
-    let options = Options { limits, ..Options::default() };
+/// Serves these routes, keeping no more bytes than the budget allows.
+pub(super) async fn served(routes: Routes, bounds: Bounds, budget: Arc<Budget>) -> Server {
+    let options = Options { bounds, ..Options::default() };
     Server::of(Connections(Arc::new(routes)), options, budget).await
 }
 
-/// A connection of a client whose window has room for so many bytes of each reply.
-pub(super) async fn connected(routes: Routes, limits: Limits, window: u32) -> Called {
-    connected_within(routes, limits, Arc::default(), window).await
+/// A connection of a client whose window has space for `window` bytes of each reply.
+pub(super) async fn connected(routes: Routes, bounds: Bounds, window: u32) -> Called {
+    connected_within(routes, bounds, Arc::default(), window).await
 }
 
-/// The same, where the server keeps no more than this budget allows.
+/// Such a connection, where the server keeps no more bytes than the budget allows.
 pub(super) async fn connected_within(
     routes: Routes,
-    limits: Limits,
+    bounds: Bounds,
     budget: Arc<Budget>,
     window: u32,
 ) -> Called {
-    let server = served(routes, limits, budget).await;
+    let server = served(routes, bounds, budget).await;
     let stream = TokioIo::new(server.connect().await);
     let mut client = Client::new(TokioExecutor::new());
     client.initial_stream_window_size(window);

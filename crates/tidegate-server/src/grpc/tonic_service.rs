@@ -1,4 +1,4 @@
-//! One of the services that tonic makes (health, reflection), whatever its type: no decision passes here.
+//! Services of tonic (health, reflection) of any type: no decision passes here.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! A window in the words of the protocol: so many requests in so many of a unit of time.
+//! A window in the terms of the protocol: a number of requests in a multiple of a unit of time.
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 
@@ -15,13 +15,13 @@ const UNITS: [(Unit, u64); 7] = [
     (Unit::Second, 1),
 ];
 
-/// The length in seconds of a unit by its number, which is the same in what is asked and in what is told;
-/// `None` for one that is unknown.
+/// The length in seconds of a unit by its number, which is the same in questions and answers;
+/// `None` for an unknown one.
 pub(super) fn seconds_of(unit: i32) -> Option<u64> {
     UNITS.iter().find(|(known, _)| i32::from(*known) == unit).map(|(_, length)| *length)
 }
 
-/// So many requests in so many of a unit.
+/// Requests in a multiple of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     pub(super) requests: u32,
@@ -30,9 +30,9 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// `requests` in `window_us`, in the longest unit of which the window is a multiple. One that is
-    /// shorter than a second is told per second, the requests rounded down; another that is not of whole
-    /// seconds is rounded up: never more than there is.
+    /// `requests` in `window_us`, in the longest unit of which the window is a multiple. A window
+    /// shorter than a second becomes a rate per second, the requests rounded down; another one that
+    /// is not of whole seconds is rounded up: so the rate is never higher than the limit.
     pub(super) fn new(requests: u64, window_us: u64) -> Self {
         let Some(requests) = per_second_at_least(requests, window_us) else {
             return Self::none(requests);
@@ -44,13 +44,13 @@ impl Rate {
         Self { requests: narrow(requests), unit, multiplier }
     }
 
-    /// Of what has no window, such as work in flight.
+    /// A limit without a window, such as work in flight.
     pub(super) fn none(requests: u64) -> Self {
         Self { requests: narrow(requests), unit: Unit::Unknown, multiplier: 1 }
     }
 }
 
-/// The requests of the window, or of a second where that is longer; nothing without a window.
+/// The requests of the window, or of a second where that is longer; `None` without a window.
 fn per_second_at_least(requests: u64, window_us: u64) -> Option<u64> {
     match window_us {
         0 => None,
@@ -62,7 +62,7 @@ fn per_second_at_least(requests: u64, window_us: u64) -> Option<u64> {
     }
 }
 
-/// The protocol's numbers end sooner than the limiters'.
+/// The protocol's numbers are smaller than the limiters'.
 pub(super) fn narrow(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
@@ -72,9 +72,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_told_in_the_longest_unit_it_is_made_of() {
+    fn a_window_is_given_in_the_longest_unit_that_divides_it() {
         const DAY: u64 = 86_400 * SECOND_US;
-        for (requests, window_us, told, unit, multiplier) in [
+        for (requests, window_us, reported, unit, multiplier) in [
             (5, SECOND_US, 5, Unit::Second, 1),
             (5, 10 * SECOND_US, 5, Unit::Second, 10),
             (5, 60 * SECOND_US, 5, Unit::Minute, 1),
@@ -92,7 +92,7 @@ mod tests {
             (5, 1_500_000, 5, Unit::Second, 2),
             (5, 0, 5, Unit::Unknown, 1),
         ] {
-            let expected = Rate { requests: told, unit, multiplier };
+            let expected = Rate { requests: reported, unit, multiplier };
             assert_eq!(Rate::new(requests, window_us), expected, "{requests} in {window_us} us");
         }
     }

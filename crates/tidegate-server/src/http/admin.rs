@@ -10,15 +10,15 @@ use super::problem::{Kind, Problem};
 use super::question::Question;
 use super::{App, Request, Response};
 
-/// How many limiters are as good as new.
+/// The number of limiters that were reset.
 #[derive(Serialize)]
 struct Reset {
     reset: usize,
 }
 
-/// Makes every limiter that the descriptors meet as good as new.
+/// Resets every limiter that the descriptors match.
 pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Problem> {
-    let body = body::read(request, app.limits).await?;
+    let body = body::read(request, app.bounds).await?;
     let question = Question::parse(&body)?;
     question.refuse_a_wait("a reset")?;
     if question.names_a_cost() {
@@ -32,18 +32,19 @@ pub(super) async fn reset(app: &App, request: Request) -> Result<Response, Probl
     answer::json(&Reset { reset })
 }
 
-/// Gives the cost back; the figures are those after it, `allowed` whether the cost would fit now.
+/// Gives the cost back; the values are those after it, and `allowed` is whether the cost would fit
+/// now.
 pub(super) async fn refund(app: &App, request: Request) -> Result<Response, Problem> {
-    let body = body::read(request, app.limits).await?;
+    let body = body::read(request, app.bounds).await?;
     let question = Question::parse(&body)?;
     question.refuse_a_wait("a refund")?;
     takes_no_id(&question, "a refund")?;
     question
-        .ask(async |request| answer::told(&app.limiters.refund(request).await.map_err(away)?))
+        .ask(async |request| answer::values(&app.limiters.refund(request).await.map_err(away)?))
         .await
 }
 
-/// What is asked of operators is done each time: an id would promise what is not kept.
+/// An operator's request is always run: accepting an id would promise that it is not repeated.
 fn takes_no_id(question: &Question, what: &str) -> Result<(), Problem> {
     if !question.names_an_id() {
         return Ok(());
@@ -54,7 +55,8 @@ fn takes_no_id(question: &Question, what: &str) -> Result<(), Problem> {
     Err(Problem::new(Kind::InvalidBody, detail))
 }
 
-/// For a store that did not answer: whether the limiters were changed is not always known.
+/// The problem of a store that did not answer: whether the limiters were changed is not always
+/// known.
 fn away(error: StoreError) -> Problem {
     let problem =
         Problem::new(Kind::Unavailable, format!("{error}; nothing may have been changed"));

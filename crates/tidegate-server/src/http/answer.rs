@@ -11,7 +11,7 @@ use super::Response;
 use super::problem::{Kind, Problem};
 use crate::flags;
 
-/// What a rule decided that refuses nothing.
+/// The decision of a rule in shadow mode.
 #[derive(Serialize)]
 struct Shadow<'a> {
     rule: &'a str,
@@ -36,10 +36,10 @@ impl<'a> From<Matched<'a>> for Shadow<'a> {
     }
 }
 
-/// The answer to a check or a peek: 200 yes, 429 no, 422 never, 503 when the store is away and a rule is
-/// then closed; with the header fields for the caller.
+/// The answer to a check or a peek: 200 yes, 429 no, 422 never, 503 when the store is unavailable
+/// and a rule is then closed; with header fields.
 pub(super) fn decided(answer: &Answer<'_>) -> Result<Response, Problem> {
-    let mut response = told(answer)?;
+    let mut response = values(answer)?;
     *response.status_mut() = status(answer)?;
     for (name, value) in headers::of(answer) {
         let value = HeaderValue::from_maybe_shared(Bytes::from(value));
@@ -67,7 +67,8 @@ pub(super) fn write(answer: &Answer<'_>, body: &mut Vec<u8>) -> Result<(), Probl
     Ok(())
 }
 
-/// The answers to a batch, in its order. What a status and header fields say of one is in its figures.
+/// The answers to a batch, in its order. Their values contain what the status and header fields
+/// would say of one.
 pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
     let mut body = Vec::with_capacity(2 + answers.len() * USUAL_BYTES);
     body.push(b'[');
@@ -81,14 +82,14 @@ pub(super) fn each(answers: &[Answer<'_>]) -> Result<Response, Problem> {
     Ok(of_json(body))
 }
 
-/// The figures alone, where nothing was asked for that could be refused.
-pub(super) fn told(answer: &Answer<'_>) -> Result<Response, Problem> {
+/// The values alone, where nothing was asked that could be refused.
+pub(super) fn values(answer: &Answer<'_>) -> Result<Response, Problem> {
     let mut body = Vec::with_capacity(USUAL_BYTES);
     write(answer, &mut body)?;
     Ok(of_json(body))
 }
 
-/// A value as JSON, with status 200. Nothing that is answered here may be kept: it is true for an instant.
+/// A value as JSON, with status 200. It must not be cached: it is true for an instant.
 pub(super) fn json(value: &impl Serialize) -> Result<Response, Problem> {
     serde_json::to_vec(value).map(of_json).map_err(|error| unwritable(&error))
 }
@@ -102,11 +103,12 @@ fn of_json(body: Vec<u8>) -> Response {
     response
 }
 
-/// Room for a body and for the header fields of one decision, so that neither grows as it is written.
+/// Space for a body and for the header fields of one decision, so that neither grows while it is
+/// written.
 const USUAL_BYTES: usize = 256;
 const USUAL_FIELDS: usize = 10;
 
-/// The usual names of fields in the spelling of the wire, which are not written anew each time.
+/// The usual names of fields as constants, which are not built again each time.
 pub(super) fn usual_field(name: &str) -> Option<&'static str> {
     Some(match name {
         "X-RateLimit-Limit" => "x-ratelimit-limit",
@@ -119,7 +121,6 @@ pub(super) fn usual_field(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The name of a field.
 fn field(name: &'static str) -> Result<HeaderName, Problem> {
     match usual_field(name) {
         Some(name) => Ok(HeaderName::from_static(name)),

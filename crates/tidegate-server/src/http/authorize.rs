@@ -1,4 +1,4 @@
-//! Who may ask over HTTP: who sends a token as `Authorization: Bearer TOKEN` (RFC 6750).
+//! Authorization over HTTP: a token as `Authorization: Bearer TOKEN` (RFC 6750).
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
@@ -8,7 +8,7 @@ use crate::listener::{Secret, bearer};
 
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tidegate\"");
 
-/// Lets a request through that knows the secret, where there is one.
+/// Lets a request through that has the secret, where there is one.
 pub(super) fn check(secret: Option<&Secret>, headers: &HeaderMap) -> Result<(), Problem> {
     let Some(secret) = secret else { return Ok(()) };
     let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);

@@ -1,4 +1,5 @@
-//! Answers what hyper's HTTP/1 parser refused: a problem that says why, and then the end.
+//! Answers requests that hyper's HTTP/1 parser refused: a problem with the reason, and then the
+//! end.
 
 use std::io;
 
@@ -8,31 +9,31 @@ use tokio::time::timeout;
 
 use super::hyper_io::{Bare, Refused};
 use super::problem::{Kind, Problem};
-use super::{Limits, head};
+use super::{Bounds, head};
 use crate::listener::Stream;
 
-/// Most bytes that are read, and forgotten, after the answer: closing a connection with bytes unread
+/// Most bytes that are read, and dropped, after the answer: closing a connection with bytes unread
 /// resets it, and its client might not see the answer.
 const READ_PAST: usize = 1 << 20;
-/// What hyper says of a body whose last coding is not chunks.
+/// hyper's message about a body whose last coding is not chunks.
 const UNKNOWN_CODING: &str = "invalid transfer-encoding";
-/// Bytes read at once for that.
+/// Bytes per read of these.
 const FORGOTTEN_AT_ONCE: usize = 4 << 10;
 
-/// Answers in hyper's place; `reason` is what its parser says, `head_bytes` how much it reads.
+/// Answers in hyper's place; `reason` is its parser's message, `head_bytes` the most that it reads.
 pub(super) async fn answer(
     (mut stream, bare): Refused,
     reason: &str,
     head_bytes: usize,
-    limits: Limits,
+    bounds: Bounds,
 ) {
     let written = written(&problem(bare.status, reason, head_bytes), &bare);
-    if !matches!(timeout(limits.body, tell(&mut stream, &written)).await, Ok(Ok(()))) {
+    if !matches!(timeout(bounds.body, write_out(&mut stream, &written)).await, Ok(Ok(()))) {
         tracing::debug!("a client that sent no HTTP did not wait for its answer");
     }
 }
 
-async fn tell(stream: &mut Stream, answer: &[u8]) -> io::Result<()> {
+async fn write_out(stream: &mut Stream, answer: &[u8]) -> io::Result<()> {
     stream.write_all(answer).await?;
     stream.shutdown().await?;
     let mut forgotten = [0; FORGOTTEN_AT_ONCE];
@@ -59,7 +60,7 @@ fn problem(status: StatusCode, reason: &str, head_bytes: usize) -> Problem {
                  together, and at most 100 fields; send fewer or shorter ones"
             ),
         ),
-        // Where it ends cannot be known, so hyper reads no more of it.
+        // Its end cannot be known, so hyper reads no more of it.
         _ if reason.contains(UNKNOWN_CODING) => head::unknown_coding(),
         _ => Problem::new(
             Kind::InvalidRequest,
@@ -73,7 +74,7 @@ fn problem(status: StatusCode, reason: &str, head_bytes: usize) -> Problem {
     }
 }
 
-/// The whole answer as it goes over the wire, with the status of the problem.
+/// The whole answer as bytes, with the status of the problem.
 fn written(problem: &Problem, bare: &Bare) -> Vec<u8> {
     let body = problem.document();
     let mut head = format!("HTTP/1.1 {}\r\nconnection: close\r\n", problem.status());
@@ -95,8 +96,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_client_that_does_not_leave_is_left() {
-        let limits = Limits { body: Duration::from_millis(30), ..Limits::default() };
-        let server = testing::serve(testing::nowhere(), limits).await;
+        let bounds = Bounds { body: Duration::from_millis(30), ..Bounds::default() };
+        let server = testing::serve(testing::nowhere(), bounds).await;
         let mut stream = server.connect().await;
         stream.write_all(b"nonsense\r\n\r\n").await.unwrap();
         let answer = until_closed(&mut stream).await;

@@ -1,4 +1,4 @@
-//! Reads the body of a request: declared as JSON, not too large, in time.
+//! Reads the body of a request: declared as JSON, within its size, in time.
 
 use std::error::Error;
 use std::pin::{Pin, pin};
@@ -14,62 +14,62 @@ use tokio::time::timeout;
 use super::held::{Held, too_much};
 use super::media_type::is_json;
 use super::problem::{Kind, Problem};
-use super::{Limits, Request};
+use super::{Bounds, Request};
 use crate::listener::{BadBody, read_body};
 
-/// A body over the limit is still read up to so many limits, so that its sender, who often reads only
-/// after writing, gets to see the answer.
+/// A body over the limit is still read up to a multiple of the limit, so that its sender, who often
+/// reads only after writing, sees the answer.
 const READ_PAST: usize = 16;
 
 /// How long the body of a request that is refused without it is read.
 const PASSED_OVER: Duration = Duration::from_secs(1);
 
-/// The bytes of the body.
-pub(super) async fn read(request: Request, limits: Limits) -> Result<Bytes, Problem> {
-    read_held(request, limits).await.map(|(body, _)| body)
+pub(super) async fn read(request: Request, bounds: Bounds) -> Result<Bytes, Problem> {
+    read_held(request, bounds).await.map(|(body, _)| body)
 }
 
-/// The same, and what the request holds of its connection: a large one when it is its turn.
+/// The bytes of the body, and the request's claim on its connection: a large request first waits
+/// for its turn.
 pub(super) async fn read_held(
     mut request: Request,
-    limits: Limits,
+    bounds: Bounds,
 ) -> Result<(Bytes, Option<Held>), Problem> {
     if let Err(problem) = check_type(request.headers()) {
-        Box::pin(pass_over(request, limits)).await;
+        Box::pin(pass_over(request, bounds)).await;
         return Err(problem);
     }
     let held = Held::of(&mut request);
     let declared = declared(request.headers());
     let waits = request.headers().contains_key(EXPECT);
-    let hopeless = if waits { 1 } else { READ_PAST } * limits.body_bytes;
+    let hopeless = if waits { 1 } else { READ_PAST } * bounds.body_bytes;
     if declared.is_some_and(|bytes| bytes > hopeless) {
-        return Err(too_large(limits));
+        return Err(too_large(bounds));
     }
     let body = request.into_body();
-    let collected = within(limits.body, collect(body, limits, held.as_ref())).await;
-    let body = collected.unwrap_or_else(|| Err(too_slow(limits)))?;
+    let collected = within(bounds.body, collect(body, bounds, held.as_ref())).await;
+    let body = collected.unwrap_or_else(|| Err(too_slow(bounds)))?;
     if let Some(held) = &held {
         held.turn(body.len()).await;
     }
     Ok((body, held))
 }
 
-/// Reads what comes of a body that nobody wants, for a moment. An answer over HTTP/2 that comes before its
-/// request has ended is followed by a reset of the stream (RFC 9113, 8.1), and there are clients, curl 7.88
-/// among them, that then drop the answer. One that is longer than is ever read, or is sent only when asked
-/// for, is not waited for. Meanwhile the request holds nothing of its connection.
-pub(super) async fn pass_over(mut request: Request, limits: Limits) {
+/// Reads and drops a body that is not needed, for a moment. An answer over HTTP/2 that comes before
+/// its request has ended is followed by a reset of the stream (RFC 9113, 8.1), and there are
+/// clients, curl 7.88 among them, that then drop the answer. A body that is too long, or is sent
+/// only when asked for, is not waited for. Meanwhile the request claims nothing of its connection.
+pub(super) async fn pass_over(mut request: Request, bounds: Bounds) {
     if request.version() != Version::HTTP_2 || request.headers().contains_key(EXPECT) {
         return;
     }
     if let Some(held) = Held::of(&mut request) {
-        held.rest();
+        held.stop_counting();
     }
-    let most = READ_PAST * limits.body_bytes;
-    _ = within(limits.body.min(PASSED_OVER), drained(request.into_body(), most)).await;
+    let most = READ_PAST * bounds.body_bytes;
+    _ = within(bounds.body.min(PASSED_OVER), drained(request.into_body(), most)).await;
 }
 
-/// The end of a body, or of so many bytes of it.
+/// Reads to the end of a body, or `most` bytes of it.
 async fn drained(mut body: Incoming, most: usize) {
     let mut came = 0;
     while came <= most
@@ -80,8 +80,8 @@ async fn drained(mut body: Incoming, most: usize) {
     }
 }
 
-/// Waits for so long. Most bodies come with their head, and are there when they are asked for a second
-/// time: for those no timer is set.
+/// Waits up to `limit`. Most bodies come with their head, and are there at the second poll: for
+/// those no timer is set.
 pub(super) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     match soon(future.as_mut()).await {
@@ -90,7 +90,7 @@ pub(super) async fn within<T>(limit: Duration, future: impl Future<Output = T>) 
     }
 }
 
-/// The end of what has come to it when it is polled twice, with a turn for others between.
+/// The result of a future that is ready when it is polled twice, with a turn for others between.
 pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     let mut polled = false;
     std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -105,24 +105,24 @@ pub(super) async fn soon<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Op
     .await
 }
 
-async fn collect(body: Incoming, limits: Limits, held: Option<&Held>) -> Result<Bytes, Problem> {
+async fn collect(body: Incoming, bounds: Bounds, held: Option<&Held>) -> Result<Bytes, Problem> {
     let keep = |bytes| held.is_none_or(|held| held.keep(bytes).is_ok());
-    let read = read_body(body, limits.body_bytes, READ_PAST * limits.body_bytes, keep).await;
+    let read = read_body(body, bounds.body_bytes, READ_PAST * bounds.body_bytes, keep).await;
     read.map_err(|bad| match bad {
         BadBody::Broken(error) => broken_off(&error),
-        BadBody::TooLarge => too_large(limits),
+        BadBody::TooLarge => too_large(bounds),
         BadBody::TooMuch => too_much(),
     })
 }
 
-/// What the head says of the length of the body.
+/// The length of the body by its head.
 fn declared(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// A web page can have a browser send a body without a type to any address, this machine's own
-/// included, and is asked nothing; a body declared as JSON it can not. So what changes limiters must
-/// be declared.
+/// included, without being asked; but not a body declared as JSON. So requests that change limiters
+/// must be declared.
 pub(super) fn check_declared(request: &Request) -> Result<(), Problem> {
     if request.method() != Method::POST || request.headers().contains_key(CONTENT_TYPE) {
         return Ok(());
@@ -132,7 +132,7 @@ pub(super) fn check_declared(request: &Request) -> Result<(), Problem> {
     Err(Problem::new(Kind::UnsupportedMediaType, detail))
 }
 
-/// No type at all is taken for JSON; one that is given must be it.
+/// A missing type counts as JSON; a given one must be JSON.
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let json = |given: &&HeaderValue| given.to_str().is_ok_and(is_json);
     let Some(given) = headers.get_all(CONTENT_TYPE).iter().find(|given| !json(given)) else {
@@ -146,13 +146,13 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Kind::UnsupportedMediaType, detail))
 }
 
-fn too_large(limits: Limits) -> Problem {
-    let detail = format!("expected at most {} bytes", limits.body_bytes);
+fn too_large(bounds: Bounds) -> Problem {
+    let detail = format!("expected at most {} bytes", bounds.body_bytes);
     Problem::new(Kind::BodyTooLarge, detail)
 }
 
-fn too_slow(limits: Limits) -> Problem {
-    let detail = format!("expected all of it within {} ms", limits.body.as_millis());
+fn too_slow(bounds: Bounds) -> Problem {
+    let detail = format!("expected all of it within {} ms", bounds.body.as_millis());
     Problem::new(Kind::BodyTimeout, detail)
 }
 
@@ -165,7 +165,7 @@ fn broken_off(error: &hyper::Error) -> Problem {
     Problem::new(Kind::InvalidBody, detail)
 }
 
-/// The cause that has no cause, which says the most.
+/// The innermost cause, which says the most.
 fn innermost<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
     while let Some(cause) = error.source() {
         error = cause;
@@ -178,34 +178,34 @@ mod tests {
     use super::*;
     use crate::http::{Response, testing};
 
-    /// What a server with these bounds answers to these bytes.
-    async fn answer(limits: Limits, sent: &str) -> String {
+    /// The answer of a server with these bounds to these bytes.
+    async fn answer(bounds: Bounds, sent: &str) -> String {
         let site = testing::site(move |request| async move {
-            let read = read(request, limits).await;
-            let told = |body: Bytes| Response::new(body.len().to_string().into());
-            read.map_or_else(Problem::into_response, told)
+            let read = read(request, bounds).await;
+            let counted = |body: Bytes| Response::new(body.len().to_string().into());
+            read.map_or_else(Problem::into_response, counted)
         });
-        testing::serve(site, limits).await.exchange(sent).await
+        testing::serve(site, bounds).await.exchange(sent).await
     }
 
     #[tokio::test]
     async fn a_body_that_does_not_come_is_waited_for_so_long() {
-        let limits = Limits { body: Duration::from_millis(30), ..Limits::default() };
+        let bounds = Bounds { body: Duration::from_millis(30), ..Bounds::default() };
         let sent = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{";
-        let answer = answer(limits, sent).await;
+        let answer = answer(bounds, sent).await;
         assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
         assert!(answer.contains("within 30 ms"), "{answer}");
     }
 
     #[tokio::test]
     async fn the_limit_holds_to_the_byte_also_for_a_body_of_unknown_length() {
-        let limits = Limits { body_bytes: 16, ..Limits::default() };
+        let bounds = Bounds { body_bytes: 16, ..Bounds::default() };
         for (bytes, status) in [(16, "200 OK"), (17, "413 "), (255, "413 "), (4095, "413 ")] {
             let chunk = "x".repeat(bytes);
             let head =
                 "POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked";
             let sent = format!("{head}\r\n\r\n{bytes:x}\r\n{chunk}\r\n0\r\n\r\n");
-            let answer = answer(limits, &sent).await;
+            let answer = answer(bounds, &sent).await;
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{bytes}: {answer}");
         }
     }

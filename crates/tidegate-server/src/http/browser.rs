@@ -1,9 +1,9 @@
-//! Requests that a web page has a browser make, with the reach of whoever looks at the page.
+//! Requests that a web page has a browser make, from the network of whoever views the page.
 //!
-//! A browser sends for a page what the page itself could not: to this machine, to a private network. Where
-//! clients show a token a page knows none. Elsewhere two things give it away: `Origin`, which a browser adds
-//! and a page can not change; and, for a page whose own name was made to lead here (DNS rebinding), that
-//! name as the host.
+//! A browser can reach addresses for a page that the page itself cannot: this machine, a private
+//! network. Where clients need a token a page has none. Elsewhere two things reveal a page:
+//! `Origin`, which a browser adds and a page cannot change; and, for a page whose own name resolves
+//! to this machine (DNS rebinding), that name as the host.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use super::Request;
 use super::problem::{Kind, Problem};
 use crate::listener::Secret;
 
-/// Refuses what comes from a page of another origin.
+/// Refuses requests of a page of another origin.
 pub(super) fn check_origin(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {
     let foreign = |origin: &&HeaderValue| !is_own(origin.as_bytes(), host(request));
     match request.headers().get_all(ORIGIN).iter().find(foreign) {
@@ -29,7 +29,7 @@ pub(super) fn check_origin(secret: Option<&Secret>, request: &Request) -> Result
     }
 }
 
-/// Refuses a host that is a name, for any page can have a name that leads here.
+/// Refuses a host that is a name, because any page can have a name that resolves to this machine.
 pub(super) fn check_host(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {
     match host(request).filter(|host| secret.is_none() && !is_address(host)) {
         None => Ok(()),
@@ -43,10 +43,10 @@ pub(super) fn check_host(secret: Option<&Secret>, request: &Request) -> Result<(
     }
 }
 
-/// Whom the request is for: a name or an address, perhaps with a port.
+/// The host of the request: a name or an address, perhaps with a port.
 fn host(request: &Request) -> Option<&str> {
     let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
-    // A name that is no text is no name of this machine.
+    // A value that is not text is not a name of this machine.
     let field = || Some(request.headers().get(HOST)?.to_str().unwrap_or("?"));
     authority.or_else(field)
 }

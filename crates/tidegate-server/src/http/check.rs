@@ -1,4 +1,4 @@
-//! `POST /v1/check` and `POST /v1/peek`: decisions, taken or only looked at; one, or a batch of them.
+//! `POST /v1/check` and `POST /v1/peek`: decisions that take or only look; one, or a batch of them.
 
 use futures_util::stream::{self, StreamExt};
 use tidegate::Answer;
@@ -10,12 +10,12 @@ use super::question::{Asked, Question};
 use super::{App, Request, Response};
 use crate::limiters::Verb;
 
-/// Most questions of one batch that are put at once.
+/// Most questions of one batch that are under way at a time.
 const AT_ONCE: usize = 64;
 
-/// Answers one question by a decision, or a batch by as many, in the same order.
+/// Answers one question with a decision, or a batch with as many, in the same order.
 pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Response, Problem> {
-    let (body, held) = body::read_held(request, app.limits).await?;
+    let (body, held) = body::read_held(request, app.bounds).await?;
     match Asked::parse(&body)? {
         Asked::One(question) => answer::decided(&put(app, verb, &question).await),
         Asked::Each(questions) => {
@@ -25,8 +25,8 @@ pub(super) async fn decide(app: &App, verb: Verb, request: Request) -> Result<Re
     }
 }
 
-/// Begun in their order, so decided in it; some together, so a store is not waited for once each, and not
-/// all, so that others are not kept from it.
+/// Asked in order, so decided in order; several at a time, so that a store is not waited for once
+/// for each, and not all, so that others get their turn.
 async fn each(app: &App, verb: Verb, questions: &[Question<'_>]) -> Result<Response, Problem> {
     let asked: Vec<_> = questions.iter().map(|question| put(app, verb, question)).collect();
     let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;

@@ -1,4 +1,4 @@
-//! One connection: HTTP/1.1 or HTTP/2, by what its first bytes say; kept as long as it brings requests.
+//! One connection: HTTP/1.1 or HTTP/2, by its first bytes; kept while it is used.
 
 #[cfg(test)]
 mod tests;
@@ -14,31 +14,32 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
 use super::fast_path::FastPath;
-use super::held::Shared;
+use super::held::ConnectionState;
 use super::hyper_io::HyperIo;
 use super::unread::Unread;
-use super::{Limits, Request, Response, bad_request, head};
+use super::{Bounds, Request, Response, bad_request, head};
 use crate::listener::{
     Activity, Handler, Heads, Shell, Stream, WINDOW_BYTES, WINDOW_OF_ALL_BYTES, WatchedTasks,
     answer_begins,
 };
 
-/// What answers the requests of a connection; a copy of it for each of them.
+/// The service that answers the requests of a connection; cloned for each of them.
 pub(super) trait Site: Clone + Send + Sync + 'static {
-    /// What may answer before hyper does, if anything.
+    /// The fast path before hyper, if there is one.
     fn fast_path(&self) -> Option<FastPath> {
         None
     }
 
-    /// Whatever comes of a request is a response.
+    /// Answers a request, always with a response.
     fn answer(self, request: Request) -> impl Future<Output = Response> + Send;
 }
 
 /// Most requests that one HTTP/2 connection may have under way.
 const STREAMS: u32 = 100;
-/// Most bytes of an HTTP/2 head: what lies between this and [`head::MOST_BYTES`] is told what was wrong.
+/// Most bytes of an HTTP/2 head: a head between this and [`head::MOST_BYTES`] gets an answer with
+/// the reason.
 const HEAD_BYTES: u32 = 128 << 10;
-/// Most bytes of an HTTP/1.1 connection that wait in memory, so of the head of a request.
+/// Most bytes of an HTTP/1.1 connection that wait in memory, and so of the head of a request.
 const BUFFER_BYTES: usize = head::MOST_BYTES;
 
 /// Speaks HTTP on the connections of a listener.
@@ -54,7 +55,7 @@ impl<S: Site> Handler for Http<S> {
             None => Ok(Some(Bytes::new())),
         };
         match read {
-            // Most connections never come here.
+            // Most connections stay on the fast path.
             Ok(Some(read)) => Box::pin(by_hyper(stream, read, self.0, shell)).await,
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, "a connection broke off"),
@@ -62,33 +63,33 @@ impl<S: Site> Handler for Http<S> {
     }
 }
 
-/// Serves what may be anything; `read` is what was read of it before.
+/// Serves any request; `read` is what was read of it before.
 async fn by_hyper(stream: Stream, read: Bytes, site: impl Site, shell: Shell) {
-    let (activity, limits) = (Arc::new(Activity::default()), shell.limits);
+    let (activity, bounds) = (Arc::new(Activity::default()), shell.bounds);
     let stream = stream.noting(Heads::new(Arc::clone(&activity)), &read);
     let (stream, mut handed_over) = HyperIo::new(stream, read, Arc::clone(&activity), &shell);
-    let shared = Shared::new(Arc::clone(&activity), Arc::clone(&shell.account));
-    let builder = builder(limits);
-    let connection = builder.serve_connection(TokioIo::new(stream), noting(shared, site));
-    // Over HTTP/1.1 the stream ends behind what has arrived.
+    let state = ConnectionState::new(Arc::clone(&activity), Arc::clone(&shell.account));
+    let builder = builder(bounds);
+    let connection = builder.serve_connection(TokioIo::new(stream), noting(state, site));
+    // Over HTTP/1.1 the stream ends after the bytes that have arrived.
     let may_leave = || activity.speaks_http_2();
     let ended = shell.run(connection, &activity, may_leave, |it| it.graceful_shutdown()).await;
     if let Err(error) = &ended {
-        // It concerns nobody but its client.
+        // It concerns only its client.
         tracing::debug!(%error, "a connection broke off");
     }
     if let Ok(refused) = handed_over.try_recv() {
         let reason = ended.err().map_or_else(|| "can not be read".to_owned(), |e| e.to_string());
-        bad_request::answer(refused, &reason, BUFFER_BYTES, limits).await;
+        bad_request::answer(refused, &reason, BUFFER_BYTES, bounds).await;
     }
 }
 
-fn builder(limits: Limits) -> Builder<WatchedTasks> {
-    let mut builder = Builder::new(WatchedTasks(limits.stalled));
+fn builder(bounds: Bounds) -> Builder<WatchedTasks> {
+    let mut builder = Builder::new(WatchedTasks(bounds.stalled));
     builder
         .http1()
         .timer(TokioTimer::new())
-        // It would count what is idle as well.
+        // It would count idle time as well.
         .header_read_timeout(None)
         .max_buf_size(BUFFER_BYTES);
     builder
@@ -101,9 +102,9 @@ fn builder(limits: Limits) -> Builder<WatchedTasks> {
     builder
 }
 
-/// The site, noting what the connection is used for, and what it keeps.
+/// The site, noting the use of the connection and the bytes that it keeps.
 fn noting(
-    shared: Shared,
+    state: ConnectionState,
     site: impl Site,
 ) -> impl Service<
     Request,
@@ -112,8 +113,8 @@ fn noting(
     Future: Future<Output = Result<hyper::Response<Unread>, Infallible>> + Send + 'static,
 > {
     service_fn(move |mut request: Request| {
-        let (held, site) = (shared.begin(), site.clone());
-        let activity = Arc::clone(&shared.activity);
+        let (held, site) = (state.begin(), site.clone());
+        let activity = Arc::clone(&state.activity);
         async move {
             let held = match held {
                 Ok(held) => held,

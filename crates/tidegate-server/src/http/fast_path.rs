@@ -1,10 +1,10 @@
-//! Checks that come whole and wait for nothing, answered where they are read.
+//! The fast path: checks that arrive whole and need no wait, answered where they are read.
 //!
-//! hyper is ready for whatever may come, and that costs several times what a decision does. Nearly all that
-//! comes is one kind of request: `POST /v1/check` over HTTP/1.1, in one piece. It is answered here, as hyper
-//! would have it answered. With the first request that is anything else, or of which a part is missing, the
-//! connection goes over to hyper for good, with all that was read and not answered: nothing is refused here,
-//! and nothing here waits for a limiter.
+//! hyper handles every request, at several times the cost of a decision. Nearly all requests are of
+//! one kind: `POST /v1/check` over HTTP/1.1, in one piece. They are answered here, with the same
+//! bytes as over hyper. At the first other or incomplete request the connection goes over to hyper
+//! for good, with all bytes that were read and not answered: nothing is refused here, and nothing
+//! here waits for a limiter.
 
 mod date;
 mod head;
@@ -31,9 +31,9 @@ use date::Date;
 use head::Came;
 use reply::Reply;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const ROOM: usize = 4 << 10;
-/// Bytes of answers after which they are written, and others have a turn.
+/// Bytes of answers after which they are written, and other connections get a turn.
 const TURN_BYTES: usize = 64 << 10;
 
 /// Answers checks of one connection.
@@ -41,26 +41,26 @@ pub(super) struct FastPath {
     app: Arc<App>,
     secret: Option<Secret>,
     input: Vec<u8>,
-    /// How much of it is answered.
+    /// How many bytes of it are answered.
     start: usize,
     reply: Reply,
     date: Date,
-    /// Whether nothing is read any more, so that the last answer says that it is.
+    /// Whether no more is read, so that the last answer announces the end.
     is_ending: bool,
 }
 
-/// What is to be done once all that could be answered is.
+/// What to do after all requests that could be answered.
 enum Next {
     Read,
-    /// More is there, but it is the turn of others.
+    /// More requests are there, but other connections come first.
     Yield,
-    /// A request has begun to come.
-    ReadOn,
+    /// A request has begun to arrive.
+    Partial,
     HandOver,
 }
 
 impl FastPath {
-    /// Where decisions wait for nothing, and nobody wants a line of each in the log.
+    /// The fast path, where decisions need no wait and are not logged one by one.
     pub(super) fn of(app: &Arc<App>, secret: Option<&Secret>) -> Option<Self> {
         let here = app.limiters.shared().is_none();
         (here && !tracing::enabled!(tracing::Level::DEBUG)).then(|| Self {
@@ -74,19 +74,19 @@ impl FastPath {
         })
     }
 
-    /// Serves a connection as long as it brings such checks; what it has brought else, for hyper. Nothing
-    /// where it has ended, was idle, or is asked to leave between two requests.
+    /// Serves a connection while it sends such checks; returns the remaining bytes for hyper.
+    /// `None` where it has ended, was idle, or is asked to leave between two requests.
     ///
     /// # Errors
     /// The connection broke off.
     pub(super) async fn serve(
         mut self,
         stream: &mut Stream,
-        Shell { limits, account, stop }: &mut Shell,
+        Shell { bounds, account, stop }: &mut Shell,
     ) -> io::Result<Option<Bytes>> {
-        // Once the process drains.
+        // Set once the process drains.
         let mut remainder = None;
-        let mut patience = Patience::of(*limits);
+        let mut patience = Patience::of(*bounds);
         let stops = stop.clone();
         let mut draining = pin!(stop.draining());
         let mut came = false;
@@ -99,12 +99,12 @@ impl FastPath {
             came |= !self.reply.bytes.is_empty();
             self.write(stream, account).await?;
             match next {
-                Next::HandOver => return Ok(Some(self.rest())),
+                Next::HandOver => return Ok(Some(self.into_unread())),
                 Next::Yield => tokio::task::yield_now().await,
-                // Where the rest is not there already, it is not known when it comes.
-                Next::ReadOn => match body::soon(pin!(stream.read_buf(&mut self.input))).await {
+                // If the rest is not there now, it may come at any time.
+                Next::Partial => match body::soon(pin!(stream.read_buf(&mut self.input))).await {
                     Some(Ok(1..)) => {}
-                    _ => return Ok(Some(self.rest())),
+                    _ => return Ok(Some(self.into_unread())),
                 },
                 Next::Read if self.is_ending => break,
                 Next::Read if let Some(remainder) = &mut remainder => {
@@ -128,7 +128,7 @@ impl FastPath {
         stream.shutdown().await.map(|()| None)
     }
 
-    /// Answers what has come, request by request.
+    /// Answers the requests that have arrived, one by one.
     fn answer_all(&mut self) -> Next {
         loop {
             let unread = self.unread();
@@ -154,14 +154,14 @@ impl FastPath {
                     self.input.drain(..self.start);
                     self.start = 0;
                     self.input.reserve(ROOM);
-                    return Next::ReadOn;
+                    return Next::Partial;
                 }
                 Came::Other => return Next::HandOver,
             }
         }
     }
 
-    /// Answers the check of a body; false where it is none, or has to wait.
+    /// Answers the check of a body; returns false where it is invalid, or has to wait.
     fn answer(&mut self, body: std::ops::Range<usize>) -> bool {
         let Self { app, input, reply, date, .. } = self;
         let Ok(question) = Question::parse(input.get(body).unwrap_or_default()) else {
@@ -169,12 +169,12 @@ impl FastPath {
         };
         let before = reply.bytes.len();
         let decided = catch_unwind(AssertUnwindSafe(|| {
-            question.ask_at_once(|request| {
-                let answer = app.limiters.check_at_once(request)?;
+            question.ask_now(|request| {
+                let answer = app.limiters.try_check(request)?;
                 Some(reply.decided(&answer, date.at(answer.at())))
             })
         }));
-        // What it stands on outlives a panic anywhere in the server.
+        // The state it uses survives a panic anywhere in the server.
         let problem = match decided {
             Ok(None) => return false,
             Ok(Some(Ok(()))) => return true,
@@ -186,8 +186,8 @@ impl FastPath {
         true
     }
 
-    /// Writes the answers; a client that does not read them is not waited for longer than an idle one, and not at
-    /// all where too much is unread already.
+    /// Writes the answers; a client that does not read them is waited for no longer than an idle
+    /// one, and not at all where too much is unread.
     async fn write(&mut self, stream: &mut Stream, account: &Arc<Account>) -> io::Result<()> {
         if self.reply.bytes.is_empty() {
             return Ok(());
@@ -199,21 +199,21 @@ impl FastPath {
         let written = match body::soon(all.as_mut()).await {
             Some(written) => written,
             None => match account.take(self.reply.bytes.len()) {
-                Some(_kept) => Box::pin(timeout(self.app.limits.idle, all)).await?,
+                Some(_kept) => Box::pin(timeout(self.app.bounds.idle, all)).await?,
                 None => Err(io::ErrorKind::OutOfMemory.into()),
             },
         };
-        self.reply.rest();
+        self.reply.clear();
         written
     }
 
-    /// What is not answered.
+    /// The bytes that are not answered.
     fn unread(&self) -> &[u8] {
         self.input.get(self.start..).unwrap_or_default()
     }
 
-    /// The same, to be handed over.
-    fn rest(mut self) -> Bytes {
+    /// Returns the unanswered bytes, to be handed over.
+    fn into_unread(mut self) -> Bytes {
         self.input.drain(..self.start.min(self.input.len()));
         self.input.into()
     }

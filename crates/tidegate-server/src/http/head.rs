@@ -1,5 +1,5 @@
-//! What the head of a request must be, whichever version it came by: not too large, for one host, and with a body
-//! in a coding that is known (RFC 9112, 3.2 and 6.1).
+//! Rules for the head of a request over every version of HTTP: its size, one host, and a body in a
+//! known coding (RFC 9112, 3.2 and 6.1).
 
 use hyper::Version;
 use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
@@ -13,7 +13,7 @@ pub(super) const MOST_BYTES: usize = 64 << 10;
 /// Most header fields; hyper's own bound on HTTP/1.1.
 const MOST_FIELDS: usize = 100;
 
-/// Refuses a head that HTTP/2 let through and HTTP/1.1 would not have.
+/// Refuses a head that HTTP/2 let through and HTTP/1.1 would not.
 pub(super) fn fits(request: &Request) -> Result<(), Problem> {
     let (bytes, fields) = (bytes(request), request.headers().len());
     if bytes <= MOST_BYTES && fields <= MOST_FIELDS {
@@ -26,7 +26,8 @@ pub(super) fn fits(request: &Request) -> Result<(), Problem> {
     Err(Problem::new(Kind::HeadTooLarge, detail))
 }
 
-/// Refuses a request whose host is missing, given twice or none, or whose body is in a coding besides chunks.
+/// Refuses a request whose host is missing, repeated or invalid, or whose body is in a coding
+/// besides chunks.
 pub(super) fn is_clear(request: &Request) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -44,7 +45,7 @@ pub(super) fn is_clear(request: &Request) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Of a body that is in another coding than chunks.
+/// The problem of a body in a coding other than chunks.
 pub(super) fn unknown_coding() -> Problem {
     let detail = "the body is in a transfer coding that is not known here: expected `transfer-encoding: chunked`, \
                   or none and a content-length";

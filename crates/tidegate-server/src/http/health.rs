@@ -1,4 +1,4 @@
-//! `GET /healthz`: well only if a decision can really be taken.
+//! `GET /healthz`: healthy only if a decision can really be taken.
 
 use serde::Serialize;
 use tidegate::StoreCounts;
@@ -6,7 +6,6 @@ use tidegate::StoreCounts;
 use super::problem::{Kind, Problem};
 use super::{App, Response, answer};
 
-/// What a server says that is well.
 #[derive(Serialize)]
 struct Health {
     status: &'static str,
@@ -14,7 +13,7 @@ struct Health {
     store: Option<Store>,
 }
 
-/// Counts of what became of requests to the store, since the start but for those under way.
+/// Counts of requests to the store by their fate, since the start except for those under way.
 #[derive(Serialize)]
 struct Store {
     under_way: u64,
@@ -50,15 +49,15 @@ fn unwell(why: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Limits, Service};
+    use crate::http::{Bounds, Service};
     use crate::limiters::Limiters;
     use std::sync::Arc;
     use std::time::Duration;
     use tidegate::Policy;
 
     fn app(probe: Duration) -> Arc<App> {
-        let limits = Limits { probe, ..Limits::default() };
-        Service::new(Arc::new(Limiters::of(Policy::default()).unwrap()), limits).0
+        let bounds = Bounds { probe, ..Bounds::default() };
+        Service::new(Arc::new(Limiters::of(Policy::default()).unwrap()), bounds).0
     }
 
     #[tokio::test]
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_who_ask_meanwhile_are_told_what_one_look_found() {
+    async fn all_probes_during_a_check_get_its_result() {
         let app = app(Duration::from_secs(60));
         let hanging = app.probe.hang();
         let ends = async move { hanging.send_replace(Some(false)) };

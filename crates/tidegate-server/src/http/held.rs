@@ -1,4 +1,5 @@
-//! What a request holds of its connection, from its head until its client has the last byte of the answer.
+//! The claims of a request on its connection, from its head until its client has the last byte of
+//! the answer.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,75 +11,75 @@ use crate::listener::{Account, Activity, Kept, TOO_MUCH, UnderWay};
 
 /// Most large requests of one connection that are answered at a time.
 pub(super) const LARGE_AT_ONCE: usize = 4;
-/// Bytes of the body of a request from which it is large, and its answer may be.
+/// Bytes of a body from which a request counts as large, and its answer may be.
 const LARGE_BYTES: usize = 1 << 10;
-/// Bytes that any request takes besides its body and its answer.
+/// Bytes of any request besides its body and its answer.
 const OF_A_REQUEST: usize = 8 << 10;
-/// Bytes that each question of a batch takes while it is decided.
+/// Bytes of each question of a batch while it is decided.
 const OF_A_QUESTION: usize = 1 << 10;
 
-/// All that the requests of one connection share.
+/// The state that all requests of one connection share.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct ConnectionState {
     pub(super) activity: Arc<Activity>,
     pub(super) account: Arc<Account>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Shared {
+impl ConnectionState {
     pub(super) fn new(activity: Arc<Activity>, account: Arc<Account>) -> Self {
-        Self { activity, account, places: Arc::new(Semaphore::new(LARGE_AT_ONCE)) }
+        Self { activity, account, permits: Arc::new(Semaphore::new(LARGE_AT_ONCE)) }
     }
 
-    /// What a request holds that begins.
+    /// The claims of a new request.
     ///
     /// # Errors
-    /// The connection, or all together, keep too much already.
+    /// The connection, or all connections, keep too much already.
     pub(super) fn begin(&self) -> Result<Held, Problem> {
         let kept = self.account.take(OF_A_REQUEST).ok_or_else(too_much)?;
         let under_way = Some(self.activity.begin());
-        let holdings = Holdings { under_way, place: None, kept: Some(kept) };
-        let places = Arc::clone(&self.places);
+        let holdings = Holdings { under_way, permit: None, kept: Some(kept) };
+        let permits = Arc::clone(&self.permits);
         Ok(Held {
             activity: Arc::clone(&self.activity),
-            places,
+            permits,
             holdings: Arc::new(Mutex::new(holdings)),
         })
     }
 }
 
-/// What one request holds.
+/// The claims of one request.
 #[derive(Clone)]
 pub(super) struct Held {
     activity: Arc<Activity>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     holdings: Arc<Mutex<Holdings>>,
 }
 
 struct Holdings {
     under_way: Option<UnderWay>,
-    /// Of a large one, while it is decided and its answer read.
-    place: Option<OwnedSemaphorePermit>,
-    /// Gone once it is answered.
+    /// The permit of a large request, while it is decided and its answer read.
+    permit: Option<OwnedSemaphorePermit>,
+    /// `None` once it is answered.
     kept: Option<Kept>,
 }
 
 impl Held {
-    /// That of a request, if it is one of a connection.
+    /// The claims of a request, if it came over a connection.
     pub(super) fn of(request: &mut Request) -> Option<Self> {
         request.extensions_mut().remove()
     }
 
-    /// Takes the bytes of a part of the body.
+    /// Claims the bytes of a part of the body.
     ///
     /// # Errors
-    /// The connection, or all together, keep too much already.
+    /// The connection, or all connections, keep too much already.
     pub(super) fn keep(&self, bytes: usize) -> Result<(), Problem> {
         let fits = self.holdings().kept.as_mut().is_none_or(|kept| kept.add(bytes));
         if fits { Ok(()) } else { Err(too_much()) }
     }
 
-    /// Takes what so many questions need.
+    /// Claims the bytes of a number of questions.
     ///
     /// # Errors
     /// As [`Self::keep`].
@@ -86,38 +87,38 @@ impl Held {
         self.keep(questions.saturating_mul(OF_A_QUESTION))
     }
 
-    /// Waits for the turn of a request with a body of so many bytes. Meanwhile it is of no use.
+    /// Waits for the turn of a request with a body of `bytes`. Meanwhile it does not count as use.
     pub(super) async fn turn(&self, bytes: usize) {
         if bytes <= LARGE_BYTES {
             return;
         }
-        self.rest();
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        self.stop_counting();
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         let mut holdings = self.holdings();
         holdings.under_way = Some(self.activity.begin());
-        holdings.place = place;
+        holdings.permit = permit;
     }
 
-    /// Is not under way any more, although something of the request is still waited for.
-    pub(super) fn rest(&self) {
+    /// Stops counting as under way, although a part of the request is still waited for.
+    pub(super) fn stop_counting(&self) {
         let under_way = self.holdings().under_way.take();
-        // Outside the lock: it may wake the connection.
+        // Outside of the lock: it may wake the connection.
         drop(under_way);
     }
 
-    /// Ends with an answer: what is to be held until that is read. An answer that does not fit is a problem
-    /// in its place.
+    /// Ends with an answer: returns it with the claims that last until it is read. An answer that
+    /// does not fit is replaced by a problem.
     pub(super) fn answered(
         self,
         answer: Response,
     ) -> (Response, Option<OwnedSemaphorePermit>, Option<Kept>) {
-        self.rest();
+        self.stop_counting();
         let mut holdings = self.holdings();
-        let (place, mut kept) = (holdings.place.take(), holdings.kept.take());
+        let (permit, mut kept) = (holdings.permit.take(), holdings.kept.take());
         let bytes = body_bytes(&answer);
         let fits = kept.as_mut().is_none_or(|kept| kept.resize(OF_A_REQUEST + bytes));
         let answer = if fits { answer } else { too_much().into_response() };
-        (answer, place, kept)
+        (answer, permit, kept)
     }
 
     fn holdings(&self) -> MutexGuard<'_, Holdings> {

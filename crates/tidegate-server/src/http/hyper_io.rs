@@ -1,15 +1,15 @@
-//! The stream under hyper: it keeps back the bare answer that hyper writes to what it can not read, and
-//! for a while the end of what a client sends.
+//! The stream under hyper: it holds back hyper's bare answer to unreadable requests, and for a
+//! while the end of the client's input.
 //!
-//! hyper takes the end of what a client sends for the end of the client, and drops its requests. Many
-//! clients close their side as soon as they have asked. So the end is kept back while a request is under
-//! way, for no longer than [`Limits::half_closed`](crate::listener::Limits): a client that waits for a limiter and is
-//! gone has to leave.
+//! hyper takes the end of a client's input for the end of the client, and drops its requests. Many
+//! clients close their side as soon as they have asked. So the end is held back while a request is
+//! under way, for no longer than [`Bounds::half_closed`](crate::listener::Bounds): a client that is
+//! gone must not wait for a limiter for ever.
 //!
-//! hyper answers a head that its HTTP/1 parser refuses by itself, with an empty body, as the last
-//! thing on the connection. Nothing of the parser's reason is known when that answer is written; it
-//! is once hyper is done. So the answer is kept back here, and instead of being shut down the stream
-//! is handed over, for [`bad_request`](super::bad_request) to write a better one.
+//! hyper itself answers a head that its HTTP/1 parser refuses, with an empty body, as the last
+//! answer of the connection. The parser's reason is known only after hyper has ended. So that
+//! answer is held back, and instead of being shut down the stream is handed over to
+//! [`bad_request`](super::bad_request), which writes a better one.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -26,28 +26,28 @@ use tokio::time::{Sleep, sleep};
 use crate::listener::{Activity, Arrives, Remainder, Shell, Stream};
 use crate::stop::Stop;
 
-/// The bare answer is shorter; a longer write is not looked at.
+/// More than the bytes of the bare answer; longer writes are not examined.
 const BARE_BYTES: usize = 256;
-/// Header fields of the bare answer, and some to spare.
+/// More than the header fields of the bare answer.
 const BARE_FIELDS: usize = 8;
-/// All that hyper answers by itself.
+/// The statuses of answers by hyper itself.
 const STATUSES: [StatusCode; 3] = [
     StatusCode::BAD_REQUEST,
     StatusCode::URI_TOO_LONG,
     StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
 ];
 
-/// What hyper would have answered by itself.
+/// An answer by hyper itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bare {
     pub(super) status: StatusCode,
-    /// Of its `date` field, for the answer that takes its place.
+    /// Its `date` field, for the answer that replaces it.
     pub(super) date: Option<String>,
 }
 
 impl Bare {
-    /// `None` for all that is not exactly one bare head that ends the connection: every answer of the
-    /// router names the type of its content.
+    /// `None` for all bytes that are not exactly one bare head that ends the connection: every
+    /// answer of the router names the type of its content.
     fn parse(written: &[u8]) -> Option<Self> {
         if written.len() > BARE_BYTES || !written.starts_with(b"HTTP/1.") {
             return None;
@@ -71,28 +71,28 @@ fn value<'h>(fields: &[httparse::Header<'h>], name: &str) -> Option<&'h str> {
     std::str::from_utf8(field.value).ok()
 }
 
-/// A stream on which all has been said but the last answer.
+/// A stream on which only the last answer is missing.
 pub(super) type Refused = (Stream, Bare);
 
-/// A stream that passes everything on but hyper's bare answer.
+/// A stream that passes on everything except hyper's bare answer.
 pub(super) struct HyperIo {
-    /// What was read of it already.
+    /// Bytes that were read from it before.
     read: Bytes,
-    /// Not there any more once it is handed over.
+    /// `None` after it is handed over.
     stream: Option<Stream>,
     kept_back: Option<Bare>,
     hand_over: Option<Sender<Refused>>,
     activity: Arc<Activity>,
     stop: Stop,
-    /// Once the process drains, over HTTP/1.1.
+    /// Set once the process drains, over HTTP/1.1.
     remainder: Option<Remainder>,
     half_closed: Duration,
-    /// Runs once the client's side is closed.
+    /// Runs after the client's side is closed.
     grace: Option<Pin<Box<Sleep>>>,
 }
 
 impl HyperIo {
-    /// The stream for hyper; and where it comes back when hyper refused and shut it down.
+    /// The stream for hyper; and a receiver that gets it back when hyper refused and shut it down.
     pub(super) fn new(
         stream: Stream,
         read: Bytes,
@@ -108,14 +108,14 @@ impl HyperIo {
             activity,
             stop: shell.stop.clone(),
             remainder: None,
-            half_closed: shell.limits.half_closed,
+            half_closed: shell.bounds.half_closed,
             grace: None,
         };
         (this, handed_over)
     }
 
-    /// Whether the end of what the client sends may be told: not while a request is under way, for a
-    /// while.
+    /// Whether the end of the client's input may be reported: not while a request is under way, for
+    /// a while.
     fn may_end(&mut self, cx: &mut Context<'_>) -> bool {
         self.activity.wake_when_none(cx.waker());
         if !self.activity.any_under_way() {
@@ -126,8 +126,8 @@ impl HyperIo {
         grace.as_mut().poll(cx).is_ready()
     }
 
-    /// Reads; over HTTP/1.1, once the process drains, no more than had arrived then, and what is missing of a request
-    /// under way.
+    /// Reads; over HTTP/1.1, once the process drains, only the bytes that had arrived then, and the
+    /// rest of a request under way.
     fn poll_read_on(
         &mut self,
         cx: &mut Context<'_>,
@@ -142,20 +142,20 @@ impl HyperIo {
         if !activity.any_under_way() {
             return remainder.poll_read(stream, cx, into);
         }
-        // hyper looks here behind a request that has come whole only where nothing is behind it.
+        // hyper reads after a complete request only where no bytes follow it.
         if remainder.is_empty() || stream.arrived() == 0 {
             activity.note_last();
         }
         stream.poll_read(cx, into)
     }
 
-    /// Whether `written` is what is kept back.
+    /// Whether `written` is the bare answer, which is held back.
     fn keeps_back(&mut self, written: &[u8]) -> bool {
         self.kept_back = self.kept_back.take().or_else(|| Bare::parse(written));
         self.kept_back.is_some()
     }
 
-    /// Gives the stream away; false when nothing was kept back, or nobody waits for it.
+    /// Hands the stream over; returns false when nothing was held back, or nobody waits for it.
     fn hands_over(&mut self) -> bool {
         let Some(bare) = self.kept_back.take() else { return false };
         let (Some(stream), Some(to)) = (self.stream.take(), self.hand_over.take()) else {

@@ -1,4 +1,4 @@
-//! What holds for every body, whatever is in it: for the fuzzer, and for its seeds whenever tests run.
+//! Invariants of every body: for the fuzzer, and for its seeds whenever tests run.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -9,7 +9,7 @@ use tidegate::{Descriptor, MAX_COST, Micros};
 use super::problem::Problem;
 use super::question::{Asked, Question};
 
-/// Panics where a body is taken for what it is not.
+/// Panics where a body is misread.
 pub(crate) fn judge(body: &[u8]) {
     match Asked::parse(body) {
         Err(problem) => judge_problem(&problem),
@@ -20,14 +20,14 @@ pub(crate) fn judge(body: &[u8]) {
     }
 }
 
-/// A problem can be read, and says what was expected.
+/// A problem can be read, and contains what was expected.
 fn judge_problem(problem: &Problem) {
     let document: Value = serde_json::from_slice(&problem.document()).unwrap_or_default();
     let detail = document["detail"].as_str().unwrap_or_default();
     assert!(document["status"] == 400 && detail.contains("expected such as {"), "{document}");
 }
 
-/// As many questions as are written, in their order.
+/// There are as many questions as written, in their order.
 fn judge_asked(asked: &Asked<'_>, written: &Value) {
     match (asked, written) {
         (Asked::One(question), Value::Object(_)) => judge_question(question, written, false),
@@ -40,7 +40,7 @@ fn judge_asked(asked: &Asked<'_>, written: &Value) {
     }
 }
 
-/// What is asked is what is written, to the last byte, and within its bounds.
+/// A question equals what was written, to the last byte, and is within its bounds.
 fn judge_question(question: &Question<'_>, written: &Value, in_batch: bool) {
     let asked = question.ask(async |request| {
         assert_eq!(request.domain(), written["domain"].as_str().unwrap_or("default"));
@@ -60,9 +60,10 @@ fn judge_question(question: &Question<'_>, written: &Value, in_batch: bool) {
     assert_eq!(polled, Poll::Ready(()), "to put a question takes no time");
 }
 
-/// The entries that are written, each at its name, no name twice; at their own cost, else at the usual one.
+/// The entries equal those written, with their names, no name twice; at their own cost, else at the
+/// default.
 fn judge_item(asked: &Descriptor<'_>, item: &Value, usual: u64) {
-    // An entry is a text, so it is no entry of this name.
+    // A text is not an object, so it has no such field.
     let (written, cost) = match &item["descriptor"] {
         inner @ Value::Object(_) => (inner, item["cost"].as_u64().unwrap_or(usual)),
         _ => (item, usual),

@@ -1,14 +1,14 @@
-//! What a body is said to be.
+//! The media type of a body.
 
 const JSON: &str = "application/json";
 
 /// `application/json`, with no parameter but `charset=utf-8`.
 pub(super) fn is_json(media_type: &str) -> bool {
-    // Nearly everybody says it so.
+    // The form that nearly every client uses.
     media_type == JSON || is_json_with_parameters(media_type)
 }
 
-/// In whatever case, and with parameters or none.
+/// In any case, with or without parameters.
 fn is_json_with_parameters(media_type: &str) -> bool {
     let mut parts = media_type.split(';').map(str::trim);
     let json = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(JSON));

@@ -1,8 +1,8 @@
 //! Decisions over HTTP/1.1 and HTTP/2, on one port; and an admin port beside it.
 //!
-//! A request goes [`listener`](crate::listener) -> [`connection`] -> [`routes`] -> [`check`] or [`admin`] ->
-//! [`body`] and [`question`] (read it) -> the gate -> [`answer`]. What can not be answered is a [`problem`];
-//! what is not even HTTP is [`hyper_io`] -> [`bad_request`].
+//! A request passes [`listener`](crate::listener) -> [`connection`] -> [`routes`] -> [`check`] or
+//! [`admin`] -> [`body`] and [`question`] (read it) -> the gate -> [`answer`]. A request that
+//! cannot be answered gets a [`problem`]; invalid HTTP goes to [`hyper_io`] -> [`bad_request`].
 
 mod admin;
 mod answer;
@@ -35,31 +35,31 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 
 use crate::limiters::Limiters;
-use crate::listener::{Handler, Limits, Secret};
+use crate::listener::{Bounds, Handler, Secret};
 use crate::probe::Probe;
 use connection::Http;
 
 type Request = hyper::Request<hyper::body::Incoming>;
 type Response = hyper::Response<Full<Bytes>>;
 
-/// What every answer stands on.
+/// The state that every answer uses.
 struct App {
     limiters: Arc<Limiters>,
     probe: Probe,
-    limits: Limits,
+    bounds: Bounds,
 }
 
-/// Limiters, served.
+/// The HTTP service of some limiters.
 pub(crate) struct Service(Arc<App>);
 
 impl Service {
-    /// Serves `limiters`, whoever else holds them.
-    pub(crate) fn new(limiters: Arc<Limiters>, limits: Limits) -> Self {
-        let probe = Probe::new(Arc::clone(&limiters), limits.probe);
-        Self(Arc::new(App { limiters, probe, limits }))
+    /// Serves `limiters`, which other listeners may serve too.
+    pub(crate) fn new(limiters: Arc<Limiters>, bounds: Bounds) -> Self {
+        let probe = Probe::new(Arc::clone(&limiters), bounds.probe);
+        Self(Arc::new(App { limiters, probe, bounds }))
     }
 
-    /// Answers those who ask for decisions.
+    /// Answers clients that ask for decisions.
     pub(crate) fn public(&self, secret: Option<Secret>) -> impl Handler {
         Http(routes::Public(Arc::clone(&self.0), secret))
     }

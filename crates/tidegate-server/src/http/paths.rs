@@ -1,4 +1,4 @@
-//! What is asked where.
+//! The paths of requests.
 
 pub(super) const CHECK: &str = "/v1/check";
 pub(super) const PEEK: &str = "/v1/peek";

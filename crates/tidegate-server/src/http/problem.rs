@@ -1,4 +1,4 @@
-//! What can not be answered: `application/problem+json` (RFC 9457) that says what was expected.
+//! Errors of requests: `application/problem+json` (RFC 9457) with what was expected.
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -71,19 +71,19 @@ impl Kind {
     }
 }
 
-/// A problem and what there is to say about this occurrence of it.
+/// A problem and the details of this occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     kind: Kind,
     detail: String,
-    place: Option<Place>,
-    /// Seldom there, and kept apart so that a problem is small.
+    position: Option<Position>,
+    /// Rarely present, and boxed so that a problem is small.
     field: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
-/// Where in a body, both counted from 1.
+/// The position in a body, both counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-struct Place {
+struct Position {
     line: usize,
     column: usize,
 }
@@ -94,23 +94,26 @@ impl Problem {
         [(CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
 
     pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), place: None, field: None }
+        Self { kind, detail: detail.into(), position: None, field: None }
     }
 
-    /// The status of the answer.
     pub(super) const fn status(&self) -> StatusCode {
         self.kind.status()
     }
 
-    /// The same with a header field that this kind of problem has.
+    /// Adds a header field that this kind of problem has.
     pub(super) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
         Self { field: Some(Box::new((name, value))), ..self }
     }
 
-    /// A body that is not JSON, or not the JSON that is expected; the text of `error` says where.
+    /// A body that is not JSON, or not the JSON that is expected; the text of `error` has the
+    /// position.
     pub(super) fn of_json(detail: String, error: &serde_json::Error) -> Self {
-        let place = Place { line: error.line(), column: error.column() };
-        Self { place: (place.line > 0).then_some(place), ..Self::new(Kind::InvalidBody, detail) }
+        let position = Position { line: error.line(), column: error.column() };
+        Self {
+            position: (position.line > 0).then_some(position),
+            ..Self::new(Kind::InvalidBody, detail)
+        }
     }
 
     /// A request whose handler panicked; the panic itself has been logged.
@@ -119,21 +122,22 @@ impl Problem {
         Self::new(Kind::Internal, detail)
     }
 
-    /// The answer that tells it.
+    /// The response with this problem.
     pub(super) fn into_response(self) -> Response {
         let mut response = Response::new(self.document().into());
         *response.status_mut() = self.status();
-        let told = Self::FIELDS.map(|(name, value)| (name, HeaderValue::from_static(value)));
-        response.headers_mut().extend(told.into_iter().chain(self.field.map(|field| *field)));
+        let fields = Self::FIELDS.map(|(name, value)| (name, HeaderValue::from_static(value)));
+        response.headers_mut().extend(fields.into_iter().chain(self.field.map(|field| *field)));
         response
     }
 
-    /// The body that tells it.
+    /// The body of that response.
     pub(super) fn document(&self) -> Vec<u8> {
         let (name, title) = self.kind.names();
         let (r#type, status) =
             (format!("urn:problem-type:tidegate:{name}"), self.status().as_u16());
-        let document = Document { r#type, title, status, detail: &self.detail, place: self.place };
+        let document =
+            Document { r#type, title, status, detail: &self.detail, position: self.position };
         serde_json::to_vec(&document).unwrap_or_default()
     }
 }
@@ -145,5 +149,5 @@ struct Document<'a> {
     status: u16,
     detail: &'a str,
     #[serde(flatten)]
-    place: Option<Place>,
+    position: Option<Position>,
 }

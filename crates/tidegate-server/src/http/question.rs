@@ -1,4 +1,5 @@
-//! What a body asks: a domain, and one descriptor or several, each with its cost; or a batch of such.
+//! The question in a body: a domain, and one descriptor or several, each with its cost; or a batch
+//! of questions.
 //!
 //! ```json
 //! {"domain": "pay", "descriptor": {"biz_type": "transfer", "channel": "demo"}, "cost": 2, "max_wait_ms": 50}
@@ -6,9 +7,10 @@
 //! [{"descriptor": {"user": "a"}}, {"descriptor": {"user": "b"}}]
 //! ```
 //!
-//! With a `request_id`, a text, a check that is asked again within the `dedupe` of its rules is answered
-//! the same and takes nothing. The domain is `default` and the cost 1 unless said; the cost beside `descriptors` holds for those
-//! that name none. Entries keep the order in which they are written. Nothing else is taken.
+//! With a `request_id`, a text, a check that is repeated within the `dedupe` of its rules gets the
+//! same answer and takes nothing. The domain is `default` and the cost 1 by default; the cost
+//! beside `descriptors` applies to those without one. Entries keep their order. Other fields are
+//! refused.
 
 mod cost;
 mod entries;
@@ -37,11 +39,11 @@ use wait::MaxWait;
 const MOST_DESCRIPTORS: usize = 64;
 /// Most questions of a batch.
 const MOST_QUESTIONS: usize = 1000;
-/// The rules that are built in have one for it.
+/// The built-in rules have a rule for it.
 const EXAMPLE: &str =
     r#"{"domain": "pay", "descriptor": {"biz_type": "transfer", "channel": "demo"}, "cost": 1}"#;
 
-/// What a question has mostly one of.
+/// A list that usually has one item.
 type Few<T> = SmallVec<[T; 1]>;
 
 /// One question, or a batch of independent ones.
@@ -51,7 +53,7 @@ pub(super) enum Asked<'b> {
     Each(Vec<Question<'b>>),
 }
 
-/// A question, understood; texts are those of the body where they are written as they are meant.
+/// A parsed question; texts are borrowed from the body where they have no escapes.
 #[derive(Debug)]
 pub(super) struct Question<'b> {
     domain: Cow<'b, str>,
@@ -61,7 +63,6 @@ pub(super) struct Question<'b> {
     request_id: Option<Id<'b>>,
 }
 
-/// A question as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 struct Fields<'b> {
@@ -79,7 +80,7 @@ struct Fields<'b> {
     request_id: Option<Id<'b>>,
 }
 
-/// A question that is one of several: an object, and not the values of one without their names.
+/// One question of several: an object, and not the values of one without their names.
 struct Object<'b>(Fields<'b>);
 
 impl<'b> Deserialize<'b> for Object<'b> {
@@ -102,13 +103,13 @@ impl<'b> Visitor<'b> for Named {
     }
 }
 
-/// A field that is there has a value: `null` is a mistake, not an absence.
+/// Reads a field that is present: `null` is an error, not an absence.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
 impl<'b> Asked<'b> {
-    /// Reads a body. A mistake anywhere in a batch refuses all of it, before anything is decided.
+    /// Reads a body. An error anywhere in a batch refuses all of it, before anything is decided.
     pub(super) fn parse(body: &'b [u8]) -> Result<Self, Problem> {
         if !is_array(body) {
             return Question::parse(body).map(Self::One);
@@ -124,8 +125,8 @@ impl<'b> Asked<'b> {
             }
         }
         let questions = (1..).zip(each).map(|(number, fields)| {
-            let told = |what| mistaken(format_args!("question {number} of the batch: {what}"));
-            Question::of_batch(fields.0).map_err(told)
+            let numbered = |what| mistaken(format_args!("question {number} of the batch: {what}"));
+            Question::of_batch(fields.0).map_err(numbered)
         });
         questions.collect::<Result<_, _>>().map(Self::Each)
     }
@@ -140,7 +141,7 @@ impl<'b> Question<'b> {
         Self::of(read(body)?).map_err(mistaken)
     }
 
-    /// What is wrong, if it is no question.
+    /// Returns the error if it is not a question.
     fn of(fields: Fields<'b>) -> Result<Self, String> {
         let items = match (fields.descriptor, fields.descriptors) {
             (Some(entries), None) => smallvec![Item::of(entries)],
@@ -162,7 +163,7 @@ impl<'b> Question<'b> {
         Ok(Self { domain, items, cost, max_wait, request_id })
     }
 
-    /// One that does not wait, for the others would wait with it.
+    /// Refuses a question that waits, because the others would wait with it.
     fn of_batch(fields: Fields<'b>) -> Result<Self, String> {
         let question = Self::of(fields)?;
         if question.max_wait.is_some_and(|wait| wait != MaxWait::NONE) {
@@ -171,12 +172,11 @@ impl<'b> Question<'b> {
         Ok(Self { max_wait: Some(MaxWait::NONE), ..question })
     }
 
-    /// Whether a cost is named anywhere.
     pub(super) fn names_a_cost(&self) -> bool {
         self.cost.is_some() || self.items.iter().any(|item| item.cost.is_some())
     }
 
-    /// For what does not wait, and is asked to.
+    /// Refuses a wait, for requests that do not wait.
     pub(super) fn refuse_a_wait(&self, what: &str) -> Result<(), Problem> {
         match self.max_wait {
             None => Ok(()),
@@ -187,20 +187,19 @@ impl<'b> Question<'b> {
         }
     }
 
-    /// Whether an id is named.
     pub(super) const fn names_an_id(&self) -> bool {
         self.request_id.is_some()
     }
 
-    /// Puts the question.
+    /// Passes the request to `to`.
     pub(super) async fn ask<T>(&self, to: impl AsyncFnOnce(&tidegate::Request<'_>) -> T) -> T {
         let entries = self.entries();
         let descriptors = self.descriptors(&entries);
         to(&self.request(&descriptors)).await
     }
 
-    /// The same where it is answered at once.
-    pub(super) fn ask_at_once<T>(&self, to: impl FnOnce(&tidegate::Request<'_>) -> T) -> T {
+    /// Passes the request to `to`, which answers immediately.
+    pub(super) fn ask_now<T>(&self, to: impl FnOnce(&tidegate::Request<'_>) -> T) -> T {
         let entries = self.entries();
         let descriptors = self.descriptors(&entries);
         to(&self.request(&descriptors))
@@ -228,7 +227,8 @@ fn is_array(body: &[u8]) -> bool {
 }
 
 fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Problem> {
-    // Looked through once, and not text by text; where it is no text, the reader of bytes says where.
+    // Checked once, and not text by text; if it is not UTF-8, the reader of bytes finds the
+    // position.
     let read = std::str::from_utf8(body)
         .map_or_else(|_| serde_json::from_slice(body), |body| serde_json::from_str(body));
     read.map_err(|error| unreadable(&error))
@@ -248,7 +248,7 @@ fn mistaken(what: impl fmt::Display) -> Problem {
     Problem::new(Kind::InvalidBody, format!("{what}: expected such as {EXAMPLE}"))
 }
 
-/// The text of `error` says where.
+/// The text of `error` has the position.
 fn unreadable(error: &serde_json::Error) -> Problem {
     let what = if error.is_data() { "" } else { "not JSON: " };
     Problem::of_json(format!("{what}{error}; expected such as {EXAMPLE}"), error)

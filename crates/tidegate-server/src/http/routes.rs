@@ -1,4 +1,4 @@
-//! Which path is answered by what, on which listener; and what every request gets first.
+//! The paths of each listener and their handlers; and the steps before and after every request.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use super::{App, Request, Response, admin, authorize, body, browser, check, head
 use crate::limiters::Verb;
 use crate::listener::Secret;
 
-/// For everyone: decisions.
+/// For clients: decisions.
 #[derive(Clone)]
 pub(super) struct Public(pub(super) Arc<App>, pub(super) Option<Secret>);
 
-/// For operators: what changes limiters, and what is in force.
+/// For operators: changes of limiters, and the rules in force.
 #[derive(Clone)]
 pub(super) struct Admin(pub(super) Arc<App>, pub(super) Option<Secret>);
 
-/// What a request is to be answered by.
+/// The handler of a request.
 enum Way {
     Health,
     Decide(Verb),
@@ -94,25 +94,25 @@ async fn go(
     let clear = head::fits(&request).and_then(|()| head::is_clear(&request));
     match clear.and_then(|()| way(&request)) {
         Ok(Way::Decide(verb)) => check::decide(app, verb, request).await,
-        // Told to everyone who asks.
+        // Answered to everyone.
         Ok(Way::Health) => Box::pin(health::health(app)).await,
         Ok(Way::Reset) => admin::reset(app, request).await,
         Ok(Way::Refund) => admin::refund(app, request).await,
         Ok(Way::Rules) => rules::rules(app),
         Err(problem) => {
-            Box::pin(body::pass_over(request, app.limits)).await;
+            Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)
         }
     }
 }
 
-/// Lets in who has a token, where one is asked for, and nobody on behalf of a foreign web page.
+/// Lets in clients with a token, where one is needed, and no requests of foreign web pages.
 fn check_who(secret: Option<&Secret>, request: &Request) -> Result<(), Problem> {
     authorize::check(secret, request.headers())?;
     browser::check_origin(secret, request)
 }
 
-/// What every request of either listener gets: a problem for a panic, and a log line.
+/// Runs a request of either listener: a panic becomes a problem, and the request is logged.
 pub(super) async fn guarded(
     request: Request,
     route: impl AsyncFnOnce(Request) -> Result<Response, Problem>,
@@ -122,11 +122,11 @@ pub(super) async fn guarded(
     let response = AssertUnwindSafe(route(request)).catch_unwind().await;
     let response = response.unwrap_or_else(|_| Err(Problem::panicked()));
     let response = response.unwrap_or_else(Problem::into_response);
-    log.tell(&response);
+    log.write(&response);
     if is_head { without_body(response) } else { response }
 }
 
-/// A line for each request at `debug`; nothing of the body, for it names callers.
+/// A log line for each request at `debug`, without the body, which names callers.
 struct Log(Option<(Method, String)>);
 
 impl Log {
@@ -135,14 +135,14 @@ impl Log {
         Self(tracing::enabled!(tracing::Level::DEBUG).then(asked))
     }
 
-    fn tell(self, response: &Response) {
+    fn write(self, response: &Response) {
         if let Some((method, path)) = self.0 {
             tracing::debug!(%method, path, status = response.status().as_u16(), "request");
         }
     }
 }
 
-/// The answer to HEAD: that to GET, whose length is told and which does not come.
+/// The answer to HEAD: that to GET, with its length and without its body.
 fn without_body(mut response: Response) -> Response {
     let body = std::mem::take(response.body_mut());
     let bytes = hyper::body::Body::size_hint(&body).exact().unwrap_or_default();
@@ -150,12 +150,12 @@ fn without_body(mut response: Response) -> Response {
     response.map(|_: Full<_>| Full::default())
 }
 
-/// Nothing, if the request is one to do something.
+/// `Ok` if the request changes something.
 fn post(request: &Request) -> Result<(), Problem> {
     if request.method() == Method::POST { Ok(()) } else { Err(other(request, "POST")) }
 }
 
-/// Nothing, if the request is one to see something.
+/// `Ok` if the request reads something.
 fn get(request: &Request) -> Result<(), Problem> {
     match *request.method() {
         Method::GET | Method::HEAD => Ok(()),
@@ -184,12 +184,12 @@ fn nothing(path: &str, here: &[&str]) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Limits, testing};
+    use crate::http::{Bounds, testing};
 
     #[tokio::test]
     async fn a_panic_is_that_requests_500_and_the_next_one_is_answered() {
         let site = testing::site(async |request| guarded(request, panics_or_not).await);
-        let server = testing::serve(site, Limits::default()).await;
+        let server = testing::serve(site, Bounds::default()).await;
         let answers = server
             .exchange(
                 "GET /panic HTTP/1.1\r\nhost: a\r\n\r\n\

@@ -1,4 +1,5 @@
-//! `GET /v1/rules`: the policy in force, in the words of a configuration; lengths in microseconds.
+//! `GET /v1/rules`: the policy in force, with the names of a configuration; lengths in
+//! microseconds.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
@@ -19,7 +20,7 @@ struct Rules<'a> {
     memory: Option<Memory>,
 }
 
-/// What all rules together may take.
+/// How much memory all rules together may use.
 #[derive(Serialize)]
 struct Memory {
     max_keys: NonZeroUsize,
@@ -35,7 +36,7 @@ struct Rule<'a> {
     key: &'a [String],
     algorithm: &'static str,
     #[serde(flatten)]
-    figures: Figures,
+    values: RuleValues,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_keys: Option<usize>,
     on_full: &'static str,
@@ -53,7 +54,7 @@ struct Rule<'a> {
     overrides: Vec<Override<'a>>,
 }
 
-/// What becomes of a request that is too much: the word, or how long and beside how many it may wait.
+/// What happens to a request above the limit: a name, or how long it may wait and beside how many.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Excess {
@@ -76,12 +77,12 @@ impl From<OnExcess> for Excess {
 struct Override<'a> {
     r#match: OrderedMap<'a>,
     #[serde(flatten)]
-    figures: Figures,
+    values: RuleValues,
 }
 
-/// What was said; what was not is left out.
+/// The values given; others are left out.
 #[derive(Default, Serialize)]
-struct Figures {
+struct RuleValues {
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +116,7 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
             when: OrderedMap(&spec.when),
             key: &spec.key,
             algorithm: spec.spec.algorithm.name(),
-            figures: Figures::from(&spec.spec),
+            values: RuleValues::from(&spec.spec),
             max_keys: spec.max_keys,
             on_full: labels::on_full(spec.on_full),
             on_excess: spec.on_excess.into(),
@@ -132,17 +133,17 @@ impl<'a> From<&'a PolicyRule> for Rule<'a> {
 
 impl<'a> From<&'a OverrideSpec> for Override<'a> {
     fn from(other: &'a OverrideSpec) -> Self {
-        let figures = Figures {
+        let values = RuleValues {
             limit: other.limit.map(units),
             window_us: other.window.map(Micros::as_micros),
             capacity: other.capacity,
-            ..Figures::default()
+            ..RuleValues::default()
         };
-        Self { r#match: OrderedMap(&other.entries), figures }
+        Self { r#match: OrderedMap(&other.entries), values }
     }
 }
 
-impl From<&Spec> for Figures {
+impl From<&Spec> for RuleValues {
     fn from(spec: &Spec) -> Self {
         Self {
             limit: Some(units(spec.limit)),
@@ -159,7 +160,7 @@ impl From<&Spec> for Figures {
     }
 }
 
-/// A limit as it is written: -1 for unlimited.
+/// A limit as written: -1 for unlimited.
 fn units(limit: Limit) -> i64 {
     match limit {
         Limit::Unlimited => -1,
@@ -167,7 +168,7 @@ fn units(limit: Limit) -> i64 {
     }
 }
 
-/// Answers the policy in force.
+/// Answers with the policy in force.
 pub(super) fn rules(app: &App) -> Result<Response, Problem> {
     let policy = app.limiters.policy();
     let rules = policy.rules().iter().map(Rule::from).collect();

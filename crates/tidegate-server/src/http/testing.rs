@@ -1,4 +1,4 @@
-//! A listener in the test's own process, with bounds as short as the test wants them.
+//! A listener in the test's own process, with bounds as short as the test needs.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::connection::{Http, Site};
-use super::{Limits, Request, Response};
+use super::{Bounds, Request, Response};
 pub(super) use crate::listener::testing::Server;
 use crate::listener::{Budget, Options};
 
@@ -38,19 +38,18 @@ pub(super) fn nowhere() -> impl Site {
     site(async |_| Response::default())
 }
 
-/// Serves `site` on a listener.
-pub(super) async fn serve(site: impl Site, limits: Limits) -> Server {
-    serve_within(site, limits, Arc::default()).await
+pub(super) async fn serve(site: impl Site, bounds: Bounds) -> Server {
+    serve_within(site, bounds, Arc::default()).await
 }
 
-/// The same, keeping no more than this budget allows.
-pub(super) async fn serve_within(site: impl Site, limits: Limits, budget: Arc<Budget>) -> Server {
-    let options = Options { limits, ..Options::default() };
+/// Like [`Self::serve`], keeping no more bytes than the budget allows.
+pub(super) async fn serve_within(site: impl Site, bounds: Bounds, budget: Arc<Budget>) -> Server {
+    let options = Options { bounds, ..Options::default() };
     Server::of(Http(site), options, budget).await
 }
 
 impl Server {
-    /// All that comes back, until the server closes, for these bytes.
+    /// All bytes that the server answers to these, until it closes.
     pub(super) async fn exchange(&self, sent: &str) -> String {
         let mut stream = self.connect().await;
         stream.write_all(sent.as_bytes()).await.unwrap();
@@ -58,7 +57,7 @@ impl Server {
     }
 }
 
-/// All that comes until the server closes the connection.
+/// All bytes until the server closes the connection.
 pub(super) async fn until_closed(stream: &mut TcpStream) -> String {
     let mut came = Vec::new();
     // A reset is a close as well.

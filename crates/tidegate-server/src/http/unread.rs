@@ -1,7 +1,8 @@
-//! An answer that its client has not read yet: handed over in pieces, as there is room for them.
+//! An answer that its client has not read yet: handed over in pieces, as the connection has space.
 //!
-//! What is still here, and each piece that is on its way, holds its part of what the connection keeps
-//! ([`Kept`]). A long answer ends when its last piece has left: until then its stream is there to be reset.
+//! The rest of the answer, and each piece on its way, holds its part of the bytes that the
+//! connection keeps ([`Kept`]). A long answer ends when its last piece was sent: until then its
+//! stream can be reset.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,19 +17,19 @@ use super::Response;
 use super::held::Held;
 use crate::listener::Kept;
 
-/// Most bytes of an answer that are handed to the connection before it has room for more.
+/// Most bytes of an answer that are handed to the connection at a time.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// An answer that is taken in pieces, as the client reads them, and what it holds meanwhile.
+/// An answer that is taken in pieces, as the client reads it, with its claims.
 pub(super) struct Unread {
     rest: Bytes,
     kept: Option<Kept>,
-    /// Of a long answer, what becomes of its last piece.
+    /// The last piece of a long answer.
     last: Option<Last>,
-    _place: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Whether the last piece has left: the piece holds the other one of these.
+/// Whether the last piece was sent: the piece holds the other of these.
 #[derive(Clone, Default)]
 struct Last(Arc<AtomicWaker>);
 
@@ -58,26 +59,26 @@ impl AsRef<[u8]> for LastPiece {
 }
 
 impl Unread {
-    /// The answer of a request that held this.
+    /// The answer of a request with these claims.
     pub(super) fn of(answer: Response, held: Held) -> hyper::Response<Self> {
-        let (answer, place, kept) = held.answered(answer);
-        Self::holding(answer, place, kept)
+        let (answer, permit, kept) = held.answered(answer);
+        Self::holding(answer, permit, kept)
     }
 
-    /// The answer of a request that holds nothing.
+    /// The answer of a request without claims.
     pub(super) fn alone(answer: Response) -> hyper::Response<Self> {
         Self::holding(answer, None, None)
     }
 
     fn holding(
         answer: Response,
-        place: Option<OwnedSemaphorePermit>,
+        permit: Option<OwnedSemaphorePermit>,
         kept: Option<Kept>,
     ) -> hyper::Response<Self> {
         answer.map(|body| {
             let rest = body.into_inner().unwrap_or_default();
             let last = (rest.len() > PIECE_BYTES).then(Last::default);
-            Self { rest, kept, last, _place: place }
+            Self { rest, kept, last, _permit: permit }
         })
     }
 }
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
     use crate::http::held::LARGE_AT_ONCE;
     use crate::http::testing::{self, Server};
-    use crate::http::{Limits, Request, body};
+    use crate::http::{Bounds, Request, body};
     use crate::listener::Budget;
     use futures_util::future::join_all;
     use http_body_util::{BodyExt, Full};
@@ -135,7 +136,7 @@ mod tests {
 
     type Sent = Full<Bytes>;
 
-    /// A client that reads so many bytes of each answer before it lets more come.
+    /// A client that reads `window` bytes of each answer before it lets more come.
     async fn client(server: &Server, window: u32) -> SendRequest<Sent> {
         let mut client = Builder::new(TokioExecutor::new());
         client.initial_stream_window_size(window);
@@ -158,12 +159,12 @@ mod tests {
         let site = testing::site(move |request: Request| {
             let counted = Arc::clone(&counted);
             async move {
-                let large = body::read(request, Limits::default()).await.unwrap().len() > 1_024;
+                let large = body::read(request, Bounds::default()).await.unwrap().len() > 1_024;
                 counted.fetch_add(usize::from(large), Ordering::SeqCst);
                 Response::new(vec![b'x'; if large { LONG } else { 0 }].into())
             }
         });
-        let server = testing::serve(site, Limits::default()).await;
+        let server = testing::serve(site, Bounds::default()).await;
         let mut send = client(&server, 1_000).await;
         let large: Vec<_> =
             (0..3 * LARGE_AT_ONCE).map(|_| tokio::spawn(send.send_request(post(5_000)))).collect();
@@ -186,7 +187,7 @@ mod tests {
         const EACH: usize = 10 * ANSWER;
         let site = testing::site(async |_| Response::new(vec![b'x'; ANSWER].into()));
         let budget = Arc::new(Budget::of(EACH, 2 * EACH));
-        let server = testing::serve_within(site, Limits::default(), Arc::clone(&budget)).await;
+        let server = testing::serve_within(site, Bounds::default(), Arc::clone(&budget)).await;
         let (mut clients, mut heads) = (Vec::new(), Vec::new());
         let mut given = Vec::new();
         for _ in 0..4 {
@@ -213,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Neither one of which nothing has left, nor one of which a part has.
+    /// Whether nothing of it was sent, or a part.
     #[tokio::test]
     async fn a_stream_that_nobody_reads_is_reset_and_its_connection_goes_on() {
         for window in [0, 5] {
@@ -221,9 +222,9 @@ mod tests {
                 let empty = request.body().is_end_stream();
                 Response::new(vec![b'x'; if empty { 0 } else { 5 * PIECE_BYTES }].into())
             });
-            let limits = Limits { stalled: Duration::from_millis(200), ..Limits::default() };
+            let bounds = Bounds { stalled: Duration::from_millis(200), ..Bounds::default() };
             let budget = Arc::new(Budget::default());
-            let server = testing::serve_within(site, limits, Arc::clone(&budget)).await;
+            let server = testing::serve_within(site, bounds, Arc::clone(&budget)).await;
             let mut send = client(&server, window).await;
             let unread = send.send_request(post(1)).await.unwrap();
             assert!(budget.taken() > 0, "more than is free");
@@ -235,12 +236,13 @@ mod tests {
         }
     }
 
-    /// What the connection has taken of a short answer cannot be taken back, so the connection ends.
+    /// Bytes of a short answer that the connection has taken cannot be taken back, so the
+    /// connection ends.
     #[tokio::test]
     async fn a_connection_that_keeps_part_of_a_short_answer_ends() {
         let site = testing::site(async |_| Response::new("a word".into()));
-        let limits = Limits { stalled: Duration::from_millis(100), ..Limits::default() };
-        let server = testing::serve(site, limits).await;
+        let bounds = Bounds { stalled: Duration::from_millis(100), ..Bounds::default() };
+        let server = testing::serve(site, bounds).await;
         let mut send = client(&server, 1).await;
         let _unread = send.send_request(post(1)).await.unwrap();
         while send.ready().await.is_ok() {

@@ -1,4 +1,5 @@
-//! The requests of a connection: whether one is under way, has come, or has begun to come.
+//! The activity of a connection: whether a request is under way, was admitted, or has begun to
+//! arrive.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,28 +7,28 @@ use std::task::Waker;
 
 use super::Seen;
 
-/// The requests of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// A request was let in since the last look.
+    /// Whether a request was admitted since the last check.
     came: AtomicBool,
-    /// Requests whose answers are not there yet: a rule may let them wait.
+    /// Requests without an answer yet: a rule may let them wait.
     under_way: AtomicUsize,
     /// Requests that have begun.
     begun: AtomicU64,
-    /// A number of the head that has come in part; 0 between two of them.
+    /// The number of the head that has arrived in part; 0 between two heads.
     head: AtomicU64,
-    /// HTTP/2 is spoken, by its first bytes.
+    /// Whether the client speaks HTTP/2, by its first bytes.
     speaks_http_2: AtomicBool,
-    /// The request under way over HTTP/1.1 is the last: nothing has come behind it, and nothing more is read.
+    /// Whether the request under way over HTTP/1.1 is the last: no bytes have come after it, and no
+    /// more are read.
     is_last: AtomicBool,
-    /// Woken when no request is under way any more.
+    /// Woken when no request is under way.
     waiting: Mutex<Option<Waker>>,
 }
 
 impl Activity {
-    /// The connection at one look: whether a request was let in since the last one or is under way, and which head has
-    /// come in part.
+    /// The connection at one check: whether a request was admitted since the last check or is under
+    /// way, and which head has arrived in part.
     pub(super) fn seen(&self) -> Seen {
         let is_used = self.came.swap(false, Ordering::Relaxed) || self.any_under_way();
         Seen { is_used, unended: self.in_head(), unread: None }
@@ -38,30 +39,30 @@ impl Activity {
         self.under_way.load(Ordering::Acquire) > 0
     }
 
-    /// Notes that a request was let in: only then is the connection of use.
+    /// Notes that a request was admitted: only that counts as use.
     pub(crate) fn note(&self) {
         self.came.store(true, Ordering::Relaxed);
     }
 
-    /// Notes bytes over HTTP/1.1: they are a part of a head, unless a request is under way.
+    /// Notes bytes over HTTP/1.1: they belong to a head, unless a request is under way.
     pub(super) fn note_head(&self) {
         if !self.any_under_way() {
             self.head.store(self.begun.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
     }
 
-    /// Notes that HTTP/2 is spoken, and a number of the head that has come in part.
+    /// Notes that the client speaks HTTP/2, and the number of the head that has arrived in part.
     pub(super) fn note_head_of_http_2(&self, number: Option<u64>) {
         self.speaks_http_2.store(true, Ordering::Relaxed);
         self.head.store(number.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// A number of the head that has come in part; nothing between two of them.
+    /// The number of the head that has arrived in part; `None` between two heads.
     pub(super) fn in_head(&self) -> Option<u64> {
         Some(self.head.load(Ordering::Relaxed)).filter(|number| *number > 0)
     }
 
-    /// Whether HTTP/2 is spoken, as far as it is known.
+    /// Whether the client is known to speak HTTP/2.
     pub(crate) fn speaks_http_2(&self) -> bool {
         self.speaks_http_2.load(Ordering::Relaxed)
     }
@@ -76,7 +77,7 @@ impl Activity {
         self.is_last.load(Ordering::Relaxed)
     }
 
-    /// Wakes `waker` when no request is under way any more.
+    /// Wakes `waker` when no request is under way.
     pub(crate) fn wake_when_none(&self, waker: &Waker) {
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
     }
@@ -92,7 +93,7 @@ impl Activity {
     }
 }
 
-/// A request that is under way until this is dropped.
+/// A request that is under way until the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay(Arc<Activity>);
 

@@ -8,12 +8,12 @@ use hyper::body::{Body, Bytes, Incoming};
 pub(crate) enum BadBody {
     Broken(hyper::Error),
     TooLarge,
-    /// There is no room for it in what clients may make the server keep.
+    /// It does not fit into the bytes that clients may make the server keep.
     TooMuch,
 }
 
-/// Reads a body of at most `most` bytes, each piece of which `keep` makes room for. A longer one is read, and dropped, up
-/// to `past` bytes. A body that comes in one piece, as most do, is not copied.
+/// Reads a body of at most `most` bytes; `keep` claims the bytes of each piece. A longer one is
+/// read and dropped, up to `past` bytes. A body in one piece, as most are, is not copied.
 ///
 /// # Errors
 /// The body is too large, breaks off, or finds no room.

@@ -1,25 +1,26 @@
 //! Memory that clients make a listener keep: bounded for each connection, and for all of them together.
 //!
-//! A connection has an [`Account`] of the listener's [`Budget`]. What a request takes there it holds as
-//! [`Kept`], until its last byte is with the client. The first [`FREE`] bytes of a connection are its own; what
-//! lies beyond is counted among those of all, so one who is answered and reads is never in another's way.
+//! A connection has an [`Account`] in the listener's [`Budget`]. A request claims bytes there as
+//! [`Kept`], until its last byte has reached the client. The first [`FREE`] bytes of a connection
+//! are its own; bytes beyond count for all connections, so a client that reads its answers is never
+//! limited by another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use hyper::body::Bytes;
 
-use super::Limits;
-use super::limits::FREE;
+use super::Bounds;
+use super::bounds::FREE;
 
 /// The text for a client whose request, or the answer to it, does not fit.
 pub(crate) const TOO_MUCH: &str = "what this connection has asked and not read, or all of them together, fills the \
     memory that clients may take: read the answers, or ask less at a time, then ask again";
 
-/// Looks after which an answer that is still unread has stalled.
+/// Checks after which an answer that is still unread has stalled.
 const LOOKS: usize = 3;
 
-/// The bytes that all connections of a listener keep, and may keep.
+/// The bytes that all connections of a listener keep, and their bound.
 #[derive(Debug)]
 pub(crate) struct Budget {
     each: usize,
@@ -30,7 +31,7 @@ pub(crate) struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        let Limits { kept_bytes, kept_bytes_of_all, .. } = Limits::default();
+        let Bounds { kept_bytes, kept_bytes_of_all, .. } = Bounds::default();
         Self::of(kept_bytes, kept_bytes_of_all)
     }
 }
@@ -51,25 +52,25 @@ impl Budget {
 pub(crate) struct Account {
     budget: Arc<Budget>,
     kept: AtomicUsize,
-    /// How often it was looked at.
+    /// How many times it was checked.
     looks: AtomicUsize,
-    /// Pieces of answers that are on their way, by the look before which they were handed over.
+    /// Pieces of answers on their way, by the check before which they were handed over.
     on_their_way: [AtomicUsize; LOOKS + 1],
 }
 
 impl Account {
-    /// Room for so many bytes; nothing where the connection, or all of them, keep too many already.
+    /// Claims bytes; `None` where the connection, or all connections, keep too many already.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Kept> {
         let mut kept = self.none();
         kept.resize(bytes).then_some(kept)
     }
 
-    /// A part of the account that holds nothing yet.
+    /// A part of the account that holds no bytes yet.
     pub(crate) fn none(self: &Arc<Self>) -> Kept {
         Kept { account: Arc::clone(self), bytes: 0 }
     }
 
-    /// Looks whether a piece of an answer has been on its way for [`LOOKS`] looks or longer.
+    /// Checks whether a piece of an answer has been on its way for [`LOOKS`] checks or longer.
     pub(crate) fn has_stalled(&self) -> bool {
         let next = self.looks.fetch_add(1, Relaxed) + 1;
         self.slot(next).load(Relaxed) > 0
@@ -101,7 +102,7 @@ const fn beyond(bytes: usize) -> usize {
     bytes.saturating_sub(FREE)
 }
 
-/// Bytes that a request takes of its connection's account, until this is dropped.
+/// Bytes that a request claims of its connection's account, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Kept {
     account: Arc<Account>,
@@ -109,7 +110,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Takes so many in place of those before; false, and nothing changed, where that is too much.
+    /// Claims `bytes` in place of those before; returns false, and changes nothing, where that is
+    /// too much.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         if bytes <= self.bytes {
             self.account.shrink(self.bytes - bytes);
@@ -121,7 +123,7 @@ impl Kept {
         true
     }
 
-    /// Counts `bytes` in place of those before, whether they fit or not: the answers exist already.
+    /// Counts `bytes` in place of those before, even beyond the bound: the answers exist already.
     pub(crate) fn set(&mut self, bytes: usize) {
         if bytes < self.bytes {
             self.account.shrink(self.bytes - bytes);
@@ -131,27 +133,28 @@ impl Kept {
         self.bytes = bytes;
     }
 
-    /// The most bytes that this may count where it is all that its connection keeps: the free ones while the other
-    /// connections fill the budget.
+    /// The most bytes that this may count if its connection keeps no others: the free ones while
+    /// the other connections fill the budget.
     pub(crate) fn most(&self) -> usize {
         let Budget { each, all, ref taken } = *self.account.budget;
         let others = taken.load(Relaxed).saturating_sub(beyond(self.bytes));
         if others >= all { FREE.min(each) } else { each }
     }
 
-    /// Takes so many more; false, and nothing changed, where that is too much.
+    /// Claims more bytes; returns false, and changes nothing, where that is too much.
     pub(crate) fn add(&mut self, bytes: usize) -> bool {
         self.resize(self.bytes.saturating_add(bytes))
     }
 
-    /// A piece of an answer, which holds its part of this, or as much as there is of it, until it has left.
+    /// A piece of an answer that holds its part of this claim, or as much as is left of it, until
+    /// it has been sent.
     pub(crate) fn sent(&mut self, piece: Bytes) -> Bytes {
         let bytes = piece.len().min(self.bytes);
         self.bytes -= bytes;
         Self { account: Arc::clone(&self.account), bytes }.all_sent(piece)
     }
 
-    /// The last piece, which holds all of this until it has left.
+    /// The last piece, which holds all of this claim until it has been sent.
     pub(crate) fn all_sent(self, piece: Bytes) -> Bytes {
         let look = self.account.looks.load(Relaxed);
         self.account.slot(look).fetch_add(1, Relaxed);

@@ -1,30 +1,30 @@
-//! The version of HTTP that a client speaks, and where the heads of its requests begin and end: read off the bytes that
-//! it sends, for hyper reports neither.
+//! The version of HTTP that a client speaks, and where the heads of its requests begin and end:
+//! read from its bytes, because hyper reports neither.
 
 use std::sync::Arc;
 
 use super::Activity;
 
-/// What a client of HTTP/2 sends first (RFC 9113, 3.4).
+/// The first bytes of a client of HTTP/2 (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes before the payload of a frame (RFC 9113, 4.1).
 const FRAME_BYTES: usize = 9;
-/// Kinds of frames that a head is made of, and the flag of the last one.
+/// Kinds of frames that form a head, and the flag of the last one.
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// Notes heads as they come.
+/// Finds the heads in the bytes of a connection.
 #[derive(Debug)]
 pub(crate) struct Heads {
     activity: Arc<Activity>,
     came: Came,
 }
 
-/// The bytes of a connection so far.
+/// The protocol of a connection, as far as its bytes show it.
 #[derive(Debug)]
 enum Came {
-    /// A part of the preface of HTTP/2, of which this is missing.
+    /// A part of the preface of HTTP/2; this part is missing.
     Preface(&'static [u8]),
     Http1,
     Http2(Frames),
@@ -53,7 +53,7 @@ impl Heads {
         }
     }
 
-    /// Compares with the preface; what lies behind it.
+    /// Compares with the preface; returns the bytes after it.
     fn begin<'b>(&mut self, missing: &'static [u8], bytes: &'b [u8]) -> &'b [u8] {
         let (begins, behind) = bytes.split_at(missing.len().min(bytes.len()));
         self.came = match missing.strip_prefix(begins) {
@@ -65,17 +65,16 @@ impl Heads {
     }
 }
 
-/// The frames of a connection.
 #[derive(Debug, Default)]
 struct Frames {
-    /// The frame under way, as far as it has come before its payload.
+    /// The frame under way, up to its payload.
     frame: [u8; FRAME_BYTES],
     came: usize,
     /// Bytes of its payload that are still to come.
     left: usize,
     /// Heads that have ended.
     ended: u64,
-    /// Whether one has begun since.
+    /// Whether another one has begun.
     is_in_head: bool,
 }
 
@@ -99,10 +98,10 @@ impl Frames {
         }
     }
 
-    /// Takes a byte of what stands before a payload.
+    /// Takes a byte before a payload.
     fn begin(&mut self, byte: u8) {
-        if let Some(place) = self.frame.get_mut(self.came) {
-            *place = byte;
+        if let Some(slot) = self.frame.get_mut(self.came) {
+            *slot = byte;
         }
         self.came += 1;
         if self.came < FRAME_BYTES {
@@ -113,7 +112,8 @@ impl Frames {
         self.is_in_head |= kind == HEADERS;
     }
 
-    /// The number of the head that has come in part, or of which a frame may be the first; nothing between frames.
+    /// The number of the head that has arrived in part, or that a partial frame may begin; `None`
+    /// between frames.
     fn in_head(&self) -> Option<u64> {
         (self.is_in_head || self.came > 0).then_some(self.ended + 1)
     }
@@ -128,11 +128,11 @@ mod tests {
         [&length[..], &[kind, flags, 0, 0, 0, 1], &vec![b'x'; payload]].concat()
     }
 
-    /// The heads in which bytes end that come in pieces of so many.
-    fn in_head(bytes: &[u8], at_once: usize) -> Option<u64> {
+    /// The number of the head in which bytes end that arrive in pieces of `piece` bytes.
+    fn in_head(bytes: &[u8], piece: usize) -> Option<u64> {
         let activity = Arc::new(Activity::default());
         let mut heads = Heads::new(Arc::clone(&activity));
-        bytes.chunks(at_once).for_each(|piece| heads.read(piece));
+        bytes.chunks(piece).for_each(|piece| heads.read(piece));
         assert_eq!(activity.speaks_http_2(), bytes.starts_with(PREFACE));
         activity.in_head()
     }
@@ -153,8 +153,8 @@ mod tests {
             (vec![&whole, &data[..5]], Some(2)),
         ] {
             let bytes = [PREFACE, &frames.concat()].concat();
-            for at_once in [1, 7, 30, bytes.len()] {
-                assert_eq!(in_head(&bytes, at_once), expected, "{at_once} of {bytes:?}");
+            for piece in [1, 7, 30, bytes.len()] {
+                assert_eq!(in_head(&bytes, piece), expected, "{piece} of {bytes:?}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Accepts connections, so many at once, until asked to stop; then waits for those under way.
+//! Accepts a bounded number of connections until asked to stop; then waits for those under way.
 
 use std::io;
 use std::sync::Arc;
@@ -11,51 +11,52 @@ use tokio::time::{Instant, sleep, timeout};
 use super::socket::Socket;
 use super::source;
 use super::stream::Transport;
-use super::{Budget, Handler, Limits, Options, Shell, Stream, Tls};
+use super::{Bounds, Budget, Handler, Options, Shell, Stream, Tls};
 use crate::stop::Stop;
 
-/// What is left to the system to recover when it can not accept, for example for want of file handles.
+/// A pause for the system to recover when it cannot accept, for example for want of file handles.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Tries that fail no further apart than this are one outage, and told once.
+/// Failures no further apart than this are one outage, and logged once.
 const OUTAGE: Duration = Duration::from_secs(60);
 
-/// Whether connections can be accepted, as the log knows it.
+/// Whether connections can be accepted, as far as it was logged.
 #[derive(Default)]
 struct Outage {
     failed: Option<Instant>,
 }
 
-/// What may keep a listener from accepting.
+/// Reasons that keep a listener from accepting.
 #[derive(Default)]
 struct Outages {
-    /// It holds as many connections as it may.
+    /// It has as many connections as allowed.
     full: Outage,
     /// The system refuses, for example for want of file handles.
     refused: Outage,
 }
 
 impl Outage {
-    /// Notes that a try failed; whether that is new.
+    /// Notes a failure; returns whether it begins an outage.
     fn is_new(&mut self, now: Instant) -> bool {
         let before = self.failed.replace(now);
         before.is_none_or(|before| now.duration_since(before) > OUTAGE)
     }
 }
 
-/// Serves `handler` until `stop`; answers how many connections were cut because they did not end in time.
+/// Serves `handler` until `stop`; returns how many connections were cut because they did not end in
+/// time.
 pub(crate) async fn serve(
     listener: TcpListener,
     options: Options,
     handler: impl Handler,
     stop: Stop,
 ) -> usize {
-    let Limits { kept_bytes, kept_bytes_of_all, .. } = options.limits;
+    let Bounds { kept_bytes, kept_bytes_of_all, .. } = options.bounds;
     let budget = Arc::new(Budget::of(kept_bytes, kept_bytes_of_all));
     serve_within(listener, options, handler, budget, stop).await
 }
 
-/// Serves as [`serve`] does; the connections keep no more than the budget allows.
+/// Like [`serve`]; the connections keep no more bytes than the budget allows.
 pub(crate) async fn serve_within<H: Handler>(
     listener: TcpListener,
     mut options: Options,
@@ -64,66 +65,66 @@ pub(crate) async fn serve_within<H: Handler>(
     mut stop: Stop,
 ) -> usize {
     options.tls = options.tls.map(|tls| tls.speaking(H::PROTOCOLS));
-    let places = Arc::new(Semaphore::new(options.limits.connections as usize));
+    let permits = Arc::new(Semaphore::new(options.bounds.connections as usize));
     let mut outages = Outages::default();
     loop {
-        let (stream, place) = tokio::select! {
+        let (stream, permit) = tokio::select! {
             biased;
             () = stop.draining() => break,
-            next = next(&listener, &places, &mut outages) => next,
+            next = next(&listener, &permits, &mut outages) => next,
         };
-        begin(stream, place, &options, &handler, &budget, &stop);
+        begin(stream, permit, &options, &handler, &budget, &stop);
     }
-    for (stream, place) in waiting(listener, &places) {
-        begin(stream, place, &options, &handler, &budget, &stop);
+    for (stream, permit) in waiting(listener, &permits) {
+        begin(stream, permit, &options, &handler, &budget, &stop);
     }
-    drained(&places, options.limits, stop).await
+    drained(&permits, options.bounds, stop).await
 }
 
-/// Serves a connection, which has its place until it ends.
+/// Serves a connection, which holds its permit until it ends.
 fn begin(
     stream: TcpStream,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     options: &Options,
     handler: &impl Handler,
     budget: &Arc<Budget>,
     stop: &Stop,
 ) {
-    let (limits, tls, handler) = (options.limits, options.tls.clone(), handler.clone());
-    let shell = Shell { limits, account: budget.open(), stop: stop.clone() };
+    let (bounds, tls, handler) = (options.bounds, options.tls.clone(), handler.clone());
+    let shell = Shell { bounds, account: budget.open(), stop: stop.clone() };
     options.threads.serve(stream, |stream| async move {
-        // Given back also when the connection ends by a panic.
-        let _place = place;
+        // Released also when the connection ends by a panic.
+        let _permit = permit;
         source::number(one(stream, tls, handler, shell)).await;
     });
 }
 
-/// The connections that wait to be accepted, as far as there are places, and no others from then on: what they have
-/// asked already is answered as well.
+/// The connections that wait to be accepted, as far as there are permits: their requests are
+/// answered as well. No others are accepted afterwards.
 fn waiting(
     listener: TcpListener,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> Vec<(TcpStream, OwnedSemaphorePermit)> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
     let next = || {
-        let place = Arc::clone(places).try_acquire_owned().ok()?;
+        let permit = Arc::clone(permits).try_acquire_owned().ok()?;
         let (stream, _) = listener.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
-        Some((TcpStream::from_std(stream).ok()?, place))
+        Some((TcpStream::from_std(stream).ok()?, permit))
     };
     std::iter::from_fn(next).collect()
 }
 
-/// The next connection, and its place among those that may be open at once.
+/// The next connection, and its permit.
 async fn next(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     outages: &mut Outages,
 ) -> (TcpStream, OwnedSemaphorePermit) {
     loop {
-        let place = place(listener, places, &mut outages.full).await;
+        let permit = permit(listener, permits, &mut outages.full).await;
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
+            Ok((stream, _)) => return (stream, permit),
             Err(error) if only_theirs(&error) => tracing::debug!(%error, "a connection went away"),
             Err(error) => {
                 if outages.refused.is_new(Instant::now()) {
@@ -135,14 +136,14 @@ async fn next(
     }
 }
 
-/// A place for one more connection, once there is one; a warning where there is none.
-async fn place(
+/// A permit for one more connection, once there is one; logs a warning if it has to wait.
+async fn permit(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     full: &mut Outage,
 ) -> OwnedSemaphorePermit {
-    if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-        return place;
+    if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+        return permit;
     }
     if full.is_new(Instant::now()) {
         let at = listener.local_addr().ok().map(tracing::field::display);
@@ -152,14 +153,14 @@ async fn place(
              handles): more clients wait until one leaves"
         );
     }
-    match Arc::clone(places).acquire_owned().await {
-        Ok(place) => place,
+    match Arc::clone(permits).acquire_owned().await {
+        Ok(permit) => permit,
         // Nobody closes the semaphore.
         Err(_) => std::future::pending().await,
     }
 }
 
-/// Whether only the one connection is concerned, so that the next can be accepted at once.
+/// Whether the error concerns one connection only, so that the next can be accepted immediately.
 fn only_theirs(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
@@ -167,23 +168,23 @@ fn only_theirs(error: &io::Error) -> bool {
 
 /// One connection, from its first byte to its last.
 async fn one(stream: TcpStream, tls: Option<Tls>, handler: impl Handler, shell: Shell) {
-    // Without this a small answer may wait for the acknowledgement of the last one.
+    // Without it a small answer may wait for the acknowledgement of the last one.
     let _ = stream.set_nodelay(true);
-    let stream = Socket::new(stream, shell.limits.stalled);
+    let stream = Socket::new(stream, shell.bounds.stalled);
     let stream = match tls {
         None => Some(Stream::from(Transport::Plain(stream))),
-        Some(tls) => encrypted(stream, &tls, shell.limits, shell.stop.clone()).await,
+        Some(tls) => encrypted(stream, &tls, shell.bounds, shell.stop.clone()).await,
     };
     if let Some(stream) = stream {
         handler.serve(stream, shell).await;
     }
 }
 
-/// The stream once both sides agree; nothing when they do not in time, or the process drains before: no
-/// request is under way yet.
-async fn encrypted(stream: Socket, tls: &Tls, limits: Limits, mut stop: Stop) -> Option<Stream> {
+/// The stream after the handshake; `None` when that takes too long, or the process drains before:
+/// no request is under way yet.
+async fn encrypted(stream: Socket, tls: &Tls, bounds: Bounds, mut stop: Stop) -> Option<Stream> {
     let agreed = tokio::select! {
-        agreed = timeout(limits.handshake, tls.accept(stream)) => agreed,
+        agreed = timeout(bounds.handshake, tls.accept(stream)) => agreed,
         () = stop.draining() => return None,
     };
     match agreed {
@@ -194,13 +195,13 @@ async fn encrypted(stream: Socket, tls: &Tls, limits: Limits, mut stop: Stop) ->
     None
 }
 
-/// Waits until every place is free again, not for ever; answers how many are not.
-async fn drained(places: &Semaphore, limits: Limits, mut stop: Stop) -> usize {
+/// Waits until every permit is released, for a bounded time; returns how many are not.
+async fn drained(permits: &Semaphore, bounds: Bounds, mut stop: Stop) -> usize {
     tokio::select! {
-        _ = timeout(limits.drain, places.acquire_many(limits.connections)) => {}
+        _ = timeout(bounds.drain, permits.acquire_many(bounds.connections)) => {}
         () = stop.ending() => {}
     }
-    (limits.connections as usize).saturating_sub(places.available_permits())
+    (bounds.connections as usize).saturating_sub(permits.available_permits())
 }
 
 #[cfg(test)]
@@ -210,7 +211,7 @@ mod tests {
     use crate::listener::testing::Server;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// Sends back each byte; at `p` it panics, at the end of what comes it ends.
+    /// Echoes each byte; panics at `p`; ends when the client does.
     #[derive(Clone)]
     struct Echo;
 
@@ -225,11 +226,11 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(30);
 
-    async fn serving(limits: Limits, threads: Threads) -> Server {
-        Server::of(Echo, Options { limits, threads, ..Options::default() }, Arc::default()).await
+    async fn serving(bounds: Bounds, threads: Threads) -> Server {
+        Server::of(Echo, Options { bounds, threads, ..Options::default() }, Arc::default()).await
     }
 
-    /// A connection that is served: it has been echoed to.
+    /// A connection that has been echoed to.
     async fn served(server: &Server) -> TcpStream {
         let mut stream = server.connect().await;
         stream.write_u8(b'a').await.unwrap();
@@ -240,15 +241,15 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_end_in_time_is_cut_and_counted() {
         for threads in Threads::of_both_kinds() {
-            let limits = Limits { drain: SHORT, ..Limits::default() };
-            let server = serving(limits, threads).await;
+            let bounds = Bounds { drain: SHORT, ..Bounds::default() };
+            let server = serving(bounds, threads).await;
             let _stay = (served(&server).await, served(&server).await);
             server.stop.drain();
             assert_eq!(server.done.await.unwrap(), 2);
         }
     }
 
-    /// Tells its client more than any system keeps for it.
+    /// Sends its client more than any system buffers.
     #[derive(Clone)]
     struct Talks;
 
@@ -259,9 +260,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_never_reads_does_not_keep_its_place() {
-        let limits = Limits { connections: 1, stalled: SHORT, ..Limits::default() };
-        let options = Options { limits, ..Options::default() };
+    async fn a_client_that_never_reads_does_not_keep_its_permit() {
+        let bounds = Bounds { connections: 1, stalled: SHORT, ..Bounds::default() };
+        let options = Options { bounds, ..Options::default() };
         let server = Server::of(Talks, options, Arc::default()).await;
         let _reads_nothing = server.connect().await;
         let mut next = server.connect().await;
@@ -269,10 +270,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_at_its_cap_goes_on_once_a_place_is_free() {
+    async fn a_listener_at_its_cap_goes_on_once_a_permit_is_free() {
         for threads in Threads::of_both_kinds() {
-            let limits = Limits { connections: 1, ..Limits::default() };
-            let server = serving(limits, threads).await;
+            let bounds = Bounds { connections: 1, ..Bounds::default() };
+            let server = serving(bounds, threads).await;
             let first = served(&server).await;
             let mut waiting = server.connect().await;
             waiting.write_u8(b'b').await.unwrap();
@@ -282,10 +283,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_panics_gives_its_place_back() {
+    async fn a_connection_that_panics_releases_its_permit() {
         for threads in Threads::of_both_kinds() {
-            let limits = Limits { connections: 1, ..Limits::default() };
-            let server = serving(limits, threads).await;
+            let bounds = Bounds { connections: 1, ..Bounds::default() };
+            let server = serving(bounds, threads).await;
             for _ in 0..3 {
                 let mut stream = served(&server).await;
                 stream.write_u8(b'p').await.unwrap();
@@ -297,16 +298,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_connections_are_served_at_once_than_the_cap() {
+    async fn no_more_connections_are_served_concurrently_than_the_cap() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let places = Arc::new(Semaphore::new(1));
+        let permits = Arc::new(Semaphore::new(1));
         let _clients = (TcpStream::connect(at).await, TcpStream::connect(at).await);
         let outages = &mut Outages::default();
-        let (_stream, place) = next(&listener, &places, outages).await;
-        assert!(is_pending(next(&listener, &places, outages)).await);
-        drop(place);
-        drop(next(&listener, &places, outages).await);
+        let (_stream, permit) = next(&listener, &permits, outages).await;
+        assert!(is_pending(next(&listener, &permits, outages)).await);
+        drop(permit);
+        drop(next(&listener, &permits, outages).await);
     }
 
     #[test]
@@ -318,7 +319,7 @@ mod tests {
         assert!(outage.is_new(began + BREATH + 3 * OUTAGE));
     }
 
-    /// Whether a future is not ready when it is polled once, after everything else had its turn.
+    /// Whether a future is pending when it is polled once, after everything else had its turn.
     async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
         tokio::select! {
             biased;

@@ -1,16 +1,17 @@
-//! Listeners, whatever protocol they serve: so many connections at once, TLS, a token, bounds for each connection and
-//! for all, and an end that waits for what is under way.
+//! Listeners, whatever protocol they serve: a bounded number of connections, TLS, a token, bounds
+//! for each connection and for all, and a drain that waits for requests under way.
 //!
-//! A protocol is a [`Handler`]: it serves one connection, a [`Stream`] that is already decrypted, within a [`Shell`]
-//! until it ends. All bounds are in [`Limits`], a [`Budget`] counts the bytes that clients make the server keep, and
-//! [`Patience`] says when a client is waited for no longer. [`serve`] does the rest. Each protocol has its own way to
-//! carry a token, so it asks a [`Secret`] itself.
+//! A protocol is a [`Handler`]: it serves one connection, a [`Stream`] that is already decrypted,
+//! within a [`Shell`] until it ends. All bounds are in [`Bounds`], a [`Budget`] counts the bytes
+//! that clients make the server keep, and [`Patience`] decides when to stop waiting for a client.
+//! [`serve`] does the rest. Each protocol has its own way to carry a token, so it asks a [`Secret`]
+//! itself.
 
 mod activity;
 mod body;
+mod bounds;
 mod budget;
 mod heads;
-mod limits;
 mod listen;
 mod patience;
 mod reload;
@@ -28,9 +29,9 @@ mod watched;
 
 pub(crate) use activity::{Activity, UnderWay};
 pub(crate) use body::{BadBody, read_body};
+pub(crate) use bounds::{Bounds, FREE, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
 pub(crate) use budget::{Account, Budget, Kept, TOO_MUCH};
 pub(crate) use heads::Heads;
-pub(crate) use limits::{FREE, Limits, WINDOW_BYTES, WINDOW_OF_ALL_BYTES};
 pub(crate) use listen::serve;
 pub(crate) use patience::{Patience, Seen};
 pub(crate) use reload::on_hangup;
@@ -42,19 +43,19 @@ pub(crate) use threads::Threads;
 pub(crate) use tls::{Tls, TlsFiles};
 pub(crate) use watched::{Watched, WatchedTasks, answer_begins};
 
-/// How one listener takes connections.
+/// How a listener accepts connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    pub(crate) limits: Limits,
-    /// Clear text without it.
+    pub(crate) bounds: Bounds,
+    /// Without it connections are in clear text.
     pub(crate) tls: Option<Tls>,
-    /// What a client must know. [`serve`] does not ask for it: the protocol does.
+    /// The secret of its clients. [`serve`] does not ask for it: the protocol does.
     pub(crate) secret: Option<Secret>,
     pub(crate) threads: Threads,
 }
 
 impl Options {
-    /// Whether a client has to show a certificate or a token.
+    /// Whether a client has to present a certificate or a token.
     pub(crate) fn knows_its_clients(&self) -> bool {
         self.secret.is_some() || self.tls.as_ref().is_some_and(Tls::asks_for_certificates)
     }
@@ -62,10 +63,10 @@ impl Options {
 
 /// The protocol of a listener; a copy of it for each connection.
 pub(crate) trait Handler: Clone + Send + 'static {
-    /// The names by which TLS agrees on the protocol (ALPN), the preferred first; none where clients name none.
+    /// The names of the protocol for TLS (ALPN), the preferred first; none where clients name none.
     const PROTOCOLS: &'static [&'static [u8]] = &[];
 
-    /// Serves one connection until its client leaves, until it is of no use, or, once the process drains, until
-    /// what is under way is answered. A panic ends this connection and no other.
+    /// Serves one connection until its client leaves, until it is cut as unused, or, once the
+    /// process drains, until requests under way are answered. A panic ends only this connection.
     fn serve(self, stream: Stream, shell: Shell) -> impl Future<Output = ()> + Send;
 }

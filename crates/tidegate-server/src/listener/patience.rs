@@ -1,45 +1,45 @@
-//! How long a connection is kept whose client asks nothing, ends nothing, or reads nothing.
+//! How long a connection is kept whose client sends no request, does not end one, or does not read.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
-use super::Limits;
+use super::Bounds;
 
-/// A connection as it is seen at one look.
+/// The state of a connection at one check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Whether a request that was let in came since the last look, or is under way.
+    /// Whether an admitted request arrived since the last check, or is under way.
     pub(crate) is_used: bool,
-    /// What the client has begun to send and is to end, as a number that changes once it has.
+    /// A message that the client has begun and has to end, as a number that changes once it has
+    /// ended it.
     pub(crate) unended: Option<u64>,
-    /// What the client has not read, as a number that changes as it reads.
+    /// Answers that the client has not read, as a number that changes as it reads.
     pub(crate) unread: Option<u64>,
 }
 
-/// Why a connection is not kept any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// It was not used.
     Idle,
-    /// Something of it did not come to its end, or was not read.
+    /// A message did not end, or answers were not read.
     HeldUp,
 }
 
-/// The looks at one connection. It is looked at now and then, so that a request sets no timer.
+/// Checks one connection periodically, so that a request sets no timer.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    limits: Limits,
-    /// The time between two looks.
+    bounds: Bounds,
+    /// The time between two checks.
     every: Duration,
     looks: Interval,
-    /// Looks since it was used.
+    /// Checks since it was used.
     idle: u32,
     unended: Unchanged,
     unread: Unchanged,
 }
 
-/// A number that was there at the last look, and the looks since it changed.
+/// A number as of the last check, and the checks since it changed.
 #[derive(Debug, Default)]
 struct Unchanged {
     last: Option<u64>,
@@ -55,24 +55,23 @@ impl Unchanged {
 }
 
 impl Patience {
-    pub(crate) fn of(limits: Limits) -> Self {
-        let every = (limits.idle / 4).min(limits.head.min(limits.stalled) / 2);
+    pub(crate) fn of(bounds: Bounds) -> Self {
+        let every = (bounds.idle / 4).min(bounds.head.min(bounds.stalled) / 2);
         let (unended, unread) = (Unchanged::default(), Unchanged::default());
-        Self { limits, every, looks: looks(every), idle: 0, unended, unread }
+        Self { bounds, every, looks: looks(every), idle: 0, unended, unread }
     }
 
-    /// Waits for the next look.
     pub(crate) async fn look(&mut self) {
         self.looks.tick().await;
     }
 
-    /// Takes a look; returns why the connection is to end, if it is.
+    /// Evaluates a check; returns why the connection is to end, if it is.
     pub(crate) fn ends(&mut self, seen: Seen) -> Option<Over> {
         let time = |looks: u32| self.every.saturating_mul(looks);
         self.idle = if seen.is_used { 0 } else { self.idle + 1 };
-        let unended = time(self.unended.looks(seen.unended)) >= self.limits.head;
-        let unread = time(self.unread.looks(seen.unread)) >= self.limits.stalled;
-        match time(self.idle) >= self.limits.idle {
+        let unended = time(self.unended.looks(seen.unended)) >= self.bounds.head;
+        let unread = time(self.unread.looks(seen.unread)) >= self.bounds.stalled;
+        match time(self.idle) >= self.bounds.idle {
             _ if unended || unread => Some(Over::HeldUp),
             true => Some(Over::Idle),
             false => None,
@@ -80,11 +79,11 @@ impl Patience {
     }
 }
 
-/// A look every so often, from now on.
+/// Periodic checks from now on.
 pub(super) fn looks(every: Duration) -> Interval {
     let every = every.max(Duration::from_millis(1));
     let mut looks = interval_at(Instant::now() + every, every);
-    // Who was held up is not looked at twice for it.
+    // A task that was late does not check twice for it.
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     looks
 }
@@ -93,9 +92,9 @@ pub(super) fn looks(every: Duration) -> Interval {
 mod tests {
     use super::*;
 
-    /// Seconds until a connection ends of which this is seen, and why; an hour at most.
+    /// Seconds until a connection in this state ends, and why; an hour at most.
     async fn ends(mut seen: impl FnMut(u64) -> Seen) -> (u64, Option<Over>) {
-        let (began, mut patience) = (Instant::now(), Patience::of(Limits::default()));
+        let (began, mut patience) = (Instant::now(), Patience::of(Bounds::default()));
         loop {
             patience.look().await;
             let now = began.elapsed().as_secs();

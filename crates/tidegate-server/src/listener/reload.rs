@@ -1,13 +1,13 @@
-//! SIGHUP: certificates are read again, so that new ones need no restart.
+//! SIGHUP: certificates are read again, so new ones need no restart.
 
 use tokio::task::spawn_blocking;
 
 use super::Tls;
 
-/// Reads the files again whenever the process gets SIGHUP, as long as it runs, one reading at a time and on a
-/// thread where nobody waits. What is wrong with them is logged, and then those that were read before stay in
-/// force. Without TLS there is nothing to read, which is logged: the signal would end a process that does not
-/// listen for it.
+/// Reads the files again whenever the process gets SIGHUP, as long as it runs, one reading at a
+/// time and on a thread where nobody waits. Errors are logged, and the certificates read before
+/// stay in force. Without TLS there is nothing to read, which is logged; the signal is handled
+/// nevertheless, because it would end the process otherwise.
 #[cfg(unix)]
 pub(crate) fn on_hangup(tls: Option<Tls>) {
     use tokio::signal::unix::{SignalKind, signal};
@@ -31,7 +31,7 @@ pub(crate) fn on_hangup(tls: Option<Tls>) {
     }
 }
 
-/// There is no such signal here.
+/// This system has no such signal.
 #[cfg(not(unix))]
 pub(crate) fn on_hangup(_: Option<Tls>) {}
 

@@ -1,4 +1,5 @@
-//! The last bytes that are read of a connection: those that had arrived when the process began to drain.
+//! The last bytes that are read from a connection: those that had arrived when the process began to
+//! drain.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,18 +8,18 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// A stream that knows what of it has arrived already.
+/// A stream that knows how many of its bytes have arrived.
 pub(crate) trait Arrives: AsyncRead {
-    /// Bytes that have arrived here, as they are on their way, and are not read.
+    /// Bytes that have arrived and are not yet read, as they are on the wire.
     fn arrived(&self) -> u64;
 }
 
-/// The number of bytes that had arrived when the process began to drain and are not read yet.
+/// The number of bytes that had arrived when the process began to drain and are not yet read.
 #[derive(Debug)]
 pub(crate) struct Remainder(u64);
 
 impl Remainder {
-    /// The bytes that have arrived now: the drain begins.
+    /// The bytes that have arrived now, as the drain begins.
     pub(crate) fn of(stream: &impl Arrives) -> Self {
         Self(stream.arrived())
     }
@@ -27,7 +28,7 @@ impl Remainder {
         self.0 == 0
     }
 
-    /// Reads some of them, and perhaps of later ones; reports the end of the stream when none is left.
+    /// Reads some of them, and perhaps later ones; reports the end of the stream when none is left.
     pub(crate) fn poll_read(
         &mut self,
         mut stream: Pin<&mut impl Arrives>,
@@ -37,7 +38,7 @@ impl Remainder {
         let before = into.filled().len();
         if !self.is_empty() {
             match stream.as_mut().poll_read(cx, into) {
-                // What has arrived and is not seen yet will wake whoever waits.
+                // Bytes that have arrived and are not yet reported will wake the reader.
                 Poll::Pending if stream.arrived() == 0 => {}
                 read => ready!(read)?,
             }
@@ -50,7 +51,7 @@ impl Remainder {
     /// Reads some of them into `room`; returns their number.
     ///
     /// # Errors
-    /// Those of the stream.
+    /// The errors of the stream.
     pub(crate) async fn read(
         &mut self,
         stream: &mut (impl Arrives + Unpin),

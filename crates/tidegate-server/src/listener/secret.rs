@@ -1,4 +1,4 @@
-//! What a client must know to be answered: one token, or several while one takes the place of another.
+//! The secret of a listener: one token, or several while one replaces another.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use subtle::{Choice, ConstantTimeEq};
 
 const SCHEME: &[u8] = b"bearer ";
 
-/// Fewest characters of a token that is not warned of: as many as carry 128 bits in hexadecimal digits.
+/// Fewest characters of a token without a warning: as many as carry 128 bits in hexadecimal digits.
 const ADVISED: usize = 32;
 
-/// Tokens, each of which admits a client. They are shown nowhere. Copies count refusals together.
+/// Tokens, each of which admits a client. They are never shown. Copies count refusals together.
 #[derive(Clone)]
 pub(crate) struct Secret {
     tokens: Arc<[Box<[u8]>]>,
@@ -19,14 +19,14 @@ pub(crate) struct Secret {
 }
 
 impl Secret {
-    /// The tokens of a text, one a line; space around them and empty lines are not looked at.
+    /// Parses tokens, one a line; space around them and empty lines are ignored.
     ///
     /// # Errors
-    /// What is wrong with the text, which is not told: it is meant to be secret. A token is of visible
-    /// ASCII, so that a header field can carry it, and there is one at least.
+    /// The error, without the text, which is meant to be secret. A token is of visible ASCII, so
+    /// that a header field can carry it, and at least one is needed.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
-        let tokens = lines.map(|(place, line)| token(place + 1, line));
+        let tokens = lines.map(|(index, line)| token(index + 1, line));
         let tokens: Vec<_> = tokens.collect::<Result<_, _>>()?;
         if tokens.is_empty() {
             return Err("there is no token: expected one a line, such as `openssl rand -hex 32` \
@@ -36,39 +36,39 @@ impl Secret {
         Ok(Self { tokens: tokens.into(), refused: Arc::default() })
     }
 
-    /// Whether what a client says is one of the tokens. How long this takes tells the length of a token
-    /// at most, nothing of what is in it.
+    /// Whether the client's token is one of these. The time that this takes reveals at most the
+    /// length of a token, and nothing of its contents.
     pub(crate) fn opens(&self, said: &[u8]) -> bool {
         let none = Choice::from(0);
         self.tokens.iter().fold(none, |opened, token| opened | token.ct_eq(said)).into()
     }
 
-    /// Whether to answer who says this, or nothing; who is refused is counted.
+    /// Like [`Self::opens`], false for no token; counts refusals.
     pub(crate) fn admits(&self, said: Option<&[u8]>) -> bool {
         let admits = said.is_some_and(|said| self.opens(said));
         self.refused.fetch_add(u64::from(!admits), Relaxed);
         admits
     }
 
-    /// How many calls were refused since this was last asked.
+    /// The number of refusals since the last call.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.swap(0, Relaxed)
     }
 
-    /// The same tokens, whose refusals are counted apart.
+    /// A copy of the tokens with a count of refusals of its own.
     pub(crate) fn counted_apart(&self) -> Self {
         Self { tokens: Arc::clone(&self.tokens), refused: Arc::default() }
     }
 
-    /// How many tokens are short enough to be guessed, and how long they are to be.
+    /// How many tokens are short enough to be guessed, and the advised length.
     pub(crate) fn short(&self) -> Option<(usize, usize)> {
         let short = self.tokens.iter().filter(|token| token.len() < ADVISED).count();
         (short > 0).then_some((short, ADVISED))
     }
 }
 
-/// The token of `Bearer TOKEN` (RFC 6750), as HTTP and gRPC say it in `authorization`; the case of the
-/// scheme does not count.
+/// The token of `Bearer TOKEN` (RFC 6750), the form in `authorization` over HTTP and gRPC; the case
+/// of the scheme does not matter.
 pub(crate) fn bearer(said: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = said.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
@@ -128,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_told_by_its_line_and_not_shown() {
+    fn an_invalid_token_is_reported_by_its_line_and_not_shown() {
         assert!(Secret::parse(" \n\n").unwrap_err().contains("there is no token"));
         for wrong in ["a\n\nb c", "a\n\nb\u{7}", "a\n\nsch\u{fc}"] {
-            let told = Secret::parse(wrong).unwrap_err();
-            assert!(told.starts_with("line 3 is no token: expected visible ASCII"), "{told}");
+            let error = Secret::parse(wrong).unwrap_err();
+            assert!(error.starts_with("line 3 is no token: expected visible ASCII"), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The shell around every connection, whatever protocol it speaks: its bounds, the bytes that it keeps, and its end.
+//! The shell of every connection, whatever its protocol: its bounds, its kept bytes, and its end.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::patience::{Over, Patience, looks};
-use super::{Account, Activity, Limits};
+use super::{Account, Activity, Bounds};
 use crate::stop::Stop;
 
 /// The time between the start of a drain and the request to leave, so that bytes that have arrived are read before.
@@ -16,17 +16,17 @@ const BREATH: Duration = Duration::from_millis(10);
 /// The bounds, the account and the stop signal of one connection, for the protocol that serves it.
 #[derive(Clone, Debug)]
 pub(crate) struct Shell {
-    pub(crate) limits: Limits,
+    pub(crate) bounds: Bounds,
     pub(crate) account: Arc<Account>,
     pub(crate) stop: Stop,
 }
 
 impl Shell {
-    /// Runs a connection of hyper to its end. An idle connection is asked to `leave`, and so is one that `may_leave`
-    /// when the process drains; a connection that its client holds up is cut.
+    /// Runs a connection of hyper to its end. An idle connection is asked to `leave`, and so is one
+    /// that `may_leave` when the process drains; a connection whose client stalls is cut.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// The errors of the connection.
     pub(crate) async fn run<C, E>(
         mut self,
         connection: C,
@@ -38,17 +38,17 @@ impl Shell {
         C: Future<Output = Result<(), E>>,
     {
         let mut connection = pin!(connection);
-        let mut patience = Patience::of(self.limits);
-        let mut reads = looks(self.limits.stalled / 2);
-        let (mut draining, mut told, mut warned) = (false, false, false);
+        let mut patience = Patience::of(self.bounds);
+        let mut reads = looks(self.bounds.stalled / 2);
+        let (mut draining, mut asked, mut warned) = (false, false, false);
         loop {
             tokio::select! {
-                // Bytes that have come are read before the connection is asked to leave.
+                // Bytes that have arrived are read before the connection is asked to leave.
                 biased;
                 ended = connection.as_mut() => return ended,
                 () = self.stop.draining(), if !draining => draining = true,
-                () = sleep(BREATH), if draining && !told => if may_leave() {
-                    told = true;
+                () = sleep(BREATH), if draining && !asked => if may_leave() {
+                    asked = true;
                     leave(connection.as_mut());
                 },
                 _ = reads.tick() => if self.account.has_stalled() {

@@ -1,4 +1,4 @@
-//! A connection of the system whose client has to read: bytes that it takes none of are not kept for ever.
+//! A TCP connection whose client has to read: bytes that it does not take are not kept for ever.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// A TCP connection. A write fails ([`io::ErrorKind::TimedOut`]) once no byte could be written for so long
-/// since it was first tried; one byte that leaves begins the time anew.
+/// A TCP connection. A write fails ([`io::ErrorKind::TimedOut`]) once no byte could be written for
+/// a given time; each byte written restarts the time.
 #[derive(Debug)]
 pub(crate) struct Socket {
     tcp: TcpStream,
@@ -24,8 +24,8 @@ impl Socket {
         Self { tcp, within, stalled: None }
     }
 
-    /// The write, or its failure if it has waited too long. Nobody else writes here, so one that is tried
-    /// again after a while has waited all that time.
+    /// The write, or its failure if it has waited too long. Nobody else writes here, so a write
+    /// that is tried again has waited all that time.
     fn bounded<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -38,8 +38,8 @@ impl Socket {
         let within = self.within;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(within)));
         ready!(stalled.as_mut().poll(cx));
-        let told = format!("the client has read nothing for {within:?}");
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, told)))
+        let message = format!("the client has read nothing for {within:?}");
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
         (client, Socket::new(tcp, WITHIN))
     }
 
-    /// Writes until nothing more goes; answers how much went, or that the time is over.
+    /// Writes until the socket is full; returns how much went, or that the time is over.
     async fn fill(socket: &mut Socket) -> io::Result<usize> {
         let mut bytes = 0;
         loop {
@@ -127,7 +127,7 @@ mod tests {
         let (_client, mut socket) = pair().await;
         pause();
         while fill(&mut socket).await.unwrap() > 0 {
-            // What is on its way frees room a few times; nobody reads it.
+            // Data on its way frees space a few times; nobody reads it.
             advance(Duration::from_millis(10)).await;
         }
         advance(WITHIN - Duration::from_millis(20)).await;
@@ -145,7 +145,7 @@ mod tests {
             advance(WITHIN - Duration::from_secs(1)).await;
             let mut taken = vec![0; 8 << 20];
             while client.try_read(&mut taken).is_ok_and(|bytes| bytes > 0) {}
-            // The system says in its own time that there is room again.
+            // The system reports in its own time that there is space again.
             socket.tcp.writable().await.unwrap();
         }
         drop(socket);

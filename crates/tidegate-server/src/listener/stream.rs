@@ -1,4 +1,4 @@
-//! A connection as its protocol sees it: bytes both ways, encrypted or not.
+//! A connection as its protocol uses it: bytes both ways, encrypted or not.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,14 +10,14 @@ use tokio_rustls::server::TlsStream;
 use super::socket::Socket;
 use super::{Arrives, Heads};
 
-/// A connection, which may note the heads that it brings.
+/// A connection, which can note the heads in its bytes.
 #[derive(Debug)]
 pub(crate) struct Stream {
     transport: Transport,
     heads: Option<Heads>,
 }
 
-/// Clear text, or TLS of which nothing more is seen.
+/// Clear text or TLS.
 #[derive(Debug)]
 pub(super) enum Transport {
     Plain(Socket),
@@ -47,7 +47,7 @@ impl Arrives for Stream {
     }
 }
 
-/// Hands a call on to whichever it is.
+/// Passes a call on to either transport.
 macro_rules! either {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream {

@@ -14,7 +14,7 @@ use crate::stop::{Stop, Trigger};
 pub(crate) struct Server {
     pub(crate) at: SocketAddr,
     pub(crate) stop: Trigger,
-    /// Connections that were cut, once it has ended.
+    /// The number of connections that were cut, once it has ended.
     pub(crate) done: JoinHandle<usize>,
 }
 

@@ -1,7 +1,8 @@
-//! Threads that keep to themselves: a connection is served by one of them, from its first byte to its last.
+//! Threads with connections of their own: a connection is served by one of them, from its first
+//! byte to its last.
 //!
-//! Threads that share their work wake one another whenever one has several things to do, and take them from
-//! each other. Where there are many short ones, that costs more than it brings.
+//! Threads that share work wake one another whenever one has several things to do, and take them
+//! from each other. For many short tasks that costs more than it saves.
 
 use std::io;
 use std::sync::Arc;
@@ -12,18 +13,17 @@ use tokio::runtime::{Handle, Runtime};
 /// The threads that serve the connections of a listener.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Threads {
-    /// The runtime that accepts them.
+    /// The runtime that accepts them serves them.
     #[default]
     OfWhoAccepts,
-    /// Each connection one of these, which are at least one.
+    /// Each connection is served by one of these threads, of which there is at least one.
     Apart(Arc<[Thread]>),
 }
 
-/// A runtime, of one thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
     runtime: Handle,
-    /// Held once more for each of its connections.
+    /// Cloned for each of its connections.
     open: Arc<()>,
 }
 
@@ -34,8 +34,8 @@ impl Thread {
 }
 
 impl Threads {
-    /// Connections are dealt to these runtimes, of one thread each; where there are none, whoever accepts a connection
-    /// serves it.
+    /// Distributes connections over these runtimes, of one thread each; where there are none, the
+    /// runtime that accepts a connection serves it.
     pub(crate) fn of(runtimes: &[Runtime]) -> Self {
         if runtimes.is_empty() {
             return Self::OfWhoAccepts;
@@ -45,7 +45,7 @@ impl Threads {
         Self::Apart(runtimes.iter().map(thread).collect())
     }
 
-    /// How many there are besides the runtime that accepts.
+    /// How many threads there are besides the runtime that accepts.
     pub(crate) fn count(&self) -> usize {
         match self {
             Self::OfWhoAccepts => 0,
@@ -53,7 +53,8 @@ impl Threads {
         }
     }
 
-    /// Serves a connection, by the one that has the fewest. It is closed where the system does not hand it over.
+    /// Serves a connection on the thread that has the fewest. It is closed where the system does
+    /// not hand it over.
     pub(super) fn serve<S>(
         &self,
         stream: TcpStream,
@@ -72,7 +73,7 @@ impl Threads {
         let stream = stream.into_std();
         let one_more = Arc::clone(&thread.open);
         thread.runtime.spawn(async move {
-            // Let go of also when the connection ends by a panic.
+            // Dropped also when the connection ends by a panic.
             let _one_more = one_more;
             match stream.and_then(TcpStream::from_std) {
                 Ok(stream) => served(stream).await,
@@ -88,7 +89,7 @@ fn not_handed_over(error: &io::Error) {
 
 #[cfg(test)]
 impl Threads {
-    /// Those that accept; and some apart, which last as long as the tests.
+    /// Both variants; the threads last as long as the tests.
     pub(super) fn of_both_kinds() -> [Self; 2] {
         [Self::OfWhoAccepts, Self::of(Box::leak(tests::runtimes(2).into()))]
     }
@@ -105,7 +106,7 @@ mod tests {
     use tokio::sync::{mpsc, oneshot};
 
     impl Threads {
-        /// How many connections all of them have.
+        /// How many connections all threads have.
         fn connections(&self) -> usize {
             match self {
                 Self::OfWhoAccepts => 0,
@@ -124,21 +125,21 @@ mod tests {
         (client, listener.accept().await.unwrap().0)
     }
 
-    /// Connections that tell who serves them, then echo until their client leaves.
+    /// Connections that report which thread serves them, then echo until their client leaves.
     async fn by_whom(threads: &Threads, connections: usize) -> (Vec<TcpStream>, Vec<ThreadId>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (send, mut received) = mpsc::unbounded_channel();
         let (mut clients, mut whom) = (Vec::new(), Vec::new());
         for _ in 0..connections {
             let (client, stream) = connection(&listener).await;
-            let tell = tell.clone();
+            let send = send.clone();
             threads.serve(stream, |mut stream| async move {
-                tell.send(std::thread::current().id()).unwrap();
+                send.send(std::thread::current().id()).unwrap();
                 while let Ok(byte) = stream.read_u8().await {
                     stream.write_u8(byte).await.unwrap();
                 }
             });
-            whom.push(told.recv().await.unwrap());
+            whom.push(received.recv().await.unwrap());
             clients.push(client);
         }
         (clients, whom)
@@ -170,13 +171,13 @@ mod tests {
             for _ in 0..3 {
                 let (_client, stream) =
                     connection(&TcpListener::bind("127.0.0.1:0").await.unwrap()).await;
-                let (tell, told) = oneshot::channel();
+                let (send, received) = oneshot::channel();
                 threads.serve(stream, |stream| async move {
                     let _stream = stream;
-                    tell.send(std::thread::current().id()).unwrap();
+                    send.send(std::thread::current().id()).unwrap();
                     panic!("asked to");
                 });
-                assert_ne!(told.await.unwrap(), first[0], "the other one has none");
+                assert_ne!(received.await.unwrap(), first[0], "the other one has none");
                 while threads.connections() > 1 {
                     tokio::task::yield_now().await;
                 }

@@ -1,4 +1,4 @@
-//! TLS from files: who the server is, and whom it lets in.
+//! TLS from files: the server's certificate, and the clients that it lets in.
 
 mod certificates;
 
@@ -19,51 +19,52 @@ use super::Stream;
 use super::socket::Socket;
 use super::stream::Transport;
 
-/// Where certificates and keys are read from, all of them PEM.
+/// The files of certificates and keys, all in PEM.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsFiles {
-    /// The server's certificate, and behind it those that lead to one that clients trust.
+    /// The server's certificate, followed by those that lead to one that clients trust.
     pub(crate) cert: PathBuf,
     /// The private key of the first of them.
     pub(crate) key: PathBuf,
-    /// Whose certificates let a client in; without it every client is.
+    /// The authority whose certificates let a client in; without it every client is let in.
     pub(crate) client_ca: Option<PathBuf>,
 }
 
-/// Encrypts connections; it says who the server is, and what is spoken inside if the listener names it.
+/// Encrypts connections, with the server's certificate and the protocols that the listener names.
 #[derive(Clone)]
 pub(crate) struct Tls {
-    /// What the files said when they were last read well; the same for every listener.
+    /// The contents of the files when they were last read without error, shared by all listeners.
     said: Arc<RwLock<Arc<ServerConfig>>>,
     files: TlsFiles,
-    /// What is spoken inside, the preferred first.
+    /// The protocols inside, the preferred first.
     speaks: Vec<Vec<u8>>,
 }
 
 impl Tls {
-    /// TLS 1.2 and 1.3 by these files.
+    /// TLS 1.2 and 1.3 with these files.
     ///
     /// # Errors
-    /// Which file can not be used, why, and what was expected: one that can not be read, is not PEM, is
-    /// empty, has expired, or a key that belongs to another certificate.
+    /// The file that cannot be used, why, and what was expected: a file that cannot be read, is not
+    /// PEM, is empty, has expired, or a key that belongs to another certificate.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, String> {
         let said = Arc::new(RwLock::new(Arc::new(config(files)?)));
         Ok(Self { said, files: files.clone(), speaks: Vec::new() })
     }
 
-    /// Reads the files again: connections that begin from here on, at every listener, go by what they say now.
-    /// Those that are there stay. It blocks for as long as the files take: not to be called where others wait.
+    /// Reads the files again: connections that begin from now on, at every listener, use the new
+    /// contents. Existing ones stay. It blocks while it reads, so it must not be called on a thread
+    /// where others wait.
     ///
     /// # Errors
-    /// As [`Self::load`]; then all stays as it was.
+    /// As [`Self::load`]; the contents read before stay in force.
     pub(crate) fn reload(&self) -> Result<(), String> {
         let said = Arc::new(config(&self.files)?);
         *self.said.write().unwrap_or_else(PoisonError::into_inner) = said;
         Ok(())
     }
 
-    /// The same where these protocols are spoken inside, the preferred first. A client that names none is
-    /// served as well; one that knows only others is not. Without any no client is asked what it speaks.
+    /// The same TLS with these protocols inside, the preferred first. A client that names none is
+    /// served; one that names only others is not. Without any, protocols are not negotiated.
     pub(crate) fn speaking(&self, protocols: &[&[u8]]) -> Self {
         let speaks = protocols.iter().map(|name| name.to_vec()).collect();
         Self { speaks, ..self.clone() }
@@ -74,17 +75,17 @@ impl Tls {
         self.files.client_ca.is_some()
     }
 
-    /// The server's certificate.
     pub(crate) fn certificate(&self) -> &Path {
         &self.files.cert
     }
 
-    /// Agrees with a client. It takes as long as the client does: bound it.
+    /// Completes a handshake. It takes as long as the client does: bound it.
     pub(crate) async fn accept(&self, stream: Socket) -> io::Result<Stream> {
         Ok(Transport::Tls(Box::new(self.acceptor().accept(stream).await?)).into())
     }
 
-    /// By what the files said last. Its parts are shared, so that this is little beside an agreement.
+    /// With the contents of the files read last. Its parts are shared, so this is cheap beside a
+    /// handshake.
     fn acceptor(&self) -> TlsAcceptor {
         let said = Arc::clone(&self.said.read().unwrap_or_else(PoisonError::into_inner));
         let mut config = ServerConfig::clone(&said);
@@ -99,7 +100,7 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// TLS 1.2 and 1.3 by what the files say now.
+/// TLS 1.2 and 1.3 with the contents of the files now.
 fn config(files: &TlsFiles) -> Result<ServerConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let chain = certificates::current(&files.cert, &provider)?;
@@ -112,7 +113,7 @@ fn config(files: &TlsFiles) -> Result<ServerConfig, String> {
     config.map_err(|error| unfit(files, &error))
 }
 
-/// Who is let in: everybody, or who has a certificate of the authority.
+/// Which clients are let in: all, or those with a certificate of the authority.
 fn admission(
     files: &TlsFiles,
     provider: Arc<CryptoProvider>,
@@ -141,7 +142,7 @@ fn key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
 const KEY: &str = "a private key in PEM, without a passphrase, which begins with `-----BEGIN PRIVATE \
                    KEY-----`";
 
-/// The pair of files that do not go together.
+/// The error of a certificate and a key that do not match.
 fn unfit(files: &TlsFiles, error: &rustls::Error) -> String {
     let (cert, key) = (files.cert.display(), files.key.display());
     match error {
@@ -153,12 +154,11 @@ fn unfit(files: &TlsFiles, error: &rustls::Error) -> String {
     }
 }
 
-/// A file that is there and is not what it should be.
+/// The error of a file with the wrong contents.
 fn wrong(file: &Path, why: impl std::fmt::Display, expected: &str) -> String {
     format!("{}: {why}; expected {expected}", file.display())
 }
 
-/// What a file holds.
 fn read(file: &Path) -> Result<Vec<u8>, String> {
     read_secret_file(file).map_err(|error| format!("can not read {}: {error}", file.display()))
 }

@@ -1,8 +1,9 @@
-//! Ends a stream of HTTP/2 whose client takes nothing of its answer.
+//! Ends a stream of HTTP/2 whose client does not take its answer.
 //!
-//! hyper makes one future of each request: it waits for the answer, then for the client to take it, piece by
-//! piece. Dropped before its end it resets the stream. How far it is cannot be seen from outside, so the service
-//! says so with [`answer_begins`], and from then on each time it is woken is progress.
+//! hyper makes one future of each request: it waits for the answer, then for the client to take it,
+//! piece by piece. Dropped before its end it resets the stream. Its progress is not visible from
+//! outside, so the service reports the beginning of the answer with [`answer_begins`], and from
+//! then on each wake-up is progress.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -17,12 +18,12 @@ thread_local! {
     static BEGUN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Notes that the service of the stream that is polled has answered: what remains waits for the client alone.
+/// Notes that the service of the polled stream has answered: the rest depends on the client alone.
 pub(crate) fn answer_begins() {
     BEGUN.set(true);
 }
 
-/// A stream that ends by itself once its answer has waited for so long.
+/// A stream that ends when its answer has waited too long.
 pub(crate) struct Watched<F> {
     stream: Pin<Box<F>>,
     within: Duration,
@@ -61,7 +62,7 @@ impl<F: Future<Output = ()>> Future for Watched<F> {
     }
 }
 
-/// Runs each stream as a task that is watched.
+/// Runs each stream as a watched task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WatchedTasks(pub(crate) Duration);
 

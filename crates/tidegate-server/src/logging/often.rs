@@ -1,4 +1,4 @@
-//! How often an event of one kind is logged: events that strangers can cause must not fill a disk.
+//! A limit on log events of one kind: events that clients can cause must not fill a disk.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,18 +13,18 @@ use tracing_subscriber::layer::{Context, Filter};
 /// Events of one kind that are logged in a minute.
 const A_MINUTE: u64 = 20;
 
-/// Lets through so many events of each place in the code; those of `debug` and `trace` pass, for whoever
-/// asks for them wants all. A copy counts together with it.
+/// Lets a number of events of each source line through; those of `debug` and `trace` all pass,
+/// because whoever enables them wants all. Copies share their counts.
 #[derive(Clone, Debug)]
 pub(super) struct Often<C = SystemClock> {
     kinds: Arc<Mutex<HashMap<Identifier, Kind<C>>>>,
     clock: C,
 }
 
-/// The events of one place in the code.
+/// The events of one source line.
 #[derive(Debug)]
 struct Kind<C> {
-    /// None where the rule could not be made, which a test excludes; then all pass.
+    /// `None` where the rule is invalid, which a test excludes; then all pass.
     limiter: Option<Limiter<C>>,
     place: &'static str,
     withheld: u64,
@@ -50,7 +50,7 @@ impl<C: Clock + Clone> Often<C> {
         lets
     }
 
-    /// How many events of which place were withheld since this was last asked.
+    /// How many events of each source line were withheld since the last call.
     pub(super) fn withheld(&self) -> Vec<(&'static str, u64)> {
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         let withheld = kinds.values_mut().filter(|kind| kind.withheld > 0);
@@ -63,7 +63,7 @@ fn limiter<C: Clock>(clock: C) -> Option<Limiter<C>> {
     Limiter::with_clock(spec, clock).ok()
 }
 
-/// Not by `event_enabled`: an event that is withheld there leaves its mark for the next one.
+/// Not `event_enabled`: withholding an event there affects the next one.
 impl<S, C: Clock + Clone> Filter<S> for Often<C> {
     fn enabled(&self, kind: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         self.lets(kind)
@@ -90,7 +90,7 @@ mod tests {
     use tracing_subscriber::layer::{Layer, SubscriberExt};
     use tracing_subscriber::registry;
 
-    /// Counts what reaches it.
+    /// Counts the events that reach it.
     #[derive(Clone, Default)]
     struct Counts(Arc<Mutex<Vec<Level>>>);
 

@@ -1,6 +1,6 @@
-//! The way of a line to standard error: a bounded queue, and a thread that writes.
+//! The queue of lines for standard error: bounded, with a thread that writes.
 //!
-//! Nobody who logs waits for whoever reads. A reader that stops reading costs lines, which are counted.
+//! Logging never waits for a reader. A reader that stops costs lines, which are counted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -13,53 +13,53 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::printable;
 
-/// Bytes of lines that wait to be written, at most.
+/// Most bytes of lines that wait to be written.
 const MOST_BYTES: usize = 1 << 20;
-/// How many bytes a line takes in the queue besides its text, about.
+/// Approximate bytes of a line in the queue besides its text.
 const LINE_BYTES: usize = 64;
-/// How long the end waits for the last lines to be written.
+/// How long the last lines are waited for at the end.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// Where lines are put; a copy is the same queue.
+/// A handle to the queue; copies share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue(Arc<Shared>);
+pub(crate) struct Queue(Arc<QueueState>);
 
 #[derive(Debug)]
-struct Shared {
+struct QueueState {
     to_writer: Sender<Message>,
     /// Bytes that wait to be written.
     bytes: AtomicUsize,
-    /// Lines that found no room.
+    /// Lines dropped for want of space.
     dropped: AtomicU64,
 }
 
 #[derive(Debug)]
 enum Message {
     Line(Box<[u8]>),
-    /// All lines before this are to be written out, then the sender is dropped.
+    /// Writes all lines before this, then drops the sender.
     Flush(std::sync::mpsc::SyncSender<()>),
 }
 
 impl Queue {
-    /// Writes to `out` in a thread of its own. Once there is room again after lines were dropped,
-    /// `report` is called there with how many since it was last called, and how many in all.
+    /// Writes to `out` in a thread of its own. Once there is space again after lines were dropped,
+    /// calls `report` there with how many were dropped since the last call, and how many in all.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system starts no thread.
     pub(super) fn to(
         out: impl Write + Send + 'static,
         report: impl Fn(u64, u64) + Send + 'static,
     ) -> io::Result<Self> {
         let (to_writer, lines) = channel();
         let bytes = AtomicUsize::new(0);
-        let shared = Arc::new(Shared { to_writer, bytes, dropped: AtomicU64::new(0) });
-        let writer = Arc::clone(&shared);
+        let state = Arc::new(QueueState { to_writer, bytes, dropped: AtomicU64::new(0) });
+        let writer = Arc::clone(&state);
         let write = move || write_out(&lines, &writer, out, report);
         thread::Builder::new().name("log".to_owned()).spawn(write)?;
-        Ok(Self(shared))
+        Ok(Self(state))
     }
 
-    /// Queues a line, or counts it as dropped where there is no room.
+    /// Queues a line, or counts it as dropped where there is no space.
     pub(super) fn put(&self, line: Box<[u8]>) {
         let size = line.len() + LINE_BYTES;
         let room = |bytes: usize| bytes.checked_add(size).filter(|bytes| *bytes <= MOST_BYTES);
@@ -76,7 +76,7 @@ impl Queue {
         self.0.dropped.load(Relaxed)
     }
 
-    /// Waits until all is written that was queued before, for a second at most.
+    /// Waits until all lines queued before are written, for a second at most.
     pub(super) fn flush(&self) {
         let (written, wait) = sync_channel(1);
         if self.0.to_writer.send(Message::Flush(written)).is_ok() {
@@ -87,7 +87,7 @@ impl Queue {
 
 fn write_out(
     lines: &Receiver<Message>,
-    shared: &Shared,
+    state: &QueueState,
     mut out: impl Write,
     report: impl Fn(u64, u64),
 ) {
@@ -95,10 +95,10 @@ fn write_out(
     for message in lines {
         match message {
             Message::Line(line) => {
-                // A line that can not be written is lost: there is nowhere to complain.
+                // A line that cannot be written is lost: there is no other stream to report it.
                 let _ = out.write_all(&line);
-                let had = shared.bytes.fetch_sub(line.len() + LINE_BYTES, Relaxed);
-                let dropped = shared.dropped.load(Relaxed);
+                let had = state.bytes.fetch_sub(line.len() + LINE_BYTES, Relaxed);
+                let dropped = state.dropped.load(Relaxed);
                 if dropped > reported && had < MOST_BYTES / 2 {
                     report(dropped - reported, dropped);
                     reported = dropped;
@@ -112,7 +112,7 @@ fn write_out(
     }
 }
 
-/// What is written at once is a line, or several that belong together.
+/// Each write is a line, or several that belong together.
 impl Write for &Queue {
     fn write(&mut self, said: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(said);
@@ -143,7 +143,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::SyncSender;
 
-    /// A reader that reads when the test lets it, a write at a time.
+    /// A reader that the test lets read, a write at a time.
     struct Slow {
         may: Receiver<()>,
         came: Arc<Mutex<Vec<u8>>>,
@@ -166,8 +166,8 @@ mod tests {
     fn slow() -> (Queue, SyncSender<()>, Arc<Mutex<Vec<u8>>>, Reports) {
         let (let_it, may) = sync_channel(0);
         let (came, reports) = (Arc::default(), Reports::default());
-        let told = Arc::clone(&reports);
-        let report = move |since, in_all| told.lock().unwrap().push((since, in_all));
+        let log = Arc::clone(&reports);
+        let report = move |since, in_all| log.lock().unwrap().push((since, in_all));
         let queue = Queue::to(Slow { may, came: Arc::clone(&came) }, report).unwrap();
         (queue, let_it, came, reports)
     }
@@ -182,7 +182,7 @@ mod tests {
         let kept = MOST_BYTES / (line.len() + LINE_BYTES);
         let dropped = 2_000 - kept as u64;
         assert_eq!((queue.dropped(), reports.lock().unwrap().len()), (dropped, 0));
-        // From here on it reads whatever comes.
+        // From here on it reads everything.
         drop(let_it);
         queue.flush();
         assert_eq!(came.lock().unwrap().len(), kept * line.len());

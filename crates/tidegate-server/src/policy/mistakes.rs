@@ -1,21 +1,21 @@
-//! The mistakes of a file as they are told on a terminal: not hundreds of them, and no endless line.
+//! The errors of a file as printed on a terminal: a bounded number, and no endless line.
 //!
-//! A file that is not TOML at all has a mistake on each of its lines, and the first few say it.
+//! A file that is not TOML at all has an error on each of its lines; the first few are enough.
 
 use tidegate::config::{ConfigError, ConfigErrors};
 
-/// How many mistakes are told in full; the rest are only counted.
-const TOLD: usize = 100;
-/// Longer lines are cut in their middle: they quote a text of the file that is long.
+/// How many errors are printed in full; the rest are only counted.
+const MOST_SHOWN: usize = 100;
+/// Longer lines are cut in their middle: they quote a long text of the file.
 const LINE_CHARS: usize = 600;
-/// How many characters of a cut line are its beginning, where the place is.
+/// How many characters of the beginning of a cut line are kept, with the position.
 const BEGINNING: usize = 400;
-/// And how many its end, where it says what was expected.
+/// How many of its end, with what was expected.
 const END: usize = LINE_CHARS - BEGINNING - 1;
 
-/// The first mistakes, and how many there are if those are not all.
-pub(super) fn told(mistakes: &ConfigErrors) -> String {
-    let parts: Vec<_> = mistakes.iter().take(TOLD).map(one).chain(more(mistakes)).collect();
+/// The first errors, and the number of all if there are more.
+pub(super) fn printed(mistakes: &ConfigErrors) -> String {
+    let parts: Vec<_> = mistakes.iter().take(MOST_SHOWN).map(one).chain(more(mistakes)).collect();
     parts.join("\n\n")
 }
 
@@ -26,7 +26,7 @@ fn one(mistake: &ConfigError) -> String {
 
 fn more(mistakes: &ConfigErrors) -> Option<String> {
     let (file, all) = (&mistakes.iter().next()?.file, mistakes.iter().count());
-    let more = all.checked_sub(TOLD).filter(|more| *more > 0)?;
+    let more = all.checked_sub(MOST_SHOWN).filter(|more| *more > 0)?;
     Some(format!("and {more} more: {file} has {all} mistakes"))
 }
 
@@ -46,51 +46,53 @@ mod tests {
     use super::*;
     use tidegate::config;
 
-    fn told_of(text: &str) -> String {
-        told(&config::parse("wrong.toml", text).unwrap_err())
+    fn text_of(text: &str) -> String {
+        printed(&config::parse("wrong.toml", text).unwrap_err())
     }
 
-    fn places(told: &str) -> usize {
-        told.lines().filter(|line| line.starts_with("wrong.toml:")).count()
+    fn positions(printed: &str) -> usize {
+        printed.lines().filter(|line| line.starts_with("wrong.toml:")).count()
     }
 
     #[test]
-    fn up_to_so_many_mistakes_are_told_as_the_library_tells_them() {
-        for lines in [1, TOLD] {
+    fn up_to_the_bound_errors_are_printed_as_by_the_library() {
+        for lines in [1, MOST_SHOWN] {
             let text = "not TOML\n".repeat(lines);
             let all = config::parse("wrong.toml", &text).unwrap_err();
-            assert_eq!((told(&all), all.iter().count()), (all.to_string(), lines));
+            assert_eq!((printed(&all), all.iter().count()), (all.to_string(), lines));
         }
     }
 
     #[test]
-    fn of_more_the_first_are_told_and_all_are_counted() {
-        for lines in [TOLD + 1, 345] {
-            let told = told_of(&"not TOML\n".repeat(lines));
-            assert_eq!(places(&told), TOLD);
-            let closing = format!("\n\nand {} more: wrong.toml has {lines} mistakes", lines - TOLD);
-            assert!(told.ends_with(&closing), "{told}");
+    fn of_more_the_first_are_printed_and_all_are_counted() {
+        for lines in [MOST_SHOWN + 1, 345] {
+            let printed = text_of(&"not TOML\n".repeat(lines));
+            assert_eq!(positions(&printed), MOST_SHOWN);
+            let closing =
+                format!("\n\nand {} more: wrong.toml has {lines} mistakes", lines - MOST_SHOWN);
+            assert!(printed.ends_with(&closing), "{printed}");
         }
     }
 
     #[test]
     fn a_mistake_on_a_line_of_a_megabyte_shows_what_is_around_its_column() {
         let ballast = "é".repeat(500_000);
-        let told = told_of(&format!("[[rule]]\nwhen = {{ a = \"{ballast}\" }} oops {ballast}\n"));
-        assert!(told.contains("é\" } oops é"), "{told}");
-        assert!(told.lines().all(|line| line.chars().count() <= LINE_CHARS), "{told}");
+        let printed =
+            text_of(&format!("[[rule]]\nwhen = {{ a = \"{ballast}\" }} oops {ballast}\n"));
+        assert!(printed.contains("é\" } oops é"), "{printed}");
+        assert!(printed.lines().all(|line| line.chars().count() <= LINE_CHARS), "{printed}");
     }
 
     #[test]
     fn a_quoted_text_of_a_megabyte_is_cut_in_its_middle() {
         let name = "ö".repeat(1_000_000);
-        let told = told_of(&format!(
+        let printed = text_of(&format!(
             "[[rule]]\nname = \"{name}\"\nalgorithm = \"fixed_window\"\nrate = \"1/s\"\n"
         ));
-        let first = told.lines().next().unwrap();
+        let first = printed.lines().next().unwrap();
         assert_eq!(first.chars().count(), LINE_CHARS);
         assert!(first.starts_with("wrong.toml:2:8: `name` is \"ööö"), "{first}");
         assert!(first.contains("öö…öö") && first.contains("expected"), "{first}");
-        assert!(told.lines().all(|line| line.chars().count() <= LINE_CHARS), "{told}");
+        assert!(printed.lines().all(|line| line.chars().count() <= LINE_CHARS), "{printed}");
     }
 }

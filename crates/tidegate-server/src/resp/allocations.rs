@@ -1,4 +1,4 @@
-//! What a decision costs in memory: counted by an allocator that counts.
+//! The allocations of a decision, counted by an allocator.
 
 use allocation_counter::measure;
 
@@ -10,7 +10,7 @@ use super::tests::command;
 
 const COMMANDS: usize = 100;
 
-/// Allocations of so many commands, once the buffers of the connection have their size.
+/// Allocations of several commands, after the buffers of the connection have grown to their size.
 fn allocations(proto: Proto, words: &[&str]) -> u64 {
     let sent = command(words).repeat(COMMANDS).into_bytes();
     let mut parser = Parser::new();
@@ -44,7 +44,7 @@ fn a_decision_allocates_nothing() {
     }
 }
 
-/// So that the test above can fail.
+/// Shows that the test above can fail.
 #[test]
 fn the_allocator_counts() {
     assert!(allocations(Proto::Resp2, &["NOSUCH", "a"]) >= COMMANDS as u64);

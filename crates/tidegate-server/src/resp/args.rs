@@ -1,8 +1,8 @@
-//! The words of one command, where they lie: nothing of them is copied.
+//! The words of one command, as ranges of the input: none is copied.
 
 use std::ops::Range;
 
-/// Where a word begins and ends.
+/// The range of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     start: u32,
@@ -10,7 +10,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Commands are far shorter than what the numbers hold.
+    /// Commands are far shorter than the numbers can hold.
     pub(super) const fn of(range: Range<usize>) -> Self {
         Self { start: range.start as u32, end: range.end as u32 }
     }
@@ -20,7 +20,7 @@ impl Span {
     }
 }
 
-/// Words of a command, the name of it being the first.
+/// The words of a command, beginning with its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Args<'a> {
     bytes: &'a [u8],
@@ -40,7 +40,7 @@ impl<'a> Args<'a> {
         self.bytes.get(self.spans.get(number)?.range())
     }
 
-    /// A word that is there; an empty one where it is not.
+    /// The word at an index; empty where there is none.
     pub(super) fn word(&self, number: usize) -> &'a [u8] {
         self.get(number).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Words that outlive what they were read from.
+/// Words that own their bytes.
 #[derive(Clone, Debug)]
 pub(super) struct OwnedArgs {
     bytes: Vec<u8>,
@@ -71,7 +71,7 @@ impl OwnedArgs {
 
 impl From<Args<'_>> for OwnedArgs {
     fn from(args: Args<'_>) -> Self {
-        // Behind the last word the next commands lie.
+        // The next commands follow the last word.
         let end = args.spans.iter().map(|span| span.end as usize).max().unwrap_or(0);
         let bytes = args.bytes.get(..end).unwrap_or_default();
         Self { bytes: bytes.to_vec(), spans: args.spans.to_vec() }
@@ -80,7 +80,7 @@ impl From<Args<'_>> for OwnedArgs {
 
 /// A whole number as Redis clients write it; `None` for anything else.
 pub(super) fn integer(word: &[u8]) -> Option<i64> {
-    /// So many digits can not overflow.
+    /// A number of so many digits cannot overflow.
     const SAFE: usize = 18;
     if (1..=SAFE).contains(&word.len()) && word.iter().all(u8::is_ascii_digit) {
         return Some(word.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')));

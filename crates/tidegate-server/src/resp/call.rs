@@ -1,4 +1,4 @@
-//! What `CL.THROTTLE key max_burst count period [quantity]` asks, as redis-cell reads it.
+//! The arguments of `CL.THROTTLE key max_burst count period [quantity]`, read as redis-cell does.
 
 use tidegate::{AlgorithmKind, MAX_LIMIT, MAX_WINDOW, Micros, Rule, Spec};
 
@@ -6,42 +6,40 @@ use super::args::{Args, integer};
 
 const MICROS: u64 = 1_000_000;
 
-/// What a call says of its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Figures {
+pub(super) struct CallLimit {
     max_burst: i64,
     count: i64,
     period: i64,
 }
 
-/// A call, understood.
 pub(super) struct Call<'a> {
     pub(super) key: &'a [u8],
-    pub(super) figures: Figures,
+    pub(super) limit: CallLimit,
     pub(super) cost: u64,
 }
 
 impl<'a> Call<'a> {
-    /// Its mistakes are told in the words of redis-cell, and in its order.
+    /// Reports errors in the wording of redis-cell, and in its order.
     pub(super) fn read(args: &Args<'a>) -> Result<Self, String> {
         if args.len() != 5 && args.len() != 6 {
             return Err("Usage: cl.throttle <key> <max_burst> <count per period> <period> \
                         [<quantity>]"
                 .to_owned());
         }
-        let figure = |number: usize| parsed(args.word(number));
-        let figures = Figures { max_burst: figure(2)?, count: figure(3)?, period: figure(4)? };
-        let quantity = if args.len() == 6 { figure(5)? } else { 1 };
+        let number = |number: usize| parsed(args.word(number));
+        let limit = CallLimit { max_burst: number(2)?, count: number(3)?, period: number(4)? };
+        let quantity = if args.len() == 6 { number(5)? } else { 1 };
         let cost = within("quantity", quantity, 0, i64::MAX)?;
-        Ok(Self { key: args.word(1), figures, cost })
+        Ok(Self { key: args.word(1), limit, cost })
     }
 }
 
-impl Figures {
-    /// The token bucket of these figures.
+impl CallLimit {
+    /// The token bucket of this limit.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the limit is not possible.
     pub(super) fn rule(self) -> Result<Rule, String> {
         if self.count == 0 || self.period == 0 {
             return Err("Zero rates are not supported".to_owned());

@@ -7,12 +7,12 @@ use super::args::Args;
 use super::question::{Mistake, Question};
 use super::reply::Reply;
 use super::session::{Outcome, Session};
-use super::shared::Shared;
+use super::state::ListenerState;
 use super::usage::wrong_number;
 use crate::flags;
 use crate::limiters::Verb;
 
-/// Answers at once, unless that has to wait.
+/// Answers immediately, unless the decision has to wait.
 pub(super) fn answer(
     session: &Session,
     verb: Verb,
@@ -22,40 +22,46 @@ pub(super) fn answer(
     let question = match Question::read(args) {
         Ok(question) => question,
         Err(mistake) => {
-            mistake.tell(verb, reply);
+            mistake.write(verb, reply);
             return Outcome::Answered;
         }
     };
-    let limiters = &session.shared.limiters;
-    let told = question
-        .ask(|request| limiters.answer_at_once(verb, request).map(|answer| tell(&answer, reply)));
-    if told.is_some() { Outcome::Answered } else { Outcome::Later }
+    let limiters = &session.state.limiters;
+    let answered = question.ask(|request| {
+        limiters.try_answer(verb, request).map(|answer| write_answer(&answer, reply))
+    });
+    if answered.is_some() { Outcome::Answered } else { Outcome::Later }
 }
 
-/// Answers when the limiters do.
-pub(super) async fn later(shared: &Shared, verb: Verb, args: &Args<'_>, reply: &mut Reply<'_>) {
+/// Answers once the limiters have decided.
+pub(super) async fn later(
+    state: &ListenerState,
+    verb: Verb,
+    args: &Args<'_>,
+    reply: &mut Reply<'_>,
+) {
     let question = match Question::read(args) {
         Ok(question) => question,
-        Err(mistake) => return mistake.tell(verb, reply),
+        Err(mistake) => return mistake.write(verb, reply),
     };
     let descriptors = [question.descriptor()];
     let request = question.request(&descriptors);
-    tell(&shared.limiters.answer(verb, &request).await, reply);
+    write_answer(&state.limiters.answer(verb, &request).await, reply);
 }
 
 impl Mistake {
     #[cold]
-    fn tell(&self, verb: Verb, reply: &mut Reply<'_>) {
+    fn write(&self, verb: Verb, reply: &mut Reply<'_>) {
         match self {
             Self::Arity if verb == Verb::Peek => wrong_number("tg.peek", reply),
             Self::Arity => wrong_number("tg.check", reply),
-            Self::Told(told) => reply.error(&format!("ERR {told}")),
+            Self::Invalid(message) => reply.error(&format!("ERR {message}")),
         }
     }
 }
 
 /// Writes the values of an answer under the names they have over HTTP.
-fn tell(answer: &Answer<'_>, reply: &mut Reply<'_>) {
+fn write_answer(answer: &Answer<'_>, reply: &mut Reply<'_>) {
     let (decision, flags) = (DecisionLine::from(answer), flags::of(answer));
     reply.map(7 + flags.len());
     reply.text("allowed");

@@ -1,4 +1,5 @@
-//! One connection: reads, answers all that came, writes; and ends when its client does, stalls, or idles.
+//! One connection: reads, answers all commands read, writes; ends when its client does, stalls, or
+//! idles.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,34 +12,34 @@ use tokio::io::AsyncWrite;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::bounds::{AT_ONCE, TURN_BYTES, TURN_COMMANDS};
 use super::later::{self, Later};
-use super::limits::{AT_ONCE, TURN_BYTES, TURN_COMMANDS};
 use super::parse::Parser;
 use super::reply::Reply;
 use super::session::{Outcome, Session};
-use super::shared::Shared;
+use super::state::ListenerState;
 use super::wire::Wire;
-use crate::listener::{Arrives, Limits, Patience, Remainder, Seen, Shell};
+use crate::listener::{Arrives, Bounds, Patience, Remainder, Seen, Shell};
 use crate::stop::Stop;
 
 /// Serves a connection to its end.
-pub(super) async fn serve<S>(stream: S, shared: Arc<Shared>, shell: Shell)
+pub(super) async fn serve<S>(stream: S, state: Arc<ListenerState>, shell: Shell)
 where
     S: Arrives + AsyncWrite + Unpin,
 {
-    let mut connection = Connection::new(stream, shared, &shell);
+    let mut connection = Connection::new(stream, state, &shell);
     if let Err(error) = connection.run(shell.stop).await {
-        // It concerns nobody but its client.
+        // It concerns only its client.
         tracing::debug!(%error, "a connection broke off");
     }
 }
 
-/// What is to be done once all that could be answered is.
+/// What to do after all commands that could be answered.
 enum Next {
     Read,
-    /// More may be there, but it is the turn of others.
+    /// More commands may be there, but other connections come first.
     Yield,
-    /// Too much is unread: no more is answered before some of it is written.
+    /// Too much is unread: some of it must be written before more commands are answered.
     Write,
     Wait(Vec<Later>),
     End,
@@ -48,24 +49,24 @@ struct Connection<S> {
     wire: Wire<S>,
     parser: Parser,
     session: Session,
-    limits: Limits,
-    /// Commands so far, and those until the last look.
+    bounds: Bounds,
+    /// Commands so far, and those until the last check.
     commands: u64,
     seen_commands: u64,
 }
 
 impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
-    fn new(stream: S, shared: Arc<Shared>, shell: &Shell) -> Self {
-        let (wire, session) = (Wire::new(stream, shell.account.none()), Session::begin(shared));
-        let (parser, limits) = (Parser::new(), shell.limits);
-        Self { wire, parser, session, limits, commands: 0, seen_commands: 0 }
+    fn new(stream: S, state: Arc<ListenerState>, shell: &Shell) -> Self {
+        let (wire, session) = (Wire::new(stream, shell.account.none()), Session::begin(state));
+        let (parser, bounds) = (Parser::new(), shell.bounds);
+        Self { wire, parser, session, bounds, commands: 0, seen_commands: 0 }
     }
 
     async fn run(&mut self, mut stop: Stop) -> io::Result<()> {
-        let stalled = self.limits.stalled;
-        let mut patience = Patience::of(self.limits);
+        let stalled = self.bounds.stalled;
+        let mut patience = Patience::of(self.bounds);
         let mut draining = pin!(stop.draining());
-        // Once the process drains.
+        // Set once the process drains.
         let mut remainder = None;
         loop {
             match self.answer_all() {
@@ -99,7 +100,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Answers what has come, command by command, until something has to happen first.
+    /// Answers the commands that have arrived, one by one, until something else has to happen
+    /// first.
     fn answer_all(&mut self) -> Next {
         let (commands, bytes) = (self.commands, self.wire.output.bytes.len());
         let mut later = Vec::new();
@@ -122,19 +124,19 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         };
         self.wire.output.count();
         match next {
-            // It is read again once what waits is told.
+            // It is read again after the waiting replies.
             _ if !later.is_empty() => Next::Wait(later),
             next => next,
         }
     }
 
-    /// Whether a command behind so many that wait is looked at: the store answers many at a time, while a
-    /// limiter in process is asked in order.
+    /// Whether further commands are read while `waiting` commands wait: the store answers many at a
+    /// time, while a limiter in process is asked in order.
     fn goes_on(&self, waiting: usize) -> bool {
-        self.session.shared.limiters.shared().is_some() && waiting < AT_ONCE
+        self.session.state.limiters.shared().is_some() && waiting < AT_ONCE
     }
 
-    /// Answers one command; `None` where there is no whole one.
+    /// Answers one command; `None` where there is no complete one.
     fn answer_one(&mut self, later: &mut Vec<Later>) -> Option<Outcome> {
         let Self { wire, parser, session, commands, .. } = self;
         let bounds = session.bounds();
@@ -143,7 +145,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         let bytes = match parser.parse(wire.input.unread()) {
             Ok(bytes) => bytes?,
             Err(mistake) => {
-                Reply::new(out, session.proto).error(&mistake.told());
+                Reply::new(out, session.proto).error(&mistake.message());
                 return Some(Outcome::Ends);
             }
         };
@@ -158,17 +160,18 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         match outcome {
             Outcome::Later => later.push(Later::asked(session, args)),
             Outcome::Answered | Outcome::Ends if later.is_empty() => {}
-            Outcome::Answered | Outcome::Ends => later.push(Later::Told(out.split_off(start))),
+            Outcome::Answered | Outcome::Ends => later.push(Later::Known(out.split_off(start))),
         }
         *commands += 1;
         wire.input.consume(bytes);
         Some(outcome)
     }
 
-    /// Waits for replies, writing those before them; a client that is gone is not waited for. Whether one that has
-    /// sent all that is read meanwhile is still there can not be seen: it is waited for as long as one that idles.
+    /// Waits for replies, and writes those before them; ends if the client is gone. A client that
+    /// has sent everything may be gone unnoticed: its replies are waited for as long as an idle
+    /// connection is kept.
     async fn wait(&mut self, later: Vec<Later>) -> io::Result<()> {
-        let Limits { half_closed, idle, .. } = self.limits;
+        let Bounds { half_closed, idle, .. } = self.bounds;
         let mut unseen = pin!(sleep(idle));
         let mut replies = pin!(join_all(later.into_iter().map(Later::reply)));
         let mut grace = pin!(sleep(half_closed));
@@ -196,26 +199,27 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The connection at one look. Gives memory back where nothing happens.
+    /// The state of the connection at one check. Frees memory where nothing happens.
     fn look(&mut self) -> Seen {
-        self.wire.input.rest();
-        self.wire.output.rest();
+        self.wire.input.shrink();
+        self.wire.output.shrink();
         let unread = (!self.wire.output.is_empty()).then_some(self.wire.written);
         let is_amid = unread.is_none() && !self.wire.input.unread().is_empty();
         let unended = match self.session.is_known {
             true => is_amid.then_some(self.commands),
-            // To say who one is takes no more time than a command.
+            // Authenticating must not take longer than a command.
             false => Some(u64::MAX),
         };
         let is_used = std::mem::replace(&mut self.seen_commands, self.commands) != self.commands;
         Seen { is_used, unended, unread }
     }
 
-    /// Ends by the server's will: what is still on its way here must not destroy the last reply.
+    /// Ends the connection from the server's side, so that bytes still on their way to it do not
+    /// destroy the last reply.
     async fn end(&mut self) -> io::Result<()> {
-        let limits = self.limits;
-        self.wire.flush(limits.stalled).await?;
-        let _ = timeout(limits.half_closed, self.wire.discard()).await;
+        let bounds = self.bounds;
+        self.wire.flush(bounds.stalled).await?;
+        let _ = timeout(bounds.half_closed, self.wire.discard()).await;
         Ok(())
     }
 }
@@ -225,11 +229,12 @@ mod tests {
     use super::*;
     use crate::resp::testing;
 
-    /// Commands and bytes of replies in each turn, until all of the input is answered.
+    /// The number of commands and bytes of replies in each turn, until all of the input is
+    /// answered.
     fn turns(sent: &[u8]) -> Vec<(u64, usize)> {
         let (_client, server) = tokio::io::duplex(1);
         let mut connection =
-            Connection::new(server, testing::open(), &testing::shell(Limits::default()).0);
+            Connection::new(server, testing::open(), &testing::shell(Bounds::default()).0);
         let mut turns = Vec::new();
         let mut rest = sent;
         loop {

@@ -1,4 +1,4 @@
-//! How a connection goes on and ends: panics, waits, mistakes, cuts at any byte, clients that stall.
+//! The course of connections: panics, waits, errors, cuts at any byte, clients that stall.
 
 use std::io;
 use std::pin::Pin;
@@ -10,30 +10,31 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, join};
 use tokio::time::{Instant, pause, sleep};
 
-use super::testing::{exchange, open, serve, serve_within, shell, told};
+use super::testing::{exchange, open, replies_to, serve, serve_within, shell};
 use super::tests::command;
 use super::{args::Args, connection};
-use crate::listener::{FREE, Limits};
+use crate::listener::{Bounds, FREE};
 
-/// PITFALLS: one unauthenticated command killed the task that decides. Here it is that command's error.
+/// PITFALLS: one unauthenticated command killed the task that decides. Here it is an error of that
+/// command.
 #[tokio::test]
 async fn a_panic_in_one_request_is_that_requests_error() {
     let panics = command(&["TG.CHECK", "panics", "a", "b"]);
-    let came = told(&format!("PING\r\n{panics}PING\r\n")).await;
+    let came = replies_to(&format!("PING\r\n{panics}PING\r\n")).await;
     assert!(came.starts_with("+PONG\r\n-ERR internal error"), "{came}");
     assert!(came.ends_with("\r\n+PONG\r\n"), "{came}");
 }
 
-/// Also where the request waited before, and its connection went on reading.
+/// Also where the request waited, and its connection went on reading.
 #[tokio::test]
 async fn a_panic_in_a_request_that_waited_is_that_requests_error() {
     let panics = command(&["TG.CHECK", "panics", "user", "a"]);
-    let came = told(&format!("{}PING\r\n", panics.repeat(2))).await;
+    let came = replies_to(&format!("{}PING\r\n", panics.repeat(2))).await;
     assert_eq!(came.matches("-ERR internal error").count(), 2, "{came}");
     assert!(came.ends_with("\r\n+PONG\r\n"), "{came}");
 }
 
-/// What is written to it, each time.
+/// The bytes of each write.
 #[derive(Default)]
 struct Writes(Vec<Vec<u8>>);
 
@@ -56,11 +57,11 @@ impl AsyncWrite for Writes {
     }
 }
 
-/// A reply a write is what the next one waits for until the last is acknowledged.
+/// With a write for each reply, the next one would wait until the last is acknowledged.
 #[tokio::test]
-async fn replies_to_all_that_was_read_at_once_are_one_write() {
+async fn replies_to_one_read_are_one_write() {
     let (sent, mut writes) = ("PING\r\n".repeat(100), Writes::default());
-    let (shell, _stop) = shell(Limits::default());
+    let (shell, _stop) = shell(Bounds::default());
     let stream = join(sent.as_bytes(), &mut writes);
     connection::serve(stream, open(), shell).await;
     assert_eq!(writes.0, ["+PONG\r\n".repeat(100).into_bytes()]);
@@ -69,32 +70,32 @@ async fn replies_to_all_that_was_read_at_once_are_one_write() {
 #[tokio::test]
 async fn what_waits_is_answered_in_order_and_what_is_behind_it_after_it() {
     let waits = command(&["TG.CHECK", "waits", "user", "a"]);
-    let came = told(&format!("{}PING\r\n", waits.repeat(3))).await;
+    let came = replies_to(&format!("{}PING\r\n", waits.repeat(3))).await;
     assert_eq!(came.matches("$7\r\nallowed\r\n:1\r\n").count(), 3, "{came}");
     assert!(came.ends_with("+PONG\r\n"), "{came}");
 }
 
 #[tokio::test]
 async fn one_that_waits_holds_up_nobody_and_is_dropped_with_its_client() {
-    let limits = Limits { half_closed: Duration::from_millis(1), ..Limits::default() };
-    let shared = open();
-    let mut stands = serve_within(limits, shared.clone(), 1 << 16);
+    let bounds = Bounds { half_closed: Duration::from_millis(1), ..Bounds::default() };
+    let state = open();
+    let mut stands = serve_within(bounds, state.clone(), 1 << 16);
     let asks = command(&["TG.CHECK", "stands"]);
     stands.client.write_all((asks.clone() + &asks).as_bytes()).await.unwrap();
-    // The reply to the first one is not kept back by the second, which waits for a year.
+    // The second command, which waits for a year, does not delay the reply to the first.
     let mut first = [0; 64];
     stands.client.read_exact(&mut first).await.unwrap();
-    assert!(exchange(shared, b"PING\r\n").await == b"+PONG\r\n");
+    assert!(exchange(state, b"PING\r\n").await == b"+PONG\r\n");
     assert!(!stands.has_ended.load(Relaxed));
     drop(stands.client);
     stands.done.await.unwrap();
 }
 
-/// Its end would lie behind what is not read.
+/// Its end would come after bytes that are not read.
 #[tokio::test]
 async fn one_that_waits_with_a_full_input_is_not_waited_for_without_end() {
-    let limits = Limits { idle: Duration::from_millis(20), ..Limits::default() };
-    let mut stands = serve_within(limits, open(), 1 << 10);
+    let bounds = Bounds { idle: Duration::from_millis(20), ..Bounds::default() };
+    let mut stands = serve_within(bounds, open(), 1 << 10);
     let asks = command(&["TG.CHECK", "stands"]).repeat(2) + &"PING\r\n".repeat(100_000);
     assert!(stands.client.write_all(asks.as_bytes()).await.is_err(), "the pipe breaks before");
     stands.done.await.unwrap();
@@ -105,7 +106,7 @@ async fn one_that_waits_with_a_full_input_is_not_waited_for_without_end() {
 async fn a_full_input_is_waited_for_since_it_is_full() {
     pause();
     let idle = Duration::from_secs(20);
-    let mut stands = serve_within(Limits { idle, ..Limits::default() }, open(), 1 << 10);
+    let mut stands = serve_within(Bounds { idle, ..Bounds::default() }, open(), 1 << 10);
     let asks = command(&["TG.CHECK", "stands"]).repeat(2);
     stands.client.write_all(asks.as_bytes()).await.unwrap();
     stands.client.read_exact(&mut [0; 64]).await.unwrap();
@@ -117,8 +118,8 @@ async fn a_full_input_is_waited_for_since_it_is_full() {
 }
 
 #[tokio::test]
-async fn mistakes_in_the_protocol_are_told_and_end_the_connection() {
-    for (sent, told_of_it) in [
+async fn errors_in_the_protocol_are_reported_and_end_the_connection() {
+    for (sent, expected) in [
         (&b"*1\r\n+PING\r\n"[..], "-ERR Protocol error: expected '$', got '+'\r\n"),
         (
             b"*1\r\n$99999999\r\n",
@@ -129,7 +130,7 @@ async fn mistakes_in_the_protocol_are_told_and_end_the_connection() {
         let sent = [b"PING\r\n", sent, b"PING\r\n"].concat();
         let came = String::from_utf8(exchange(open(), &sent).await).unwrap();
         let rest = came.strip_prefix("+PONG\r\n").unwrap();
-        assert!(rest.starts_with(told_of_it) && !rest.contains("PONG"), "{came}");
+        assert!(rest.starts_with(expected) && !rest.contains("PONG"), "{came}");
     }
 }
 
@@ -147,10 +148,10 @@ async fn a_client_that_writes_all_before_it_reads_is_not_stopped_by_itself() {
 #[tokio::test]
 async fn one_that_never_reads_is_bounded_and_cut() {
     let stalled = Duration::from_millis(20);
-    let limits = Limits { stalled, kept_bytes: FREE, ..Limits::default() };
-    let mut served = serve_within(limits, open(), 1 << 10);
+    let bounds = Bounds { stalled, kept_bytes: FREE, ..Bounds::default() };
+    let mut served = serve_within(bounds, open(), 1 << 10);
     let sent = command(&["ECHO", "0123456789"]).repeat(20_000);
-    // Not all of it is taken: the pipe breaks before.
+    // Not all of it is read: the pipe breaks before.
     assert!(served.client.write_all(sent.as_bytes()).await.is_err());
     served.done.await.unwrap();
 }
@@ -158,9 +159,9 @@ async fn one_that_never_reads_is_bounded_and_cut() {
 #[tokio::test]
 async fn a_client_that_stalls_amid_a_command_or_says_nothing_is_cut() {
     let short = Duration::from_millis(10);
-    let limits = Limits { stalled: short, idle: short, ..Limits::default() };
+    let bounds = Bounds { stalled: short, idle: short, ..Bounds::default() };
     for sent in ["", "*2\r\n$4\r\nEC", "PING"] {
-        let mut served = serve_within(limits, open(), 1 << 10);
+        let mut served = serve_within(bounds, open(), 1 << 10);
         served.client.write_all(sent.as_bytes()).await.unwrap();
         served.done.await.unwrap();
     }
@@ -179,7 +180,7 @@ async fn what_has_come_is_answered_when_the_process_drains() {
     served.done.await.unwrap();
 }
 
-/// Some commands, right and wrong, after each of which the same reply is expected wherever they are cut.
+/// Valid and invalid commands, after which the same replies are expected wherever the input is cut.
 fn conversation() -> Vec<u8> {
     let mut sent = [
         command(&["TG.CHECK", "default", "user", "cut"]),
@@ -196,7 +197,7 @@ fn conversation() -> Vec<u8> {
     sent
 }
 
-/// Replies, without what the time changes.
+/// Replies, without values that depend on the time.
 fn timeless(came: &[u8]) -> String {
     let text = String::from_utf8_lossy(came);
     let mut lines: Vec<_> = text.lines().collect();
@@ -226,7 +227,7 @@ async fn replies_are_the_same_wherever_commands_are_cut() {
     }
 }
 
-/// Bytes that look a little like commands.
+/// Bytes that resemble commands.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"*2\r\n$4\r\nECHO\r\n".to_vec()),
@@ -241,21 +242,21 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever comes and however it is cut, the parser understands the same, without panic.
+    /// However any input is cut, the parser reads it the same way, without panic.
     #[test]
     fn any_bytes_are_understood_alike_however_they_are_cut(
         sent in noise(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
     ) {
-        let mut places: Vec<_> = cuts.iter().map(|cut| cut.index(sent.len() + 1)).collect();
-        places.extend([0, sent.len()]);
-        places.sort_unstable();
-        let parts = places.windows(2).map(|ends| &sent[ends[0]..ends[1]]);
+        let mut positions: Vec<_> = cuts.iter().map(|cut| cut.index(sent.len() + 1)).collect();
+        positions.extend([0, sent.len()]);
+        positions.sort_unstable();
+        let parts = positions.windows(2).map(|ends| &sent[ends[0]..ends[1]]);
         prop_assert_eq!(understood(parts), understood([&sent[..]].into_iter()));
     }
 }
 
-/// The commands in some parts, and how it ended.
+/// The commands in some parts, and the error that ended them.
 fn understood<'a>(parts: impl Iterator<Item = &'a [u8]>) -> String {
     let (mut parser, mut buffer, mut all) =
         (super::parse::Parser::new(), Vec::new(), String::new());
@@ -268,7 +269,7 @@ fn understood<'a>(parts: impl Iterator<Item = &'a [u8]>) -> String {
                     all += &shown(&parser.args(&buffer));
                     buffer.drain(..bytes);
                 }
-                Err(mistake) => return all + &mistake.told(),
+                Err(mistake) => return all + &mistake.message(),
             }
         }
     }

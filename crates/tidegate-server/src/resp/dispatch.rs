@@ -1,4 +1,4 @@
-//! The way of a command: which one it is, whether it may be asked, and what answers it.
+//! Dispatch of a command: which one it is, whether the client may use it, and its answer.
 
 use super::args::Args;
 use super::reply::Reply;
@@ -9,7 +9,7 @@ use super::{check, handshake, introspection, throttle};
 use crate::limiters;
 
 impl Session {
-    /// Answers one command behind what is written already.
+    /// Answers one command after the replies written already.
     pub(super) fn answer(&mut self, args: &Args<'_>, out: &mut Vec<u8>) -> Outcome {
         let mut reply = Reply::new(out, self.proto);
         let Some(name) = args.get(0) else { return Outcome::Answered };
@@ -40,8 +40,8 @@ impl Session {
             Verb::Client => handshake::client(self, args, reply),
             Verb::Select => handshake::select(args, reply),
             Verb::Reset => handshake::reset(self, reply),
-            Verb::Command => introspection::command(&self.shared, args, reply),
-            Verb::Info => introspection::info(&self.shared, args, reply),
+            Verb::Command => introspection::command(&self.state, args, reply),
+            Verb::Info => introspection::info(&self.state, args, reply),
             Verb::Quit => {
                 reply.ok();
                 return Outcome::Ends;
@@ -50,7 +50,7 @@ impl Session {
         Outcome::Answered
     }
 
-    /// Strangers are told nothing of what there is.
+    /// Clients that have not authenticated learn no names of commands.
     fn unknown(&self, args: &Args<'_>, reply: &mut Reply<'_>) {
         match self.is_known {
             true => usage::unknown(args, reply),

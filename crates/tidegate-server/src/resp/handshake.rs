@@ -1,7 +1,7 @@
-//! What clients say before they ask: HELLO, AUTH, CLIENT, SELECT and RESET.
+//! Commands that set up a connection: HELLO, AUTH, CLIENT, SELECT and RESET.
 
 use super::args::{Args, integer};
-use super::limits::WRONG_TOKENS;
+use super::bounds::WRONG_TOKENS;
 use super::reply::{Proto, Reply};
 use super::session::{Outcome, Session};
 use super::usage::{help, unknown_subcommand, wrong_number};
@@ -9,13 +9,13 @@ use super::usage::{help, unknown_subcommand, wrong_number};
 const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NONE_NEEDED: &str = "ERR AUTH <password> called without any password configured for the \
                            default user. Are you sure your configuration is correct?";
-/// The only user there is, by the name that Redis gives it.
+/// The only user, by its name in Redis.
 const USER: &[u8] = b"default";
 
-/// `HELLO [2|3 [AUTH user token] [SETNAME name]]`; nothing of it is done where any of it is wrong.
+/// `HELLO [2|3 [AUTH user token] [SETNAME name]]`; it has no effect if any part of it is wrong.
 pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
     match Greeting::read(session, args) {
-        Err(told) => return refuse(session, &told, reply),
+        Err(error) => return refuse(session, &error, reply),
         Ok(greeting) => {
             session.proto = greeting.proto;
             admitted(session, greeting.is_known);
@@ -29,7 +29,7 @@ pub(super) fn hello(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_
     Outcome::Answered
 }
 
-/// A HELLO, understood.
+/// A parsed HELLO.
 struct Greeting<'a> {
     proto: Proto,
     /// Whether a right token was given.
@@ -58,7 +58,7 @@ impl<'a> Greeting<'a> {
         }
     }
 
-    /// Takes one option; what is behind it.
+    /// Takes one option; returns the words after it.
     fn option(
         &mut self,
         session: &Session,
@@ -88,7 +88,7 @@ fn proto(word: &[u8]) -> Result<Proto, String> {
     }
 }
 
-/// Who answers.
+/// Writes what the server says of itself.
 fn introduce(session: &Session, reply: &mut Reply<'_>) {
     reply.map(7);
     for (name, value) in [("server", "tidegate"), ("version", env!("CARGO_PKG_VERSION"))] {
@@ -113,7 +113,7 @@ pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>
         3 => (args.word(1), args.word(2)),
         _ => return refuse(session, "ERR syntax error", reply),
     };
-    if session.shared.secret.is_none() && args.len() == 2 {
+    if session.state.secret.is_none() && args.len() == 2 {
         return refuse(session, NONE_NEEDED, reply);
     }
     match admit(session, user, token) {
@@ -122,29 +122,29 @@ pub(super) fn auth(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>
             reply.ok();
             Outcome::Answered
         }
-        Err(told) => refuse(session, &told, reply),
+        Err(error) => refuse(session, &error, reply),
     }
 }
 
-/// From here on it may ask, if a right token was given.
+/// Lets the client use all commands, if `is` true.
 const fn admitted(session: &mut Session, is: bool) {
     if is {
         (session.is_known, session.wrong_tokens) = (true, 0);
     }
 }
 
-/// Nobody may try tokens without end on one connection.
-fn refuse(session: &mut Session, told: &str, reply: &mut Reply<'_>) -> Outcome {
-    reply.error(told);
-    session.wrong_tokens += u32::from(told == WRONG);
+/// A client cannot try tokens without end on one connection.
+fn refuse(session: &mut Session, error: &str, reply: &mut Reply<'_>) -> Outcome {
+    reply.error(error);
+    session.wrong_tokens += u32::from(error == WRONG);
     if session.wrong_tokens < WRONG_TOKENS { Outcome::Answered } else { Outcome::Ends }
 }
 
-/// Where no secret is asked for, any token is right, as in Redis.
+/// Without a secret any token is right, as in Redis.
 fn admit(session: &Session, user: &[u8], token: &[u8]) -> Result<(), String> {
-    // Another user is refused like a wrong token, and counted so.
+    // Another user is refused like a wrong token, and counted the same.
     let token = (user == USER).then_some(token);
-    let secret = session.shared.secret.as_ref();
+    let secret = session.state.secret.as_ref();
     if secret.map_or(token.is_some(), |secret| secret.admits(token)) {
         Ok(())
     } else {
@@ -187,7 +187,7 @@ fn set_name(session: &mut Session, word: &[u8], reply: &mut Reply<'_>) {
             session.name = name.to_vec();
             reply.ok();
         }
-        Err(told) => reply.error(&told),
+        Err(error) => reply.error(&error),
     }
 }
 
@@ -202,7 +202,7 @@ fn name(word: &[u8]) -> Result<&[u8], String> {
     }
 }
 
-/// Clients tell which library they are. Nobody looks at it here.
+/// Clients report their library, which is ignored.
 fn set_info(args: &Args<'_>, reply: &mut Reply<'_>) {
     let (option, value) = (args.word(2), args.word(3));
     let known = [&b"lib-name"[..], b"lib-ver"].iter().any(|o| o.eq_ignore_ascii_case(option));
@@ -225,10 +225,10 @@ pub(super) fn select(args: &Args<'_>, reply: &mut Reply<'_>) {
     }
 }
 
-/// `RESET`: as the connection was when it began.
+/// `RESET`: the connection is as at its beginning.
 pub(super) fn reset(session: &mut Session, reply: &mut Reply<'_>) {
     session.proto = Proto::default();
-    session.is_known = session.shared.secret.is_none();
+    session.is_known = session.state.secret.is_none();
     session.name.clear();
     reply.speak(session.proto);
     reply.simple("RESET");

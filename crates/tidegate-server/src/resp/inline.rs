@@ -1,10 +1,10 @@
-//! A command as a person types it: words on a line, in quotes where they hold space.
+//! A command typed by a person: words on a line, in quotes where they contain space.
 
 use super::args::Span;
 
-/// Splits a line into words as Redis does; `None` where a quote is not closed, or something follows one
-/// that is not space. In double quotes `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH` and `\` before any other byte
-/// stand for a byte; in single quotes only `\'` does.
+/// Splits a line into words as Redis does; `None` where a quote is not closed, or a quote is
+/// followed by anything but space. In double quotes `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH` and `\`
+/// before any other byte stand for a byte; in single quotes only `\'` does.
 pub(super) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> Option<()> {
     let mut rest = line.trim_ascii_start();
     while !rest.is_empty() {
@@ -12,12 +12,12 @@ pub(super) fn split(line: &[u8], words: &mut Vec<u8>, spans: &mut Vec<Span>) -> 
         rest = word(rest, words)?.trim_ascii_start();
         spans.push(Span::of(start..words.len()));
     }
-    // An empty text stands for words that lie where they were read: never here.
+    // Empty words have no bytes in the input: here they are pushed without any.
     words.push(0);
     Some(())
 }
 
-/// Takes one word; what is behind it.
+/// Takes one word; returns the bytes after it.
 fn word<'a>(mut rest: &'a [u8], into: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         match rest {
@@ -37,7 +37,7 @@ fn ended(rest: &[u8]) -> Option<&[u8]> {
     rest.first().is_none_or(u8::is_ascii_whitespace).then_some(rest)
 }
 
-/// Takes what is in quotes; what is behind them.
+/// Takes a quoted text; returns the bytes after it.
 fn quoted<'a>(quote: u8, mut rest: &'a [u8], into: &mut Vec<u8>) -> Option<&'a [u8]> {
     loop {
         let (byte, behind) = match rest {
@@ -52,7 +52,7 @@ fn quoted<'a>(quote: u8, mut rest: &'a [u8], into: &mut Vec<u8>) -> Option<&'a [
     }
 }
 
-/// The byte that stands behind a backslash.
+/// The byte after a backslash.
 fn escaped(rest: &[u8]) -> Option<(u8, &[u8])> {
     match rest {
         [b'x', high, low, behind @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {

@@ -1,19 +1,18 @@
-//! What a connection has sent and is not understood yet.
+//! The input of a connection that is not yet parsed.
 
-use super::limits::{Bounds, KNOWN};
+use super::bounds::{InputBounds, KNOWN};
 
-/// Bytes that are read at once from a connection that sends much.
+/// Bytes per read from a connection that sends much.
 const LARGE: usize = 64 << 10;
 
 /// A buffer that is filled at its end and emptied at its beginning.
 #[derive(Debug)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    /// How much may be here.
-    pub(super) bounds: &'static Bounds,
+    pub(super) bounds: &'static InputBounds,
     start: usize,
     end: usize,
-    /// Whether the last read left no room, so that there is more where it came from.
+    /// Whether the last read left no space, so that more bytes are likely to follow.
     was_filled: bool,
 }
 
@@ -22,12 +21,12 @@ impl Input {
         Self { bytes: Vec::new(), bounds: &KNOWN, start: 0, end: 0, was_filled: false }
     }
 
-    /// What is not understood yet.
+    /// The bytes that are not yet parsed.
     pub(super) fn unread(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// So many bytes are understood.
+    /// Notes that `bytes` bytes are parsed.
     pub(super) fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
         if self.start == self.end {
@@ -35,7 +34,7 @@ impl Input {
         }
     }
 
-    /// Where more can be read into; empty only when far too much is there.
+    /// The space to read into; empty only when far too many bytes are there.
     pub(super) fn room(&mut self) -> &mut [u8] {
         let wants_more = self.was_filled && self.bytes.len() < LARGE;
         if self.end == self.bytes.len() && self.start > 0 {
@@ -44,26 +43,26 @@ impl Input {
         }
         if wants_more || self.end == self.bytes.len() {
             let larger = (2 * self.bytes.len()).max(self.bounds.first_bytes);
-            // One that became a stranger again may have more than it is given.
+            // A connection that has to authenticate again may have more than its new bounds.
             let larger = larger.min(self.bounds.input_bytes).max(self.bytes.len());
             self.bytes.resize(larger, 0);
         }
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Whether no more can be read before some of it is understood.
+    /// Whether some bytes must be parsed before more can be read.
     pub(super) fn is_full(&self) -> bool {
         self.unread().len() >= self.bounds.input_bytes
     }
 
-    /// So many bytes were read into the room.
+    /// Notes that `bytes` bytes were read into the space.
     pub(super) fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.bytes.len());
         self.was_filled = self.end == self.bytes.len();
     }
 
-    /// Gives memory back that a connection at rest does not need.
-    pub(super) fn rest(&mut self) {
+    /// Frees memory that an idle connection does not need.
+    pub(super) fn shrink(&mut self) {
         if self.start == self.end && self.bytes.len() > self.bounds.first_bytes {
             *self = Self { bounds: self.bounds, ..Self::new() };
         }
@@ -73,7 +72,7 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::limits::STRANGER;
+    use crate::resp::bounds::STRANGER;
 
     fn fill(input: &mut Input, bytes: &[u8]) -> usize {
         let room = input.room();
@@ -106,10 +105,10 @@ mod tests {
             assert_eq!(input.room().len(), bounds.first_bytes);
             while fill(&mut input, &[1; 10_000]) > 0 {}
             assert_eq!((input.unread().len(), input.bytes.len()), (most, most));
-            input.rest();
+            input.shrink();
             assert_eq!(input.bytes.len(), most, "it is not at rest");
             input.consume(most);
-            input.rest();
+            input.shrink();
             assert_eq!((input.bytes.len(), input.room().len()), (0, bounds.first_bytes));
         }
     }

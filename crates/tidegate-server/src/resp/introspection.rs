@@ -1,27 +1,27 @@
-//! What the server tells of itself: COMMAND and INFO.
+//! Commands about the server: COMMAND and INFO.
 
 use std::fmt::Write;
 
 use super::args::Args;
 use super::reply::Reply;
-use super::shared::Shared;
+use super::state::ListenerState;
 use super::table::{Argument, COMMANDS, Command, Verb};
 use super::usage::{help, unknown_subcommand, wrong_number};
 
-/// Clients look here for what they may use. What is answered is what Redis 7.0 answers to it.
+/// Clients choose commands by this version. The answers are those of Redis 7.0.
 const LIKE_REDIS: &str = "7.0.0";
 
 /// `COMMAND [COUNT|LIST|INFO [name ...]|DOCS [name ...]|HELP]`.
-pub(super) fn command(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_>) {
+pub(super) fn command(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
     let named = args.skip(2);
     let asked = args.get(1).map(<[u8]>::to_ascii_lowercase);
     match (asked.as_deref(), named.len()) {
-        (None, _) | (Some(b"info"), 0) => all(shared, reply),
-        (Some(b"info"), _) => some(shared, &named, reply),
-        (Some(b"docs"), _) => docs(shared, &named, reply),
-        (Some(b"count"), 0) => reply.integer(listed(shared).count()),
+        (None, _) | (Some(b"info"), 0) => all(state, reply),
+        (Some(b"info"), _) => some(state, &named, reply),
+        (Some(b"docs"), _) => docs(state, &named, reply),
+        (Some(b"count"), 0) => reply.integer(listed(state).count()),
         (Some(b"count"), _) => wrong_number("command|count", reply),
-        (Some(b"list"), 0) => list(shared, reply),
+        (Some(b"list"), 0) => list(state, reply),
         (Some(b"list"), _) => wrong_number("command|list", reply),
         (Some(b"help"), 0) => help("COMMAND", &HELP, reply),
         (Some(b"help"), _) => wrong_number("command|help", reply),
@@ -38,34 +38,34 @@ const HELP: [&str; 6] = [
     "    What commands are for, and what they take.",
 ];
 
-/// Those that are answered here.
-fn listed(shared: &Shared) -> impl Iterator<Item = &'static Command> {
-    let throttles = shared.throttle.is_some();
+/// The commands that are available.
+fn listed(state: &ListenerState) -> impl Iterator<Item = &'static Command> {
+    let throttles = state.throttle.is_some();
     COMMANDS.iter().filter(move |command| throttles || command.verb != Verb::Throttle)
 }
 
-fn list(shared: &Shared, reply: &mut Reply<'_>) {
-    reply.array(listed(shared).count());
-    listed(shared).for_each(|command| reply.text(command.name));
+fn list(state: &ListenerState, reply: &mut Reply<'_>) {
+    reply.array(listed(state).count());
+    listed(state).for_each(|command| reply.text(command.name));
 }
 
-fn all(shared: &Shared, reply: &mut Reply<'_>) {
-    reply.array(listed(shared).count());
-    listed(shared).for_each(|command| info_of(command, reply));
+fn all(state: &ListenerState, reply: &mut Reply<'_>) {
+    reply.array(listed(state).count());
+    listed(state).for_each(|command| info_of(command, reply));
 }
 
-fn some(shared: &Shared, named: &Args<'_>, reply: &mut Reply<'_>) {
+fn some(state: &ListenerState, named: &Args<'_>, reply: &mut Reply<'_>) {
     reply.array(named.len());
     for name in named.iter() {
         let is = |command: &&Command| command.name.as_bytes().eq_ignore_ascii_case(name);
-        match listed(shared).find(is) {
+        match listed(state).find(is) {
             Some(command) => info_of(command, reply),
             None => reply.null(),
         }
     }
 }
 
-/// The ten things that Redis tells of a command.
+/// The ten fields of a command in Redis' reply.
 fn info_of(command: &Command, reply: &mut Reply<'_>) {
     reply.array(10);
     reply.text(command.name);
@@ -73,8 +73,8 @@ fn info_of(command: &Command, reply: &mut Reply<'_>) {
     let flags: &[&'static str] = if command.is_open { &["fast", "no_auth"] } else { &["fast"] };
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
-    for place in [command.first_key, command.first_key, command.first_key] {
-        reply.integer(place);
+    for position in [command.first_key, command.first_key, command.first_key] {
+        reply.integer(position);
     }
     reply.set(0); // categories
     reply.array(0); // tips
@@ -82,13 +82,13 @@ fn info_of(command: &Command, reply: &mut Reply<'_>) {
     reply.array(0); // subcommands
 }
 
-fn docs(shared: &Shared, named: &Args<'_>, reply: &mut Reply<'_>) {
+fn docs(state: &ListenerState, named: &Args<'_>, reply: &mut Reply<'_>) {
     let asked = |command: &&Command| {
         named.len() == 0
             || named.iter().any(|name| command.name.as_bytes().eq_ignore_ascii_case(name))
     };
-    reply.map(listed(shared).filter(asked).count());
-    for command in listed(shared).filter(asked) {
+    reply.map(listed(state).filter(asked).count());
+    for command in listed(state).filter(asked) {
         reply.text(command.name);
         reply.map(4);
         let Command { summary, group, .. } = *command;
@@ -98,12 +98,12 @@ fn docs(shared: &Shared, named: &Args<'_>, reply: &mut Reply<'_>) {
         }
         reply.text("arguments");
         reply.array(command.arguments().len());
-        command.arguments().iter().for_each(|argument| tell(argument, reply));
+        command.arguments().iter().for_each(|argument| write_argument(argument, reply));
     }
 }
 
 /// One argument, in the form of Redis.
-fn tell(argument: &Argument, reply: &mut Reply<'_>) {
+fn write_argument(argument: &Argument, reply: &mut Reply<'_>) {
     let Argument { name, kind, token, flags, parts } = argument;
     let further = usize::from(token.is_some())
         + usize::from(!flags.is_empty())
@@ -123,14 +123,14 @@ fn tell(argument: &Argument, reply: &mut Reply<'_>) {
     if !parts.is_empty() {
         reply.text("arguments");
         reply.array(parts.len());
-        parts.iter().for_each(|part| tell(part, reply));
+        parts.iter().for_each(|part| write_argument(part, reply));
     }
 }
 
 /// `INFO [section ...]`: what monitors read, in the form of Redis.
-pub(super) fn info(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_>) {
-    let (begun, open) = shared.connections();
-    let rules = shared.limiters.policy().rules().len();
+pub(super) fn info(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+    let (begun, open) = state.connections();
+    let rules = state.limiters.policy().rules().len();
     let sections = [
         (
             "Server",
@@ -139,7 +139,7 @@ pub(super) fn info(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_>) {
                  process_id:{}\r\nuptime_in_seconds:{}\r\n",
                 env!("CARGO_PKG_VERSION"),
                 std::process::id(),
-                shared.since.elapsed().as_secs()
+                state.since.elapsed().as_secs()
             ),
         ),
         ("Clients", format!("connected_clients:{open}\r\n")),
@@ -155,11 +155,11 @@ pub(super) fn info(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_>) {
         };
         args.len() == 1 || names.any(is)
     };
-    let mut told = String::new();
+    let mut text = String::new();
     for (section, lines) in sections.iter().filter(|(section, _)| asked(section)) {
-        let between = if told.is_empty() { "" } else { "\r\n" };
-        // Writing to a text does not fail.
-        let _ = write!(told, "{between}# {section}\r\n{lines}");
+        let between = if text.is_empty() { "" } else { "\r\n" };
+        // Writing to a string does not fail.
+        let _ = write!(text, "{between}# {section}\r\n{lines}");
     }
-    reply.verbatim(&told);
+    reply.verbatim(&text);
 }

@@ -1,17 +1,17 @@
-//! What holds for every input, whatever is in it: for the fuzzer, and for its seeds whenever tests run.
+//! Invariants of every input: for the fuzzer, and for its seeds whenever tests run.
 
 use tidegate::{KeyedLimiter, MAX_COST, MAX_REQUEST_ID_BYTES, Spec, Under};
 
 use super::args::Args;
+use super::bounds::{COMMAND_BYTES, WORD_BYTES, WORDS};
 use super::call::Call;
-use super::limits::{COMMAND_BYTES, WORD_BYTES, WORDS};
 use super::parse::{Mistake, Parser};
 use super::question::{self, Question};
 
-/// Words of the commands of an input, and what ended it.
+/// The words of the commands of an input, and the error that ended it.
 type Read = (Vec<Vec<Vec<u8>>>, Option<Mistake>);
 
-/// Panics where an input is taken for what it is not.
+/// Panics where an input is misread.
 pub(crate) fn judge(sent: &[u8]) {
     let whole = read(sent, sent.len().max(1));
     for most in [1, 2, 7, 64] {
@@ -20,11 +20,11 @@ pub(crate) fn judge(sent: &[u8]) {
     let anew = written(&whole.0);
     assert_eq!(read(&anew, anew.len().max(1)), (whole.0, None), "written anew");
     if let Some(mistake) = whole.1 {
-        judge_told(&mistake.told());
+        judge_message(&mistake.message());
     }
 }
 
-/// The commands as clients write them, whatever they were written like.
+/// The commands in the form in which clients write them.
 fn written(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for words in commands {
@@ -38,7 +38,7 @@ fn written(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
     bytes
 }
 
-/// What is understood of an input that comes in pieces of at most so many bytes.
+/// The commands of an input in pieces of at most `most` bytes.
 fn read(sent: &[u8], most: usize) -> Read {
     let (mut parser, mut at, mut commands) = (Parser::new(), 0, Vec::new());
     let mut came = 0;
@@ -63,7 +63,7 @@ fn read(sent: &[u8], most: usize) -> Read {
     (commands, None)
 }
 
-/// Words within their bounds, and whatever is asked with them.
+/// Words are within their bounds, whichever command has them.
 fn judge_args(args: &Args<'_>) {
     assert!(args.len() <= WORDS && args.iter().count() == args.len(), "{} words", args.len());
     assert!(args.iter().all(|word| word.len() <= WORD_BYTES), "a long word");
@@ -73,11 +73,11 @@ fn judge_args(args: &Args<'_>) {
     judge_call(args);
 }
 
-/// The words are asked as if they stood behind TG.CHECK.
+/// Reads the words as if they followed TG.CHECK.
 fn judge_question(args: &Args<'_>) {
     match Question::read(args) {
         Err(question::Mistake::Arity) => {}
-        Err(question::Mistake::Told(told)) => assert!(!told.is_empty()),
+        Err(question::Mistake::Invalid(message)) => assert!(!message.is_empty()),
         Ok(question) => question.ask(|request| {
             assert_eq!(request.domain().as_bytes(), args.word(1));
             let id = request.id().map(str::len);
@@ -97,10 +97,10 @@ fn judge_question(args: &Args<'_>) {
     }
 }
 
-/// The words are asked as if they stood behind CL.THROTTLE, and decided.
+/// Reads the words as if they followed CL.THROTTLE, and decides.
 fn judge_call(args: &Args<'_>) {
     let Ok(call) = Call::read(args) else { return };
-    let Ok(rule) = call.figures.rule() else { return };
+    let Ok(rule) = call.limit.rule() else { return };
     let usual = Spec::unlimited(tidegate::AlgorithmKind::TokenBucket);
     let Ok(limiter) = KeyedLimiter::new(usual) else { return };
     let limiter = limiter.with_limit_from_request();
@@ -111,9 +111,9 @@ fn judge_call(args: &Args<'_>) {
     assert!(decided.remaining <= decided.limit, "{decided:?}");
 }
 
-/// What is told is one line.
-fn judge_told(told: &str) {
-    assert!(told.starts_with("ERR ") && !told.contains(['\r', '\n']), "{told:?}");
+/// A message is one line.
+fn judge_message(message: &str) {
+    assert!(message.starts_with("ERR ") && !message.contains(['\r', '\n']), "{message:?}");
 }
 
 #[cfg(test)]

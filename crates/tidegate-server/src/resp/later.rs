@@ -1,4 +1,4 @@
-//! A command that has to wait, with all that it needs, so that its connection can go on reading.
+//! A command that has to wait, with all its data, so that its connection can go on reading.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -8,34 +8,35 @@ use futures_util::FutureExt;
 use super::args::{Args, OwnedArgs};
 use super::reply::{Proto, Reply};
 use super::session::Session;
-use super::shared::Shared;
+use super::state::ListenerState;
 use super::table::{self, Verb};
 use super::{check, throttle};
 use crate::limiters;
 
-/// A reply that comes later.
+/// A pending reply.
 #[derive(Debug)]
 pub(super) enum Later {
-    /// To a command that waits for a limiter or for the store.
-    Asked { shared: Arc<Shared>, proto: Proto, args: OwnedArgs },
-    /// To one behind it, which is known and must not overtake.
-    Told(Vec<u8>),
+    /// The reply of a command that waits for a limiter or for the store.
+    Asked { state: Arc<ListenerState>, proto: Proto, args: OwnedArgs },
+    /// The known reply of a later command, which must not overtake.
+    Known(Vec<u8>),
 }
 
 impl Later {
     pub(super) fn asked(session: &Session, args: Args<'_>) -> Self {
-        let (shared, proto) = (Arc::clone(&session.shared), session.proto);
-        Self::Asked { shared, proto, args: args.into() }
+        let (state, proto) = (Arc::clone(&session.state), session.proto);
+        Self::Asked { state, proto, args: args.into() }
     }
 
-    /// The reply, once it is there. A panic is a reply as well.
+    /// The reply, when it is ready. A panic results in a reply as well.
     pub(super) async fn reply(self) -> Vec<u8> {
-        let (shared, proto, args) = match self {
-            Self::Told(reply) => return reply,
-            Self::Asked { shared, proto, args } => (shared, proto, args),
+        let (state, proto, args) = match self {
+            Self::Known(reply) => return reply,
+            Self::Asked { state, proto, args } => (state, proto, args),
         };
-        let told = AssertUnwindSafe(decided(&shared, proto, &args.as_args())).catch_unwind().await;
-        told.unwrap_or_else(|_| {
+        let replied =
+            AssertUnwindSafe(decided(&state, proto, &args.as_args())).catch_unwind().await;
+        replied.unwrap_or_else(|_| {
             let mut out = Vec::new();
             internal(&mut Reply::new(&mut out, proto));
             out
@@ -43,18 +44,18 @@ impl Later {
     }
 }
 
-async fn decided(shared: &Shared, proto: Proto, args: &Args<'_>) -> Vec<u8> {
+async fn decided(state: &ListenerState, proto: Proto, args: &Args<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut reply = Reply::new(&mut out, proto);
     match table::find(args.word(0)).map(|command| command.verb) {
-        Some(Verb::Throttle) => throttle::later(shared, args, &mut reply).await,
-        Some(Verb::Peek) => check::later(shared, limiters::Verb::Peek, args, &mut reply).await,
-        _ => check::later(shared, limiters::Verb::Check, args, &mut reply).await,
+        Some(Verb::Throttle) => throttle::later(state, args, &mut reply).await,
+        Some(Verb::Peek) => check::later(state, limiters::Verb::Peek, args, &mut reply).await,
+        _ => check::later(state, limiters::Verb::Check, args, &mut reply).await,
     }
     out
 }
 
-/// What is told of a request that panicked; the log says more.
+/// The reply to a request that panicked; the log has the details.
 pub(super) fn internal(reply: &mut Reply<'_>) {
     reply.error("ERR internal error: this request failed, and the log of the server says where");
 }

@@ -1,13 +1,14 @@
 //! Decisions for Redis clients, over RESP2 and RESP3.
 //!
-//! A command goes [`connection`] (read) -> [`parse`] (where its words lie) -> [`dispatch`] (which command of
-//! [`table`] it is, and may it be asked) -> [`check`] or [`throttle`] -> the gate -> [`reply`]. All that a
-//! read brought is answered before anything is written, and what has to wait is handed back to the
-//! connection as [`later`].
+//! A command passes [`connection`] (read) -> [`parse`] (the ranges of its words) -> [`dispatch`]
+//! (which command of [`table`] it is, and whether the client may use it) -> [`check`] or
+//! [`throttle`] -> the gate -> [`reply`]. All commands of a read are answered before anything is
+//! written, and a command that has to wait is returned to the connection as [`later`].
 
 #[cfg(test)]
 mod allocations;
 mod args;
+mod bounds;
 mod call;
 mod check;
 mod connection;
@@ -21,14 +22,13 @@ mod introspection;
 #[cfg(test)]
 mod invariants;
 mod later;
-mod limits;
 mod output;
 mod parse;
 mod plans;
 mod question;
 mod reply;
 mod session;
-mod shared;
+mod state;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -44,31 +44,31 @@ use tidegate::RuleErrors;
 
 use crate::limiters::Limiters;
 use crate::listener::{Handler, Secret, Shell, Stream};
-use shared::Shared;
+use state::ListenerState;
 
 /// Limiters, served to Redis clients.
 #[derive(Clone)]
 pub(crate) struct Service {
-    shared: Arc<Shared>,
+    state: Arc<ListenerState>,
 }
 
 impl Service {
-    /// Serves `limiters`, whoever else holds them; `throttles` where CL.THROTTLE is answered.
+    /// Serves `limiters`, which other listeners may serve too; `throttles` enables CL.THROTTLE.
     ///
     /// # Errors
-    /// None: see [`plans::Throttle::beside`].
+    /// No error is known: see [`plans::Throttle::beside`].
     pub(crate) fn new(
         limiters: Arc<Limiters>,
         secret: Option<Secret>,
         throttles: bool,
     ) -> Result<Self, RuleErrors> {
-        let shared = Shared::new(limiters, secret, throttles)?;
-        Ok(Self { shared: Arc::new(shared) })
+        let state = ListenerState::new(limiters, secret, throttles)?;
+        Ok(Self { state: Arc::new(state) })
     }
 }
 
 impl Handler for Service {
     async fn serve(self, stream: Stream, shell: Shell) {
-        connection::serve(stream, self.shared, shell).await;
+        connection::serve(stream, self.state, shell).await;
     }
 }

@@ -1,20 +1,19 @@
-//! Replies that are not written yet: gathered, and bounded for each connection and for all together.
+//! Replies that are not yet written: gathered, and bounded for each connection and for all.
 
-use super::limits::{Bounds, KNOWN};
+use super::bounds::{InputBounds, KNOWN};
 use crate::listener::{FREE, Kept};
 
-/// Replies of one connection.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     written: usize,
-    pub(super) bounds: &'static Bounds,
-    /// The bytes that are not written, as they are counted.
+    pub(super) bounds: &'static InputBounds,
+    /// The claim of these bytes in the budget.
     kept: Kept,
 }
 
 impl Output {
-    /// No replies yet; they will be counted in `kept`.
+    /// No replies; they will be counted in `kept`.
     pub(super) const fn new(kept: Kept) -> Self {
         Self { bytes: Vec::new(), written: 0, bounds: &KNOWN, kept }
     }
@@ -27,23 +26,23 @@ impl Output {
         self.written == self.bytes.len()
     }
 
-    /// Bytes that may wait before no more commands are answered.
+    /// Bytes that may wait before commands are no longer answered.
     pub(super) fn most(&self) -> usize {
         self.kept.most().min(self.bounds.unread_bytes)
     }
 
-    /// Whether so many wait.
+    /// Whether `most` bytes wait.
     pub(super) const fn has(&self, most: usize) -> bool {
         self.bytes.len() - self.written >= most
     }
 
-    /// So many bytes are written.
+    /// Notes that `bytes` bytes were written.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.written += bytes;
         if self.is_empty() {
             self.written = 0;
             self.bytes.clear();
-            // One deep pipeline does not keep its memory for the rest of a connection's life.
+            // A deep pipeline does not keep its memory for the life of its connection.
             if self.bytes.capacity() > 2 * FREE {
                 self.bytes = Vec::new();
             }
@@ -53,8 +52,8 @@ impl Output {
         self.count();
     }
 
-    /// Drops what is written. A reader that never quite catches up costs no more than what it leaves: at
-    /// least as many bytes were written since the last time as are moved now.
+    /// Drops written bytes. It moves at most as many bytes as were written since the last time, so
+    /// a reader that never quite catches up is cheap.
     #[cold]
     fn close_up(&mut self) {
         self.bytes.drain(..self.written);
@@ -65,13 +64,13 @@ impl Output {
         }
     }
 
-    /// Tells the others how much waits here.
+    /// Updates the claim in the budget.
     pub(super) fn count(&mut self) {
         self.kept.set(self.bytes.len() - self.written);
     }
 
-    /// Gives memory back that a connection at rest does not need.
-    pub(super) fn rest(&mut self) {
+    /// Frees memory that an idle connection does not need.
+    pub(super) fn shrink(&mut self) {
         if self.is_empty() {
             self.bytes = Vec::new();
         }

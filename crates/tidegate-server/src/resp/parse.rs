@@ -1,13 +1,14 @@
-//! Finds one command after another in the bytes of a connection, however they are cut; copies none.
+//! Finds one command after another in the bytes of a connection, however they are split; copies
+//! none.
 //!
-//! A kept codec hands out each command as a tree of allocated frames. A command here is a list of places
-//! in the buffer that was read into, so that a decision allocates nothing.
+//! Existing codecs return each command as a tree of allocated frames. A command here is a list of
+//! ranges of the input, so that a decision allocates nothing.
 
 use super::args::{Args, Span};
+use super::bounds::{COMMAND_BYTES, InputBounds, KNOWN, WORD_BYTES, WORDS};
 use super::inline;
-use super::limits::{Bounds, COMMAND_BYTES, KNOWN, WORD_BYTES, WORDS};
 
-/// Why nothing behind it can be understood: told, and the connection ends.
+/// Why the input cannot be parsed any further: reported, and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
     WordCount,
@@ -20,15 +21,15 @@ pub(super) enum Mistake {
     WordNotEnded,
     TooLong,
     InlineTooLong,
-    /// More than one may send who has not said who it is.
+    /// More than a client may send that has not authenticated.
     Stranger(&'static str),
     Quotes,
     Http,
 }
 
 impl Mistake {
-    /// In the words of Redis where it has any.
-    pub(super) fn told(self) -> String {
+    /// The message, in the wording of Redis where it has one.
+    pub(super) fn message(self) -> String {
         let what = match self {
             Self::WordCount => format!("invalid multibulk length: expected at most {WORDS}"),
             Self::WordLength => format!("invalid bulk length: expected 0 to {WORD_BYTES}"),
@@ -46,28 +47,28 @@ impl Mistake {
     }
 }
 
-/// Where the command in work stands.
+/// The parser's position in the current command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Start,
-    /// So many words have still to come.
+    /// This many words are still to come.
     Words {
         left: usize,
     },
-    /// Up to its line end.
+    /// Reads up to the line end.
     Inline,
 }
 
-/// The command in work. Asked again with more bytes it goes on where it stopped.
+/// Parses the current command. With more bytes it continues where it stopped.
 #[derive(Debug)]
 pub(super) struct Parser {
     stage: Stage,
-    /// Bytes of the command that are understood.
+    /// Bytes of the command that are parsed.
     at: usize,
-    /// How much one command may be.
-    pub(super) bounds: &'static Bounds,
+    /// The bounds of one command.
+    pub(super) bounds: &'static InputBounds,
     spans: Vec<Span>,
-    /// The words of an inline command, out of their quotes.
+    /// The words of an inline command, without their quotes.
     unquoted: Vec<u8>,
 }
 
@@ -77,11 +78,11 @@ impl Parser {
         Self { stage: Stage::Start, at: 0, bounds: &KNOWN, spans, unquoted }
     }
 
-    /// Looks for the end of the command that begins with `bytes`: how many bytes it has, or `None` where
-    /// some are missing. Its words are then [`Parser::args`], for as long as nothing else is parsed.
+    /// Looks for the end of the command that begins with `bytes`: returns its length in bytes, or
+    /// `None` where some are missing. Its words are then [`Parser::args`], until the next parse.
     ///
     /// # Errors
-    /// What can not be the beginning of any command.
+    /// Bytes that cannot be the beginning of any command.
     pub(super) fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, Mistake> {
         if self.stage == Stage::Start && !self.begin(bytes)? {
             return Ok(None);
@@ -97,12 +98,13 @@ impl Parser {
         Ok(Some(std::mem::take(&mut self.at)))
     }
 
-    /// The words of the command that ended last; `bytes` are those it was found in. None for an empty one.
+    /// The words of the last complete command; `bytes` are those it was found in. No words for an
+    /// empty one.
     pub(super) fn args<'a>(&'a self, bytes: &'a [u8]) -> Args<'a> {
         Args::new(if self.unquoted.is_empty() { bytes } else { &self.unquoted }, &self.spans)
     }
 
-    /// Whether the kind of the command is known.
+    /// Returns whether the kind of the command is known.
     fn begin(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
         self.spans.clear();
         self.unquoted.clear();
@@ -118,14 +120,14 @@ impl Parser {
         else {
             return Ok(false);
         };
-        // Fewer than none are none, as in Redis.
+        // A negative count means none, as in Redis.
         let left = usize::try_from(count).unwrap_or(0);
         self.counts(left)?;
         (self.stage, self.at) = (Stage::Words { left }, at);
         Ok(true)
     }
 
-    /// So many words are not too many.
+    /// Checks the number of words.
     fn counts(&self, words: usize) -> Result<(), Mistake> {
         match words {
             _ if words <= self.bounds.words => Ok(()),
@@ -134,7 +136,7 @@ impl Parser {
         }
     }
 
-    /// Goes on with the words; tells whether all are there.
+    /// Continues with the words; returns whether all are there.
     fn words(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
         let Stage::Words { mut left } = self.stage else { return Ok(false) };
         while left > 0 {
@@ -146,7 +148,7 @@ impl Parser {
         Ok(left == 0)
     }
 
-    /// Goes on with an inline command; tells whether its line has ended.
+    /// Continues with an inline command; returns whether its line has ended.
     fn line(&mut self, bytes: &[u8]) -> Result<bool, Mistake> {
         let rest = bytes.get(self.at..).unwrap_or_default();
         let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
@@ -164,16 +166,16 @@ impl Parser {
         self.at += end + 1;
         inline::split(line, &mut self.unquoted, &mut self.spans).ok_or(Mistake::Quotes)?;
         self.counts(self.spans.len())?;
-        // What a browser can be made to send: no limit of a stranger is to be spent by it.
+        // A browser can be made to send this: it must not spend another client's limit.
         let name = self.args(bytes).word(0);
         let is_http = name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:");
         if is_http { Err(Mistake::Http) } else { Ok(true) }
     }
 }
 
-/// The word whose length begins at `from`, and where the next one begins.
+/// The word whose length begins at `from`, and the position of the next one.
 #[inline]
-fn word(bytes: &[u8], from: usize, bounds: &Bounds) -> Result<Option<(Span, usize)>, Mistake> {
+fn word(bytes: &[u8], from: usize, bounds: &InputBounds) -> Result<Option<(Span, usize)>, Mistake> {
     match bytes.get(from) {
         None => return Ok(None),
         Some(b'$') => {}
@@ -189,7 +191,7 @@ fn word(bytes: &[u8], from: usize, bounds: &Bounds) -> Result<Option<(Span, usiz
         return Err(Mistake::WordLength);
     }
     let end = start + count;
-    // Before it has come: what is refused anyhow takes no room.
+    // Checked before the word has arrived, because a refused word should take no memory.
     if count > bounds.word_bytes || end + 2 > bounds.command_bytes {
         return Err(if bounds.words < WORDS {
             Mistake::Stranger("bulk")
@@ -204,7 +206,7 @@ fn word(bytes: &[u8], from: usize, bounds: &Bounds) -> Result<Option<(Span, usiz
     }
 }
 
-/// The number from `from` to the end of its line, and where the next line begins.
+/// The number from `from` to the end of its line, and the position of the next line.
 #[inline]
 fn length(
     bytes: &[u8],
@@ -212,7 +214,7 @@ fn length(
     wrong: Mistake,
     too_long: Mistake,
 ) -> Result<Option<(i64, usize)>, Mistake> {
-    /// More digits than any number that is taken has.
+    /// More digits than any accepted number has.
     const LONGEST: usize = 20;
     let rest = bytes.get(from..).unwrap_or_default();
     let Some(end) = rest.iter().take(LONGEST + 1).position(|byte| *byte == b'\r') else {
@@ -230,9 +232,9 @@ fn length(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::limits::{INLINE_BYTES, STRANGER};
+    use crate::resp::bounds::{INLINE_BYTES, STRANGER};
 
-    /// The commands of some bytes, which may come in two parts.
+    /// The commands of some bytes, in two parts.
     fn commands(parts: [&[u8]; 2]) -> Result<Vec<Vec<Vec<u8>>>, Mistake> {
         let (mut parser, mut buffer, mut all) = (Parser::new(), Vec::new(), Vec::new());
         for part in parts {
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_a_command_is_told_as_soon_as_it_is_seen() {
+    fn bytes_that_cannot_be_a_command_are_refused_as_soon_as_they_are_read() {
         let long = [b'a'; INLINE_BYTES + 1];
         for (sent, mistake) in [
             (&b"*1025\r\n"[..], Mistake::WordCount),
@@ -277,7 +279,7 @@ mod tests {
             (&long, Mistake::InlineTooLong),
         ] {
             assert_eq!(commands([sent, b""]), Err(mistake), "{}", sent.escape_ascii());
-            assert!(mistake.told().starts_with("ERR Protocol error: "));
+            assert!(mistake.message().starts_with("ERR Protocol error: "));
         }
     }
 

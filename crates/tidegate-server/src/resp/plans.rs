@@ -1,15 +1,14 @@
-//! The limits that calls of `CL.THROTTLE` bring: where their limiters are, and the one that a connection
-//! asked by last.
+//! The limits in calls of `CL.THROTTLE`: their limiters, and the last limit of each connection.
 
 use tidegate::{AlgorithmKind, KeyedLimiter, Micros, OnFull, Rule, RuleErrors, Spec};
 
-use super::call::Figures;
+use super::call::CallLimit;
 use crate::limiters::Limiters;
 
-/// Keys that may be there at once: as many as a rule has by default.
+/// Most keys: as many as a rule has by default.
 const MAX_KEYS: usize = 1_000_000;
 
-/// Where the limiters of CL.THROTTLE live: beside the others.
+/// The limiters of CL.THROTTLE, in the same store as the others.
 #[derive(Debug)]
 pub(super) enum Throttle {
     Here(Box<KeyedLimiter>),
@@ -18,13 +17,13 @@ pub(super) enum Throttle {
 
 impl Throttle {
     /// # Errors
-    /// None: the plan of keys that bring none, which are never asked, is sound.
+    /// No error is known: the default plan, which is never used, is valid.
     pub(super) fn beside(limiters: &Limiters) -> Result<Self, RuleErrors> {
         match limiters.shared() {
             None => {
                 let usual = Spec::new(AlgorithmKind::TokenBucket, 1, Micros::from_secs(1));
-                // Refused and not shared: each call has figures of its own, and one limiter under others
-                // would hold nobody to them.
+                // Keys beyond the cap are refused and share no limiter: each call has a limit of
+                // its own, and one limiter under changing limits would enforce none of them.
                 let limiter = KeyedLimiter::new(usual)?.with_max_keys(MAX_KEYS, OnFull::Refuse);
                 let limiter = limiter.with_limit_from_request();
                 Ok(Self::Here(Box::new(limiter)))
@@ -34,15 +33,15 @@ impl Throttle {
     }
 }
 
-/// The limit that a connection asked by last: most ask by one.
+/// The last limit of a connection: most connections use only one.
 #[derive(Debug, Default)]
-pub(super) struct Plans(Option<(Figures, Rule)>);
+pub(super) struct Plans(Option<(CallLimit, Rule)>);
 
 impl Plans {
-    /// The rule of these figures; it is made only where they are not the last ones.
-    pub(super) fn rule(&mut self, figures: Figures) -> Result<&Rule, String> {
-        if self.0.as_ref().is_none_or(|(last, _)| *last != figures) {
-            self.0 = Some((figures, figures.rule()?));
+    /// The rule of this limit; built only where it differs from the last one.
+    pub(super) fn rule(&mut self, limit: CallLimit) -> Result<&Rule, String> {
+        if self.0.as_ref().is_none_or(|(last, _)| *last != limit) {
+            self.0 = Some((limit, limit.rule()?));
         }
         self.0.as_ref().map(|(_, rule)| rule).ok_or_else(String::new)
     }

@@ -1,4 +1,4 @@
-//! What `TG.CHECK domain [COST n] [ID id] [name value ...]` and `TG.PEEK` ask.
+//! The arguments of `TG.CHECK domain [COST n] [ID id] [name value ...]` and `TG.PEEK`.
 
 mod options;
 
@@ -8,33 +8,32 @@ use tidegate::{Descriptor, Request};
 use super::args::Args;
 use options::Options;
 
-/// Entries that take no memory of their own.
+/// Entries without an allocation.
 const AT_HAND: usize = 8;
 /// Most entries, as over HTTP.
 const MOST_ENTRIES: usize = 64;
 
-/// What is asked, understood.
 pub(super) struct Question<'a> {
     domain: &'a str,
     options: Options<'a>,
     entries: SmallVec<[(&'a str, &'a str); AT_HAND]>,
 }
 
-/// Why a question can not be understood.
+/// Why a question cannot be read.
 pub(super) enum Mistake {
     Arity,
-    Told(String),
+    Invalid(String),
 }
 
 impl<'a> Question<'a> {
-    /// Reads the words of a command, its name among them.
+    /// Reads the words of a command, including its name.
     ///
     /// # Errors
-    /// What can not be asked.
+    /// The first error of the question.
     pub(super) fn read(args: &Args<'a>) -> Result<Self, Mistake> {
         let domain = text(args.word(1), "the domain")?;
         if domain.is_empty() {
-            return Err(Mistake::Told(
+            return Err(Mistake::Invalid(
                 "the domain is empty: expected a name such as default".to_owned(),
             ));
         }
@@ -44,7 +43,7 @@ impl<'a> Question<'a> {
         }
         let entries = rest.len() / 2;
         if entries > MOST_ENTRIES {
-            return Err(Mistake::Told(format!(
+            return Err(Mistake::Invalid(format!(
                 "there are {entries} entries: expected at most {MOST_ENTRIES}"
             )));
         }
@@ -58,7 +57,7 @@ impl<'a> Question<'a> {
     fn add(&mut self, name: &'a [u8], value: &'a [u8]) -> Result<(), Mistake> {
         let name = text(name, "the name of an entry")?;
         if self.entries.iter().any(|(earlier, _)| *earlier == name) {
-            return Err(Mistake::Told(format!("entry `{name}` is given twice")));
+            return Err(Mistake::Invalid(format!("entry `{name}` is given twice")));
         }
         self.entries.push((name, text(value, "the value of an entry")?));
         Ok(())
@@ -68,18 +67,18 @@ impl<'a> Question<'a> {
         Descriptor::new(&self.entries).cost(self.options.cost)
     }
 
-    /// A request about `descriptors`, under the id that was given.
+    /// A request about `descriptors`, with the id of the question.
     pub(super) fn request<'r>(&'r self, descriptors: &'r [Descriptor<'r>]) -> Request<'r> {
         let request = Request::new(self.domain, descriptors);
         self.options.id.map_or(request, |id| id.on(request))
     }
 
-    /// Puts the question.
+    /// Passes the request to `to`.
     pub(super) fn ask<T>(&self, to: impl FnOnce(&Request<'_>) -> T) -> T {
         to(&self.request(&[self.descriptor()]))
     }
 }
 
 fn text<'a>(word: &'a [u8], what: &str) -> Result<&'a str, Mistake> {
-    std::str::from_utf8(word).map_err(|_| Mistake::Told(format!("{what} is not UTF-8")))
+    std::str::from_utf8(word).map_err(|_| Mistake::Invalid(format!("{what} is not UTF-8")))
 }

@@ -2,7 +2,7 @@
 
 use itoa::Integer;
 
-/// Which version a client asked for.
+/// The version that a client chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Proto {
     #[default]
@@ -19,8 +19,8 @@ impl Proto {
     }
 }
 
-/// Writes behind what is written already. An array or a map is followed by as many items, or pairs, as it
-/// says.
+/// Writes after the replies written already. An array or a map must be followed by as many items,
+/// or pairs, as it announces.
 #[derive(Debug)]
 pub(super) struct Reply<'a> {
     out: &'a mut Vec<u8>,
@@ -32,7 +32,7 @@ impl<'a> Reply<'a> {
         Self { out, proto }
     }
 
-    /// Goes on in another version.
+    /// Continues in another version.
     pub(super) const fn speak(&mut self, proto: Proto) {
         self.proto = proto;
     }
@@ -41,18 +41,18 @@ impl<'a> Reply<'a> {
         self.simple("OK");
     }
 
-    /// A short text that is known to have no line end.
+    /// A short text without a line end.
     pub(super) fn simple(&mut self, text: &'static str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error, its code first. Line ends in what clients sent become spaces.
+    /// An error, its code first. Line ends in texts of clients become spaces.
     pub(super) fn error(&mut self, text: &str) {
         let start = self.out.len();
         self.line(b'-', text.as_bytes());
         let end = self.out.len().saturating_sub(2);
-        let told = self.out.get_mut(start..end).unwrap_or_default();
-        told.iter_mut().filter(|byte| byte.is_ascii_control()).for_each(|byte| *byte = b' ');
+        let text = self.out.get_mut(start..end).unwrap_or_default();
+        text.iter_mut().filter(|byte| byte.is_ascii_control()).for_each(|byte| *byte = b' ');
     }
 
     pub(super) fn integer(&mut self, number: impl Integer) {
@@ -69,7 +69,7 @@ impl<'a> Reply<'a> {
         self.bulk(text.as_bytes());
     }
 
-    /// A text to be shown as it stands.
+    /// A text to be shown unchanged.
     pub(super) fn verbatim(&mut self, text: &str) {
         match self.proto {
             Proto::Resp2 => self.text(text),
@@ -103,7 +103,7 @@ impl<'a> Reply<'a> {
         self.number(b'*', items);
     }
 
-    /// RESP2 has none: an array in which each value stands behind its name.
+    /// RESP2 has none: an array in which each value follows its name.
     pub(super) fn map(&mut self, pairs: usize) {
         match self.proto {
             Proto::Resp2 => self.number(b'*', 2 * pairs),
@@ -119,7 +119,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// A name and a number of a map, which may be unknown.
+    /// A name and a number of a map; the number may be unknown.
     pub(super) fn field(&mut self, name: &str, number: Option<u64>) {
         self.text(name);
         match number {
@@ -167,16 +167,16 @@ mod tests {
 
     #[test]
     fn an_error_stays_on_its_line() {
-        let told = written(Proto::Resp2, |reply| reply.error("ERR `a\r\n+OK`"));
-        assert_eq!(told, "-ERR `a  +OK`\r\n");
+        let written_text = written(Proto::Resp2, |reply| reply.error("ERR `a\r\n+OK`"));
+        assert_eq!(written_text, "-ERR `a  +OK`\r\n");
     }
 
     #[test]
     fn integers_are_written_whole() {
-        let told = written(Proto::Resp3, |reply| {
+        let written_text = written(Proto::Resp3, |reply| {
             reply.integer(-1_i64);
             reply.integer(u64::MAX);
         });
-        assert_eq!(told, ":-1\r\n:18446744073709551615\r\n");
+        assert_eq!(written_text, ":-1\r\n:18446744073709551615\r\n");
     }
 }

@@ -1,29 +1,29 @@
-//! One connection as its commands know it: what it has said of itself, and what a command leads to.
+//! The session of a connection: the state that its commands change, and their outcomes.
 
 use std::sync::Arc;
 
-use super::limits::{Bounds, KNOWN, STRANGER};
+use super::bounds::{InputBounds, KNOWN, STRANGER};
 use super::plans::Plans;
 use super::reply::Proto;
-use super::shared::Shared;
+use super::state::ListenerState;
 
-/// What a command leads to.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Its reply is written.
     Answered,
-    /// The same, and the connection ends.
+    /// Its reply is written, and the connection ends.
     Ends,
-    /// Nothing is written: it has to wait, for a limiter or for the store.
+    /// No reply is written: it has to wait, for a limiter or for the store.
     Later,
 }
 
-/// One connection, as far as its commands know it.
+/// The state of a connection that commands change.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) shared: Arc<Shared>,
+    pub(super) state: Arc<ListenerState>,
     pub(super) proto: Proto,
-    /// Whether it may ask.
+    /// Whether it may use all commands.
     pub(super) is_known: bool,
     /// Wrong tokens since a right one.
     pub(super) wrong_tokens: u32,
@@ -33,20 +33,20 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn begin(shared: Arc<Shared>) -> Self {
-        let (number, is_known) = (shared.begin(), shared.secret.is_none());
+    pub(super) fn begin(state: Arc<ListenerState>) -> Self {
+        let (number, is_known) = (state.begin(), state.secret.is_none());
         let (proto, name, plans) = (Proto::default(), Vec::new(), Plans::default());
-        Self { shared, proto, is_known, wrong_tokens: 0, number, name, plans }
+        Self { state, proto, is_known, wrong_tokens: 0, number, name, plans }
     }
 
-    /// How much it may send and leave unread.
-    pub(super) const fn bounds(&self) -> &'static Bounds {
+    /// The bounds of its input and unread replies.
+    pub(super) const fn bounds(&self) -> &'static InputBounds {
         if self.is_known { &KNOWN } else { &STRANGER }
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.shared.end();
+        self.state.end();
     }
 }

@@ -1,4 +1,4 @@
-//! THE LIST of commands: what each is called, how many words it takes, and what it is for.
+//! The list of commands: their names, how many words they take, and their uses.
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,16 +18,16 @@ pub(super) enum Verb {
     Info,
 }
 
-/// What stands behind the name of a command, as clients that complete what is typed want to know it.
+/// An argument of a command, for clients that complete what is typed.
 #[derive(Debug)]
 pub(super) struct Argument {
     pub(super) name: &'static str,
-    /// In the words of Redis: key, string, integer or block.
+    /// The kind in Redis' terms: key, string, integer or block.
     pub(super) kind: &'static str,
-    /// The word that stands before it.
+    /// The word before it.
     pub(super) token: Option<&'static str>,
     pub(super) flags: &'static [&'static str],
-    /// What a block is made of.
+    /// The parts of a block.
     pub(super) parts: &'static [Argument],
 }
 
@@ -64,17 +64,16 @@ static OF_CHECK: [Argument; 4] = [
     },
 ];
 
-/// A command.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) verb: Verb,
-    /// In small letters; clients may write it in any.
+    /// In lower case; clients may write it in any.
     pub(super) name: &'static str,
-    /// Words it takes, its name included; below zero, so many at least.
+    /// The number of its words, including its name; below zero, the least number.
     pub(super) arity: i64,
-    /// Where its first key stands; 0 for none.
+    /// The position of its first key; 0 for none.
     pub(super) first_key: i64,
-    /// Whether it is answered before a client has said who it is.
+    /// Whether it is answered before a client has authenticated.
     pub(super) is_open: bool,
     pub(super) group: &'static str,
     pub(super) summary: &'static str,
@@ -97,7 +96,7 @@ impl Command {
         Self { is_open: true, ..self }
     }
 
-    /// What it takes, of those commands that no client knows by itself.
+    /// Its arguments; only for commands that clients do not know already.
     pub(super) const fn arguments(&self) -> &'static [Argument] {
         match self.verb {
             Verb::Throttle => &OF_THROTTLE,
@@ -106,16 +105,16 @@ impl Command {
         }
     }
 
-    /// Whether so many words, its name included, can be right.
+    /// Whether this number of words, including the name, is valid.
     pub(super) const fn takes_words(&self, words: usize) -> bool {
         let words = words as i64;
         if self.arity < 0 { words >= -self.arity } else { words == self.arity }
     }
 }
 
-/// Those that are asked most come first.
+/// The most frequent ones come first.
 pub(super) const COMMANDS: [Command; 13] = [
-    // How many words it takes is told in the words of redis-cell.
+    // The error about its number of words is that of redis-cell.
     command(Verb::Throttle, "cl.throttle", -1).keyed().of(
         "limit",
         "Decides by a limit that the call carries: count per period seconds, and max_burst beyond the first",
@@ -144,7 +143,7 @@ pub(super) const COMMANDS: [Command; 13] = [
     command(Verb::Info, "info", -1).of("server", "Tells of the server"),
 ];
 
-/// The command of a name, however it is written.
+/// The command of a name, in upper or lower case.
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
 }

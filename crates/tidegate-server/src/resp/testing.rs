@@ -1,4 +1,4 @@
-//! A listener in the test's own process, over a pipe: what is sent is answered without a socket.
+//! A listener in the test's own process, over a pipe: replies without a socket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,12 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 
 use super::connection;
-use super::shared::Shared;
+use super::state::ListenerState;
 use crate::limiters::Limiters;
-use crate::listener::{Budget, Limits, Secret, Shell};
+use crate::listener::{Bounds, Budget, Secret, Shell};
 use crate::stop::{Stop, Trigger};
 
-/// One rule that is met by one limiter, two that let wait, and one that is as good as never refilled.
+/// One rule with a single limiter, two that let requests wait, and one that hardly refills.
 const RULES: &str = r#"
 [[rule]]
 name = "per-user"
@@ -58,18 +58,18 @@ window = "365d"
 on_excess = { wait = "365d", max_waiters = 100 }
 "#;
 
-/// What all connections stand on, where everybody may ask everything.
-pub(super) fn open() -> Arc<Shared> {
-    shared(None, true)
+/// The shared state of connections, without a secret.
+pub(super) fn open() -> Arc<ListenerState> {
+    state(None, true)
 }
 
-/// A request of the domain `panics` does so.
-pub(super) fn shared(secret: Option<Secret>, throttles: bool) -> Arc<Shared> {
+/// A request of the domain `panics` panics.
+pub(super) fn state(secret: Option<Secret>, throttles: bool) -> Arc<ListenerState> {
     let limiters = Arc::new(Limiters::that_panic(config::parse("test", RULES).unwrap()));
-    Arc::new(Shared::new(limiters, secret, throttles).unwrap())
+    Arc::new(ListenerState::new(limiters, secret, throttles).unwrap())
 }
 
-/// One connection that is served, and the end of it that the client holds.
+/// One served connection, and the client's end of it.
 pub(super) struct Served {
     pub(super) client: DuplexStream,
     pub(super) stop: Trigger,
@@ -77,35 +77,35 @@ pub(super) struct Served {
     pub(super) has_ended: Arc<AtomicBool>,
 }
 
-/// The shell of a connection by itself, with bounds as short as the test wants them.
-pub(super) fn shell(limits: Limits) -> (Shell, Trigger) {
+/// The shell of a single connection, with bounds as short as the test needs.
+pub(super) fn shell(bounds: Bounds) -> (Shell, Trigger) {
     let (trigger, stop) = Stop::by_hand();
-    let Limits { kept_bytes, kept_bytes_of_all, .. } = limits;
+    let Bounds { kept_bytes, kept_bytes_of_all, .. } = bounds;
     let budget = Arc::new(Budget::of(kept_bytes, kept_bytes_of_all));
-    (Shell { limits, account: budget.open(), stop }, trigger)
+    (Shell { bounds, account: budget.open(), stop }, trigger)
 }
 
-/// Serves one connection; so many bytes fit into the pipe each way.
-pub(super) fn serve(shared: Arc<Shared>, pipe: usize) -> Served {
-    serve_within(Limits::default(), shared, pipe)
+/// Serves one connection; `pipe` bytes fit into the pipe each way.
+pub(super) fn serve(state: Arc<ListenerState>, pipe: usize) -> Served {
+    serve_within(Bounds::default(), state, pipe)
 }
 
 /// Serves one connection within these bounds.
-pub(super) fn serve_within(limits: Limits, shared: Arc<Shared>, pipe: usize) -> Served {
+pub(super) fn serve_within(bounds: Bounds, state: Arc<ListenerState>, pipe: usize) -> Served {
     let (client, server) = duplex(pipe);
-    let (shell, stop) = shell(limits);
+    let (shell, stop) = shell(bounds);
     let has_ended = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&has_ended);
     let done = tokio::spawn(async move {
-        connection::serve(server, shared, shell).await;
+        connection::serve(server, state, shell).await;
         ended.store(true, Relaxed);
     });
     Served { client, stop, done, has_ended }
 }
 
-/// All that comes back for these bytes, after which the client says no more.
-pub(super) async fn exchange(shared: Arc<Shared>, sent: &[u8]) -> Vec<u8> {
-    let Served { mut client, done, stop: _stop, .. } = serve(shared, 1 << 20);
+/// All replies to these bytes, after which the client closes its side.
+pub(super) async fn exchange(state: Arc<ListenerState>, sent: &[u8]) -> Vec<u8> {
+    let Served { mut client, done, stop: _stop, .. } = serve(state, 1 << 20);
     client.write_all(sent).await.unwrap();
     client.shutdown().await.unwrap();
     let mut came = Vec::new();
@@ -114,8 +114,8 @@ pub(super) async fn exchange(shared: Arc<Shared>, sent: &[u8]) -> Vec<u8> {
     came
 }
 
-/// The same for texts, with bounds as they are.
-pub(super) async fn told(sent: &str) -> String {
+/// The replies to a text, under the usual bounds.
+pub(super) async fn replies_to(sent: &str) -> String {
     let came = exchange(open(), sent.as_bytes()).await;
     String::from_utf8(came).unwrap()
 }

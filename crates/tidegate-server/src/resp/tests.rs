@@ -1,16 +1,15 @@
-//! What is answered to what is sent, over a pipe: nothing here waits for a socket.
+//! Replies to commands over a pipe: nothing here waits for a socket.
 
-use super::testing::{exchange, open, shared, told};
+use super::testing::{exchange, open, replies_to, state};
 use crate::listener::Secret;
 
-/// A command of these words.
 pub(super) fn command(words: &[&str]) -> String {
     let words: Vec<_> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
     format!("*{}\r\n{}", words.len(), words.concat())
 }
 
-/// What is told of a check of `per-user`, in RESP2.
-fn figures(allowed: u8, remaining: u8) -> String {
+/// The values of a check of `per-user`, in RESP2.
+fn values(allowed: u8, remaining: u8) -> String {
     let start = format!("*22\r\n$7\r\nallowed\r\n:{allowed}\r\n$4\r\nrule\r\n$8\r\nper-user\r\n");
     start + &format!("$5\r\nlimit\r\n:3\r\n$9\r\nremaining\r\n:{remaining}\r\n")
 }
@@ -18,11 +17,11 @@ fn figures(allowed: u8, remaining: u8) -> String {
 #[tokio::test]
 async fn a_pipeline_is_answered_in_order_and_a_refusal_is_no_error() {
     let check = command(&["TG.CHECK", "default", "user", "ada"]);
-    let came = told(&(check.repeat(4) + "PING\r\n")).await;
+    let came = replies_to(&(check.repeat(4) + "PING\r\n")).await;
     let starts: Vec<_> = came.match_indices("*22").map(|(at, _)| &came[at..]).collect();
     assert_eq!(starts.len(), 4);
     for (start, (allowed, remaining)) in starts.iter().zip([(1, 2), (1, 1), (1, 0), (0, 0)]) {
-        assert!(start.starts_with(&figures(allowed, remaining)), "{start}");
+        assert!(start.starts_with(&values(allowed, remaining)), "{start}");
     }
     assert!(came.ends_with("+PONG\r\n"), "{came}");
 }
@@ -30,17 +29,17 @@ async fn a_pipeline_is_answered_in_order_and_a_refusal_is_no_error() {
 #[tokio::test]
 async fn a_look_takes_nothing_and_a_cost_is_read_once() {
     for (words, start) in [
-        (&["TG.PEEK", "default", "user", "b"][..], figures(1, 3)),
-        (&["tg.check", "default", "cost", "3", "user", "b"], figures(1, 0)),
-        (&["TG.CHECK", "default", "COST", "0", "user", "b"], figures(1, 3)),
-        (&["TG.CHECK", "default", "COST", "4", "user", "b"], figures(0, 3)),
+        (&["TG.PEEK", "default", "user", "b"][..], values(1, 3)),
+        (&["tg.check", "default", "cost", "3", "user", "b"], values(1, 0)),
+        (&["TG.CHECK", "default", "COST", "0", "user", "b"], values(1, 3)),
+        (&["TG.CHECK", "default", "COST", "4", "user", "b"], values(0, 3)),
     ] {
-        let came = told(&command(words)).await;
+        let came = replies_to(&command(words)).await;
         assert!(came.starts_with(&start), "{words:?}: {came}");
     }
-    let never = told(&command(&["TG.CHECK", "default", "COST", "4", "user", "b"])).await;
+    let never = replies_to(&command(&["TG.CHECK", "default", "COST", "4", "user", "b"])).await;
     assert!(never.contains("$14\r\nretry_after_us\r\n$-1\r\n"), "{never}");
-    let entry = told(&command(&["TG.CHECK", "other", "COST", "1", "cost", "x"])).await;
+    let entry = replies_to(&command(&["TG.CHECK", "other", "COST", "1", "cost", "x"])).await;
     assert!(entry.contains("$4\r\nrule\r\n$-1\r\n") && entry.contains("$9\r\nunlimited\r\n:1"));
 }
 
@@ -52,16 +51,16 @@ async fn what_is_asked_again_under_its_id_is_answered_the_same_and_takes_nothing
         let after = came.match_indices("$9\r\nremaining\r\n:").map(|(at, found)| at + found.len());
         after.map(|at| came[at..=at].to_owned()).collect::<Vec<_>>()
     };
-    let came = told(&(check("a").repeat(3) + &plain + &check("b") + &plain)).await;
+    let came = replies_to(&(check("a").repeat(3) + &plain + &check("b") + &plain)).await;
     assert_eq!(remaining(&came), ["1"; 6], "{came}");
     assert_eq!(came.matches("$7\r\nallowed\r\n:0\r\n").count(), 1, "only that of another id");
     let peek = command(&["TG.PEEK", "once", "ID", "a", "COST", "2", "user", "ada"]);
-    let came = told(&(check("a") + &check("c") + &peek)).await;
+    let came = replies_to(&(check("a") + &check("c") + &peek)).await;
     assert_eq!(came.matches("$7\r\nallowed\r\n:1\r\n").count(), 2, "a look tells the same: {came}");
 }
 
 #[tokio::test]
-async fn what_can_not_be_asked_is_told_with_what_was_expected() {
+async fn an_invalid_question_is_an_error_with_what_was_expected() {
     for (words, expected) in [
         (&["TG.CHECK"][..], "-ERR wrong number of arguments for 'tg.check' command\r\n"),
         (&["TG.CHECK", "d", "a"], "-ERR wrong number of arguments for 'tg.check' command\r\n"),
@@ -90,7 +89,7 @@ async fn what_can_not_be_asked_is_told_with_what_was_expected() {
         (&["HELLO", "x"], "-ERR Protocol version is not an integer or out of range\r\n"),
         (&["HELLO", "3", "FOO"], "-ERR Syntax error in HELLO option 'FOO'\r\n"),
     ] {
-        assert_eq!(told(&command(words)).await, expected, "{words:?}");
+        assert_eq!(replies_to(&command(words)).await, expected, "{words:?}");
     }
     let came = exchange(open(), b"TG.CHECK d \"\\xff\" a\r\n").await;
     assert_eq!(came, b"-ERR the name of an entry is not UTF-8\r\n");
@@ -101,29 +100,30 @@ async fn what_can_not_be_asked_is_told_with_what_was_expected() {
 #[tokio::test]
 async fn clients_open_as_they_are_used_to() {
     let greeting = |proto: &str| command(&["HELLO", proto, "SETNAME", "one"]);
-    let three = told(&(greeting("3") + &command(&["CLIENT", "GETNAME"]))).await;
+    let three = replies_to(&(greeting("3") + &command(&["CLIENT", "GETNAME"]))).await;
     assert!(three.starts_with("%7\r\n$6\r\nserver\r\n$8\r\ntidegate\r\n"), "{three}");
     assert!(three.contains("$5\r\nproto\r\n:3\r\n") && three.ends_with("$3\r\none\r\n"), "{three}");
-    assert!(told(&greeting("2")).await.starts_with("*14\r\n"));
+    assert!(replies_to(&greeting("2")).await.starts_with("*14\r\n"));
     let info = command(&["CLIENT", "SETINFO", "LIB-NAME", "redis-py"]);
     let more = [info, command(&["SELECT", "0"]), command(&["ECHO", "a b"]), "RESET\r\n".into()];
-    let came = told(&(more.concat() + "CLIENT GETNAME\r\nQUIT\r\nPING\r\n")).await;
+    let came = replies_to(&(more.concat() + "CLIENT GETNAME\r\nQUIT\r\nPING\r\n")).await;
     assert_eq!(came, "+OK\r\n+OK\r\n$3\r\na b\r\n+RESET\r\n$-1\r\n+OK\r\n");
 }
 
 #[tokio::test]
 async fn resp_3_has_maps_booleans_and_nulls() {
-    let came = told(&(command(&["HELLO", "3"]) + &command(&["TG.CHECK", "other", "a", "b"]))).await;
-    let (_, told) = came.split_once("%11\r\n").unwrap();
-    assert!(told.starts_with("$7\r\nallowed\r\n#t\r\n$4\r\nrule\r\n_\r\n"), "{told}");
+    let came =
+        replies_to(&(command(&["HELLO", "3"]) + &command(&["TG.CHECK", "other", "a", "b"]))).await;
+    let (_, reply) = came.split_once("%11\r\n").unwrap();
+    assert!(reply.starts_with("$7\r\nallowed\r\n#t\r\n$4\r\nrule\r\n_\r\n"), "{reply}");
 }
 
 #[tokio::test]
-async fn a_secret_is_asked_for_before_anything_is_told() {
+async fn a_secret_is_needed_before_any_answer() {
     let ask = async |sent: &str| {
         let secret = Secret::parse("right").unwrap();
-        let shared = shared(Some(secret), true);
-        String::from_utf8(exchange(shared, sent.as_bytes()).await).unwrap()
+        let state = state(Some(secret), true);
+        String::from_utf8(exchange(state, sent.as_bytes()).await).unwrap()
     };
     let refused = "-NOAUTH Authentication required.\r\n";
     assert_eq!(ask("PING\r\nNOSUCH\r\nTG.CHECK a\r\n").await, refused.repeat(3));
@@ -136,7 +136,7 @@ async fn a_secret_is_asked_for_before_anything_is_told() {
         format!("+OK\r\n+RESET\r\n{refused}")
     );
     assert!(ask("HELLO 3 AUTH default right\r\n").await.starts_with("%7"));
-    let unasked = told("AUTH a\r\nAUTH default a\r\n").await;
+    let unasked = replies_to("AUTH a\r\nAUTH default a\r\n").await;
     assert!(unasked.starts_with("-ERR AUTH <password> called without any password configured"));
     assert!(unasked.ends_with("+OK\r\n"), "as Redis without a password: {unasked}");
 }
@@ -145,7 +145,7 @@ async fn a_secret_is_asked_for_before_anything_is_told() {
 async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
     let ask = async |sent: String| {
         let secret = Secret::parse("right").unwrap();
-        let came = exchange(shared(Some(secret), true), sent.as_bytes()).await;
+        let came = exchange(state(Some(secret), true), sent.as_bytes()).await;
         let came = String::from_utf8(came).unwrap();
         (came.matches("-WRONGPASS").count(), came.ends_with("+PONG\r\n"))
     };
@@ -160,26 +160,29 @@ async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
 async fn a_stranger_may_say_little_until_it_has_said_who_it_is() {
     let ask = async |sent: String| {
         let secret = Secret::parse("right").unwrap();
-        let came = exchange(shared(Some(secret), true), sent.as_bytes()).await;
+        let came = exchange(state(Some(secret), true), sent.as_bytes()).await;
         String::from_utf8(came).unwrap()
     };
     let long = command(&["ECHO", &"x".repeat(20_000)]);
-    let told = ask(long.clone()).await;
-    assert_eq!(told, "-ERR Protocol error: unauthenticated bulk length\r\n");
-    let told = ask("PING\r\n*11\r\n".to_owned()).await;
-    assert!(told.ends_with("-ERR Protocol error: unauthenticated multibulk length\r\n"), "{told}");
-    let told = ask(format!("AUTH right\r\n{long}")).await;
-    assert!(told.starts_with("+OK\r\n$20000\r\nxxx"));
+    let reply = ask(long.clone()).await;
+    assert_eq!(reply, "-ERR Protocol error: unauthenticated bulk length\r\n");
+    let reply = ask("PING\r\n*11\r\n".to_owned()).await;
+    assert!(
+        reply.ends_with("-ERR Protocol error: unauthenticated multibulk length\r\n"),
+        "{reply}"
+    );
+    let reply = ask(format!("AUTH right\r\n{long}")).await;
+    assert!(reply.starts_with("+OK\r\n$20000\r\nxxx"));
 }
 
 #[tokio::test]
 async fn a_call_of_redis_cell_is_answered_as_redis_cell_does() {
     let throttle = |words: &str| format!("CL.THROTTLE {words}\r\n");
-    let came = told(&throttle("user123 15 30 60")).await;
+    let came = replies_to(&throttle("user123 15 30 60")).await;
     assert_eq!(came, "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n");
-    // One of two in any day, then none, and more than ever fits.
+    // One of two in any day, then none, and a cost that never fits.
     let day = ["k 1 1 86400", "k 1 1 86400 1", "k 1 1 86400", "k 1 1 86400 0", "k 1 1 86400 3"];
-    let came = told(&day.map(throttle).concat()).await;
+    let came = replies_to(&day.map(throttle).concat()).await;
     assert_eq!(
         came,
         "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:86400\r\n*5\r\n:0\r\n:2\r\n:0\r\n:-1\r\n:172800\r\n\
@@ -189,9 +192,9 @@ async fn a_call_of_redis_cell_is_answered_as_redis_cell_does() {
 }
 
 #[tokio::test]
-async fn mistakes_of_a_call_are_told_in_the_words_of_redis_cell() {
+async fn errors_of_a_call_have_the_wording_of_redis_cell() {
     let usage = "Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]";
-    for (words, told_of_it) in [
+    for (words, expected) in [
         ("", usage),
         ("k 1 2", usage),
         ("k 1 2 3 4 5", usage),
@@ -203,17 +206,17 @@ async fn mistakes_of_a_call_are_told_in_the_words_of_redis_cell() {
         ("k 1 2 3 -4", "quantity is -4: expected 0 to 9223372036854775807"),
         ("k 1 2000000000 1", "count per period is 2000000000: expected 1 to 1000000000"),
     ] {
-        let came = told(&format!("CL.THROTTLE {words}\r\n")).await;
-        assert_eq!(came, format!("-Cell error: Store error: {told_of_it}\r\n"), "{words}");
+        let came = replies_to(&format!("CL.THROTTLE {words}\r\n")).await;
+        assert_eq!(came, format!("-Cell error: Store error: {expected}\r\n"), "{words}");
     }
-    // What once overflowed a server that decides in one task, and killed it.
-    let came = told("CL.THROTTLE x 999999999 1 31622400\r\nPING\r\n").await;
+    // An input that once overflowed a server that decides in one task, and killed it.
+    let came = replies_to("CL.THROTTLE x 999999999 1 31622400\r\nPING\r\n").await;
     assert!(came.starts_with("-Cell error: ") && came.ends_with("+PONG\r\n"), "{came}");
 }
 
 #[tokio::test]
 async fn calls_that_carry_their_limit_can_be_switched_off() {
-    let off = shared(None, false);
+    let off = state(None, false);
     let listed = exchange(off.clone(), b"COMMAND LIST\r\nCOMMAND INFO cl.throttle\r\n").await;
     let listed = String::from_utf8(listed).unwrap();
     assert!(listed.starts_with("*12\r\n") && listed.ends_with("*1\r\n$-1\r\n"), "{listed}");
@@ -222,41 +225,41 @@ async fn calls_that_carry_their_limit_can_be_switched_off() {
     assert!(came.starts_with(b"-Cell error: Store error: CL.THROTTLE is switched off here"));
 }
 
-/// The rules know nothing of the keys of calls, nor the other way round.
+/// The limiters of rules and those of calls are separate.
 #[tokio::test]
 async fn calls_have_a_namespace_of_their_own() {
     let check = command(&["TG.CHECK", "default", "user", "ada"]);
     let call = command(&["CL.THROTTLE", "ada", "2", "1", "86400"]);
-    let came = told(&(check.repeat(3) + &call)).await;
+    let came = replies_to(&(check.repeat(3) + &call)).await;
     assert!(came.ends_with("*5\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:86400\r\n"), "{came}");
 }
 
 #[tokio::test]
 async fn the_commands_explain_themselves() {
-    let count = told("COMMAND COUNT\r\n").await;
-    let all = told("COMMAND\r\n").await;
+    let count = replies_to("COMMAND COUNT\r\n").await;
+    let all = replies_to("COMMAND\r\n").await;
     assert_eq!(count[1..], all[1..count.len()], "as many as are counted");
-    let some = told("COMMAND INFO ping nosuch\r\n").await;
+    let some = replies_to("COMMAND INFO ping nosuch\r\n").await;
     assert!(some.starts_with("*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n") && some.ends_with("$-1\r\n"));
-    let docs = told("COMMAND DOCS cl.throttle\r\n").await;
+    let docs = replies_to("COMMAND DOCS cl.throttle\r\n").await;
     assert!(docs.starts_with("*2\r\n$11\r\ncl.throttle\r\n*8\r\n$7\r\nsummary\r\n"), "{docs}");
     let summary = docs.lines().nth(7).unwrap();
     assert!(summary.starts_with("Decides by a limit that the call carries"), "{summary}");
     let throttle =
         "$3\r\nkey\r\n$4\r\ntype\r\n$3\r\nkey\r\n*4\r\n$4\r\nname\r\n$9\r\nmax_burst\r\n";
     assert!(docs.contains(throttle), "{docs}");
-    let docs = told(&(command(&["HELLO", "3"]) + "COMMAND DOCS tg.check\r\n")).await;
+    let docs = replies_to(&(command(&["HELLO", "3"]) + "COMMAND DOCS tg.check\r\n")).await;
     let cost = "$1\r\nn\r\n$4\r\ntype\r\n$7\r\ninteger\r\n$5\r\ntoken\r\n$4\r\nCOST\r\n\
                 $5\r\nflags\r\n~1\r\n+optional\r\n";
     let entry = "$5\r\nflags\r\n~2\r\n+optional\r\n+multiple\r\n$9\r\narguments\r\n*2\r\n%2\r\n";
     assert!(docs.contains(cost) && docs.contains(entry), "{docs}");
     for name in ["CLIENT", "COMMAND"] {
-        let help = told(&format!("{name} HELP\r\n")).await;
+        let help = replies_to(&format!("{name} HELP\r\n")).await;
         assert!(help.starts_with(&format!("*8\r\n+{name}\r\n")) && help.lines().count() == 9);
     }
-    let info = told("INFO server\r\n").await;
+    let info = replies_to("INFO server\r\n").await;
     assert!(info.contains("uptime_in_seconds:"), "{info}");
-    let info = told("INFO clients\r\n").await;
+    let info = replies_to("INFO clients\r\n").await;
     assert!(info.contains("# Clients\r\nconnected_clients:1\r\n"), "{info}");
-    assert!(told("INFO\r\n").await.contains("redis_version:"));
+    assert!(replies_to("INFO\r\n").await.contains("redis_version:"));
 }

@@ -1,7 +1,7 @@
-//! `CL.THROTTLE`: a limit that the call carries, as redis-cell has it.
+//! `CL.THROTTLE`: the call carries its limit, as in redis-cell.
 //!
-//! Its keys are a namespace of their own, beside every configured rule. A key that is asked under other
-//! figures follows them: what was used stays used.
+//! Its keys have a namespace of their own, separate from every configured rule. A key that is asked
+//! under another limit is amended: what was used stays used.
 
 use tidegate::{Decision, Micros, Under};
 
@@ -10,35 +10,35 @@ use super::call::Call;
 use super::plans::Throttle;
 use super::reply::Reply;
 use super::session::{Outcome, Session};
-use super::shared::Shared;
+use super::state::ListenerState;
 
-/// What the keys of all calls are kept apart by in a store.
+/// The namespace of the keys of all calls in a store.
 const NAMESPACE: &str = "cl.throttle";
 const MICROS: u64 = 1_000_000;
 
-/// Answers at once, unless the store has to be asked.
+/// Answers immediately, unless the store has to be asked.
 pub(super) fn answer(session: &mut Session, args: &Args<'_>, reply: &mut Reply<'_>) -> Outcome {
-    let decided = match &session.shared.throttle {
+    let decided = match &session.state.throttle {
         None => Err(SWITCHED_OFF.to_owned()),
         Some(Throttle::InStore) => return Outcome::Later,
         Some(Throttle::Here(limiter)) => Call::read(args).and_then(|call| {
-            let rule = session.plans.rule(call.figures)?;
+            let rule = session.plans.rule(call.limit)?;
             Ok(limiter.check(Under(rule, call.key), call.cost))
         }),
     };
-    tell(decided, reply);
+    write_decision(decided, reply);
     Outcome::Answered
 }
 
-/// Answers when the store does.
-pub(super) async fn later(shared: &Shared, args: &Args<'_>, reply: &mut Reply<'_>) {
-    tell(in_store(shared, args).await, reply);
+/// Answers once the store has decided.
+pub(super) async fn later(state: &ListenerState, args: &Args<'_>, reply: &mut Reply<'_>) {
+    write_decision(in_store(state, args).await, reply);
 }
 
-async fn in_store(shared: &Shared, args: &Args<'_>) -> Result<Decision, String> {
-    let Some(gate) = shared.limiters.shared() else { return Err(SWITCHED_OFF.to_owned()) };
+async fn in_store(state: &ListenerState, args: &Args<'_>) -> Result<Decision, String> {
+    let Some(gate) = state.limiters.shared() else { return Err(SWITCHED_OFF.to_owned()) };
     let call = Call::read(args)?;
-    let rule = call.figures.rule()?;
+    let rule = call.limit.rule()?;
     let decided = gate.check_under(NAMESPACE, call.key, &rule, call.cost).await;
     decided.map_err(|error| error.to_string())
 }
@@ -46,12 +46,13 @@ async fn in_store(shared: &Shared, args: &Args<'_>) -> Result<Decision, String> 
 const SWITCHED_OFF: &str =
     "CL.THROTTLE is switched off here: ask TG.CHECK, which goes by the rules";
 
-/// Five integers: whether it is limited, the limit, what remains, seconds until the same quantity fits (-1
-/// when it did, or never will), seconds until the limiter is as good as new. Seconds are rounded up.
-fn tell(decided: Result<Decision, String>, reply: &mut Reply<'_>) {
+/// Five integers: whether it is limited, the limit, the units that remain, seconds until the same
+/// quantity fits (-1 when it did, or never will), seconds until the limiter is idle. Seconds are
+/// rounded up.
+fn write_decision(decided: Result<Decision, String>, reply: &mut Reply<'_>) {
     let decision = match decided {
         Ok(decision) => decision,
-        Err(told) => return reply.error(&format!("Cell error: Store error: {told}")),
+        Err(message) => return reply.error(&format!("Cell error: Store error: {message}")),
     };
     let wait = decision.retry_after().filter(|_| !decision.is_allowed());
     reply.array(5);
@@ -62,7 +63,7 @@ fn tell(decided: Result<Decision, String>, reply: &mut Reply<'_>) {
     reply.integer(seconds(decision.reset_after));
 }
 
-/// Rounded up, so that nobody comes back too early.
+/// Rounded up, so that no client comes back too early.
 const fn seconds(wait: Micros) -> u64 {
     wait.as_micros().div_ceil(MICROS)
 }

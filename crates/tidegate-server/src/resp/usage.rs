@@ -1,36 +1,38 @@
-//! How a command is used, and the errors of one that is used wrongly, in the words of Redis.
+//! Usage of commands, and the errors of wrong usage, in the wording of Redis.
 
 use super::args::Args;
 use super::reply::Reply;
 
-/// The error of a command with too many words behind it, or too few.
+/// The error of a command with too many or too few words.
 pub(super) fn wrong_number(command: &str, reply: &mut Reply<'_>) {
     reply.error(&format!("ERR wrong number of arguments for '{command}' command"));
 }
 
-/// The error of a command that is not there, with the first words that came with it.
+/// The error of an unknown command, with the first words after it.
 pub(super) fn unknown(args: &Args<'_>, reply: &mut Reply<'_>) {
-    /// Most bytes that are told of a name, and of the words behind it.
-    const TOLD: usize = 128;
-    let told = |word: &[u8], most: usize| {
+    /// Most bytes that are shown of a name, and of the words after it.
+    const MOST_SHOWN: usize = 128;
+    let shown = |word: &[u8], most: usize| {
         String::from_utf8_lossy(word.get(..most).unwrap_or(word)).into_owned()
     };
     let mut words = String::new();
     for word in args.iter().skip(1) {
-        let Some(most) = TOLD.checked_sub(words.len()).filter(|most| *most > 0) else { break };
-        words += &format!("'{}' ", told(word, most));
+        let Some(most) = MOST_SHOWN.checked_sub(words.len()).filter(|most| *most > 0) else {
+            break;
+        };
+        words += &format!("'{}' ", shown(word, most));
     }
-    let name = told(args.word(0), TOLD);
+    let name = shown(args.word(0), MOST_SHOWN);
     reply.error(&format!("ERR unknown command '{name}', with args beginning with: {words}"));
 }
 
-/// The error of a subcommand that is not there.
+/// The error of an unknown subcommand.
 pub(super) fn unknown_subcommand(command: &str, word: &[u8], reply: &mut Reply<'_>) {
     let word = String::from_utf8_lossy(word.get(..128).unwrap_or(word));
     reply.error(&format!("ERR unknown subcommand '{word}'. Try {command} HELP."));
 }
 
-/// The reply to HELP: the words that a command takes, and what each is for.
+/// The reply to HELP: the words that a command takes, and their uses.
 pub(super) fn help(command: &'static str, lines: &[&'static str], reply: &mut Reply<'_>) {
     reply.array(lines.len() + 2);
     reply.simple(command);

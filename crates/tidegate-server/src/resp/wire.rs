@@ -1,4 +1,5 @@
-//! Both directions of a connection at once: nobody who writes much and reads late stops itself.
+//! Both directions of a connection together: a client that writes much and reads late does not
+//! block itself.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,20 +14,20 @@ use super::input::Input;
 use super::output::Output;
 use crate::listener::{Arrives, Kept, Remainder};
 
-/// A stream, with what has come from it and what has to go to it.
+/// A stream, with its input and its output.
 pub(super) struct Wire<S> {
     pub(super) stream: S,
     pub(super) input: Input,
     pub(super) output: Output,
     has_ended: bool,
-    /// What was written and encrypted may still lie in the stream.
+    /// Whether the stream may still hold bytes that were written and encrypted.
     is_kept_back: bool,
     /// Bytes written so far.
     pub(super) written: u64,
 }
 
 impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
-    /// The wire of a new connection; replies that are not written are counted in `kept`.
+    /// The wire of a new connection; unwritten replies are counted in `kept`.
     pub(super) fn new(stream: S, kept: Kept) -> Self {
         let (input, output) = (Input::new(), Output::new(kept));
         Self { stream, input, output, has_ended: false, is_kept_back: false, written: 0 }
@@ -37,8 +38,8 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         self.has_ended
     }
 
-    /// Writes what there is, and reads unless too much is unread; ready when something came, the client
-    /// has ended, or what was too much no longer is.
+    /// Writes, and reads unless too much is unread; ready when bytes came, the client has ended, or
+    /// the unread bytes are no longer too many.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let was_full = self.is_full();
         if let Poll::Ready(Err(error)) = self.poll_write(cx) {
@@ -47,7 +48,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         match (was_full, self.is_full()) {
             (true, false) => Poll::Ready(Ok(())),
             (_, false) if !self.has_ended => self.poll_read(cx),
-            // The client is behind with its reading, or will send no more.
+            // The client is slow to read, or will send no more.
             _ => Poll::Pending,
         }
     }
@@ -59,7 +60,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         Ok(bytes)
     }
 
-    /// Writes what can be written at once.
+    /// Writes as much as the stream takes now.
     pub(super) async fn write_some(&mut self) -> io::Result<()> {
         poll_fn(|cx| match self.poll_write(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
@@ -85,7 +86,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Ready when all is written.
+    /// Ready when everything is written.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.output.is_empty() {
             let bytes = ready!(Pin::new(&mut self.stream).poll_write(cx, self.output.unwritten()))?;
@@ -103,7 +104,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes all that is left, within a time, and says that there is no more.
+    /// Writes the rest, within a time, and closes the writing side.
     pub(super) async fn flush(&mut self, within: Duration) -> io::Result<()> {
         let all = async {
             self.stream.write_all(self.output.unwritten()).await?;
@@ -112,7 +113,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
         timeout(within, all).await?
     }
 
-    /// Reads and drops what comes, to its end.
+    /// Reads and drops all further input, to its end.
     pub(super) async fn discard(&mut self) {
         let mut dropped = [0; 4 << 10];
         while self.stream.read(&mut dropped).await.is_ok_and(|bytes| bytes > 0) {}

@@ -1,4 +1,4 @@
-//! A clock that is moved by hand, for tests.
+//! A clock that tests move by hand.
 
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
@@ -12,8 +12,8 @@ use super::sleep::Sleep;
 use super::{Clock, Park, Timer};
 use crate::clock::unparks_this_thread;
 
-/// A clock for tests: it stands still until it is moved, and then wakes who waited for it, in the
-/// order of their times. Clones are the same clock.
+/// A clock for tests: it stands still until it is moved, and then wakes those that wait for it, in
+/// the order of their times. Clones are the same clock.
 ///
 /// It never steps back. A new one reads 2026-01-01 00:00:00 UTC, which begins an aligned window of
 /// every length that divides a day.
@@ -34,11 +34,11 @@ use crate::clock::unparks_this_thread;
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Mutex<Hands>>);
 
-/// The time, and who waits for which.
+/// The time, and who waits for which instant.
 #[derive(Debug)]
 struct Hands {
     now: Timestamp,
-    /// By time, then by who came first.
+    /// By time, then by arrival.
     sleepers: BTreeMap<(Timestamp, u64), Waker>,
     slept: u64,
 }
@@ -58,8 +58,8 @@ impl ManualClock {
         Self(Arc::new(Mutex::new(Hands { now, sleepers: BTreeMap::new(), slept: 0 })))
     }
 
-    /// Moves it on by `by`, and wakes all whose time has come. To stop at each of those times, go
-    /// from one [`ManualClock::next_sleeper`] to the next with [`ManualClock::advance_to`].
+    /// Moves it on by `by`, and wakes all whose time has come. To stop at each of those times,
+    /// alternate [`ManualClock::next_sleeper`] and [`ManualClock::advance_to`].
     pub fn advance(&self, by: Micros) {
         let to = self.now().plus(by);
         self.advance_to(to);
@@ -77,13 +77,13 @@ impl ManualClock {
         woken.into_values().for_each(Waker::wake);
     }
 
-    /// The earliest time that somebody waits for.
+    /// The earliest instant that is waited for.
     #[must_use]
     pub fn next_sleeper(&self) -> Option<Timestamp> {
         self.hands().sleepers.keys().next().map(|(at, _)| *at)
     }
 
-    /// How many wait for a time.
+    /// The number of waits.
     #[must_use]
     pub fn sleepers(&self) -> usize {
         self.hands().sleepers.len()
@@ -112,7 +112,7 @@ impl Clock for ManualClock {
 
 impl Timer for ManualClock {
     fn sleep_until(&self, at: Timestamp) -> Sleep {
-        Sleep::new(Sleeper { clock: self.clone(), at, place: None })
+        Sleep::new(Sleeper { clock: self.clone(), at, ticket: None })
     }
 }
 
@@ -126,17 +126,17 @@ impl Park for ManualClock {
     }
 }
 
-/// One who waits for a time; its place among the sleepers once it has been asked.
+/// One wait for an instant; registered among the sleepers once it has been polled.
 struct Sleeper {
     clock: ManualClock,
     at: Timestamp,
-    place: Option<u64>,
+    ticket: Option<u64>,
 }
 
 impl Sleeper {
-    /// Takes its waker from among the sleepers, to be dropped where nothing is held.
+    /// Removes its waker from the sleepers, to be dropped outside of the lock.
     fn leave(&self) -> Option<Waker> {
-        self.clock.hands().sleepers.remove(&(self.at, self.place?))
+        self.clock.hands().sleepers.remove(&(self.at, self.ticket?))
     }
 }
 
@@ -149,11 +149,11 @@ impl Future for Sleeper {
         if hands.now >= at {
             return Poll::Ready(());
         }
-        let place = self.place.unwrap_or(hands.slept);
-        hands.slept = hands.slept.max(place + 1);
-        let before = hands.sleepers.insert((at, place), waker);
+        let ticket = self.ticket.unwrap_or(hands.slept);
+        hands.slept = hands.slept.max(ticket + 1);
+        let before = hands.sleepers.insert((at, ticket), waker);
         drop(hands);
-        self.place = Some(place);
+        self.ticket = Some(ticket);
         drop(before);
         Poll::Pending
     }

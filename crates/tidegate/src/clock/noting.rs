@@ -1,4 +1,5 @@
-//! A clock that keeps what it read: for who is to know when a limiter decided, and not to read it twice.
+//! A clock that keeps its last reading, so that a caller knows when a limiter decided without
+//! reading the clock twice.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,11 +10,11 @@ use super::Clock;
 /// Another clock, and its last reading. Made for one decision, on the thread that asks.
 pub(crate) struct Noting<'a, C> {
     clock: &'a C,
-    /// In microseconds; [`NONE_YET`] before the first.
+    /// In microseconds; [`NONE_YET`] before the first reading.
     last: AtomicU64,
 }
 
-/// No reading is as late as this.
+/// Later than any reading.
 const NONE_YET: u64 = u64::MAX;
 
 impl<'a, C: Clock> Noting<'a, C> {
@@ -22,7 +23,7 @@ impl<'a, C: Clock> Noting<'a, C> {
         Self { clock, last: AtomicU64::new(NONE_YET) }
     }
 
-    /// What was read last; now, where nothing was.
+    /// The last reading; the time now, where there was none.
     #[inline]
     pub(crate) fn last(&self) -> Timestamp {
         match self.last.load(Relaxed) {

@@ -1,14 +1,14 @@
-//! A wait for a clock, whatever runtime or test drives it.
+//! A wait for a clock, under any runtime or test.
 
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What a [`Timer`](crate::Timer) gives: a future that ends when its time has come.
+/// The future of a [`Timer`](crate::Timer), which resolves when its time has come.
 pub struct Sleep(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl Sleep {
-    /// A wait that ends when `timer`, the future of some runtime's timer, does.
+    /// A wait that ends when `timer`, the future of a runtime's timer, resolves.
     pub fn new(timer: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(Box::pin(timer))
     }

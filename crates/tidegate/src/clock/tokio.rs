@@ -7,10 +7,10 @@ use tokio::time::{Instant, sleep};
 
 use super::{Clock, Sleep, SystemClock, Timer};
 
-/// The wall time at its making, moved on by tokio's own clock: where a test has paused and advances
-/// that, this one stands still and advances with it.
+/// The wall time when it was made, moved on by tokio's own clock: when a test pauses or advances
+/// tokio's clock, this one follows.
 ///
-/// For use inside one runtime. [`SystemClock`] is faster to read and for all else as good.
+/// For use inside one runtime. [`SystemClock`] is faster to read, and otherwise equivalent.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Limiter, Micros, Spec, TokioClock};
@@ -56,7 +56,7 @@ impl Clock for TokioClock {
     }
 }
 
-/// Inside a tokio runtime whose timer is enabled only.
+/// Only inside a tokio runtime whose timer is enabled.
 ///
 /// # Panics
 /// [`Timer::sleep_until`] panics outside of such a runtime, as tokio's own timer does.
@@ -66,7 +66,7 @@ impl Timer for TokioClock {
     }
 }
 
-/// Inside a tokio runtime whose timer is enabled only.
+/// Only inside a tokio runtime whose timer is enabled.
 ///
 /// # Panics
 /// [`Timer::sleep_until`] panics outside of such a runtime, as tokio's own timer does.

@@ -1,10 +1,10 @@
-//! Waking a thread that is parked.
+//! A waker for a thread that is parked.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 
-/// A waker that unparks the thread that made it.
+/// A waker that unparks the calling thread.
 pub(crate) fn unparks_this_thread() -> Waker {
     struct Unpark(Thread);
 

@@ -1,21 +1,21 @@
-//! The walk over one table: every entry is read by the field of its name, or is told to be unknown.
+//! The walk over one table: every entry is read by the field of its name, or reported as unknown.
 
 use super::hints::{FIELD, Known, Quotes, instead, nearest, shown};
 use super::source::Report;
 use super::table::{Entry, Table};
 
-/// Reads a field into the target; `None` when the value was no good and that has been told.
+/// Reads a field into the target; `None` when the value was wrong, which has then been reported.
 pub(super) type Read<'t, T> = fn(&mut T, &Entry<'t>, &mut Report<'_>) -> Option<()>;
 
-/// The fields of one kind of table, and what is said of a field that belongs elsewhere.
+/// The fields of one kind of table, and the messages about fields that belong elsewhere.
 pub(super) struct Level<'t, T> {
     /// The noun for its entries: a field, a section.
     pub(super) what: &'static str,
-    /// How the names of its entries are written in a message.
+    /// The quotes around the names of its entries in a message.
     pub(super) quotes: Quotes,
     /// Its fields: the name of each, its other names, and its reader.
     pub(super) fields: Vec<(Known, Read<'t, T>)>,
-    /// What is said of a name that is known, but does not belong here.
+    /// The message about a name that is known, but does not belong here.
     pub(super) elsewhere: fn(&str) -> Option<String>,
 }
 
@@ -38,8 +38,8 @@ impl<'t, T> Level<'t, T> {
         self.words().any(|(word, _)| word == name)
     }
 
-    /// Reads all entries into `target`; gives the names of the fields whose value is not to be had,
-    /// so that nothing is said of them twice.
+    /// Reads all entries into `target`; returns the names of the fields whose value could not be
+    /// read, so that they are reported only once.
     pub(super) fn read(
         &self,
         table: &Table<'t>,
@@ -59,8 +59,8 @@ impl<'t, T> Level<'t, T> {
         failed
     }
 
-    /// Tells of an unknown field; gives the one that was meant, for it is not missing, only misspelt.
-    /// A table under a misspelt name is read all the same, so that its own mistakes are told as well.
+    /// Reports an unknown field; returns the one that was meant, which is misspelt and not missing.
+    /// A table under a misspelt name is still read, so that its own errors are reported as well.
     fn unknown(
         &self,
         entry: &Entry<'t>,
@@ -68,11 +68,11 @@ impl<'t, T> Level<'t, T> {
         report: &mut Report<'_>,
     ) -> Option<&'static str> {
         let words: Vec<_> = self.words().collect();
-        let told = (self.elsewhere)(entry.name).unwrap_or_else(|| {
+        let message = (self.elsewhere)(entry.name).unwrap_or_else(|| {
             let instead = instead(entry.name, &words, self.quotes);
             format!("unknown {} `{}`: {instead}", self.what, shown(entry.name))
         });
-        report.add(&entry.key, told);
+        report.add(&entry.key, message);
         let meant = nearest(entry.name, &words)?;
         let field = self.fields.iter().find(|((name, _), _)| *name == meant && entry.is_tables());
         field.map(|(_, read)| read(target, entry, report));

@@ -1,25 +1,25 @@
-//! What a reader of a file is told: place, message, and the line with a mark under it.
+//! An error as a reader of a file sees it: position, message, and the line with a mark under it.
 
 use std::fmt;
 
-/// One mistake in a file of rules.
+/// One error in a file of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigError {
     /// The name of the file, as it was given.
     pub file: String,
-    /// The line, counted from 1; 0 when the mistake is the file itself, such as one that is missing.
+    /// The line, counted from 1; 0 when the error is about the file itself, such as a missing one.
     pub line: usize,
     /// The column in characters, counted from 1; 0 when `line` is.
     pub column: usize,
-    /// What is wrong, what was expected, and the nearest thing that would be right.
+    /// The error, what was expected, and the nearest correct form.
     pub message: String,
     /// The line that is shown under the message.
     pub(super) excerpt: Option<Excerpt>,
 }
 
 impl ConfigError {
-    /// A mistake that is the file itself.
+    /// An error about the file itself.
     pub(super) fn of_file(file: &str, message: String) -> Self {
         Self { file: file.to_owned(), line: 0, column: 0, message, excerpt: None }
     }
@@ -41,7 +41,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// A line, or the part of a long one around the mistake, and where the mark stands under it.
+/// A line, or the part of a long one around the error, and the position of the mark under it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Excerpt {
     text: String,
@@ -51,7 +51,7 @@ pub(super) struct Excerpt {
 
 /// Longer lines are cut to this many characters.
 const MOST_SHOWN: usize = 160;
-/// How many characters of a cut line stand before the mark.
+/// How many characters of a cut line are shown before the mark.
 const SHOWN_BEFORE: usize = 60;
 
 impl Excerpt {
@@ -72,17 +72,17 @@ fn printable(c: char) -> char {
     if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }
 }
 
-/// All the mistakes of a file, in the order of the file; never empty.
+/// All errors of a file, in the order of the file; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors(pub(super) Vec<ConfigError>);
 
 impl ConfigErrors {
-    /// The mistakes.
+    /// The errors.
     pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
         self.0.iter()
     }
 
-    /// For a text that was refused although no mistake in it was told; no text is known that is.
+    /// For a text that was refused without an error being reported; no such text is known.
     pub(super) fn untold(file: &str) -> Self {
         Self(vec![ConfigError::of_file(
             file,

@@ -1,4 +1,4 @@
-//! A whole file: its sections, and the policy that its rules make together.
+//! A whole file: its sections, and the policy that its rules form.
 
 use std::num::NonZeroU32;
 
@@ -10,10 +10,10 @@ use super::source::Report;
 use super::store::StoreDraft;
 use super::table::{Entry, Table};
 use super::value::{tables, whole, wrong};
-use super::{placing, rule, store, syntax};
+use super::{positions, rule, store, syntax};
 use crate::{Policy, PolicyErrors, StoreSettings};
 
-/// What the sections of a file say.
+/// The contents of a file's sections.
 #[derive(Default)]
 struct Document<'t> {
     rules: Vec<RuleDraft<'t>>,
@@ -41,9 +41,9 @@ fn sections<'t>() -> Level<'t, Document<'t>> {
     }
 }
 
-/// The message for a field that stands before any section, or a section of a rule that stands alone.
+/// The message for a field before any section, or a section of a rule that stands alone.
 fn belongs_in_section(name: &str) -> Option<String> {
-    let place = match name {
+    let section = match name {
         "override" => "expected `[[rule.override]]`, below the `[[rule]]` it is for",
         "max_keys" => "expected it below the header of a rule, `[[rule]]`, or of all, `[memory]`",
         "limit" | "rate" => "expected it below the header of a rule, `[[rule]]`",
@@ -53,10 +53,10 @@ fn belongs_in_section(name: &str) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!("`{name}` stands outside any rule: {place}"))
+    Some(format!("`{name}` stands outside any rule: {section}"))
 }
 
-/// Reads a text; `None` when anything is wrong with it, which has then been told.
+/// Reads a text; `None` when there is an error in it, which has then been reported.
 pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Policy> {
     let tree = syntax::read(text, report);
     let table = Table::new(0..0, tree.root.get_ref());
@@ -73,11 +73,10 @@ pub(super) fn read(text: &str, report: &mut Report<'_>) -> Option<Policy> {
 }
 
 impl<'t> Document<'t> {
-    /// The section `rule`: an array of tables.
     fn rule(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[[rule]]`, in double brackets, for there may be several";
         if let Some(table) = entry.as_table() {
-            report.add(&entry.place(), format!("`rule` is a single table: expected {expected}"));
+            report.add(&entry.position(), format!("`rule` is a single table: expected {expected}"));
             self.rules.push(rule::read(table, report));
             return Some(());
         }
@@ -86,7 +85,7 @@ impl<'t> Document<'t> {
         Some(())
     }
 
-    /// The word `revision`, which stands before all sections.
+    /// The field `revision`, before all sections.
     fn revision(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "a whole number from 1 to 4294967295, a larger one with each change";
         let given = u32::try_from(whole(entry, expected, report)?).ok().and_then(NonZeroU32::new);
@@ -94,7 +93,6 @@ impl<'t> Document<'t> {
         Some(())
     }
 
-    /// The section `memory`: a table.
     fn memory(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[memory]`, in single brackets, with `max_keys`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
@@ -102,7 +100,6 @@ impl<'t> Document<'t> {
         Some(())
     }
 
-    /// The section `store`: a table.
     fn store(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[store]`, in single brackets, with `url`";
         let table = entry.as_table().or_else(|| wrong(entry, expected, report))?;
@@ -116,7 +113,7 @@ impl<'t> Document<'t> {
         Ok(policy)
     }
 
-    /// The policy, if its rules are sound, alone and together.
+    /// The policy, if its rules are valid, alone and together.
     fn into_policy(self, report: &mut Report<'_>) -> Option<Policy> {
         let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
         let errors = match Policy::new(specs).and_then(|policy| self.fitting(policy)) {
@@ -131,11 +128,12 @@ impl<'t> Document<'t> {
             Err(errors) => errors,
         };
         let before = report.is_empty();
-        for error in errors.iter().filter(|error| !placing::is_echo(error, &self.rules)) {
-            let (span, message) = placing::place(error, &self.rules, report);
+        for error in errors.iter().filter(|error| !positions::is_echo(error, &self.rules)) {
+            let (span, message) = positions::of(error, &self.rules, report);
             report.add(&span, message);
         }
-        // Only a mistake that was told has echoes; should one ever be taken for an echo, tell it.
+        // Only an error that was reported has echoes; if one is ever mistaken for an echo, report
+        // it.
         if before && report.is_empty() {
             report.add(&(0..0), errors);
         }

@@ -1,4 +1,4 @@
-//! Rules as far as they could be read, with what is needed to find the places of their mistakes.
+//! Rules as far as they could be read, with the positions of their fields.
 
 use tidegate_core::{AlgorithmKind, Micros, Spec};
 
@@ -6,8 +6,8 @@ use super::source::Span;
 use super::table::Table;
 use crate::{OverrideSpec, RuleSpec};
 
-/// A rule as far as it could be read. Where a value could not be had, a harmless one stands in its
-/// place and its field is among the failed, so that the rest of the rule can still be checked.
+/// A rule as far as it could be read. A value that could not be read is replaced by a harmless one
+/// and its field is listed as failed, so that the rest of the rule can still be checked.
 pub(super) struct RuleDraft<'t> {
     pub(super) table: Table<'t>,
     pub(super) failed: Vec<&'static str>,
@@ -19,12 +19,12 @@ pub(super) struct RuleDraft<'t> {
 
 impl<'t> RuleDraft<'t> {
     pub(super) fn new(table: Table<'t>) -> Self {
-        let mut figures = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(1));
-        figures.window = None;
+        let mut values = Spec::new(AlgorithmKind::SlidingLog, 1, Micros::from_secs(1));
+        values.window = None;
         Self {
             table,
             failed: Vec::new(),
-            spec: RuleSpec::new("", figures),
+            spec: RuleSpec::new("", values),
             when: Table::default(),
             key: Vec::new(),
             overrides: Vec::new(),

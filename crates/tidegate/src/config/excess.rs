@@ -1,4 +1,4 @@
-//! `on_excess`: what becomes of a request that is too much for a rule.
+//! `on_excess`: what happens to a request above the limit of a rule.
 
 use tidegate_core::Micros;
 use toml::de::DeValue;
@@ -12,17 +12,17 @@ use super::vocabulary::ON_EXCESS;
 use crate::OnExcess;
 use crate::rules::{MAX_WAITERS_EXPECTED, WAIT_EXPECTED};
 
-/// What is expected of it.
+/// The values expected in a message.
 const EXPECTED: &str = "\"reject\", or { wait = \"2s\", max_waiters = 100 }";
 
-/// The table of one that waits.
+/// The table of a rule whose requests wait.
 #[derive(Default)]
 struct ExcessDraft {
     wait: Option<Micros>,
     max_waiters: Option<usize>,
 }
 
-/// The fields of one that waits.
+/// The fields of that table.
 fn fields<'t>() -> Level<'t, ExcessDraft> {
     Level::of_fields(
         [
@@ -36,7 +36,7 @@ fn fields<'t>() -> Level<'t, ExcessDraft> {
     )
 }
 
-/// Reads it: a word or a table.
+/// Reads it: a name or a table.
 pub(super) fn read(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
     match entry.value() {
         DeValue::String(text) if says_to_wait(text) => wrong(entry, EXPECTED, report),
@@ -51,7 +51,7 @@ fn says_to_wait(text: &str) -> bool {
     matches!(text, "wait" | "queue" | "delay" | "block") || parse_duration(text).is_ok()
 }
 
-/// Both fields are needed: how long somebody waits, and how many, is not to be guessed.
+/// Both fields are needed: how long a request waits, and how many, cannot be guessed.
 fn waiting(table: &Table<'_>, report: &mut Report<'_>) -> Option<OnExcess> {
     let mut draft = ExcessDraft::default();
     let failed = fields().read(table, &mut draft, report);

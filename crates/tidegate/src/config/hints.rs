@@ -1,16 +1,17 @@
-//! "Did you mean": the nearest word that exists.
+//! "Did you mean": the nearest name that exists.
 
-/// Longer words are not compared: nobody meant them, and comparing takes the product of two lengths.
+/// Longer names are not compared: they were not meant, and comparing takes the product of two
+/// lengths.
 const LONGEST_COMPARED: usize = 64;
 /// Longer texts are cut when they are shown in a message.
 const LONGEST_SHOWN: usize = 48;
 
-/// A word that exists, and what else people call it, as [`plain`] letters.
+/// A name that exists and its other names, as [`plain`] letters.
 pub(super) type Known = Called<'static>;
-/// The same for a word of the file.
+/// A name of the file and its other names.
 pub(super) type Called<'w> = (&'w str, &'static [&'static str]);
 
-/// The word that was meant: one that differs in hyphens or case only, one also called so, or one that
+/// The name that was meant: one that differs in hyphens or case only, has this as another name, or
 /// is a typing mistake away.
 pub(super) fn nearest<'w>(given: &str, words: &[Called<'w>]) -> Option<&'w str> {
     let given = plain(given);
@@ -39,14 +40,14 @@ fn plain(word: &str) -> String {
     word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// How a word is written in a message: "sliding_log", `limit`, `[[rule]]`.
+/// The quotes around a name in a message: "sliding_log", `limit`, `[[rule]]`.
 pub(super) type Quotes = fn(&str) -> String;
-/// Of values.
+/// Quotes of values.
 pub(super) const TEXT: Quotes = |word| format!("\"{word}\"");
-/// Of the names of fields.
+/// Quotes of the names of fields.
 pub(super) const FIELD: Quotes = |word| format!("`{word}`");
 
-/// The end of a message about a word that does not exist: the nearest, or else all there are.
+/// The end of a message about a name that does not exist: the nearest name, or else all of them.
 pub(super) fn instead(given: &str, words: &[Known], quoted: Quotes) -> String {
     match nearest(given, words) {
         Some(word) => format!("did you mean {}?", quoted(word)),
@@ -64,7 +65,7 @@ pub(super) fn one_of(words: &[Known], quoted: Quotes) -> String {
     }
 }
 
-/// A text of the file as it may stand in a message: short, and without control characters.
+/// A text of the file as shown in a message: short, and without control characters.
 pub(super) fn shown(text: &str) -> String {
     let cut: String = text.chars().take(LONGEST_SHOWN).collect();
     let more = if cut.len() < text.len() { "..." } else { "" };

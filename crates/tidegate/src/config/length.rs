@@ -8,7 +8,7 @@ use super::value_error::ValueError;
 /// A day in microseconds.
 const DAY_US: u64 = 86_400_000_000;
 
-/// The units there are.
+/// All units.
 const UNITS: [(&str, u64); 6] = [
     ("us", 1),
     ("ms", 1_000),
@@ -31,12 +31,12 @@ const SPELLINGS: [(&[&str], u64); 8] = [
 ];
 
 const EXPECTED: &str = "expected a whole number and one of us, ms, s, m, h, d, such as \"60s\"";
-/// Longer texts are not looked at for what they may have meant.
+/// Longer texts are not searched for what they may have meant.
 const LONGEST_MEANT: usize = 64;
 
 /// Reads a length of time: a whole number with `us`, `ms`, `s`, `m`, `h` or `d` right behind it.
 ///
-/// `"0s"` is a length; whether it makes sense is for those who use it to say.
+/// `"0s"` is a length; its caller decides whether it makes sense.
 ///
 /// ```
 /// use tidegate::{Micros, config::parse_duration};
@@ -50,7 +50,7 @@ const LONGEST_MEANT: usize = 64;
 /// ```
 ///
 /// # Errors
-/// For any other text, and for lengths that u64 microseconds can not tell.
+/// For any other text, and for lengths beyond a u64 of microseconds.
 pub fn parse_duration(text: &str) -> Result<Micros, ValueError> {
     let (digits, unit) = split_number(text, |c| c.is_ascii_digit());
     let unit_us = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, us)| *us);
@@ -76,8 +76,8 @@ fn not_a_length(text: &str) -> ValueError {
     ))
 }
 
-/// The length that a text which is none may have meant, as it should be written: `1 sec` is `1s`,
-/// `60` is `60s`, `1.5s` is `1500ms`, `1h30m` is `90m`.
+/// The length that another text may have meant, as it should be written: `1 sec` is `1s`, `60` is
+/// `60s`, `1.5s` is `1500ms`, `1h30m` is `90m`.
 pub(super) fn meant(text: &str) -> Option<String> {
     if text.len() > LONGEST_MEANT {
         return None;
@@ -104,13 +104,13 @@ fn sum(mut text: &str) -> Option<Micros> {
     (sum_us > 0).then(|| Micros::from_micros(sum_us))
 }
 
-/// In lower case, without blanks and underscores.
+/// The text in lower case, without blanks and underscores.
 pub(super) fn spaceless(text: &str) -> String {
     let dropped = |c: &char| c.is_whitespace() || *c == '_';
     text.chars().filter(|c| !dropped(c)).flat_map(char::to_lowercase).collect()
 }
 
-/// The beginning of which every character belongs, and what is behind it.
+/// The longest prefix of characters that belong, and the rest.
 pub(super) fn split_number(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_meant_is_told() {
+    fn the_length_that_was_meant_is_suggested() {
         let hints = [
             ("1 sec", "1s"),
             ("1.5s", "1500ms"),

@@ -1,4 +1,4 @@
-//! A file from the disk, which may be missing, huge, or not text.
+//! A file from the disk, which may be missing, very large, or not text.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,13 +8,14 @@ use super::diagnostic::{ConfigError, ConfigErrors};
 use super::source::Source;
 use crate::Policy;
 
-/// A larger file is not one of rules: 16 MiB.
+/// The most bytes of a file of rules: 16 MiB.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Reads the rules of a file; see [`parse`](super::parse()).
 ///
 /// # Errors
-/// Every mistake of its text; or that it can not be read, is larger than 16 MiB, or is not UTF-8.
+/// Every error of its text; or that the file cannot be read, is larger than 16 MiB, or is not
+/// UTF-8.
 pub fn load(path: &Path) -> Result<Policy, ConfigErrors> {
     let name = path.display().to_string();
     let bytes = read(path).map_err(|error| ConfigError::of_file(&name, unreadable(&error)))?;
@@ -49,6 +50,6 @@ fn not_utf8(name: &str, bytes: &[u8], at: usize) -> ConfigError {
     let message = format!(
         "byte {at} of the file is 0x{byte:02x}, which is not UTF-8 there: expected TOML, saved as UTF-8"
     );
-    // What is before the first bad byte is the same in both texts.
+    // The text before the first bad byte is the same in both.
     Source::new(name, &text).error(&(at..at), message)
 }

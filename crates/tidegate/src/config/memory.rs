@@ -1,4 +1,4 @@
-//! The section `[memory]`: what all rules together may take.
+//! The section `[memory]`: how much memory all rules together may use.
 
 use std::num::NonZeroUsize;
 
@@ -11,25 +11,25 @@ use super::vocabulary::MAX_KEYS_ALSO;
 use crate::Policy;
 use crate::rules::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS};
 
-/// What the section says.
+/// The contents of the section.
 #[derive(Default)]
 pub(super) struct MemoryDraft {
     max_keys: Option<NonZeroUsize>,
 }
 
-/// The fields of `[memory]`.
 pub(super) fn fields<'t>() -> Level<'t, MemoryDraft> {
     Level::of_fields([(("max_keys", MAX_KEYS_ALSO), MemoryDraft::max_keys)], only_of_a_rule)
 }
 
 /// The message for a field of a rule that stands in `[memory]`.
 fn only_of_a_rule(name: &str) -> Option<String> {
-    let told = || format!("`{name}` is not for all rules together: expected it below a `[[rule]]`");
-    rule::fields().has(name).then(told)
+    let message =
+        || format!("`{name}` is not for all rules together: expected it below a `[[rule]]`");
+    rule::fields().has(name).then(message)
 }
 
 impl MemoryDraft {
-    /// Reads the section; tells what is wrong with it, and when it says nothing.
+    /// Reads the section; reports its errors, and an empty section.
     pub(super) fn read(table: &Table<'_>, report: &mut Report<'_>) -> Self {
         let mut draft = Self::default();
         fields().read(table, &mut draft, report);
@@ -40,7 +40,7 @@ impl MemoryDraft {
         draft
     }
 
-    /// The policy with what the section says.
+    /// The policy with the settings of the section.
     pub(super) fn applied_to(&self, policy: Policy) -> Policy {
         match self.max_keys {
             Some(max_keys) => policy.with_max_keys(max_keys),

@@ -7,13 +7,13 @@ use super::length::{decimal, meant, parse_duration, spaceless, split_number};
 use super::value_error::ValueError;
 
 const EXPECTED: &str = "expected units per time, such as \"100/s\", \"200/60s\" or \"7/250ms\"";
-/// Longer texts are not looked at for what they may have meant.
+/// Longer texts are not searched for what they may have meant.
 const LONGEST_MEANT: usize = 64;
 
 /// Reads a rate: a whole number of units, `/`, and a length of time whose number may be left out when
 /// it is 1.
 ///
-/// The fraction is kept as it is written: `200/60s` is a limit of 200 in a window of 60 s.
+/// The fraction is kept as written: `200/60s` is a limit of 200 in a window of 60 s.
 ///
 /// ```
 /// use tidegate::{Micros, config::parse_rate};
@@ -44,7 +44,7 @@ fn is_whole(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The length behind the `/`; `None` when it is not even nearly one.
+/// The length after the `/`; `None` when it does not resemble one.
 fn window_of(text: &str) -> Option<Result<Micros, ValueError>> {
     let (digits, unit) = split_number(text, |c| c.is_ascii_digit());
     match (digits.is_empty(), parse_duration(&format!("1{unit}"))) {
@@ -70,7 +70,7 @@ fn not_a_rate(text: &str) -> ValueError {
     ))
 }
 
-/// The rate that a text which is none may have meant: `100`, `100 per second`, `1.5/s`.
+/// The rate that another text may have meant: `100`, `100 per second`, `1.5/s`.
 fn meant_rate(text: &str) -> Option<String> {
     if text.len() > LONGEST_MEANT {
         return None;
@@ -85,7 +85,7 @@ fn meant_rate(text: &str) -> Option<String> {
     Some(format!("{units}/{}", one.unwrap_or(&window)))
 }
 
-/// The length that is `scale` times as long, so that a rate's part of a unit becomes whole.
+/// The length multiplied by `scale`, so that a fraction of a unit in a rate becomes whole.
 fn stretched(length: String, scale: u128) -> Option<String> {
     if scale == 1 {
         return Some(length);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_meant_is_told() {
+    fn the_rate_that_was_meant_is_suggested() {
         let hints = [
             ("100", "100/s"),
             ("100 / s", "100/s"),

@@ -15,11 +15,10 @@ use super::value::{
     choice, count, entries, flag, how_long, keys, kind, length, parsed, tables, text, wrong,
 };
 use super::vocabulary::MAX_KEYS_ALSO;
-use super::{excess, figures, store, vocabulary};
+use super::{excess, limits, store, vocabulary};
 use crate::rules::DEDUPE_EXPECTED;
 use crate::{Mode, OnFull, OnStoreError, Usage};
 
-/// The fields of a `[[rule]]`.
 pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
     Level::of_fields(
         [
@@ -76,24 +75,24 @@ pub(super) fn fields<'t>() -> Level<'t, RuleDraft<'t>> {
 
 /// The message for a field of `[store]` that stands in a rule.
 fn only_of_the_store(name: &str) -> Option<String> {
-    let told = || format!("`{name}` is not for one rule: expected it below `[store]`");
-    store::fields().has(name).then(told)
+    let message = || format!("`{name}` is not for one rule: expected it below `[store]`");
+    store::fields().has(name).then(message)
 }
 
-/// Reads a rule; tells what is wrong with its fields, and which it lacks.
+/// Reads a rule; reports errors in its fields, and the fields it lacks.
 pub(super) fn read<'t>(table: Table<'t>, report: &mut Report<'_>) -> RuleDraft<'t> {
     let mut draft = RuleDraft::new(table.clone());
     let mut failed = fields().read(&table, &mut draft, report);
-    failed.extend(figures::contradiction(&table, &failed, report));
+    failed.extend(limits::contradiction(&table, &failed, report));
     failed.extend(missing(&table, &failed, report));
     let algorithm = table.get("algorithm").and_then(|entry| entry.value().as_str());
-    // Such a rule has no window, and needs none said to be missing.
+    // Such a rule has no window, and a missing one is not reported.
     failed.extend(algorithm.filter(|name| is_in_flight(name)).map(|_| "window"));
     draft.failed = failed;
     draft
 }
 
-/// Tells of the fields that a rule can not do without; gives them.
+/// Reports the required fields that are missing; returns them.
 fn missing(
     table: &Table<'_>,
     failed: &[&'static str],
@@ -151,7 +150,7 @@ impl<'t> RuleDraft<'t> {
             let name = text(&item, report);
             sound &= name.is_some();
             self.spec.key.push(name.unwrap_or_default().to_owned());
-            self.key.push(item.place());
+            self.key.push(item.position());
         }
         sound.then_some(())
     }
@@ -162,19 +161,19 @@ impl<'t> RuleDraft<'t> {
             self.spec.spec.algorithm = known;
             return Some(());
         }
-        let told = if is_in_flight(given) {
+        let message = if is_in_flight(given) {
             "limits work in flight, which no store can decide: expected it in process, around the \
              work; for a rate, an even pace is \"leaky_queue\""
                 .to_owned()
         } else {
             instead(given, &vocabulary::algorithms(), TEXT)
         };
-        report.add(&entry.place(), format!("`algorithm` is {}: {told}", kind(entry.value())));
+        report.add(&entry.position(), format!("`algorithm` is {}: {message}", kind(entry.value())));
         None
     }
 
     fn limit(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.spec.limit = figures::limit(entry, report)?;
+        self.spec.spec.limit = limits::limit(entry, report)?;
         Some(())
     }
 
@@ -184,7 +183,7 @@ impl<'t> RuleDraft<'t> {
     }
 
     fn rate(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        let (limit, window) = figures::rate(entry, report)?;
+        let (limit, window) = limits::rate(entry, report)?;
         (self.spec.spec.limit, self.spec.spec.window) = (limit, Some(window));
         Some(())
     }
@@ -318,8 +317,10 @@ impl<'t> RuleDraft<'t> {
     fn overrides(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
         let expected = "`[[rule.override]]`, in double brackets, for there may be several";
         if let Some(table) = entry.as_table() {
-            report
-                .add(&entry.place(), format!("`override` is a single table: expected {expected}"));
+            report.add(
+                &entry.position(),
+                format!("`override` is a single table: expected {expected}"),
+            );
             self.add_override(OverrideDraft::read(table, report));
             return Some(());
         }

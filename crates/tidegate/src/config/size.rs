@@ -4,11 +4,12 @@ use super::hints::shown;
 use super::length::{spaceless, split_number};
 use super::value_error::ValueError;
 
-/// The units there are; each letter alone, and as decimal unit, is understood in hints only.
+/// All units; each letter alone, and as decimal unit, is understood in hints only.
 const UNITS: [(&str, u64); 5] =
     [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
-/// Reads an amount of memory: a whole number with `B`, `KiB`, `MiB`, `GiB` or `TiB` behind it; bytes.
+/// Reads an amount of memory, in bytes: a whole number followed by `B`, `KiB`, `MiB`, `GiB` or
+/// `TiB`.
 pub(super) fn parse_size(text: &str) -> Result<u64, ValueError> {
     let (digits, unit) = split_number(text, |c| c.is_ascii_digit());
     let bytes = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes);

@@ -1,11 +1,11 @@
-//! The text of a file, its lines, and the mistakes found in it so far.
+//! The text of a file, its lines, and the errors found in it so far.
 
 use std::fmt::Display;
 use std::ops::Range;
 
 use super::diagnostic::{ConfigError, ConfigErrors, Excerpt};
 
-/// Where something stands: bytes of the text.
+/// A position: a range of bytes of the text.
 pub(super) type Span = Range<usize>;
 
 /// A text and where its lines begin.
@@ -35,7 +35,7 @@ impl<'t> Source<'t> {
         line.strip_suffix('\r').unwrap_or(line)
     }
 
-    /// A mistake at a place of the text.
+    /// An error at a position of the text.
     pub(super) fn error(&self, span: &Span, message: String) -> ConfigError {
         let number = self.line_number(span.start);
         let line = self.line(number);
@@ -55,7 +55,7 @@ impl<'t> Source<'t> {
     }
 }
 
-/// The mistakes found so far, in any order.
+/// The errors found so far, in any order.
 pub(super) struct Report<'s> {
     source: &'s Source<'s>,
     found: Vec<(Span, String)>,
@@ -66,12 +66,10 @@ impl<'s> Report<'s> {
         Self { source, found: Vec::new() }
     }
 
-    /// Notes a mistake.
     pub(super) fn add(&mut self, span: &Span, message: impl Display) {
         self.found.push((span.clone(), message.to_string()));
     }
 
-    /// The text a span covers.
     pub(super) fn text(&self, span: &Span) -> &'s str {
         self.source.text.get(span.clone()).unwrap_or_default()
     }
@@ -86,12 +84,12 @@ impl<'s> Report<'s> {
         self.source.line_number(span.start)
     }
 
-    /// Whether nothing was found.
+    /// Whether there is no error.
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// `Ok` when nothing was found, else everything, in the order of the text.
+    /// `Ok` when there is no error, else all of them, in the order of the text.
     pub(super) fn end(mut self) -> Result<(), ConfigErrors> {
         self.found.sort_by_key(|(span, _)| span.start);
         self.found.dedup();
@@ -106,7 +104,7 @@ impl<'s> Report<'s> {
 mod tests {
     use super::*;
 
-    fn place(text: &str, span: Span) -> (usize, usize, String) {
+    fn position(text: &str, span: Span) -> (usize, usize, String) {
         let error = Source::new("f", text).error(&span, String::new());
         let last = error.to_string().lines().last().unwrap_or_default().to_owned();
         (error.line, error.column, last)
@@ -114,22 +112,22 @@ mod tests {
 
     #[test]
     fn lines_and_columns_begin_at_one_and_columns_count_characters() {
-        assert_eq!(place("ab\ncd", 0..1), (1, 1, "    | ^".into()));
-        assert_eq!(place("ab\ncd", 4..5), (2, 2, "    |  ^".into()));
-        assert_eq!(place("é = 1\r\n", 5..6), (1, 5, "    |     ^".into()));
-        assert_eq!(place("\u{feff}ab", 4..5), (1, 2, "    |  ^".into()));
+        assert_eq!(position("ab\ncd", 0..1), (1, 1, "    | ^".into()));
+        assert_eq!(position("ab\ncd", 4..5), (2, 2, "    |  ^".into()));
+        assert_eq!(position("é = 1\r\n", 5..6), (1, 5, "    |     ^".into()));
+        assert_eq!(position("\u{feff}ab", 4..5), (1, 2, "    |  ^".into()));
     }
 
     #[test]
     fn places_behind_the_text_and_inside_a_character_are_brought_into_it() {
-        assert_eq!(place("", 0..0), (1, 1, "    | ^".into()));
-        assert_eq!(place("ab\n", 3..3), (2, 1, "    | ^".into()));
-        assert_eq!(place("ab", 9..12), (1, 3, "    |   ^".into()));
-        assert_eq!(place("é", 1..2), (1, 1, "    | ^".into()));
+        assert_eq!(position("", 0..0), (1, 1, "    | ^".into()));
+        assert_eq!(position("ab\n", 3..3), (2, 1, "    | ^".into()));
+        assert_eq!(position("ab", 9..12), (1, 3, "    |   ^".into()));
+        assert_eq!(position("é", 1..2), (1, 1, "    | ^".into()));
     }
 
     #[test]
     fn a_mark_ends_with_its_line() {
-        assert_eq!(place("ab\ncd\nef", 1..8), (1, 2, "    |  ^".into()));
+        assert_eq!(position("ab\ncd\nef", 1..8), (1, 2, "    |  ^".into()));
     }
 }

@@ -1,4 +1,4 @@
-//! The section `[store]`: where limiters live that many nodes share.
+//! The section `[store]`: the store of limiters that many nodes share.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::value::{parsed, text, whole, wrong};
 use crate::settings::{IN_FLIGHT_EXPECTED, NODES_EXPECTED, TIMEOUT_EXPECTED};
 use crate::{Policy, Secret, StoreSettings, StoreUrl};
 
-/// What the section says.
+/// The contents of the section.
 #[derive(Default)]
 pub(super) struct StoreDraft {
     header: Span,
@@ -27,7 +27,6 @@ pub(super) struct StoreDraft {
     nodes: Option<u64>,
 }
 
-/// The fields of `[store]`.
 pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
     Level::of_fields(
         [
@@ -46,7 +45,7 @@ pub(super) fn fields<'t>() -> Level<'t, StoreDraft> {
 }
 
 impl StoreDraft {
-    /// Reads the section; tells what is wrong with it. `None` where it is not to be had.
+    /// Reads the section; reports its errors. `None` where the settings cannot be used.
     pub(super) fn read(table: &Table<'_>, report: &mut Report<'_>) -> Option<StoreSettings> {
         let mut draft = Self { header: table.header.clone(), ..Self::default() };
         let failed = fields().read(table, &mut draft, report);
@@ -64,14 +63,14 @@ impl StoreDraft {
         let has_url = draft.url.is_some();
         let settings = draft.settings()?;
         for mistake in settings.mistakes().iter().filter(|one| !failed.contains(&one.word())) {
-            let place = table.get(mistake.word()).map_or(table.header.clone(), Entry::place);
-            report.add(&place, format!("`{}`: expected {}", mistake.word(), mistake.expected()));
+            let position = table.get(mistake.word()).map_or(table.header.clone(), Entry::position);
+            report.add(&position, format!("`{}`: expected {}", mistake.word(), mistake.expected()));
         }
         has_url.then_some(settings)
     }
 
-    /// What was said. Where the URL can not be, another stands in its place, so that the rest can be looked at; it asks
-    /// for TLS, for `tls_roots` would be a mistake otherwise.
+    /// The settings. An invalid URL is replaced by another one, so that the rest can be checked;
+    /// that one asks for TLS, because `tls_roots` would be an error otherwise.
     fn settings(self) -> Option<StoreSettings> {
         let mut settings =
             StoreSettings::new(self.url.or_else(|| "rediss://localhost".parse().ok())?);
@@ -87,7 +86,7 @@ impl StoreDraft {
 
     fn url(&mut self, entry: &Entry<'_>, report: &mut Report<'_>) -> Option<()> {
         let url = text(entry, report)?.parse().map_err(|error| {
-            // The line itself is not shown, for it may hold a password.
+            // The line itself is not shown, because it may contain a password.
             let line = report.line(&entry.key);
             report.add(&self.header, format!("the `url` of line {line}: {error}"));
         });
@@ -155,7 +154,7 @@ impl StoreDraft {
     }
 }
 
-/// The policy with what the section says.
+/// The policy with the settings of the section.
 pub(super) fn applied_to(store: Option<StoreSettings>, policy: Policy) -> Policy {
     match store {
         Some(store) => policy.with_store(store),

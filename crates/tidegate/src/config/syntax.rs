@@ -1,4 +1,4 @@
-//! What is not TOML at all, or says a thing twice.
+//! Errors of TOML: invalid syntax and duplicate keys.
 
 use std::collections::HashSet;
 
@@ -10,25 +10,26 @@ use super::source::{Report, Span};
 use super::table::Table;
 
 const DUPLICATE: &str = "duplicate key";
-/// How the parser begins when it has come to the end of the text inside an array or inline table.
+/// How the parser's message begins at the end of the text inside an array or inline table.
 const UNCLOSED: [&str; 2] = ["unclosed array, ", "unclosed inline table, "];
-/// What the parser says of things that stand in an array or inline table and do not belong there.
+/// The parser's messages about text in an array or inline table that does not belong there.
 const UNCLOSED_ECHOES: [&str; 4] =
     ["in array", "array elements", "inline table", "key-value pairs"];
 
-/// A text as far as it is TOML.
+/// A text, as far as it is TOML.
 pub(super) struct Tree<'t> {
-    /// Its tables; of a text that is not TOML, those of the rules before the first mistake.
+    /// Its tables; of invalid TOML, those of the rules before the first error.
     pub(super) root: Spanned<DeTable<'t>>,
-    /// Whether it holds all of the text.
+    /// Whether it contains all of the text.
     pub(super) whole: bool,
 }
 
-/// Reads a text as TOML and tells every place where it is not.
+/// Reads a text as TOML and reports every syntax error.
 pub(super) fn read<'t>(text: &'t str, report: &mut Report<'_>) -> Tree<'t> {
     let (root, errors) = DeTable::parse_recoverable(text);
-    let place = |error: &Error| error.span().unwrap_or(text.len()..text.len());
-    let mut errors: Vec<_> = errors.iter().map(|error| (place(error), error.message())).collect();
+    let position = |error: &Error| error.span().unwrap_or(text.len()..text.len());
+    let mut errors: Vec<_> =
+        errors.iter().map(|error| (position(error), error.message())).collect();
     errors.sort_by_key(|(span, _)| span.start);
     let (twice, broken): (Vec<_>, Vec<_>) =
         errors.into_iter().partition(|(_, message)| *message == DUPLICATE);
@@ -42,7 +43,7 @@ pub(super) fn read<'t>(text: &'t str, report: &mut Report<'_>) -> Tree<'t> {
     }
 }
 
-/// The rules that end before a place: what follows a syntax error can not be trusted.
+/// The rules that end before a position: text after a syntax error cannot be trusted.
 fn rules_before(text: &str, at: usize) -> Spanned<DeTable<'_>> {
     let lines = text.split_inclusive('\n').scan(0, |end, line| {
         *end += line.len();
@@ -61,7 +62,7 @@ fn is_header(line: &str) -> bool {
     name.is_some_and(|(name, _)| name.trim() == "rule")
 }
 
-/// Tells syntax errors, one for each line: the rest of a line's are mostly echoes.
+/// Reports syntax errors, one for each line: others on a line are mostly echoes.
 fn tell_broken(errors: &[(Span, &str)], report: &mut Report<'_>) {
     let mut lines = HashSet::new();
     for (span, message) in before_unclosed(errors, report) {
@@ -72,8 +73,8 @@ fn tell_broken(errors: &[(Span, &str)], report: &mut Report<'_>) {
     }
 }
 
-/// The errors up to the line where an array or inline table goes on that should have been closed; all
-/// that follows is read as if it were inside and makes no sense there.
+/// The errors up to the line on which an array or inline table should have been closed; the text
+/// after it is parsed as if it were inside, and its errors make no sense.
 fn before_unclosed<'e>(errors: &[(Span, &'e str)], report: &Report<'_>) -> Vec<(Span, &'e str)> {
     let echo = |(_, message): &&(Span, &str)| UNCLOSED_ECHOES.iter().any(|e| message.contains(e));
     let opened = |(_, message): &&(Span, &str)| UNCLOSED.iter().any(|u| message.starts_with(u));
@@ -87,7 +88,7 @@ fn before_unclosed<'e>(errors: &[(Span, &'e str)], report: &Report<'_>) -> Vec<(
     before.chain([(span.clone(), *message)]).collect()
 }
 
-/// The parser's words, or better ones where it guesses.
+/// The parser's message, or a better one where it guesses.
 fn reworded(message: &str, given: &str) -> String {
     if message.starts_with("string values must be quoted") {
         return not_a_value(given);
@@ -105,7 +106,7 @@ fn reworded(message: &str, given: &str) -> String {
     }
 }
 
-/// What is said of something that stands where a value should.
+/// The message about text where a value should be.
 fn not_a_value(given: &str) -> String {
     let comment = given.split_once("//").map(|(before, _)| before.trim_end());
     match comment {
@@ -123,10 +124,10 @@ fn not_a_value(given: &str) -> String {
     }
 }
 
-/// Tells that a key is there twice, and where it was first.
+/// Reports a key that is there twice, and its first position.
 fn tell_duplicate(root: &Spanned<DeTable<'_>>, span: &Span, report: &mut Report<'_>) {
     let name = report.text(span).trim_matches(['"', '\'']);
-    // A table whose header comes again is no longer in the tree.
+    // A table whose header is repeated is no longer in the tree.
     let is_header = report.line_text(span).trim_start().starts_with('[');
     let root = Table::new(0..0, root.get_ref());
     let first = (!is_header).then(|| first_of(&root, name, span.start, report)).flatten();
@@ -137,8 +138,8 @@ fn tell_duplicate(root: &Spanned<DeTable<'_>>, span: &Span, report: &mut Report<
     report.add(span, format!("`{}` is given twice: {before}", shown(name)));
 }
 
-/// Where a key stands that is also at `at`: in the last table that begins before it and has it, an
-/// inline one only if `at` is inside.
+/// The first position of the key that is also at `at`: in the last table that begins before it and
+/// has the key, an inline one only if `at` is inside.
 fn first_of(table: &Table<'_>, name: &str, at: usize, report: &Report<'_>) -> Option<Span> {
     let here = table.get(name).map(|entry| entry.key.clone()).filter(|key| key.start < at);
     let inner = table.entries.iter().flat_map(|entry| match entry.value() {

@@ -1,4 +1,4 @@
-//! A TOML table as it is written: its entries in the order of the file, each with its place.
+//! A TOML table as written: its entries in the order of the file, each with its position.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -8,21 +8,19 @@ use super::source::Span;
 /// `name = value`.
 #[derive(Clone)]
 pub(super) struct Entry<'t> {
-    /// The name.
     pub(super) name: &'t str,
-    /// Where the name stands.
+    /// The position of the name.
     pub(super) key: Span,
     value: &'t Spanned<DeValue<'t>>,
 }
 
 impl<'t> Entry<'t> {
-    /// The value.
     pub(super) fn value(&self) -> &'t DeValue<'t> {
         self.value.get_ref()
     }
 
-    /// Where the value stands; of a table or an array of them, where its (first) header stands.
-    pub(super) fn place(&self) -> Span {
+    /// The position of the value; of a table or an array of tables, that of its (first) header.
+    pub(super) fn position(&self) -> Span {
         self.value.span()
     }
 
@@ -34,7 +32,7 @@ impl<'t> Entry<'t> {
 
     /// The value as a table.
     pub(super) fn as_table(&self) -> Option<Table<'t>> {
-        Some(Table::new(self.place(), self.value().as_table()?))
+        Some(Table::new(self.position(), self.value().as_table()?))
     }
 
     /// The values of an array, each under the name of the array.
@@ -45,10 +43,9 @@ impl<'t> Entry<'t> {
     }
 }
 
-/// A table.
 #[derive(Clone, Default)]
 pub(super) struct Table<'t> {
-    /// Where its header stands, such as `[[rule]]`; of an inline table, where all of it stands.
+    /// The position of its header, such as `[[rule]]`; of an inline table, that of all of it.
     pub(super) header: Span,
     /// Its entries, in the order of the file.
     pub(super) entries: Vec<Entry<'t>>,
@@ -65,14 +62,14 @@ impl<'t> Table<'t> {
         Self { header, entries }
     }
 
-    /// The entry of a name.
     pub(super) fn get(&self, name: &str) -> Option<&Entry<'t>> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// The place of the value of the first of these names that the table has, else that of its header.
-    pub(super) fn place_of(&self, names: &[&str]) -> Span {
+    /// The position of the value of the first of these names that the table has, else that of its
+    /// header.
+    pub(super) fn position_of(&self, names: &[&str]) -> Span {
         let found = names.iter().find_map(|name| self.get(name));
-        found.map_or(self.header.clone(), Entry::place)
+        found.map_or(self.header.clone(), Entry::position)
     }
 }

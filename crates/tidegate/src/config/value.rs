@@ -1,4 +1,4 @@
-//! Values of the kind that a field needs; any other kind is told with what was expected.
+//! Values of the kind that a field needs; for any other kind, what was expected is reported.
 
 use tidegate_core::{Micros, Word};
 use toml::de::DeValue;
@@ -10,15 +10,15 @@ use super::table::{Entry, Table};
 use super::value_error::ValueError;
 use crate::rules::MAX_KEYS_EXPECTED;
 
-/// Tells that a value is not what the field expects.
+/// Reports that a value is not what the field expects.
 pub(super) fn wrong<T>(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) -> Option<T> {
     let message =
         format!("`{}` is {}: expected {expected}", shown(entry.name), kind(entry.value()));
-    report.add(&entry.place(), message);
+    report.add(&entry.position(), message);
     None
 }
 
-/// A value in words.
+/// A description of a value.
 pub(super) fn kind(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text \"{}\"", shown(text)),
@@ -31,7 +31,7 @@ pub(super) fn kind(value: &DeValue<'_>) -> String {
     }
 }
 
-/// A length of time that is no figure of a limiter; `expected` says what it may be.
+/// A length of time that is not a limiter's window; `expected` says which are allowed.
 pub(super) fn how_long(
     entry: &Entry<'_>,
     expected: &str,
@@ -47,7 +47,6 @@ pub(super) fn how_long(
     }
 }
 
-/// A text.
 pub(super) fn text<'t>(entry: &Entry<'t>, report: &mut Report<'_>) -> Option<&'t str> {
     match entry.value() {
         DeValue::String(text) => Some(text),
@@ -60,7 +59,7 @@ pub(super) fn text<'t>(entry: &Entry<'t>, report: &mut Report<'_>) -> Option<&'t
     }
 }
 
-/// One of a few words.
+/// One of a few names.
 pub(super) fn choice(
     entry: &Entry<'_>,
     words: &[Known],
@@ -75,12 +74,11 @@ pub(super) fn choice(
     known.map(|(word, _)| *word).or_else(|| {
         let (name, kind) = (entry.name, kind(entry.value()));
         let message = format!("`{name}` is {kind}: {}", instead(&given, words, TEXT));
-        report.add(&entry.place(), message);
+        report.add(&entry.position(), message);
         None
     })
 }
 
-/// True or false.
 pub(super) fn flag(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<bool> {
     match entry.value() {
         DeValue::Boolean(flag) => Some(*flag),
@@ -104,19 +102,19 @@ pub(super) fn whole(entry: &Entry<'_>, expected: &str, report: &mut Report<'_>) 
     }
 }
 
-/// A whole number that is not negative. Whether it is in range is for the rule's own check to say.
+/// A whole number that is not negative. The rule's own check compares it with its range.
 pub(super) fn count(entry: &Entry<'_>, word: Word, report: &mut Report<'_>) -> Option<u64> {
     let number = whole(entry, word.expects(), report)?;
     u64::try_from(number).ok().or_else(|| wrong(entry, word.expects(), report))
 }
 
-/// A number of keys, or more than can be counted. Whether it is in range is for others to say.
+/// A number of keys, or the largest where it cannot be represented. The policy's own check compares
+/// it with its range.
 pub(super) fn keys(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<usize> {
     let number = whole(entry, MAX_KEYS_EXPECTED, report)?;
     usize::try_from(number).ok().or_else(|| wrong(entry, MAX_KEYS_EXPECTED, report))
 }
 
-/// A length of time.
 pub(super) fn length(entry: &Entry<'_>, word: Word, report: &mut Report<'_>) -> Option<Micros> {
     match entry.value() {
         DeValue::String(text) => parsed(entry, parse_duration(text), report),
@@ -129,16 +127,16 @@ pub(super) fn length(entry: &Entry<'_>, word: Word, report: &mut Report<'_>) -> 
     }
 }
 
-/// What was read of a text, or its mistake.
+/// A parsed text; reports its error.
 pub(super) fn parsed<T>(
     entry: &Entry<'_>,
     result: Result<T, ValueError>,
     report: &mut Report<'_>,
 ) -> Option<T> {
-    result.map_err(|error| report.add(&entry.place(), format!("`{}`: {error}", entry.name))).ok()
+    result.map_err(|error| report.add(&entry.position(), format!("`{}`: {error}", entry.name))).ok()
 }
 
-/// Entries with texts, in the order of the file. All mistakes are told; what is sound is given.
+/// Entries with texts, in the order of the file. Reports every error; returns the valid entries.
 pub(super) fn entries<'t>(
     entry: &Entry<'t>,
     expected: &str,
@@ -152,7 +150,7 @@ pub(super) fn entries<'t>(
     Some((table, texts))
 }
 
-/// The tables of an array; those of its items that are none are told.
+/// The tables of an array; reports those of its items that are not tables.
 pub(super) fn tables<'t>(
     entry: &Entry<'t>,
     expected: &str,

@@ -1,8 +1,8 @@
-//! Answers kept for requests that may be asked again: so many at most, each for its time.
+//! The dedupe cache: a bounded number of answers, each kept for its time.
 //!
-//! A request is held, by the lock of its shard, from when it is looked up until its answer is kept: of
-//! two that come at once under one id, one takes and the other is told what the first was. Nobody who
-//! holds a limiter asks here, so locks are always taken in one order.
+//! A request holds the lock of its shard from the look-up until its answer is kept: of two
+//! concurrent requests under one id, one takes and the other gets the same answer. No thread that
+//! holds a limiter's lock asks here, so locks are always taken in one order.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -10,28 +10,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Timestamp;
 
-use super::{IdempotencyKey, places};
+use super::{IdempotencyKey, order_of};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
 use crate::step::{Decided, Done, Met, Step};
 
-/// Most answers unless it is said otherwise.
+/// Most answers by default.
 const DEFAULT_MOST: usize = 1_000_000;
-/// Locks that answers are spread over, where there may be many.
+/// Shards of a large cache, each with a lock.
 const SHARDS: usize = 64;
-/// Answers that there may be for each lock, at least.
+/// The fewest answers for which a shard is made.
 const LEAST_IN_SHARD: usize = 16;
-/// Answers whose time is over that are let go of for each one that is kept.
+/// Expired answers that are dropped for each one that is kept.
 const TIDIED: usize = 2;
 
-/// What requests were answered.
+/// Answers by request.
 #[derive(Debug)]
 pub(crate) struct DedupeCache {
     shards: Box<[Mutex<Shard>]>,
-    /// Most in all shards together.
+    /// Most answers in all shards together.
     most: usize,
-    /// How many there are, or are about to be.
+    /// How many answers there are, or are about to be.
     kept: AtomicUsize,
     forgotten: AtomicU64,
 }
@@ -39,7 +39,7 @@ pub(crate) struct DedupeCache {
 #[derive(Debug, Default)]
 struct Shard {
     kept: HashMap<Fingerprint, Kept>,
-    /// The same by when their time is over.
+    /// The fingerprints by the end of their time.
     by_end: BTreeSet<(Timestamp, Fingerprint)>,
 }
 
@@ -50,7 +50,7 @@ struct Kept {
     since: Timestamp,
     end: Timestamp,
     at: Timestamp,
-    /// In the order of [`places`].
+    /// In the order of [`order_of`].
     decisions: Box<[Decided]>,
 }
 
@@ -71,8 +71,8 @@ impl DedupeCache {
         }
     }
 
-    /// What the request was answered before; else what comes of `run`, its step, which is kept if it
-    /// took something.
+    /// Returns the remembered answer; else runs `run`, the step, and keeps its answer if it took
+    /// units.
     ///
     /// # Errors
     /// Those of `run`: nothing is kept.
@@ -99,7 +99,6 @@ impl DedupeCache {
         Ok(done)
     }
 
-    /// What the request was answered before.
     pub(crate) fn recall(
         &self,
         once: IdempotencyKey,
@@ -109,7 +108,8 @@ impl DedupeCache {
         held(&self.shards[self.number(once)]).recall(once, met, clock.now())
     }
 
-    /// At most as many as was said; for a moment more, by those who are about to forget one.
+    /// The number of answers: at most the bound, or slightly more until threads that add answers
+    /// have forgotten others.
     pub(crate) fn len(&self) -> usize {
         self.kept.load(Relaxed)
     }
@@ -136,7 +136,7 @@ impl DedupeCache {
         shard.keep(once, met, done);
     }
 
-    /// Where there are still too many, for the shard of the one that came had no other: forgets one
+    /// Where there are still too many, and the shard of the new answer had no other, forgets one
     /// elsewhere. No other lock is held meanwhile.
     fn make_room_beside(&self, number: usize, now: Timestamp) {
         let shards = self.shards.len();
@@ -148,7 +148,7 @@ impl DedupeCache {
         }
     }
 
-    /// Lets go of the answer of a shard whose time ends first, if that `may_go`; tells whether there
+    /// Drops the answer of a shard that expires first, if `may_go` allows it; returns whether there
     /// was one.
     fn forget_first(
         &self,
@@ -170,7 +170,7 @@ fn held(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 impl Shard {
     fn recall(&mut self, once: IdempotencyKey, met: &[Met], now: Timestamp) -> Option<Done> {
         let kept = self.kept.get_mut(&once.fingerprint)?;
-        // A clock that stepped back makes nothing last longer than from now on.
+        // After a clock stepped back, nothing lasts longer than its time from now on.
         if kept.since.since(now) > once.time {
             self.by_end.remove(&(kept.end, once.fingerprint));
             (kept.since, kept.end) = (now, now.plus(once.time));
@@ -188,7 +188,7 @@ impl Shard {
     fn keep(&mut self, once: IdempotencyKey, met: &[Met], done: &Done) {
         let (since, end) = (done.at, done.at.plus(once.time));
         let decisions =
-            places(met).into_iter().filter_map(|place| done.decisions.get(place).cloned());
+            order_of(met).into_iter().filter_map(|index| done.decisions.get(index).cloned());
         let (allowed, decisions) = (done.allowed, decisions.collect());
         let kept = Kept { allowed, since, end, at: done.at, decisions };
         if let Some(before) = self.kept.insert(once.fingerprint, kept) {
@@ -197,7 +197,7 @@ impl Shard {
         self.by_end.insert((end, once.fingerprint));
     }
 
-    /// Lets go of the answer whose time ends first, if that `may_go`; tells when it ends.
+    /// Drops the answer that expires first, if `may_go` allows it; returns when it expires.
     fn drop_first(&mut self, may_go: impl FnOnce(Timestamp) -> bool) -> Option<Timestamp> {
         let (end, fingerprint) = *self.by_end.first().filter(|(end, _)| may_go(*end))?;
         self.by_end.pop_first();
@@ -206,11 +206,11 @@ impl Shard {
     }
 }
 
-/// What is kept in the order of [`places`], in the order in which the limiters are met now.
+/// A kept answer, from the order of [`order_of`] to the order of the limiters now.
 fn put_back(met: &[Met], kept: &[Decided]) -> InlineList<Decided> {
     let mut decisions: InlineList<Decided> = kept.iter().cloned().collect();
-    for (place, decided) in places(met).into_iter().zip(kept) {
-        if let Some(here) = decisions.get_mut(place) {
+    for (index, decided) in order_of(met).into_iter().zip(kept) {
+        if let Some(here) = decisions.get_mut(index) {
             here.clone_from(decided);
         }
     }

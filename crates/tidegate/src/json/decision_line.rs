@@ -1,18 +1,18 @@
-//! One decision as a line of JSON: what `replay` prints and the server answers.
+//! One decision as a line of JSON: `replay` prints it and the server answers with it.
 
 use tidegate_core::Micros;
 
 use super::JsonObject;
 use crate::answer::Answer;
 
-/// The figures of one answer under the names they have everywhere.
+/// The values of one answer under the names they have everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecisionLine<'g> {
-    /// When it was taken, microseconds since the Unix epoch.
+    /// When the decision was taken, in microseconds since the Unix epoch.
     pub at_us: u64,
     /// Whether the request goes on.
     pub allowed: bool,
-    /// The rule whose figures are told; null when unlimited.
+    /// The rule whose values follow; null when unlimited.
     pub rule: Option<&'g str>,
     /// The limit of that rule; null when unlimited.
     pub limit: Option<u64>,
@@ -43,10 +43,10 @@ impl<'a> From<&'a Answer<'_>> for DecisionLine<'a> {
 }
 
 impl DecisionLine<'_> {
-    /// Writes it behind `to`, as an object to which others may add fields of their own.
+    /// Appends it to `to`, as an object to which the caller can add fields.
     ///
     /// # Errors
-    /// None that is known: the name of a rule can be written.
+    /// No input is known that fails.
     pub fn write<'b>(&self, to: &'b mut Vec<u8>) -> Result<JsonObject<'b>, serde_json::Error> {
         let mut object = JsonObject::begin(to);
         object.number("at_us", Some(self.at_us));

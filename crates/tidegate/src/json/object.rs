@@ -4,8 +4,8 @@ use serde::Serialize;
 
 /// An object of JSON that is being written; it is closed by [`end`](Self::end).
 ///
-/// Numbers and flags are most of what a decision is made of. `serde_json` looks through each name for
-/// characters that have to be escaped, which is half of what it takes to write a decision.
+/// Most values of a decision are numbers and flags. `serde_json` searches each name for characters
+/// to escape, which is half of the time to write a decision.
 ///
 /// ```
 /// let mut line = Vec::new();
@@ -22,14 +22,13 @@ use serde::Serialize;
 #[must_use = "an object that is not ended is not closed"]
 pub struct JsonObject<'b> {
     bytes: &'b mut Vec<u8>,
-    /// What stands before the next name.
+    /// The character before the next name.
     before: u8,
 }
 
-// Numbers and flags are written where they are asked for: their names are constants there, which are copied
-// without a call.
+// Inlined into callers, where the names are constants that are copied without a call.
 impl<'b> JsonObject<'b> {
-    /// Begins an object behind what is there.
+    /// Begins an object after the existing bytes.
     pub const fn begin(bytes: &'b mut Vec<u8>) -> Self {
         Self { bytes, before: b'{' }
     }
@@ -51,10 +50,11 @@ impl<'b> JsonObject<'b> {
         self.raw(if value { "true" } else { "false" });
     }
 
-    /// Anything else.
+    /// Any other value.
     ///
     /// # Errors
-    /// What can not be written, as a map whose keys are no texts; then the object is not whole.
+    /// For a value that has no JSON, such as a map whose keys are not texts; the object is then
+    /// incomplete.
     pub fn value(
         &mut self,
         name: &'static str,
@@ -70,7 +70,7 @@ impl<'b> JsonObject<'b> {
         self.bytes.extend_from_slice(if empty { b"{}" } else { b"}" });
     }
 
-    /// Names are those of fields in code: nothing in them has to be escaped.
+    /// Names are those of fields in code: none has to be escaped.
     #[inline(always)]
     fn name(&mut self, name: &'static str) {
         self.bytes.extend_from_slice(&[self.before, b'"']);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_written_is_told() {
+    fn a_value_without_json_is_an_error() {
         let mut line = Vec::new();
         let mut object = JsonObject::begin(&mut line);
         assert!(object.value("odd", &HashMap::from([((1, 2), 3)])).is_err());

@@ -11,15 +11,16 @@ use super::Observer;
 /// An [`Observer`] that keeps the [`Statistics`] of each rule: the units it passed and blocked, over the
 /// last second and the last minute.
 ///
-/// A rule passes the cost of a request that goes on, and blocks the cost of one that it refuses itself.
-/// A rule that would have admitted what another one refused counts nothing: nothing was taken from it.
-/// A rule in shadow mode counts what it would have done; one that is unlimited, by itself or by the
-/// plan of the key, is not met and counts nothing. A rule that a request meets under several keys
-/// counts for each of them.
+/// A rule passes the cost of a request that goes on, and blocks the cost of one that it refuses
+/// itself. A rule that would have admitted what another one refused counts nothing, because nothing
+/// was taken from it. A rule in shadow mode counts what it would have done; one that is unlimited,
+/// by itself or by the plan of the key, counts nothing. A rule that a request matches under several
+/// keys counts for each of them.
 ///
-/// There are as many statistics as the policy has rules, of about seven kilobytes each, whoever asks and
-/// however often. Counted is at the time of the answer ([`Answer::at`]), whatever clock the gate goes by;
-/// the clock here is only for reading without being told the time ([`Statistics::second`] and others).
+/// There are as many statistics as the policy has rules, of about seven kilobytes each, whatever
+/// the requests. Units are counted at the time of the answer ([`Answer::at`]), whatever clock the
+/// gate uses; the clock here is only for reading the statistics now ([`Statistics::second`] and
+/// others).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,9 +47,9 @@ use super::Observer;
 /// ```
 #[derive(Debug)]
 pub struct RuleStatistics<C = SystemClock> {
-    /// As the policy has them.
+    /// In the order of the policy.
     rules: Vec<OfRule<C>>,
-    /// Their numbers, by domain and name.
+    /// Their indices, by domain and name.
     sorted: Vec<usize>,
 }
 
@@ -75,8 +76,8 @@ impl RuleStatistics {
 }
 
 impl<C: Clock + Clone> RuleStatistics<C> {
-    /// Statistics of the rules of `policy`, each read by a copy of `clock`; where the gate has a clock
-    /// that is moved by hand, by a copy of that one.
+    /// Statistics of the rules of `policy`, each read by a copy of `clock`: in tests, a copy of the
+    /// gate's.
     #[must_use]
     pub fn with_clock(policy: &Policy, clock: C) -> Self {
         let of_rule = |rule: &PolicyRule| OfRule {
@@ -97,11 +98,11 @@ impl<C> RuleStatistics<C> {
     #[must_use]
     pub fn of(&self, domain: &str, name: &str) -> Option<&Statistics<C>> {
         let identity = |number: &usize| self.rules.get(*number).map(OfRule::identity);
-        let place = self.sorted.binary_search_by_key(&Some((domain, name)), identity);
-        Some(&self.rules.get(*self.sorted.get(place.ok()?)?)?.statistics)
+        let index = self.sorted.binary_search_by_key(&Some((domain, name)), identity);
+        Some(&self.rules.get(*self.sorted.get(index.ok()?)?)?.statistics)
     }
 
-    /// The statistics of a rule of the policy of these, or of one that has the same name in another.
+    /// The statistics of a matched rule, of this policy or of the same name in another.
     #[inline]
     fn of_matched(&self, matched: &Matched<'_>) -> Option<&Statistics<C>> {
         match self.rules.get(matched.reply.number) {

@@ -1,24 +1,25 @@
 //! The worker of a leaky bucket: a handler that is called for each item in its slot.
 
 use super::Shaper;
-use super::turn::Turn;
+use super::receiver::Receiver;
 use crate::clock::{Park, Timer};
 
 impl<T, C: Timer> Shaper<T, C> {
-    /// Calls `handler` for each item, not before its slot, and awaits what it makes before it takes
-    /// the next; ends once the line is closed and empty.
+    /// Calls `handler` for each item, not before its slot, and awaits its future before taking the
+    /// next; ends once the queue is closed and empty.
     ///
-    /// Spawn it on any runtime that the clock's timer works in, from a clone of the handle. A handler
-    /// that takes longer than items are apart makes later ones late, and in the end has the line
-    /// refuse ([`Refusal::Behind`](super::Refusal::Behind)): let it spawn what is long, or run
-    /// several workers. A plain function is called as `|item| async move { handle(item) }`.
+    /// Spawn it on any runtime that the clock's timer works in, from a clone of the handle. A
+    /// handler that takes longer than items are apart makes later ones late, and in the end makes
+    /// the queue refuse ([`Refusal::Behind`](super::Refusal::Behind)): it should spawn long work,
+    /// or several workers should run. A plain function is called as `|item| async move {
+    /// handle(item) }`.
     ///
-    /// If the future is dropped, the item its handler was busy with goes with it; all others stay in
-    /// line, and may be run again.
+    /// If the future is dropped, the item of the running handler is lost; all others stay queued,
+    /// and `run` can be called again.
     ///
     /// # Panics
-    /// If `handler` does: that item is gone, all others stay in line, other handles and workers are
-    /// not disturbed. Also as [`Shaper::next`].
+    /// If `handler` does: that item is gone, all others stay queued, and other handles and workers
+    /// are not disturbed. Also as [`Shaper::next`].
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
@@ -40,23 +41,23 @@ impl<T, C: Timer> Shaper<T, C> {
         F: FnMut(T) -> Fut,
         Fut: Future<Output = ()>,
     {
-        let mut turn = Turn::new(self);
-        while let Some(departure) = turn.departure().await {
+        let mut receiver = Receiver::new(self);
+        while let Some(departure) = receiver.departure().await {
             handler(departure.item).await;
         }
     }
 }
 
 impl<T, C: Park> Shaper<T, C> {
-    /// The same for a thread of its own, which it blocks: calls `handler` for each item, not before
-    /// its slot, until the line is closed and empty.
+    /// Calls `handler` for each item, not before its slot, and blocks the thread, until the queue
+    /// is closed and empty.
     ///
     /// # Panics
-    /// If `handler` does: that item is gone, all others stay in line, other handles and workers are
-    /// not disturbed.
+    /// If `handler` does: that item is gone, all others stay queued, and other handles and workers
+    /// are not disturbed.
     pub fn run_blocking(self, mut handler: impl FnMut(T)) {
-        let mut turn = Turn::new(self);
-        while let Some(departure) = turn.departure_blocking() {
+        let mut receiver = Receiver::new(self);
+        while let Some(departure) = receiver.departure_blocking() {
             handler(departure.item);
         }
     }

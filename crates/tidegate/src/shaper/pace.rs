@@ -1,4 +1,4 @@
-//! The algorithm of a `leaky_queue` and its state, asked as a shaper asks them.
+//! The algorithm of a `leaky_queue` and its state, with the verbs that a shaper needs.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(super) struct Pace {
     window: Micros,
     algorithm: LeakyQueue,
     state: <LeakyQueue as Decide>::State,
-    /// When it was last changed; a clock is behind this where no unit was taken since.
+    /// When it was last changed; a clock can be behind this where no unit was taken since.
     since: Timestamp,
 }
 
@@ -25,15 +25,15 @@ impl Pace {
         }
         Rule::new(spec)?;
         let Limit::Units(limit) = spec.limit else { return Err(ShaperError::Unlimited) };
-        // Only a limit of 0 has none, and no window passes there.
+        // Only a limit of 0 has no window, and no window passes there.
         let window = spec.window.unwrap_or(MAX_WINDOW);
         let algorithm = LeakyQueue::build(&spec, limit, window)?;
         let state = algorithm.fresh(Timestamp::EPOCH);
         Ok(Self { limit, window, algorithm, state, since: Timestamp::EPOCH })
     }
 
-    /// The same units under the figures of `other`, which drain at its rate from now on. Time has
-    /// passed ([`Pace::advance`]), and `at` is the instant that counts.
+    /// Keeps the units under the values of `other`, and drains them at its rate from now on. Time
+    /// has passed ([`Pace::advance`]), and `at` is the instant that counts.
     pub(super) fn amend(&mut self, other: Self, at: Timestamp) {
         let mut slot = Some(self.state);
         Held::new(&other.algorithm, &mut slot, 0).amend(at, &self.algorithm);
@@ -41,8 +41,8 @@ impl Pace {
         *self = Self { state, since: at, ..other };
     }
 
-    /// The instant that counts for a clock that reads `now`, and how far the slots were moved back
-    /// with it.
+    /// Returns the instant that counts for a clock that reads `now`, and how far the slots were
+    /// moved back with it.
     pub(super) fn advance(&mut self, now: Timestamp) -> (Timestamp, Micros) {
         let last = self.algorithm.last(&self.state);
         let at = self.algorithm.advance(&mut self.state, now);
@@ -63,7 +63,7 @@ impl Pace {
         self.algorithm.retry_after(&self.state, at, cost)
     }
 
-    /// Takes the slots of a cost that was admitted; answers the wait for the first of them.
+    /// Takes the slots of a cost that was admitted; returns the wait for the first of them.
     pub(super) fn take(&mut self, at: Timestamp, cost: u64) -> Micros {
         if cost == 0 {
             return Micros::ZERO;
@@ -72,12 +72,12 @@ impl Pace {
         self.wait_before(at, cost)
     }
 
-    /// The wait until all has left but for the last `units` that were taken.
+    /// The wait until all has left except the last `units` that were taken.
     pub(super) fn wait_before(&self, at: Timestamp, units: u64) -> Micros {
         self.algorithm.delay(&self.state, at, units)
     }
 
-    /// Most units held at once, due or not: as many again as fit in line may be overdue.
+    /// Most units held at a time, due or not: as many again as fit into the queue may be overdue.
     pub(super) fn most_held(&self) -> u64 {
         (2 * self.algorithm.limit()).max(1)
     }
@@ -90,7 +90,7 @@ impl Pace {
     }
 }
 
-/// Why a rule can not shape.
+/// Why a rule cannot shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShaperError {
@@ -98,7 +98,7 @@ pub enum ShaperError {
     NotAQueue(AlgorithmKind),
     /// The rule is unlimited: nothing would bound the queue.
     Unlimited,
-    /// The rule is wrong in itself.
+    /// The rule is invalid.
     Rule(RuleErrors),
 }
 

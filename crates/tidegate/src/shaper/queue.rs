@@ -7,16 +7,17 @@ use tidegate_core::{Micros, Spec, Timestamp, Verdict};
 use super::pace::{Pace, ShaperError};
 use super::refused::{Refusal, Refused};
 
-/// A bounded queue whose items leave at an even pace, W/N apart: the heart of a
-/// [`Shaper`](super::Shaper), for a program that has a loop of its own.
+/// A bounded queue whose items leave at an even pace, W/N apart: the core of a
+/// [`Shaper`](super::Shaper), for a program with a loop of its own.
 ///
 /// An item of cost c pushed at t has its slot at `max(t, next_free)`, and `next_free` moves on by
-/// c * W/N: to the microsecond what a `leaky_queue` limiter decides, which is the same code. A slot
-/// is never moved once it was told, but by a change of the pace ([`ShapingQueue::amend`]), so who takes
-/// items late finds several due at once, still in order; [`ShapingQueue::strict`] keeps them apart at
-/// the price of that promise.
+/// c * W/N: a `leaky_queue` limiter decides the same to the microsecond, with the same code. Once
+/// promised, a slot is moved only by a change of the pace ([`ShapingQueue::amend`]), so a receiver
+/// that is late finds several items due together, still in order; [`ShapingQueue::strict`] keeps
+/// them apart at the price of that promise.
 ///
-/// - An item of cost 0 takes no slot: it is due at once, ahead of those that wait for theirs.
+/// - An item of cost 0 takes no slot: it is due immediately, before those that wait for their
+///   slots.
 /// - With a limit of 0 every cost of 1 or more is refused for ever.
 /// - A clock that steps back by more than W takes all slots back with it; by less, they stay, and
 ///   nobody waits more than W longer.
@@ -40,40 +41,40 @@ use super::refused::{Refusal, Refused};
 pub struct ShapingQueue<T> {
     pace: Pace,
     /// By slot, then by arrival.
-    line: VecDeque<Place<T>>,
-    /// The weights of all that are in line.
+    items: VecDeque<Queued<T>>,
+    /// The weights of all queued items.
     held: u64,
-    /// When the last one left, and what it cost, where the spacing is strict.
+    /// When the last item left, and its cost, where the spacing is strict.
     left: Option<(Timestamp, u64)>,
     strict: bool,
     closed: bool,
 }
 
-/// An item that leaves, and when it was to leave.
+/// An item that leaves, and its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure<T> {
-    /// What was pushed.
+    /// The item that was pushed.
     pub item: T,
-    /// The instant it was told to leave at: that of its push and the `delay` answered to it, unless the
+    /// The promised slot: the instant of the push plus the `delay` that it returned, unless the
     /// pace was changed since.
     pub slot: Timestamp,
 }
 
-/// What a look at a [`ShapingQueue`] finds.
+/// The result of a look at a [`ShapingQueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<T> {
-    /// This one is due, and has left the queue.
+    /// This item is due, and has left the queue.
     Item(Departure<T>),
     /// Nothing is due before this instant, unless an item of cost 0 comes.
     At(Timestamp),
-    /// Nothing is in line.
+    /// The queue is empty.
     Empty,
-    /// Nothing is in line, and nothing will be: the queue is closed.
+    /// The queue is closed and empty.
     Ended,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Queued<T> {
     departure: Departure<T>,
     cost: u64,
 }
@@ -82,12 +83,12 @@ impl<T> ShapingQueue<T> {
     /// An empty queue, its next slot free.
     ///
     /// # Errors
-    /// When `spec` is no `leaky_queue`, is unlimited (nothing would bound the queue), or has words
-    /// that are wrong in themselves.
+    /// When `spec` is no `leaky_queue`, is unlimited (nothing would bound the queue), or has
+    /// invalid fields.
     pub fn new(spec: Spec) -> Result<Self, ShaperError> {
         Ok(Self {
             pace: Pace::new(spec)?,
-            line: VecDeque::new(),
+            items: VecDeque::new(),
             held: 0,
             left: None,
             strict: false,
@@ -95,36 +96,36 @@ impl<T> ShapingQueue<T> {
         })
     }
 
-    /// The same, but no item leaves sooner than c * W/N after the one before it *did* leave, where c
-    /// is what that one cost.
+    /// Makes the spacing strict: no item leaves sooner than c * W/N after the one before it *did*
+    /// leave, where c is the cost of that one.
     ///
-    /// For a receiver that must not see two closer together, whatever happens here. Lateness then
-    /// adds up: one item taken late makes all behind it late until the line has run dry, and under
-    /// steady load at the full rate the queue falls behind and refuses ([`Refusal::Behind`]).
+    /// For a receiver that must never see two items closer together. Lateness then adds up: one
+    /// item taken late makes all later ones late until the queue is empty, and under steady load at
+    /// the full rate the queue falls behind and refuses ([`Refusal::Behind`]).
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Takes an item in, of `cost` units; answers how long it waits for its slot.
+    /// Takes in an item of `cost` units; returns how long it waits for its slot.
     ///
     /// # Errors
-    /// Gives the item back when the line is full, by the decision of the `leaky_queue`; when the cost
-    /// can not ever fit; when twice as many units as fit in line have not been taken although many of
-    /// them are due; and when the queue is closed.
+    /// Returns the item when the queue is full, by the decision of the `leaky_queue`; when the cost
+    /// can never fit; when twice as many units as fit into the queue have not been taken although
+    /// many of them are due; and when the queue is closed.
     pub fn push(&mut self, now: Timestamp, item: T, cost: u64) -> Result<Micros, Refused<T>> {
         let at = self.advance(now);
         match self.admit(at, at.since(now), cost) {
             Ok(delay) => {
-                self.line_up(Departure { item, slot: at.plus(delay) }, cost);
+                self.enqueue(Departure { item, slot: at.plus(delay) }, cost);
                 Ok(delay)
             }
             Err(refusal) => Err(Refused { item, refusal }),
         }
     }
 
-    /// Takes the first item out if it is due at `now`; else tells when it will be.
+    /// Takes the first item if it is due at `now`; else returns when it will be.
     pub fn poll(&mut self, now: Timestamp) -> Next<T> {
         let at = self.advance(now);
         match self.due() {
@@ -135,16 +136,16 @@ impl<T> ShapingQueue<T> {
         }
     }
 
-    /// Puts another pace and another bound in force at `now`. What is in line keeps its order and is lost
-    /// in no case, also where it is more than fits in line by now; its slots are those of the new pace.
+    /// Changes the pace and the bound at `now`. Queued items keep their order, and none is lost,
+    /// even if they are more than the new bound; their slots are those of the new pace.
     ///
-    /// What was used stays used, as for a `leaky_queue` limiter: the units in line go on leaving at the new
-    /// rate from this instant on, with what is left of the unit that is leaving just now; where the window
-    /// changes, that one counts as a whole one again. So a faster pace has items leave sooner, a slower one
-    /// later, and going there and back gives nothing. What is due already stays due. At a limit of 0
-    /// nothing leaves but what is due, until another change: the first slot is then the last instant there
-    /// is. Under [strict](Self::strict) spacing, what left before keeps the next item off for as long as
-    /// the new pace says.
+    /// What was used stays used, as for a `leaky_queue` limiter: the queued units leave at the new
+    /// rate from this instant on, with the rest of the unit that is leaving now; where the window
+    /// changes, that one counts as a whole unit again. So a faster pace makes items leave sooner, a
+    /// slower one later, and a change there and back gives no credit. Items that are due stay due.
+    /// At a limit of 0 only those leave, until another change: the first slot is then the last
+    /// instant. Under [strict](Self::strict) spacing, the last item that left delays the next one
+    /// by the spacing of the new pace.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, Micros, Next, ShapingQueue, Spec, Timestamp};
@@ -169,8 +170,8 @@ impl<T> ShapingQueue<T> {
         let at = self.advance(now);
         self.pace.amend(pace, at);
         let mut behind = 0_u64;
-        for Place { departure, cost } in self.line.iter_mut().rev() {
-            // The first that is due: so are all before it.
+        for Queued { departure, cost } in self.items.iter_mut().rev() {
+            // The first item that is due: so are all before it.
             if departure.slot <= at {
                 break;
             }
@@ -181,16 +182,16 @@ impl<T> ShapingQueue<T> {
         Ok(())
     }
 
-    /// Refuses all items from now on. What is in line leaves in its slots; then the queue has ended.
+    /// Refuses all items from now on. Queued items leave in their slots; then the queue has ended.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Refuses all items from now on, and gives back what is in line, in order.
+    /// Refuses all items from now on, and returns the queued items, in order.
     pub fn close_now(&mut self) -> Vec<T> {
         self.close();
         self.held = 0;
-        self.line.drain(..).map(|place| place.departure.item).collect()
+        self.items.drain(..).map(|queued| queued.departure.item).collect()
     }
 
     /// Whether it was closed.
@@ -199,30 +200,30 @@ impl<T> ShapingQueue<T> {
         self.closed
     }
 
-    /// Items in line, due or not.
+    /// Queued items, due or not.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.line.len()
+        self.items.len()
     }
 
-    /// Whether no item is in line.
+    /// Whether no item is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.items.is_empty()
     }
 
-    /// When the first item may leave.
+    /// When the first item can leave.
     pub(super) fn due(&self) -> Option<Timestamp> {
-        self.line.front().map(|first| first.departure.slot.max(self.not_before()))
+        self.items.front().map(|first| first.departure.slot.max(self.not_before()))
     }
 
-    /// Nothing leaves before.
+    /// The instant before which strict spacing lets nothing leave.
     fn not_before(&self) -> Timestamp {
         self.left.map_or(Timestamp::EPOCH, |(at, cost)| at.plus(self.pace.spacing(cost)))
     }
 
-    /// A wait is counted on the clock that was read: where that is `behind` the instant that counts, what
-    /// it lacks is waited for as well.
+    /// Admits an item. Its wait counts on the clock that was read: where that is `behind` the
+    /// instant that counts, the difference is added.
     fn admit(&mut self, at: Timestamp, behind: Micros, cost: u64) -> Result<Micros, Refusal> {
         if self.closed {
             return Err(Refusal::Closed);
@@ -241,34 +242,34 @@ impl<T> ShapingQueue<T> {
         }
     }
 
-    /// At the end, but for an item of cost 0: that one goes ahead of those that are not due yet.
-    fn line_up(&mut self, departure: Departure<T>, cost: u64) {
-        let place = self.line.partition_point(|preview| preview.departure.slot <= departure.slot);
+    /// Inserts at the end; an item of cost 0 goes before those that are not yet due.
+    fn enqueue(&mut self, departure: Departure<T>, cost: u64) {
+        let index = self.items.partition_point(|preview| preview.departure.slot <= departure.slot);
         self.held += weight(cost);
-        self.line.insert(place, Place { departure, cost });
+        self.items.insert(index, Queued { departure, cost });
     }
 
     fn leave(&mut self, at: Timestamp) -> Next<T> {
-        let Some(Place { departure, cost }) = self.line.pop_front() else { return Next::Empty };
+        let Some(Queued { departure, cost }) = self.items.pop_front() else { return Next::Empty };
         self.held -= weight(cost);
         self.left = self.strict.then_some((at, cost));
         Next::Item(departure)
     }
 
-    /// Time passes, as in the room: what a step back does to its next slot it does to all in line.
+    /// Moves time forward: a step back of the clock moves all slots like that of the next item.
     fn advance(&mut self, now: Timestamp) -> Timestamp {
         let (at, back) = self.pace.advance(now);
         if !back.is_zero() {
             self.left = self.left.map(|(at, cost)| (at.minus(back), cost));
-            for place in &mut self.line {
-                place.departure.slot = place.departure.slot.minus(back);
+            for queued in &mut self.items {
+                queued.departure.slot = queued.departure.slot.minus(back);
             }
         }
         at
     }
 }
 
-/// What an item counts for in memory: one of cost 0 is held as well.
+/// The weight of an item in memory: one of cost 0 takes memory as well.
 fn weight(cost: u64) -> u64 {
     cost.max(1)
 }

@@ -2,16 +2,16 @@
 
 use super::Shaper;
 use super::queue::Departure;
-use super::turn::Turn;
+use super::receiver::Receiver;
 use crate::clock::{Park, Timer};
 
 impl<T, C: Timer> Shaper<T, C> {
-    /// The next item, not before its slot; `None` once the line is closed and empty.
+    /// The next item, not before its slot; `None` once the queue is closed and empty.
     ///
-    /// Dropping the future before it is done loses no item and holds nobody up.
+    /// Dropping the future at any time loses no item and delays no other receiver.
     ///
     /// # Panics
-    /// As the clock's timer does: those of tokio outside of its runtime.
+    /// When the clock's timer does: those of tokio panic outside of its runtime.
     ///
     /// ```
     /// use tidegate::{AlgorithmKind, ManualClock, Micros, Shaper, Spec};
@@ -33,40 +33,40 @@ impl<T, C: Timer> Shaper<T, C> {
         self.next_departure().await.map(|departure| departure.item)
     }
 
-    /// The same, with the slot that the item was told.
+    /// Like [`Shaper::next`], with the slot that the item was promised.
     ///
     /// # Panics
     /// As [`Shaper::next`].
     pub async fn next_departure(&self) -> Option<Departure<T>> {
-        Turn::new(self.clone()).departure().await
+        Receiver::new(self.clone()).departure().await
     }
 
-    /// The items as a stream, which ends once the line is closed and empty. There may be several
+    /// The items as a stream, which ends once the queue is closed and empty. There can be several
     /// streams and other receivers; each item goes to one of them.
     #[cfg(feature = "stream")]
     #[must_use = "a stream does nothing unless it is polled"]
     pub fn stream(&self) -> ShaperStream<T, C> {
-        ShaperStream { turn: Turn::new(self.clone()) }
+        ShaperStream { receiver: Receiver::new(self.clone()) }
     }
 }
 
 impl<T, C: Park> Shaper<T, C> {
-    /// The next item, not before its slot; `None` once the line is closed and empty. Blocks the
+    /// The next item, not before its slot; `None` once the queue is closed and empty. Blocks the
     /// thread until then.
     pub fn next_blocking(&self) -> Option<T> {
         self.next_departure_blocking().map(|departure| departure.item)
     }
 
-    /// The same, with the slot that the item was told.
+    /// Like [`Shaper::next_blocking`], with the slot that the item was promised.
     pub fn next_departure_blocking(&self) -> Option<Departure<T>> {
-        Turn::new(self.clone()).departure_blocking()
+        Receiver::new(self.clone()).departure_blocking()
     }
 }
 
 /// The items of a [`Shaper`], each not before its slot (feature `stream`). Dropping it loses no item.
 #[cfg(feature = "stream")]
 pub struct ShaperStream<T, C> {
-    turn: Turn<T, C>,
+    receiver: Receiver<T, C>,
 }
 
 #[cfg(feature = "stream")]
@@ -77,7 +77,7 @@ impl<T, C: Timer> futures_core::Stream for ShaperStream<T, C> {
         self: std::pin::Pin<&mut Self>,
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<T>> {
-        let next = self.get_mut().turn.poll(context);
+        let next = self.get_mut().receiver.poll(context);
         next.map(|departure| departure.map(|departure| departure.item))
     }
 }

@@ -7,9 +7,9 @@ use tidegate_core::Micros;
 /// The item comes back with the reason why it was not taken in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Refused<T> {
-    /// What was to be pushed.
+    /// The item.
     pub item: T,
-    /// Why it was not.
+    /// The reason.
     pub refusal: Refusal,
 }
 
@@ -17,16 +17,16 @@ pub struct Refused<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The line is full.
+    /// The queue is full.
     Full {
         /// Least wait after which the same cost would be taken in if nothing else arrived.
         retry_after: Micros,
     },
-    /// The cost is larger than what an empty line takes.
+    /// The cost is larger than an empty queue admits.
     Never,
-    /// Items are due, but not taken: as many units as fit in line, and more than that.
+    /// Items are due, but not taken: more units than fit into the queue.
     Behind,
-    /// Nothing is taken in any more.
+    /// The queue is closed.
     Closed,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Without the item, which need not be printable.
+/// Without the item, which may not be printable.
 impl<T> fmt::Debug for Refused<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused").field("refusal", &self.refusal).finish_non_exhaustive()

@@ -1,18 +1,18 @@
-//! Who waits for an item, each to be woken when there is news.
+//! The receivers that wait for an item, to be woken when something changes.
 
 use std::task::Waker;
 
 /// The wakers of all receivers that found nothing due.
 ///
-/// A waker that is no longer wanted is handed back, to be dropped where nothing is held: it may be the
-/// last thing that keeps a task alive, and the task may have receivers of its own.
+/// A waker that is no longer wanted is returned, to be dropped outside of the lock: it may be the
+/// last owner of a task, and the task may have receivers of its own.
 #[derive(Debug, Default)]
 pub(super) struct Takers {
     waiting: Vec<(Ticket, Waker)>,
     tickets: u64,
 }
 
-/// Names one receiver of a line.
+/// Identifies one receiver of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
@@ -22,20 +22,19 @@ impl Takers {
         Ticket(self.tickets)
     }
 
-    /// Has `waker` woken at the next news; answers the one it had before.
+    /// Registers `waker` for the next change; returns the previous one.
     pub(super) fn wait(&mut self, ticket: Ticket, waker: Waker) -> Option<Waker> {
         let before = self.forget(ticket);
         self.waiting.push((ticket, waker));
         before
     }
 
-    /// Leaves no trace of a receiver.
     pub(super) fn forget(&mut self, ticket: Ticket) -> Option<Waker> {
-        let place = self.waiting.iter().position(|(waiting, _)| *waiting == ticket)?;
-        Some(self.waiting.swap_remove(place).1)
+        let index = self.waiting.iter().position(|(waiting, _)| *waiting == ticket)?;
+        Some(self.waiting.swap_remove(index).1)
     }
 
-    /// All who wait; they come again if they still want.
+    /// Removes and returns all wakers; receivers that still wait register again.
     pub(super) fn all(&mut self) -> Vec<Waker> {
         self.waiting.drain(..).map(|(_, waker)| waker).collect()
     }

@@ -10,13 +10,13 @@ use tidegate_core::Timestamp;
 use super::statistics::Statistics;
 use crate::clock::{Clock, SystemClock};
 
-/// A request in flight. When it is dropped it is in flight no more, and is counted: as an exception
-/// when [`Entry::fail`] was called or its thread is panicking, else as a success with the time since
-/// it began.
+/// A request in flight. When it is dropped the request is no longer in flight, and is counted: as
+/// an exception when [`Entry::fail`] was called or its thread is panicking, else as a success with
+/// the time since it began.
 ///
-/// `H` is how it holds the statistics: `&Statistics<C>`, or an `Arc` of them where it must live on its
-/// own, as in a future. A future that is dropped before it is done ends well as far as this can tell:
-/// call `fail` first and [`Entry::succeed`] once it is done, where that is not what is meant.
+/// `H` holds the statistics: `&Statistics<C>`, or an `Arc` of them where the entry must own them,
+/// as in a future. A future that is dropped early counts as a success; to count it as an exception,
+/// call `fail` first and [`Entry::succeed`] at the end.
 ///
 /// ```
 /// use tidegate::Statistics;
@@ -47,12 +47,12 @@ impl<H: Borrow<Statistics<C>>, C: Clock> Entry<H, C> {
         Self { stats, began, failed: false, clock: PhantomData }
     }
 
-    /// The request is to count as an exception when it ends.
+    /// Makes the request count as an exception when it ends.
     pub const fn fail(&mut self) {
         self.failed = true;
     }
 
-    /// The request is to count as a success when it ends, as it is from the start.
+    /// Makes the request count as a success when it ends, which is the default.
     pub const fn succeed(&mut self) {
         self.failed = false;
     }
@@ -78,28 +78,27 @@ impl<H: Borrow<Statistics<C>>, C: Clock> Drop for Entry<H, C> {
 }
 
 impl<C: Clock> Statistics<C> {
-    /// A request of one unit is admitted, and begins: counts a pass, and is in flight until the guard
-    /// is dropped.
+    /// Counts a pass of one unit; the request is in flight until the guard is dropped.
     pub fn entry(&self) -> Entry<&Self, C> {
         let now = self.clock.now();
         self.pass_at(1, now);
         Entry::new(self, now)
     }
 
-    /// The same, with a guard that lives on its own.
+    /// Like [`Statistics::entry`], with a guard that owns the statistics.
     pub fn entry_owned(self: &Arc<Self>) -> Entry<Arc<Self>, C> {
         let now = self.clock.now();
         self.pass_at(1, now);
         Entry::new(Arc::clone(self), now)
     }
 
-    /// A request whose pass is counted already, by [`Statistics::pass`] or [`Statistics::occupy`],
-    /// begins: it is in flight until the guard is dropped.
+    /// Begins a request whose pass was counted before, by [`Statistics::pass`] or
+    /// [`Statistics::occupy`]; it is in flight until the guard is dropped.
     pub fn begin(&self) -> Entry<&Self, C> {
         Entry::new(self, self.clock.now())
     }
 
-    /// The same, with a guard that lives on its own.
+    /// Like [`Statistics::begin`], with a guard that owns the statistics.
     pub fn begin_owned(self: &Arc<Self>) -> Entry<Arc<Self>, C> {
         Entry::new(Arc::clone(self), self.clock.now())
     }

@@ -8,13 +8,13 @@ pub(super) const HALF_SECOND_US: u64 = 500_000;
 /// Seconds of the long window. The model checker has time for two.
 pub(super) const SECONDS: u64 = if cfg!(loom) { 2 } else { 60 };
 
-/// Half seconds that the long window looks back on, the current one counted in.
+/// Half seconds of the long window, including the current one.
 const HALF_SECONDS: u64 = 2 * SECONDS;
 
-/// Places of the ring: a power of two, not below the half seconds that are kept.
+/// Slots of the ring: a power of two, not below the half seconds that are kept.
 pub(super) const SLOTS: usize = HALF_SECONDS.next_power_of_two() as usize;
 
-/// The number of the half second that a time lies in: the first is that after the epoch.
+/// The number of the half second that contains a time: the first begins at the epoch.
 #[inline]
 pub(super) const fn number_of(now: Timestamp) -> u64 {
     now.as_micros() / HALF_SECOND_US

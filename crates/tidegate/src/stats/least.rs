@@ -1,7 +1,9 @@
-//! The least response time of one half second: a minimum is no difference, so it has a word itself.
+//! The least response time of one half second: a minimum is not a difference, so it has a word of
+//! its own.
 //!
-//! The word is a tag, the round of the ring in which the half second lies, and the least time so far.
-//! Who comes so late that the place has gone to another half second finds another tag, and leaves it be.
+//! The word is a tag, the round of the ring that the half second is in, and the least time so far.
+//! A thread so late that the slot belongs to another half second finds another tag, and leaves it
+//! unchanged.
 
 use super::half_seconds::SLOTS;
 use super::sync::{
@@ -14,11 +16,11 @@ const TIME_BITS: u32 = 48;
 /// No time yet; greater than every time.
 const NONE: u64 = (1 << TIME_BITS) - 1;
 
-/// The longest response time that is told apart, in microseconds: almost nine years.
+/// The longest response time that is distinguished, in microseconds: almost nine years.
 pub(super) const LONGEST_US: u64 = NONE - 1;
 
-/// The round of half second `number`, in the bits above the time. It comes again after 2^16 rounds,
-/// more than 48 days, and nobody is that late.
+/// The round of half second `number`, in the bits above the time. It repeats after 2^16 rounds,
+/// more than 48 days, and no thread is that late.
 const fn tag(number: u64) -> u64 {
     (number / SLOTS as u64) << TIME_BITS
 }
@@ -28,19 +30,19 @@ const fn tag(number: u64) -> u64 {
 pub(super) struct Least(AtomicU64);
 
 impl Default for Least {
-    /// That of a half second in the first round, with no time yet.
+    /// In the first round, without a time.
     fn default() -> Self {
         Self(AtomicU64::new(NONE))
     }
 }
 
 impl Least {
-    /// Half second `number` begins here, with no time yet.
+    /// Half second `number` begins here, without a time.
     pub(super) fn begin(&self, number: u64) {
         self.0.swap(tag(number) | NONE, AcqRel);
     }
 
-    /// Keeps the lesser of `us` and what there is, unless this is not half second `number` any more.
+    /// Lowers the least time to `us`, unless this is not half second `number` any more.
     pub(super) fn lower(&self, number: u64, us: u64) {
         let lowered = tag(number) | us.min(LONGEST_US);
         let mut word = self.0.load(Acquire);
@@ -52,7 +54,7 @@ impl Least {
         }
     }
 
-    /// The least time, in microseconds; none when there was none.
+    /// The least time, in microseconds; `None` when there was none.
     pub(super) fn us(&self) -> Option<u64> {
         let us = self.0.load(Acquire) & NONE;
         (us != NONE).then_some(us)

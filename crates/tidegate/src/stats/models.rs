@@ -1,8 +1,8 @@
 //! The ring of half seconds under the model checker: counting, reading and borrowing while the next
-//! half seconds begin, in every interleaving within a bound on how often a thread is interrupted.
+//! half seconds begin, in every interleaving up to a number of interruptions of a thread.
 //!
-//! Half seconds are told by their numbers. The ring is shorter here: four places, a minute of two
-//! seconds.
+//! Times are given as numbers of half seconds. The ring is shorter here: four slots, and a minute
+//! of two seconds.
 #![allow(clippy::expect_used, clippy::panic, reason = "a model fails by panicking")]
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const fn half(number: u64) -> Timestamp {
 }
 
 /// Runs two threads with the same statistics under every interleaving with at most `interruptions`
-/// of a thread that could go on; then looks at what came of it.
+/// of a thread that could go on; then checks the result.
 fn explore<A: 'static, B: 'static>(
     interruptions: usize,
     prepare: impl Fn(&Stats) + Send + Sync + 'static,
@@ -44,7 +44,7 @@ fn explore<A: 'static, B: 'static>(
 /// The first and the second half of the short minute, when half second 3 is current.
 fn two_seconds(stats: &Stats) -> [Snapshot; 2] {
     let seconds: Vec<_> =
-        stats.seconds_at(half(3)).into_iter().map(|(_, figures)| figures).collect();
+        stats.seconds_at(half(3)).into_iter().map(|(_, snapshot)| snapshot).collect();
     seconds.try_into().expect("two seconds")
 }
 
@@ -94,7 +94,7 @@ const fn us(us: u64) -> Micros {
     Micros::from_micros(us)
 }
 
-/// What a window must tell whose successes took 7 and 9, or one of them, or none.
+/// Checks a window whose successes took 7 and 9, or one of them, or none.
 fn least_goes_with_its_success(window: Snapshot, alone_us: u64) {
     let least = [None, Some(alone_us), Some(7)];
     assert_eq!(Some(&window.rt_min_us), least.get(window.success as usize), "{window:?}");
@@ -118,9 +118,9 @@ fn a_least_time_goes_where_its_success_went() {
     );
 }
 
-/// Half second 5 takes over the place of half second 1.
+/// Half second 5 takes the slot of half second 1.
 #[test]
-fn a_least_time_does_not_go_to_who_took_the_place_over() {
+fn a_late_least_time_does_not_go_to_the_next_half_second() {
     explore(
         3,
         |_| {},
@@ -134,7 +134,7 @@ fn a_least_time_does_not_go_to_who_took_the_place_over() {
     );
 }
 
-/// One has passed in half second 1, and one is borrowed from half second 3.
+/// One unit has passed in half second 1, and one is borrowed from half second 3.
 fn one_borrowed(stats: &Stats) {
     assert_eq!(stats.occupy_at(1, 1, 1, half(1)), Some(Micros::ZERO));
     assert_eq!(stats.occupy_at(1, 1, 1, half(1)), Some(Micros::from_secs(1)));
@@ -166,7 +166,7 @@ fn what_was_borrowed_is_seen_with_its_half_second_or_not_at_all() {
 }
 
 #[test]
-fn two_that_ask_for_the_last_place_do_not_both_get_it() {
+fn the_last_unit_is_not_borrowed_twice() {
     let ask = |stats: &Stats| stats.occupy_at(1, 1, 1, half(1));
     explore(
         3,

@@ -1,8 +1,8 @@
-//! Borrowing: a request that is over the limit now may take a place in a half second to come.
+//! Borrowing: a request that is over the limit now may be admitted in a half second to come.
 //!
 //! With the half seconds `-1 0 1 2`, 0 being the current one, the seconds that can still grow are
-//! those of two neighbours each: `-1 0`, `0 1`, `1 2`. Units find a place in the first of 0, 1 and 2
-//! where no second that holds it would go over the limit:
+//! those of two neighbours each: `-1 0`, `0 1`, `1 2`. Units are admitted in the first of 0, 1 and
+//! 2 for which no second that contains it would exceed the limit:
 //!
 //! ```text
 //!   limit 10          -1    0    1    2
@@ -13,14 +13,14 @@
 
 use tidegate_core::{Micros, Timestamp};
 
-use super::ahead::MOST_AHEAD;
+use super::borrowed::MOST_AHEAD;
 use super::half_seconds::HALF_SECOND_US;
 use super::ring::Still;
 use super::totals::Count;
 
 impl Still<'_> {
-    /// Finds a place for `units`, and takes it: how long after `now` it begins. None where no second
-    /// has room, or more than `most` would be borrowed.
+    /// Borrows `units`; returns how long after `now` their half second begins. `None` where no
+    /// second has room, or more than `most` units would be borrowed.
     pub(super) fn occupy(
         &mut self,
         now: Timestamp,
@@ -33,29 +33,29 @@ impl Still<'_> {
             self.ring.totals.add(Count::Pass, units);
             return Some(Micros::ZERO);
         }
-        if !fits([self.ahead.all(), units], most) {
+        if !fits([self.borrowed.all(), units], most) {
             return None;
         }
-        self.ahead.borrow(self.current + ahead, units);
+        self.borrowed.borrow(self.current + ahead, units);
         self.ring.totals.add(Count::Occupied, units);
         Some(self.wait_for(ahead, now))
     }
 
-    /// Whether the two seconds that hold the half second so far ahead have room for `units` in it.
+    /// Whether the two seconds that contain the half second `ahead` have room for `units` in it.
     fn has_room(&self, ahead: u64, units: u64, limit: u64) -> bool {
         let before = if ahead == 0 { self.passed_before() } else { self.passed(ahead - 1) };
         let neighbour = before.max(self.passed(ahead + 1));
         fits([neighbour, self.passed(ahead), units], limit)
     }
 
-    /// Units that passed in the current half second, or are borrowed from one ahead.
+    /// Units that passed in the current half second, or are borrowed from a later one.
     fn passed(&self, ahead: u64) -> u64 {
         match ahead {
             0 => {
                 let began_with = self.ring.began_with(self.current);
                 self.ring.totals.read().since(&began_with).of(Count::Pass)
             }
-            1..=MOST_AHEAD => self.ahead.from(self.current + ahead),
+            1..=MOST_AHEAD => self.borrowed.from(self.current + ahead),
             _ => 0,
         }
     }
@@ -66,8 +66,8 @@ impl Still<'_> {
         self.ring.began_with(self.current).since(&before).of(Count::Pass)
     }
 
-    /// From `now`, or from the beginning of the current half second where `now` is before it, to that
-    /// of one ahead.
+    /// The time from `now`, or from the beginning of the current half second where `now` is before
+    /// it, to the half second `ahead`.
     fn wait_for(&self, ahead: u64, now: Timestamp) -> Micros {
         let began = |number: u64| {
             Timestamp::EPOCH.plus(Micros::from_micros(number.saturating_mul(HALF_SECOND_US)))
@@ -76,7 +76,7 @@ impl Still<'_> {
     }
 }
 
-/// Whether so many units together are no more than `limit`; a sum that can not be told is more.
+/// Whether the sum of `parts` is at most `limit`; a sum that overflows is more.
 fn fits<const PARTS: usize>(parts: [u64; PARTS], limit: u64) -> bool {
     let sum = parts.into_iter().try_fold(0, u64::checked_add);
     sum.is_some_and(|sum| sum <= limit)

@@ -1,4 +1,4 @@
-//! What the ring tells while one half second is current.
+//! Readings of the ring while one half second is current.
 
 use tidegate_core::Timestamp;
 
@@ -8,7 +8,7 @@ use super::snapshot::Snapshot;
 use super::totals::Counts;
 
 impl Ring {
-    /// Calls `look` with the figures as of `now` until no half second began meanwhile.
+    /// Calls `look` with the statistics as of `now` until no half second begins meanwhile.
     pub(super) fn read<T>(&self, now: Timestamp, look: impl Fn(Reading<'_>) -> T) -> T {
         self.reach(now);
         loop {
@@ -21,7 +21,7 @@ impl Ring {
     }
 }
 
-/// The totals at one moment, and the ring that tells what they were before.
+/// The totals at one moment, and the ring with the totals before.
 pub(super) struct Reading<'a> {
     ring: &'a Ring,
     current: u64,
@@ -53,20 +53,19 @@ impl<'a> Reading<'a> {
         (self.first_second()..=self.current / 2).map(each).collect()
     }
 
-    /// The oldest second of the last minute; none lies before the epoch.
+    /// The oldest second of the last minute; none is before the epoch.
     fn first_second(&self) -> u64 {
         (self.current / 2).saturating_sub(SECONDS - 1)
     }
 
-    /// What was counted in the half seconds from `first` to `last`; those after the current one hold
-    /// nothing.
+    /// The counts of the half seconds from `first` to `last`; those after the current one are zero.
     fn window(&self, first: u64, last: u64) -> Snapshot {
         let counts = self.ended_with(last).since(&self.ring.began_with(first));
         let least = (first..=last.min(self.current)).filter_map(|half| self.ring.least_us(half));
         Snapshot::new(&counts, least.min())
     }
 
-    /// The totals as half second `number` ended; those of now while it has not.
+    /// The totals at the end of half second `number`; the totals now, while it has not ended.
     fn ended_with(&self, number: u64) -> Counts {
         if number < self.current { self.ring.began_with(number + 1) } else { self.totals }
     }

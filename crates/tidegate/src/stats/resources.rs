@@ -9,7 +9,7 @@ use super::entry::Entry;
 use super::statistics::Statistics;
 use crate::clock::{Clock, SystemClock};
 
-/// The statistics of each named entry point, up to a number of them.
+/// The statistics of each named entry point, up to a number of entry points.
 ///
 /// A name is a part of the program (a route, a rule, a queue), never a caller: each has statistics of
 /// about seven kilobytes, and none is ever dropped.
@@ -52,12 +52,12 @@ impl<C: Clock + Clone> Resources<C> {
         Self { most, clock, named: RwLock::default() }
     }
 
-    /// The statistics of that name, which begin here if there are none yet. Threads that name the
-    /// same get the same.
+    /// The statistics of that name, created if there are none. The same name always has the same
+    /// statistics.
     ///
     /// # Errors
     ///
-    /// The name is new, and there are as many names as there may be.
+    /// The name is new, and there are as many names as allowed.
     pub fn named(&self, name: &str) -> Result<Arc<Statistics<C>>, TooManyResources> {
         if let Some(stats) = self.get(name) {
             return Ok(stats);
@@ -111,7 +111,7 @@ impl<C> Resources<C> {
     }
 }
 
-/// A new entry point was named where there may be no more of them.
+/// A new entry point was named, and no more are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooManyResources {
     name: Box<str>,

@@ -1,18 +1,19 @@
 //! The ring of half seconds: where each began, which one is current, and how the next one begins.
 //!
-//! One word tells which half second is current, and whether others are just beginning:
+//! One word holds the number of the current half second, and whether others are just beginning:
 //!
-//! - Who counts at a time in the current half second or before it adds to the totals, and that is all.
-//! - Who comes first at a later time makes the half seconds up to it begin, under a lock that is taken
-//!   once for each, and for borrowing. Others who come at a later time wait for that, no one else does.
-//! - Who reads looks at the word before and after, and reads anew when it changed: nobody waits.
+//! - A thread that counts at a time in the current half second or before only adds to the totals.
+//! - The first thread at a later time makes the half seconds up to it begin, under a lock that is
+//!   taken once for each, and for borrowing. Other threads at a later time wait for that; no one
+//!   else does.
+//! - A reader reads the word before and after, and reads again when it changed: nobody waits.
 
 use std::fmt;
 use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
-use super::ahead::{Ahead, MOST_AHEAD};
+use super::borrowed::{Borrowed, MOST_AHEAD};
 use super::half_seconds::{SLOTS, number_of, oldest_kept};
 use super::least::{LONGEST_US, Least};
 use super::sync::{
@@ -21,7 +22,7 @@ use super::sync::{
 };
 use super::totals::{COUNTS, Count, Counts, Totals};
 
-/// Set in the word while half seconds begin; the number of the current one stands above it.
+/// Set in the word while half seconds begin; the number of the current one is in the bits above it.
 const BEGINNING: u64 = 1;
 
 /// One half second: the totals as it began, and the least response time since.
@@ -33,14 +34,14 @@ struct Slot {
 
 impl Slot {
     fn begin(&self, number: u64, totals: &Counts) {
-        for (place, total) in self.began_with.iter().zip(totals.0) {
-            place.store(total, Release);
+        for (began, total) in self.began_with.iter().zip(totals.0) {
+            began.store(total, Release);
         }
         self.least.begin(number);
     }
 }
 
-/// The word, on a line of the cache of its own: it changes twice a second, the totals all the time.
+/// The word, on a cache line of its own: it changes twice a second, the totals all the time.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Word(AtomicU64);
@@ -51,11 +52,10 @@ pub(super) struct Ring {
     word: Word,
     pub(super) totals: Totals,
     slots: Slots,
-    /// Held while half seconds begin, and to borrow from those that have not.
-    ahead: Mutex<Ahead>,
+    /// Locked while half seconds begin, and to borrow from those that have not begun.
+    borrowed: Mutex<Borrowed>,
 }
 
-/// The places of the ring.
 struct Slots(Box<[Slot; SLOTS]>);
 
 impl Default for Slots {
@@ -65,8 +65,8 @@ impl Default for Slots {
 }
 
 impl Ring {
-    /// Sees to it that the half second of `now` has begun. One that is before the current one counts
-    /// as the current one.
+    /// Makes the half second of `now` begin, if it has not. A time before the current one counts as
+    /// the current one.
     #[inline]
     pub(super) fn reach(&self, now: Timestamp) {
         let number = number_of(now);
@@ -75,7 +75,7 @@ impl Ring {
         }
     }
 
-    /// Counts a request that ended well, with its response time.
+    /// Counts a request that succeeded, with its response time.
     pub(super) fn complete(&self, now: Timestamp, took_us: u64) {
         let took_us = took_us.min(LONGEST_US);
         self.reach(now);
@@ -86,8 +86,8 @@ impl Ring {
         }
     }
 
-    /// The half second in which the success was counted that found `before` of them: as a rule the
-    /// current one, an earlier one when others began since; none when it has left the ring already.
+    /// The half second in which a success was counted whose previous total was `before`: usually
+    /// the current one, an earlier one when others began since; `None` when that has left the ring.
     fn half_of_success(&self, before: u64) -> Option<u64> {
         let holds = |number: &u64| {
             let began_with = self.slot(*number).began_with[Count::Success as usize].load(Acquire);
@@ -103,7 +103,7 @@ impl Ring {
         }
     }
 
-    /// The word while no half second is beginning.
+    /// Waits until no half second is beginning; returns the word.
     #[inline]
     pub(super) fn settled(&self) -> u64 {
         loop {
@@ -131,39 +131,39 @@ impl Ring {
         &self.slots.0[number as usize % SLOTS]
     }
 
-    /// Whether the word is still this one.
+    /// Whether the word is unchanged.
     pub(super) fn is_at(&self, word: u64) -> bool {
         self.word.0.load(Acquire) == word
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ahead> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Borrowed> {
+        self.borrowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds the ring still: no half second begins until this is dropped, and `number` has.
+    /// Locks the ring: no half second begins until the guard is dropped, and `number` has begun.
     #[cold]
     pub(super) fn hold(&self, number: u64) -> Still<'_> {
-        let mut ahead = self.lock();
+        let mut borrowed = self.lock();
         let current = self.word.0.load(Acquire) >> 1;
         if current < number {
-            self.begin(&mut ahead, current, number);
+            self.begin(&mut borrowed, current, number);
         }
-        Still { ring: self, ahead, current: current.max(number) }
+        Still { ring: self, borrowed, current: current.max(number) }
     }
 
-    /// Makes the half seconds after `current` begin, up to `number`. What is counted meanwhile is
-    /// counted in the last of them.
-    fn begin(&self, ahead: &mut Ahead, current: u64, number: u64) {
+    /// Makes the half seconds after `current` begin, up to `number`. Counts made meanwhile belong
+    /// to the last of them.
+    fn begin(&self, borrowed: &mut Borrowed, current: u64, number: u64) {
         self.word.0.store(current << 1 | BEGINNING, Release);
         let before = self.totals.mark();
         let first_kept = oldest_kept(number).max(current + 1);
         let mut totals = before;
         for passed_over in (current + 1..first_kept).take(MOST_AHEAD as usize) {
-            totals.add(Count::Pass, ahead.take(passed_over));
+            totals.add(Count::Pass, borrowed.take(passed_over));
         }
         for begun in first_kept..=number {
             self.slot(begun).begin(begun, &totals);
-            totals.add(Count::Pass, ahead.take(begun));
+            totals.add(Count::Pass, borrowed.take(begun));
         }
         self.totals.add_in_order(Count::Pass, totals.since(&before).of(Count::Pass));
         self.word.0.store(number << 1, Release);
@@ -179,7 +179,7 @@ impl fmt::Debug for Ring {
 /// The ring while no half second can begin.
 pub(super) struct Still<'a> {
     pub(super) ring: &'a Ring,
-    pub(super) ahead: MutexGuard<'a, Ahead>,
+    pub(super) borrowed: MutexGuard<'a, Borrowed>,
     /// The number of the current half second.
     pub(super) current: u64,
 }

@@ -1,28 +1,28 @@
-//! What was counted in one window.
+//! The counts of one window.
 
 use super::totals::{Count, Counts};
 
-/// The figures of a resource in one window: the last second, the last minute, or one second of it.
+/// The statistics of a resource in one window: the last second, the last minute, or one second of
+/// it.
 ///
 /// The counts are units (a request of cost 3 passes 3), response times are microseconds. A time is
-/// recorded for what succeeded, so `success` says how many times there are.
+/// recorded for each success, so there are `success` of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Units that were admitted; those borrowed ahead count when the half second they were borrowed
-    /// from begins.
+    /// Units that were admitted; borrowed units count when their half second begins.
     pub pass: u64,
     /// Units that were refused.
     pub block: u64,
     /// Requests that ended with an error.
     pub exception: u64,
-    /// Requests that ended well.
+    /// Requests that succeeded.
     pub success: u64,
-    /// The response times of those that ended well, in microseconds, added up.
+    /// The sum of the response times of successes, in microseconds.
     pub rt_sum_us: u64,
-    /// The least of them; `None` where nothing ended well.
+    /// The least response time; `None` where nothing succeeded.
     pub rt_min_us: Option<u64>,
-    /// Units that prioritised requests borrowed in this window from a half second after it had begun.
+    /// Units that prioritised requests in this window borrowed from a later half second.
     pub occupied: u64,
 }
 
@@ -40,7 +40,7 @@ impl Snapshot {
         }
     }
 
-    /// The mean response time in microseconds, rounded down; `None` where nothing ended well.
+    /// The mean response time in microseconds, rounded down; `None` where nothing succeeded.
     ///
     /// ```
     /// use tidegate::{Micros, Statistics, Timestamp};

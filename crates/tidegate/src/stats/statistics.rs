@@ -1,4 +1,4 @@
-//! The statistics of one resource, and the clock they are kept by.
+//! The statistics of one resource, and their clock.
 
 use tidegate_core::{Micros, Timestamp};
 
@@ -8,28 +8,28 @@ use super::snapshot::Snapshot;
 use super::totals::Count;
 use crate::clock::{Clock, SystemClock};
 
-/// The figures of one resource (a rule or a named entry point, never a caller): what passed, was
-/// blocked, failed, succeeded and how fast, over the last second and the last minute, and how much is
-/// in flight.
+/// The statistics of one resource (a rule or a named entry point, never a caller): how much passed,
+/// was blocked, failed and succeeded, and how fast, over the last second and the last minute, and
+/// how much is in flight.
 ///
-/// Share it by reference or in an `Arc`: every verb takes `&self`. Each verb has a twin that ends in
-/// `_at` and is told the time, for callers that have read it already.
+/// Share it by reference or in an `Arc`: every verb takes `&self`. Each verb has a twin that ends
+/// in `_at` and takes the time as an argument, for callers that have already read it.
 ///
 /// # Windows
 ///
-/// The last second is two half seconds, the last minute sixty seconds, aligned to the Unix epoch; the
-/// current one is counted as far as it has come. What has left the window counts no more, also when
-/// nothing was counted since. Of a time that lies in an earlier half second than one already seen,
-/// whoever saw it, the current half second is taken instead, to count in and to read: a count that
-/// comes late is not lost and not counted twice, and when a clock steps back time stands still until
-/// it has caught up. (The [`SystemClock`] never steps back.)
+/// The last second is two half seconds, the last minute sixty seconds, aligned to the Unix epoch;
+/// the current one is counted as far as it has come. Counts that have left the window no longer
+/// count, even when nothing was counted since. A time in an earlier half second than the latest
+/// that any thread has seen counts as the current half second, in counting and in reading: a late
+/// count is not lost and not counted twice, and after a clock stepped back time stands still until
+/// the clock has caught up. (The [`SystemClock`] never steps back.)
 ///
 /// # Threads
 ///
-/// Each count is exact under any concurrency. A request's counts are made one after the other (the sum
-/// of response times, the success, their minimum): a half second that begins between them has the
-/// later ones, the minimum aside, which always goes where the success went. Nobody waits for a reader;
-/// who counts waits only for a half second that is just beginning.
+/// Each count is exact under any concurrency. The counts of a request are made one after the other
+/// (the sum of response times, the success, their minimum): a half second that begins between them
+/// gets the later ones, except for the minimum, which always goes with the success. Nobody waits
+/// for a reader; a thread that counts waits only for a half second that is just beginning.
 ///
 /// # Size
 ///
@@ -72,13 +72,13 @@ impl Default for Statistics {
 }
 
 impl<C> Statistics<C> {
-    /// Statistics by `clock`; a [`Timestamp`] will do where every verb is told the time.
+    /// Statistics by `clock`; a [`Timestamp`] is enough where every call passes the time.
     #[must_use]
     pub fn with_clock(clock: C) -> Self {
         Self { ring: Ring::default(), clock }
     }
 
-    /// Counts `units` that were admitted. Units of a window beyond 2^64 wrap, as all counts do.
+    /// Counts `units` that were admitted. A window's units beyond 2^64 wrap, as all counts do.
     #[inline]
     pub fn pass_at(&self, units: u64, now: Timestamp) {
         self.count(Count::Pass, units, now);
@@ -96,24 +96,24 @@ impl<C> Statistics<C> {
         self.count(Count::Exception, requests, now);
     }
 
-    /// Counts a request that ended well after `took`. More than 2^48 - 2 microseconds, almost nine
+    /// Counts a request that succeeded after `took`. More than 2^48 - 2 microseconds, almost nine
     /// years, count as that.
     #[inline]
     pub fn success_at(&self, took: Micros, now: Timestamp) {
         self.ring.complete(now, took.as_micros());
     }
 
-    /// A place for a prioritised request of `units`, now or in the next second: how long it must be
-    /// held until its place begins (zero when it has one now, at most one second), or none.
+    /// Admits a prioritised request of `units`, now or in the next second: returns how long it must
+    /// be held (zero when it is admitted now, at most one second), or `None`.
     ///
-    /// The half seconds that have room are those where no second, of two neighbouring half seconds,
-    /// passes more than `limit` units, what is borrowed counted in. A place now counts as `pass` at
-    /// once. A place ahead counts as `occupied` at once, and as `pass` when its half second begins; of
-    /// such there are at most `most` units at any time. Units that were taken are not given back.
+    /// A half second has room where no second of two neighbouring half seconds passes more than
+    /// `limit` units, including borrowed ones. Units admitted now count as `pass` now. Units
+    /// borrowed from a later half second count as `occupied` now, and as `pass` when it begins; at
+    /// most `most` units are borrowed at any time. Borrowed units are not given back.
     ///
-    /// No second passes more than `limit` while every request comes in by this verb, ordinary ones with
-    /// `most` 0: also with many threads. What is counted by [`Statistics::pass`] is counted, not asked
-    /// about. A request of 0 units has a place at once, takes nothing, and counts as nothing.
+    /// No second passes more than `limit` while every request comes in by this verb, ordinary ones
+    /// with `most` 0: also with many threads. [`Statistics::pass`] counts units without checking
+    /// the limit. A request of 0 units is always admitted, takes nothing, and counts as nothing.
     ///
     /// ```
     /// use tidegate::{Micros, Statistics, Timestamp};
@@ -123,7 +123,7 @@ impl<C> Statistics<C> {
     /// let wait = |ms| Some(Micros::from_millis(ms));
     /// assert_eq!(stats.occupy_at(10, 10, 0, at(400)), wait(0)); // the whole limit
     /// assert_eq!(stats.occupy_at(1, 10, 0, at(600)), None); // an ordinary request
-    /// assert_eq!(stats.occupy_at(4, 10, 5, at(600)), wait(400)); // its place begins at 1,000
+    /// assert_eq!(stats.occupy_at(4, 10, 5, at(600)), wait(400)); // its half second begins at 1,000
     /// assert_eq!(stats.occupy_at(2, 10, 5, at(600)), None); // 6 would be borrowed
     /// assert_eq!(stats.second_at(at(999)).occupied, 4);
     /// assert_eq!(stats.second_at(at(1_000)).pass, 4);
@@ -136,21 +136,21 @@ impl<C> Statistics<C> {
         self.ring.hold(number_of(now)).occupy(now, units, limit, most)
     }
 
-    /// What was counted in the last second.
+    /// The counts of the last second.
     #[must_use]
     pub fn second_at(&self, now: Timestamp) -> Snapshot {
         self.ring.read(now, |reading| reading.second())
     }
 
-    /// What was counted in the last minute.
+    /// The counts of the last minute.
     #[must_use]
     pub fn minute_at(&self, now: Timestamp) -> Snapshot {
         self.ring.read(now, |reading| reading.minute())
     }
 
-    /// What was counted in each second of the last minute, all as of one moment: sixty seconds, oldest
-    /// first, each with the time at which it began, the last of them as far as it has come. Fewer in
-    /// the first minute after the epoch.
+    /// The counts of each second of the last minute, all as of one moment: sixty seconds, oldest
+    /// first, each with the time at which it began, the last of them so far. Fewer in the first
+    /// minute after the epoch.
     #[must_use]
     pub fn seconds_at(&self, now: Timestamp) -> Vec<(Timestamp, Snapshot)> {
         self.ring.read(now, |reading| reading.seconds())
@@ -169,7 +169,7 @@ impl<C> Statistics<C> {
     }
 }
 
-/// The same, now.
+/// The same verbs at the time now.
 impl<C: Clock> Statistics<C> {
     /// [`Statistics::pass_at`], now.
     pub fn pass(&self, units: u64) {

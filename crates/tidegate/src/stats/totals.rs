@@ -1,26 +1,25 @@
-//! The running totals: what was counted since the beginning, which only grows.
+//! The running totals: counts since the beginning, which only grow.
 
 use super::sync::{
     AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {
     Pass,
     Block,
     Exception,
     Success,
-    /// Response times of what succeeded, in microseconds.
+    /// Response times of successes, in microseconds.
     RtSumUs,
     Occupied,
 }
 
-/// How many things are counted.
+/// The number of counts.
 pub(super) const COUNTS: usize = 6;
 
-/// One number for each [`Count`]. They wrap, and only differences are ever told.
+/// One number for each [`Count`]. They wrap; only differences are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts(pub(super) [u64; COUNTS]);
 
@@ -30,20 +29,19 @@ impl Counts {
         self.0[what as usize]
     }
 
-    /// Adds to one count.
     pub(super) const fn add(&mut self, what: Count, amount: u64) {
         self.0[what as usize] = self.of(what).wrapping_add(amount);
     }
 
-    /// What was counted from `earlier` to these.
+    /// The counts from `earlier` to these.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let pairs = |at: usize| self.0[at].wrapping_sub(earlier.0[at]);
         Self(std::array::from_fn(pairs))
     }
 }
 
-/// The totals of one resource, on a line of the cache of their own: who counts one thing is about to
-/// count another.
+/// The totals of one resource, on cache lines of their own: a thread that counts one thing is about
+/// to count another.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Totals {
@@ -52,43 +50,42 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Counts.
     #[inline]
     pub(super) fn add(&self, what: Count, amount: u64) {
         self.counts[what as usize].fetch_add(amount, Relaxed);
     }
 
-    /// Counts, and answers what the total was before.
+    /// Adds to one count, and returns its previous total.
     ///
-    /// Who counts after [`Totals::mark`] sees what the marking thread did before it.
+    /// A thread that counts after [`Totals::mark`] sees what the marking thread did before it.
     #[inline]
     pub(super) fn add_in_order(&self, what: Count, amount: u64) -> u64 {
         self.counts[what as usize].fetch_add(amount, AcqRel)
     }
 
-    /// The totals now.
     pub(super) fn read(&self) -> Counts {
         Counts(std::array::from_fn(|at| self.counts[at].load(Acquire)))
     }
 
-    /// The totals now, read by writing: each count that is not among them comes after, and can know it.
+    /// The totals now, read by writing: each count that is not among them comes after, and can know
+    /// that.
     pub(super) fn mark(&self) -> Counts {
         Counts(std::array::from_fn(|at| self.counts[at].fetch_add(0, AcqRel)))
     }
 
-    /// One more in flight.
+    /// Counts one more in flight.
     #[inline]
     pub(super) fn enter(&self) {
         self.in_flight.fetch_add(1, Relaxed);
     }
 
-    /// One less in flight; each call after one of [`Totals::enter`].
+    /// Counts one less in flight; each call follows one of [`Totals::enter`].
     #[inline]
     pub(super) fn leave(&self) {
         self.in_flight.fetch_sub(1, Release);
     }
 
-    /// How many entered and did not leave.
+    /// How many entered and have not left.
     pub(super) fn in_flight(&self) -> u64 {
         self.in_flight.load(Acquire)
     }

@@ -12,7 +12,7 @@ mod link;
 mod nodes;
 mod question;
 pub mod script;
-mod shared;
+mod state;
 
 pub use audit::Finding;
 pub(crate) use client::{Client, heard};

@@ -1,16 +1,16 @@
-//! The gates that a layer can ask.
+//! The gates that a layer can use.
 
 use std::sync::Arc;
 
-use super::door::{Door, ToGate};
+use super::decider::{Decider, GateDecider};
 #[cfg(feature = "redis")]
-use super::to_store::ToStore;
+use super::store_decider::StoreDecider;
 use crate::clock::Timer;
 use crate::gate::Gate;
 #[cfg(feature = "redis")]
 use crate::shared::SharedGate;
 
-/// A gate that a layer can ask: an `Arc` of a [`Gate`], or, with feature `redis`, of a
+/// A gate that a layer can use: an `Arc` of a [`Gate`], or, with feature `redis`, of a
 /// `SharedGate`.
 ///
 /// Sealed: there are no others.
@@ -31,25 +31,26 @@ pub trait AnyGate: sealed::Sealed {}
 impl<T: sealed::Sealed> AnyGate for T {}
 
 /// How a layer asks a gate.
-pub struct Way(pub(super) Arc<dyn Door>);
+pub struct Way(pub(super) Arc<dyn Decider>);
 
 mod sealed {
-    /// What a layer asks a gate by.
+    /// How a layer asks a gate.
     pub trait Sealed {
-        /// The way to the gate of a request that may wait in queue, where its rules say so, or never `waits`.
+        /// The decider of the gate: a request waits in a queue where its rules say so, or never if
+        /// not `waits`.
         fn way(self, waits: bool) -> super::Way;
     }
 }
 
 impl<C: Timer + 'static> sealed::Sealed for Arc<Gate<C>> {
     fn way(self, waits: bool) -> Way {
-        Way(Arc::new(if waits { ToGate::patient(self) } else { ToGate::prompt(self) }))
+        Way(Arc::new(if waits { GateDecider::patient(self) } else { GateDecider::prompt(self) }))
     }
 }
 
 #[cfg(feature = "redis")]
 impl sealed::Sealed for Arc<SharedGate> {
     fn way(self, waits: bool) -> Way {
-        Way(Arc::new(ToStore::new(self, waits)))
+        Way(Arc::new(StoreDecider::new(self, waits)))
     }
 }

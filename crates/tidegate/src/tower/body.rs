@@ -1,4 +1,4 @@
-//! The body of an answer: the service's own, or the text of a refusal.
+//! The body of a response: the service's own, or the text of a refusal.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,8 +11,8 @@ use super::held::Held;
 pin_project! {
     /// The body of a response that came through the layer.
     ///
-    /// What belongs to a request until it is over (its place among those in flight, its entry in the
-    /// statistics) is given back when the body has ended or is dropped.
+    /// The request's permit and its entry in the statistics end when the body has ended or is
+    /// dropped.
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
@@ -31,12 +31,11 @@ pin_project! {
 }
 
 impl<B> ResponseBody<B> {
-    /// The service's own body, and what is held until it has ended.
+    /// The service's own body, with the guards that end with it.
     pub(super) const fn inner(body: B, held: Held) -> Self {
         Self { kind: Kind::Inner { body }, held }
     }
 
-    /// The body of a refusal.
     pub(super) fn text(text: Vec<u8>) -> Self {
         Self { kind: Kind::Text { text }, held: Held::default() }
     }

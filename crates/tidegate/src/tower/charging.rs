@@ -1,4 +1,4 @@
-//! Charging by outcome: what a request took is given back where its response says that it was free.
+//! Charging by outcome: the cost of a request is given back where its response is free.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::gate::Gate;
 use crate::request::{Descriptor, Request};
 use crate::step::{Descriptors, Lineage, Met};
 
-/// Says of a response whether its request counts.
+/// Whether a request counts, by its response.
 pub(super) type Counts = dyn Fn(&Parts) -> bool + Send + Sync;
 
-/// What an admitted request took.
+/// The units that an admitted request took.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Took {
-    /// Of each limiter it met, whether that took the cost, and can give it back: not where a rule in shadow mode
-    /// would have refused, nor where keys without room may share it.
+    /// For each of its limiters, whether that took the cost and can give it back. It cannot where a
+    /// rule in shadow mode would have refused, nor where the overflow limiter may have decided.
     limiters: Vec<((Lineage, Descriptors), bool)>,
-    /// It was taken in this process, for the store did not decide.
+    /// Whether this process decided instead of the store.
     #[cfg(feature = "redis")]
     pub(super) degraded: bool,
 }
@@ -34,7 +34,7 @@ impl Took {
         self.limiters.iter().any(|(_, took)| *took)
     }
 
-    /// Keeps those of `met`, which are all that the same request meets, that took the cost.
+    /// Keeps those of `all`, all limiters of the same request, that took the cost.
     pub(super) fn of<K>(&self, all: Vec<(Met<K>, u64)>) -> Vec<(Met<K>, u64)> {
         let all = again(all, |(met, _)| met, &self.limiters, |(known_by, _)| *known_by);
         all.into_iter().filter(|(_, (_, took))| *took).map(|(one, _)| one).collect()
@@ -54,18 +54,19 @@ impl From<&Answer<'_>> for Took {
     }
 }
 
-/// Gives back what a request took, in one atomic step; tells how its limits stand then.
+/// Gives back the units of a request, in one atomic step; returns how its limits stand then.
 pub(super) fn release<C: Clock>(gate: &Gate<C>, request: &Request<'_>, took: &Took) -> Fields {
     gate.settle_those(request, 0, |all| took.of(all));
     Fields::from(&gate.peek(&Request::new(request.domain(), &free(request))))
 }
 
-/// The descriptors of a request that is over, at no cost: it is not to be told when it might come again.
+/// The descriptors of a request that is over, at no cost: the answer then says nothing of when it
+/// might be repeated.
 pub(super) fn free<'a>(request: &Request<'a>) -> Vec<Descriptor<'a>> {
     request.descriptors().iter().map(|one| one.cost(0)).collect()
 }
 
-/// What a request is charged, until its response is there. Dropped before, the charge stays.
+/// The charge of a request, until its response is there. If it is dropped before, the charge stays.
 pub(super) struct Bill {
     counts: Arc<Counts>,
     question: Question,
@@ -82,7 +83,8 @@ impl Bill {
         self.took = took;
     }
 
-    /// Gives back the taken cost by `release` if the response does not count, and returns what that returns.
+    /// Gives the cost back by `release` if the response does not count, and returns the result of
+    /// `release`.
     pub(super) fn close<B, T>(
         self,
         response: Response<B>,

@@ -1,4 +1,4 @@
-//! Who calls: the peer's address, or the one that named proxies say they speak for.
+//! The address of a caller: the peer's, or the one that trusted proxies report.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -19,24 +19,25 @@ use networks::Networks;
 
 type PeerOf = dyn Fn(&Parts) -> Option<IpAddr> + Send + Sync;
 
-/// The value of a caller whose address nobody told.
+/// The value for a caller without a known address.
 const UNKNOWN: &str = "unknown";
 
-/// Bits of an IPv6 address that tell one caller from another: what one subscriber is given at least.
+/// Bits of an IPv6 address that distinguish callers: the smallest network that a subscriber is
+/// given.
 const DEFAULT_IPV6_BITS: u8 = 64;
 
 /// An extractor of the caller's network address.
 ///
-/// It is that of the connection's peer ([`PeerAddr`](super::PeerAddr), and what axum and tonic leave
-/// in a request with the features of their names) unless the peer belongs to a network of proxies
-/// that was named. Then, and only then, one header field is believed, from right to left: the caller
-/// is the last address that is not itself such a proxy. An entry that can not be read ends the walk
-/// at the proxy that handed it on. Header fields of anybody else are never looked at.
+/// It is that of the connection's peer ([`PeerAddr`](super::PeerAddr), and what axum and tonic
+/// leave in a request with the features of their names) unless the peer belongs to a configured
+/// network of proxies. Then, and only then, one header field is trusted, from right to left: the
+/// caller is the last address that is not itself such a proxy. An unreadable entry ends the walk at
+/// the proxy that passed it on. Header fields of any other peer are never read.
 ///
-/// IPv4 addresses are told whole (`192.0.2.1`), v4-mapped IPv6 as IPv4, IPv6 by its network, /64
-/// unless said otherwise (`2001:db8::/64`): a subscriber has 2^64 addresses and more. A caller whose
-/// address nobody told is `unknown`, so that a server which was never given peer addresses limits all
-/// callers as one, which is seen at once, and not none of them.
+/// IPv4 addresses are used in full (`192.0.2.1`), v4-mapped IPv6 as IPv4, IPv6 by its network, /64
+/// by default (`2001:db8::/64`): a subscriber has 2^64 addresses and more. A caller without a known
+/// address is `unknown`, so a server without peer addresses limits all callers as one, which is
+/// noticed soon, instead of none of them.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -57,14 +58,14 @@ const DEFAULT_IPV6_BITS: u8 = 64;
 #[derive(Clone)]
 pub struct ClientIp {
     peer: Arc<PeerOf>,
-    /// The field that the proxies write, and the networks that they are in.
+    /// The field that the proxies write, and their networks.
     behind: Option<(Field, Networks)>,
     unknown_is_proxy: bool,
     ipv6_bits: u8,
 }
 
 impl ClientIp {
-    /// The peer's address; no header field is believed.
+    /// The peer's address; no header field is trusted.
     #[must_use]
     pub fn peer() -> Self {
         Self {
@@ -75,7 +76,7 @@ impl ClientIp {
         }
     }
 
-    /// Believes `X-Forwarded-For` from proxies in these networks.
+    /// Trusts `X-Forwarded-For` from proxies in these networks.
     ///
     /// # Errors
     /// The first text that is not a network such as `10.0.0.0/8`.
@@ -85,7 +86,7 @@ impl ClientIp {
         Self::behind(Field::XForwardedFor, proxies)
     }
 
-    /// Believes `Forwarded` (RFC 7239) from proxies in these networks.
+    /// Trusts `Forwarded` (RFC 7239) from proxies in these networks.
     ///
     /// # Errors
     /// The first text that is not a network such as `10.0.0.0/8`.
@@ -102,7 +103,7 @@ impl ClientIp {
         Ok(Self { behind: Some((field, Networks::parse(proxies)?)), ..Self::peer() })
     }
 
-    /// Takes the peer's address from elsewhere, such as another extension of the request.
+    /// Reads the peer's address from elsewhere, such as another extension of the request.
     #[must_use]
     pub fn peer_from(
         mut self,
@@ -112,16 +113,16 @@ impl ClientIp {
         self
     }
 
-    /// Believes a peer without an address too, as it is when the proxy connects by a Unix socket.
-    /// Only for servers that no one else can reach.
+    /// Also trusts a peer without an address, such as a proxy that connects by a Unix socket. Only
+    /// for servers that no one else can reach.
     #[must_use]
     pub const fn trust_unknown_peer(mut self) -> Self {
         self.unknown_is_proxy = true;
         self
     }
 
-    /// How many leading bits of an IPv6 address tell callers apart, 64 unless said; more than 128
-    /// count as 128. Fewer catch a caller who was given a larger network (a /56 or a /48).
+    /// How many leading bits of an IPv6 address distinguish callers, 64 by default; more than 128
+    /// count as 128. Fewer bits also limit a caller who has a larger network (a /56 or a /48).
     #[must_use]
     pub const fn ipv6_bits(mut self, bits: u8) -> Self {
         self.ipv6_bits = if bits > 128 { 128 } else { bits };
@@ -136,7 +137,7 @@ impl ClientIp {
         }
     }
 
-    /// From the peer on, each hop is asked as long as the one that told of it is believed.
+    /// From the peer on, reads the address that each hop reports, as long as the hop is trusted.
     fn walk(
         &self,
         peer: Option<IpAddr>,
@@ -148,7 +149,7 @@ impl ClientIp {
         let mut hops = field.hops(headers);
         while caller.map_or(self.unknown_is_proxy, |ip| proxies.contain(ip)) {
             match hops.next() {
-                Some(Some(told)) => caller = Some(told),
+                Some(Some(address)) => caller = Some(address),
                 Some(None) | None => break,
             }
         }
@@ -177,9 +178,9 @@ impl Extract for ClientIp {
 impl std::fmt::Debug for ClientIp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { peer: _, behind, unknown_is_proxy, ipv6_bits } = self;
-        let mut told = f.debug_struct("ClientIp");
-        told.field("behind", behind).field("unknown_is_proxy", unknown_is_proxy);
-        told.field("ipv6_bits", ipv6_bits).finish_non_exhaustive()
+        let mut debug = f.debug_struct("ClientIp");
+        debug.field("behind", behind).field("unknown_is_proxy", unknown_is_proxy);
+        debug.field("ipv6_bits", ipv6_bits).finish_non_exhaustive()
     }
 }
 

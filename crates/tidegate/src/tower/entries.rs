@@ -1,4 +1,4 @@
-//! How a request becomes descriptors: names, and where their values are read from.
+//! Descriptors of a request: the names of entries, and where their values are read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use crate::request::{Descriptor, Request};
 
 type CostOf = dyn Fn(&Parts) -> u64 + Send + Sync;
 
-/// One descriptor in the making: an ordered list of entries, each with an extractor, and a cost.
+/// One descriptor under construction: an ordered list of entries, each with an extractor, and a
+/// cost.
 ///
 /// ```
 /// use tidegate::tower::{ClientIp, Entries, header, method};
@@ -30,33 +31,33 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// No entries yet, at a cost of one unit.
+    /// No entries, and a cost of one unit.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an entry behind those it has; a request in which nothing is found goes without it.
+    /// Adds an entry after the others; it is left out where its value is not found in a request.
     #[must_use]
     pub fn entry(mut self, name: &str, value: impl Extract + 'static) -> Self {
         self.entries.push((name.into(), Arc::new(value)));
         self
     }
 
-    /// Takes as many units as `cost` says of a request; 0 takes nothing, and only reports.
+    /// Takes as many units as `cost` returns for a request; 0 takes nothing, and only reports.
     #[must_use]
     pub fn cost(mut self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
         self.cost = Some(Arc::new(cost));
         self
     }
 
-    /// What an access log tells of a request too, so that the same rules serve and replay.
+    /// The entries of an access log, so that the same rules serve and replay.
     pub(super) fn of_a_server() -> Self {
         let entries = Self::new().entry("ip", ClientIp::peer());
         entries.entry("method", extract::method).entry("path", extract::path)
     }
 
-    /// What a client's requests are told apart by.
+    /// The entries that distinguish a client's requests.
     pub(super) fn of_a_client() -> Self {
         Self::new().entry("host", extract::host)
     }
@@ -75,7 +76,7 @@ impl fmt::Debug for Entries {
     }
 }
 
-/// What was read from a request for one descriptor.
+/// The values of one descriptor of a request.
 #[derive(Clone, Debug)]
 struct Filled {
     entries: Vec<(Arc<str>, String)>,
@@ -88,7 +89,7 @@ impl Filled {
     }
 }
 
-/// A question to the gate that outlives the request it was read from.
+/// A question to the gate that owns what it read from the request.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     domain: Arc<str>,
@@ -119,7 +120,7 @@ impl Question {
         &self.domain
     }
 
-    /// Hands the question over in the form the gate takes.
+    /// Passes the question to `ask` in the form that the gate takes.
     pub(super) fn ask<R>(&self, ask: impl FnOnce(&Request<'_>) -> R) -> R {
         let pairs = self.pairs();
         let descriptors = self.descriptors(&pairs);

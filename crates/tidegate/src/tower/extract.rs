@@ -1,4 +1,5 @@
-//! What a descriptor's entries are read from: any part of a request but its body.
+//! Extractors: they read the values of a descriptor's entries from any part of a request but its
+//! body.
 
 use std::any::type_name;
 use std::fmt;
@@ -9,8 +10,8 @@ use http::request::Parts;
 
 /// Reads the value of a descriptor's entry from a request.
 ///
-/// `None` leaves the entry out, so that no rule that asks for it matches. Every function
-/// `Fn(&Parts) -> Option<String>` is an extractor: `|parts: &Parts| Some(parts.uri.host()?.to_owned())`.
+/// `None` leaves the entry out, so that no rule that needs it matches. Every function `Fn(&Parts)
+/// -> Option<String>` is an extractor: `|parts: &Parts| Some(parts.uri.host()?.to_owned())`.
 pub trait Extract: Send + Sync {
     /// The value, if the request has one.
     fn extract(&self, parts: &Parts) -> Option<String>;
@@ -31,11 +32,12 @@ pub struct Header(HeaderName);
 
 /// An extractor of a header field's first value, such as an API key.
 ///
-/// A caller chooses the values of header fields, so a rule keyed by one alone limits nobody who
-/// makes up another for each request: check the field before, or add a rule keyed by address.
+/// A caller chooses the values of header fields, so a rule keyed by one alone does not limit a
+/// caller who makes up another for each request: check the field before, or add a rule keyed by
+/// address.
 ///
 /// # Errors
-/// When `name` can not be the name of a header field.
+/// When `name` cannot be the name of a header field.
 ///
 /// ```
 /// use tidegate::tower::{Extract, header};
@@ -61,8 +63,8 @@ pub fn method(parts: &Parts) -> Option<String> {
     Some(parts.method.as_str().to_owned())
 }
 
-/// An extractor of the path as it was asked for, without the query. As a key it gives each path a
-/// limiter of its own, those that do not exist included; of routes, the template is the better key.
+/// An extractor of the path as requested, without the query. As a key it gives each path a limiter
+/// of its own, including paths that do not exist; for routes, the template is the better key.
 #[must_use]
 pub fn path(parts: &Parts) -> Option<String> {
     Some(parts.uri.path().to_owned())
@@ -95,8 +97,8 @@ pub struct Extension<T, F> {
     of: PhantomData<fn(&T)>,
 }
 
-/// An extractor of what `pick` makes of an extension of the request, such as the user that a layer
-/// around this one has authenticated.
+/// An extractor of the value that `pick` reads from an extension of the request, such as the user
+/// that a layer around this one has authenticated.
 ///
 /// ```
 /// use tidegate::tower::{Extract, extension};

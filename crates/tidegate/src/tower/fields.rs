@@ -1,4 +1,4 @@
-//! Header fields of an answer, ready to be put into responses.
+//! Header fields of an answer, ready for responses.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate_core::Micros;
@@ -6,31 +6,31 @@ use tidegate_core::Micros;
 use crate::answer::Answer;
 use crate::headers;
 
-/// The field whose presence says that another layer has told the figures already.
-const TOLD: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+/// The field whose presence shows that another layer has described limits already.
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 
-/// Names and values in the order in which they are told.
+/// Names and values in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields(Vec<(HeaderName, HeaderValue)>);
 
 impl Fields {
-    /// Only when to come back.
+    /// Only `Retry-After`.
     pub(super) fn retry_after(wait: Micros) -> Self {
         Self(vec![(RETRY_AFTER, wait.as_secs_ceil().into())])
     }
 
-    /// Adds the fields to a response, none of them twice. One that tells figures already, as from a
-    /// layer further in, keeps those: figures of two rules mixed would be true of neither.
+    /// Adds the fields to a response, none of them twice. A response that already describes limits,
+    /// as from an inner layer, keeps those fields: a mixture of two rules would be true of neither.
     pub(super) fn put(self, headers: &mut HeaderMap) {
-        let told = headers.contains_key(TOLD);
+        let has_limits = headers.contains_key(LIMIT);
         for (name, value) in self.0 {
-            if name == RETRY_AFTER || !told {
+            if name == RETRY_AFTER || !has_limits {
                 headers.entry(name).or_insert(value);
             }
         }
     }
 
-    /// Without the figures: only when to come back, if anything is.
+    /// Keeps only `Retry-After`, if it is there.
     pub(super) fn only_retry_after(mut self) -> Self {
         self.0.retain(|(name, _)| *name == RETRY_AFTER);
         self
@@ -43,8 +43,8 @@ impl Fields {
 
 impl From<&Answer<'_>> for Fields {
     fn from(answer: &Answer<'_>) -> Self {
-        let told = headers::of(answer).into_iter();
-        let parsed = told.filter_map(|(name, value)| {
+        let all = headers::of(answer).into_iter();
+        let parsed = all.filter_map(|(name, value)| {
             Some((name.parse::<HeaderName>().ok()?, HeaderValue::try_from(value).ok()?))
         });
         Self(parsed.collect())

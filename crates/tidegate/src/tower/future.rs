@@ -1,4 +1,4 @@
-//! The way of one request: the gate's ruling, then the service's answer or a refusal.
+//! The future of one request: the gate's ruling, then the service's response or a refusal.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,20 +10,20 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::body::ResponseBody;
-use super::door::{Asked, Later, Ruling};
+use super::decider::{Asked, Later, Ruling};
 use super::fields::Fields;
 use super::plan::Passage;
 
 pin_project! {
-    /// The response to a request that met the gate: that of the service, or a refusal.
+    /// The response to a request behind the layer: that of the service, or a refusal.
     ///
-    /// Dropped while the request waits, it leaves the line; nothing is taken. Dropped while an admitted
-    /// request is held for its delay, that keeps its slot.
+    /// Dropped while the request waits, it leaves the queue; nothing is taken. Dropped while an
+    /// admitted request is held for its delay, the request keeps its slot.
     pub struct ResponseFuture<S, B>
     where
         S: Service<Request<B>>,
     {
-        // Taken when the answer is there.
+        // Taken when the response is there.
         passage: Option<Passage>,
         #[pin]
         stage: Stage<S, S::Future, S::Response, B>,
@@ -33,11 +33,11 @@ pin_project! {
 pin_project! {
     #[project = StageProjected]
     enum Stage<S, F, R, B> {
-        // Before the gate. What is needed later is taken when the ruling is there.
+        // Asks the gate. The rest is taken when the ruling is there.
         Asking { asked: Asked, behind: Option<(S, Parts, B)> },
-        // Behind it.
+        // Calls the service.
         Answering { #[pin] answer: F },
-        // Over a store: what the request took is given back before its response is passed on.
+        // Gives units back to a store before the response is passed on.
         Releasing { fields: Later<Fields>, response: Option<R> },
     }
 }
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// Once it has given its answer it stays pending.
+/// It stays pending after it has returned the response.
 impl<S, B, R> Future for ResponseFuture<S, B>
 where
     S: Service<Request<B>, Response = Response<R>>,

@@ -1,5 +1,6 @@
-//! A refusal as gRPC tells it: a response of trailers only, `RESOURCE_EXHAUSTED` with `RetryInfo`, or `UNAVAILABLE`
-//! where the shared store did not decide. What is written here is read here too, of the answers to a client's calls.
+//! A refusal in gRPC: a response of trailers only, `RESOURCE_EXHAUSTED` with `RetryInfo`, or
+//! `UNAVAILABLE` where the shared store did not decide. The same forms are read in the responses to
+//! a client's calls.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -22,11 +23,11 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const RESOURCE_EXHAUSTED: i32 = 8;
 const UNAVAILABLE: i32 = 14;
 
-/// Of binary fields: some pad what they write, others do not.
+/// For binary fields: some writers pad them, others do not.
 const BINARY: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, NO_PAD.with_decode_padding_mode(DecodePaddingMode::Indifferent));
 
-/// What a `grpc-message` may not have in it as it is.
+/// Characters that must be escaped in a `grpc-message`.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// `google.rpc.Status`.
@@ -90,13 +91,12 @@ pub(super) fn response(refusal: &Refusal, content_type: HeaderValue) -> Response
     response
 }
 
-/// Whether an answer of trailers only is that of a call that may be tried again: `RESOURCE_EXHAUSTED` or
-/// `UNAVAILABLE`.
+/// Whether a response of trailers only allows another try: `RESOURCE_EXHAUSTED` or `UNAVAILABLE`.
 pub(super) fn asks_to_come_later(headers: &HeaderMap) -> bool {
     headers.get(STATUS).is_some_and(|code| [&b"8"[..], b"14"].contains(&code.as_bytes()))
 }
 
-/// The wait that its `RetryInfo` tells, if it has one that can be read.
+/// The wait in its `RetryInfo`, if that is readable.
 pub(super) fn retry_delay(headers: &HeaderMap) -> Option<Micros> {
     let details = BINARY.decode(headers.get(DETAILS)?).ok()?;
     let status = Status::decode(&*details).ok()?;
@@ -110,7 +110,7 @@ fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
     }
 }
 
-/// Milliseconds, rounded up; a negative figure tells a client not to try again at all.
+/// Milliseconds, rounded up; a negative number asks a client not to try again at all.
 fn pushback_ms(wait: Option<Micros>) -> String {
     wait.map_or("-1".to_owned(), |wait| wait.as_micros().div_ceil(1_000).to_string())
 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn grpc_is_told_by_its_media_type() {
+    fn grpc_is_recognised_by_its_media_type() {
         let grpc = [
             "application/grpc",
             "application/grpc+proto",
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_is_told_to_the_microsecond_and_never_early() {
+    fn the_wait_is_exact_to_the_microsecond_and_never_early() {
         let refusal = Refusal::for_now(Reason::Limit, Micros::from_micros(2_500_001));
         let response = response(&refusal, HeaderValue::from_static("application/grpc"));
         let headers = response.headers();
@@ -172,17 +172,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_read_again_padded_or_not() {
+    fn a_written_wait_is_read_again_padded_or_not() {
         for us in [0, 1, 2_500_001, 86_400_000_000] {
             let wait = Micros::from_micros(us);
             let refusal = Refusal::for_now(Reason::Limit, wait);
-            let mut told = response(&refusal, HeaderValue::from_static("application/grpc"));
-            assert!(asks_to_come_later(told.headers()));
-            assert_eq!(retry_delay(told.headers()), Some(wait));
-            let bytes = STANDARD_NO_PAD.decode(&told.headers()[DETAILS]).unwrap();
+            let mut refused = response(&refusal, HeaderValue::from_static("application/grpc"));
+            assert!(asks_to_come_later(refused.headers()));
+            assert_eq!(retry_delay(refused.headers()), Some(wait));
+            let bytes = STANDARD_NO_PAD.decode(&refused.headers()[DETAILS]).unwrap();
             let padded = base64::engine::general_purpose::STANDARD.encode(bytes);
-            insert_text(told.headers_mut(), DETAILS, padded);
-            assert_eq!(retry_delay(told.headers()), Some(wait));
+            insert_text(refused.headers_mut(), DETAILS, padded);
+            assert_eq!(retry_delay(refused.headers()), Some(wait));
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a request holds until it is over: its entry in the statistics, its place among those in flight.
+//! Guards that a request holds until it is over: its entry in the statistics, its permit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,17 +10,16 @@ use crate::clock::Clock;
 use crate::stats::{Entry, Statistics};
 use crate::wait::Permit;
 
-/// Statistics, whatever clock they go by.
+/// Statistics of any clock.
 pub(super) trait Recorder: Send + Sync {
     /// Counts a request that begins.
     fn begin(self: Arc<Self>) -> Box<dyn Ending>;
-    /// Counts a refusal.
     fn block(&self);
 }
 
 /// A request that has begun, and ends when this is dropped.
 pub(super) trait Ending: Send + Sync {
-    /// It is to count as an exception.
+    /// Makes it count as an exception.
     fn fail(&mut self);
 }
 
@@ -40,7 +39,7 @@ impl<C: Clock> Ending for Entry<Arc<Statistics<C>>, C> {
     }
 }
 
-/// Given back when it is dropped, wherever the request has come to by then.
+/// Ends when it is dropped, at whatever stage the request is.
 #[derive(Default)]
 pub(super) struct Held {
     entry: Option<Box<dyn Ending>>,
@@ -59,14 +58,14 @@ impl Held {
         }
     }
 
-    /// A response has begun.
+    /// Notes that a response has begun.
     pub(super) fn answered<B>(&mut self, response: &Response<B>) {
         if response.status().is_server_error() || is_grpc_fault(response.headers()) {
             self.fail();
         }
     }
 
-    /// A frame of the body came, or an error, or its end.
+    /// Notes a frame of the body, an error, or its end.
     pub(super) fn saw<D, E>(&mut self, frame: Option<&Result<Frame<D>, E>>) {
         match frame {
             Some(Ok(frame)) if frame.trailers_ref().is_none_or(|t| !is_grpc_fault(t)) => {}
@@ -76,7 +75,7 @@ impl Held {
     }
 }
 
-/// Whether a gRPC status is one of those that HTTP tells by 500 and above.
+/// Whether a gRPC status corresponds to an HTTP status of 500 and above.
 fn is_grpc_fault(fields: &HeaderMap) -> bool {
     /// Unknown, deadline exceeded, unimplemented, internal, unavailable, data loss.
     const FAULTS: [&[u8]; 6] = [b"2", b"4", b"12", b"13", b"14", b"15"];
@@ -85,7 +84,7 @@ fn is_grpc_fault(fields: &HeaderMap) -> bool {
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told = f.debug_struct("Held");
-        told.field("entry", &self.entry.is_some()).field("permit", &self.permit).finish()
+        let mut debug = f.debug_struct("Held");
+        debug.field("entry", &self.entry.is_some()).field("permit", &self.permit).finish()
     }
 }

@@ -1,11 +1,11 @@
-//! Until when nothing is sent to whom, because they asked for it.
+//! Holds: until when nothing is sent to hosts that asked for a pause.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Micros, Timestamp};
 
-/// The instants until which keys (hosts, unless said otherwise) are left alone.
+/// The instants until which keys (hosts, by default) are held.
 #[derive(Debug)]
 pub(super) struct Holds {
     most_keys: usize,
@@ -16,7 +16,7 @@ pub(super) struct Holds {
 #[derive(Debug, Default)]
 struct Book {
     until: HashMap<String, Timestamp>,
-    /// Holds of keys for which there was no room are holds of all: nobody is asked too early.
+    /// A hold of all keys, for holds that have no room of their own: none is asked too early.
     everyone: Timestamp,
 }
 
@@ -26,7 +26,7 @@ impl Holds {
         Self { most_keys, most, book: Mutex::default() }
     }
 
-    /// Notes that `key` asked at `now` to be left alone for `wait`. A hold never becomes shorter.
+    /// Notes that `key` asked at `now` for a pause of `wait`. A hold never becomes shorter.
     pub(super) fn note(&self, key: &str, wait: Micros, now: Timestamp) {
         let until = now.plus(wait.min(self.most));
         let mut book = self.book();
@@ -44,14 +44,14 @@ impl Holds {
         }
     }
 
-    /// How much longer `key` is left alone; zero when it may be asked.
+    /// How much longer `key` is held; zero when it may be asked.
     pub(super) fn left(&self, key: &str, now: Timestamp) -> Micros {
         let book = self.book();
         let until = book.until.get(key).copied().unwrap_or_default().max(book.everyone);
         until.since(now)
     }
 
-    /// No code that may panic runs while it is held.
+    /// No code that may panic runs under the lock.
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }

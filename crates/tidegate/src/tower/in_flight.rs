@@ -11,11 +11,10 @@ use super::extract::Extract;
 use crate::clock::{Clock, Timer};
 use crate::wait::{Concurrency, KeyedConcurrency, Permit};
 
-/// A place in flight to come, or none in time.
-pub(super) type Wish = Pin<Box<dyn Future<Output = Option<Permit>> + Send>>;
+/// A future of a permit, or of `None` where there is none in time.
+pub(super) type PermitFuture = Pin<Box<dyn Future<Output = Option<Permit>> + Send>>;
 
-/// How requests come by a place among those in flight. A place is kept until the body of the response
-/// has ended.
+/// How requests get a permit to be in flight. It is kept until the body of the response has ended.
 ///
 /// ```
 /// use tidegate::tower::{ClientIp, InFlight};
@@ -25,16 +24,17 @@ pub(super) type Wish = Pin<Box<dyn Future<Output = Option<Permit>> + Send>>;
 /// let at_most_4_each = InFlight::by(ClientIp::peer(), KeyedConcurrency::new(4));
 /// ```
 #[derive(Clone)]
-pub struct InFlight(Arc<dyn Fn(&Parts) -> Wish + Send + Sync>);
+pub struct InFlight(Arc<dyn Fn(&Parts) -> PermitFuture + Send + Sync>);
 
 impl InFlight {
-    /// All requests together; one that finds no place is refused at once.
+    /// One limit for all requests; a request without a permit is refused immediately.
     #[must_use]
     pub fn of<C: Clock + 'static>(limit: Concurrency<C>) -> Self {
         Self(Arc::new(move |_| found(limit.try_acquire(1))))
     }
 
-    /// All requests together; one that finds no place waits for it, first come, first served.
+    /// One limit for all requests; a request without a permit waits for one, first come, first
+    /// served.
     #[must_use]
     pub fn waiting<C: Timer + Clone + 'static>(limit: Concurrency<C>, most_wait: Micros) -> Self {
         Self(Arc::new(move |_| {
@@ -43,7 +43,7 @@ impl InFlight {
         }))
     }
 
-    /// By what the requests have in common; those that have it not are one.
+    /// A limit for each value of `key`; requests without a value share one.
     #[must_use]
     pub fn by<C: Clock + 'static>(key: impl Extract + 'static, limit: KeyedConcurrency<C>) -> Self {
         Self(Arc::new(move |parts| {
@@ -51,7 +51,7 @@ impl InFlight {
         }))
     }
 
-    /// By what the requests have in common, waiting for a place.
+    /// A limit for each value of `key`, with waiting.
     #[must_use]
     pub fn by_waiting<C: Timer + Clone + 'static>(
         key: impl Extract + 'static,
@@ -64,13 +64,13 @@ impl InFlight {
         }))
     }
 
-    /// What a request does to come by a place.
-    pub(super) fn wish(&self, parts: &Parts) -> Wish {
+    /// The permit of a request, to come.
+    pub(super) fn permit(&self, parts: &Parts) -> PermitFuture {
         (self.0)(parts)
     }
 }
 
-fn found(permit: Option<Permit>) -> Wish {
+fn found(permit: Option<Permit>) -> PermitFuture {
     Box::pin(std::future::ready(permit))
 }
 

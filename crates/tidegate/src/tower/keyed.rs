@@ -1,11 +1,11 @@
-//! The way to a keyed limiter: each caller is held to the limit of their key, or to their own plan.
+//! How a layer asks a keyed limiter: each caller has the limit of their key, or their own plan.
 
 use std::sync::Arc;
 
 use tidegate_core::{Micros, Rule, Timestamp};
 
 use super::charging::Took;
-use super::door::{Asked, Door, Later, Ruling, Soon};
+use super::decider::{Asked, Decider, Later, Ruling, Soon};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::layer::RateLimitLayer;
@@ -17,19 +17,19 @@ use crate::rules::PolicyRule;
 use crate::step::{Descriptors, One, Step};
 use crate::wait::wait_until;
 
-/// What the figures are told under.
+/// The name of the rule in answers.
 const NAME: &str = "plan";
 
 impl RateLimitLayer {
-    /// Holds each caller to the limiter of their key, in place of the rules of a gate; refuses at once what
-    /// does not fit.
+    /// Limits each caller by the limiter of their key, in place of the rules of a gate; refuses
+    /// requests above it immediately.
     ///
-    /// The key, whose plan is looked up where the limiter has plans, is the value of the first of the entries of `who`, at the cost it
-    /// tells; a request without a value is not limited. A [`descriptor`](Self::descriptor) would take the
-    /// place of `who`; others are not asked about. What decides is reported as a rule of the name `plan`. Limits
-    /// for all belong in the layer of a gate behind this one, which does not give back here what it
-    /// refuses. What a queue (`leaky_queue`) admits is held for its `delay`, as by
-    /// [`RateLimitLayer::new`].
+    /// The key, whose plan is looked up where the limiter has plans, is the value of the first of
+    /// the entries of `who`, at the cost of `who`; a request without a value is not limited. A
+    /// [`descriptor`](Self::descriptor) would replace `who`; further ones are ignored. Answers name
+    /// what decided as a rule `plan`. Limits for all callers belong in the layer of a gate behind
+    /// this one; a request that it refuses has still taken units here. A request that a queue
+    /// (`leaky_queue`) admits is held for its `delay`, as by [`RateLimitLayer::new`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -49,11 +49,11 @@ impl RateLimitLayer {
         Self::with(Arc::new(Keyed { limiter, most_wait: None }), who)
     }
 
-    /// The same, but lets a request wait for up to `most_wait`, in its place in the line of its key: what
-    /// [`KeyedLimiter::acquire`] does. The time for which a queue holds it is part of that. What
-    /// can not run by then is refused at once, and so is who comes when the line is full
-    /// ([`KeyedLimiter::with_max_waiters`]). One whose client goes away while it waits leaves the line,
-    /// and takes nothing.
+    /// Lets a request wait for up to `most_wait` in the queue of its key, as
+    /// [`KeyedLimiter::acquire`] does. The time for which a `leaky_queue` holds it is part of that.
+    /// A request that cannot run by then is refused immediately, and so is one that finds the queue
+    /// full ([`KeyedLimiter::with_max_waiters`]). A request whose client goes away while it waits
+    /// leaves the queue, and takes nothing.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -76,21 +76,22 @@ impl RateLimitLayer {
     }
 }
 
-/// Decides by the limiter of whom the request comes from.
+/// Decides by the limiter of the caller.
 struct Keyed<C> {
     limiter: Arc<KeyedLimiter<C>>,
-    /// How long it may wait; `None` where it is decided at once.
+    /// How long a request may wait; `None` where it is decided immediately.
     most_wait: Option<Micros>,
 }
 
 impl<C: Clock> Keyed<C> {
-    /// One step with the limiter of whoever asks, at the cost of the request; `told` is handed the answer.
-    fn step<T>(&self, request: &Request<'_>, step: Step, told: impl FnOnce(&Answer<'_>) -> T) -> T {
-        let Some((key, cost)) = who(request) else { return told(&nothing(self.now())) };
-        // Of no cost where it is looked at afterwards, when nobody asks whether it might come again.
+    /// Runs one step on the caller's limiter, at the cost of the request, and passes the answer to
+    /// `read`.
+    fn step<T>(&self, request: &Request<'_>, step: Step, read: impl FnOnce(&Answer<'_>) -> T) -> T {
+        let Some((key, cost)) = who(request) else { return read(&nothing(self.now())) };
+        // A look has no cost: nobody asks when the request might be repeated.
         let cost = if step == Step::Peek { 0 } else { cost };
         let one = self.limiter.call_of(&key, cost).step(step);
-        told_by(&self.limiter.rule_of(&one), cost, one, told)
+        with_answer(&self.limiter.rule_of(&one), cost, one, read)
     }
 
     fn now(&self) -> Timestamp {
@@ -101,9 +102,9 @@ impl<C: Clock> Keyed<C> {
 impl<C: Timer> Keyed<C> {
     async fn check(&self, question: &Question) -> Ruling {
         let (ruling, runs_at) = question.ask(|request| {
-            let told =
+            let read =
                 |answer: &Answer<'_>| (Ruling::from(answer), answer.at().plus(answer.delay()));
-            self.step(request, Step::Ask, told)
+            self.step(request, Step::Ask, read)
         });
         wait_until(&self.limiter.clock, runs_at).await;
         ruling
@@ -117,19 +118,19 @@ impl<C: Timer> Keyed<C> {
             return Ruling::from(&nothing(self.now()));
         };
         let one = self.limiter.call_of(&key, cost).wait(most_wait, &self.limiter.clock).await;
-        told_by(&self.limiter.rule_of(&one), cost, one, |answer| Ruling::from(answer))
+        with_answer(&self.limiter.rule_of(&one), cost, one, |answer| Ruling::from(answer))
     }
 }
 
-/// Whom a request comes from, and what it costs.
+/// The caller of a request, and its cost.
 fn who<'a>(request: &Request<'a>) -> Option<(&'a str, u64)> {
     let descriptor = request.descriptors().first()?;
     let (_, value) = descriptor.entries().first()?;
     Some((value, descriptor.units()))
 }
 
-/// Hands `told` the answer of a rule that says what the plan says.
-fn told_by<T>(rule: &Rule, cost: u64, one: One, told: impl FnOnce(&Answer<'_>) -> T) -> T {
+/// Passes an answer to `read` under a rule with the values of the limiter.
+fn with_answer<T>(rule: &Rule, cost: u64, one: One, read: impl FnOnce(&Answer<'_>) -> T) -> T {
     let One { verdict, at, decision, overflow, elsewhere, .. } = one;
     let rule = PolicyRule::of_figures(NAME, rule);
     let reply = decision.map(|decision| Reply {
@@ -148,18 +149,18 @@ fn told_by<T>(rule: &Rule, cost: u64, one: One, told: impl FnOnce(&Answer<'_>) -
     let (standing, replies) = (Standing::Exact, reply.into_iter().collect());
     let rules = Rules::Borrowed(std::slice::from_ref(&rule));
     let allowed = verdict.is_allowed();
-    told(&Answer { rules, allowed, at, standing, repeated: false, replies })
+    read(&Answer { rules, allowed, at, standing, repeated: false, replies })
 }
 
-/// The answer to a request that comes from nobody: it meets no limiter.
+/// The answer to a request without a caller: it matches no limiter.
 fn nothing(at: Timestamp) -> Answer<'static> {
     let (rules, standing, replies) = (Rules::Borrowed(&[]), Standing::Exact, Default::default());
     Answer { rules, allowed: true, at, standing, repeated: false, replies }
 }
 
-impl<C: Timer + 'static> Door for Keyed<C> {
+impl<C: Timer + 'static> Decider for Keyed<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
-        // Not before it is polled: a request that is dropped before costs nothing.
+        // Nothing happens before the first poll: a request that is dropped before costs nothing.
         Box::pin(async move {
             match self.most_wait {
                 None => self.check(&question).await,

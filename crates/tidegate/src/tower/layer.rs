@@ -1,4 +1,4 @@
-//! The layer: which gate, what is asked of it, and how its answers are told.
+//! The layer: which gate it asks, about which entries, and how it reports answers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use http::request::Parts;
 use tower_layer::Layer;
 
 use super::any_gate::AnyGate;
-use super::door::Door;
+use super::decider::Decider;
 use super::entries::Entries;
 use super::held::Recorder;
 use super::in_flight::InFlight;
@@ -22,8 +22,8 @@ use crate::stats::Statistics;
 /// A layer that asks a [`Gate`](crate::Gate) about every request before the service sees it.
 ///
 /// All clones of it, and of the services it makes, ask the same gate: a limit is one limit however
-/// many connections there are. Errors and responses of the service are passed on as they are, the
-/// latter with the header fields that tell how the caller's limits stand.
+/// many connections there are. Errors and responses of the service are passed on unchanged, except
+/// that responses get the header fields about the caller's limits.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,8 +37,9 @@ use crate::stats::Statistics;
 /// ```
 ///
 /// With feature `redis` the gate may be a `SharedGate`: the layers of all nodes then enforce one
-/// limit. While the store is unavailable each rule decides by its own [`OnStoreError`](crate::OnStoreError), and what a
-/// closed rule refuses is answered by 503 and `Retry-After`. It needs a tokio runtime.
+/// limit. While the store is unavailable each rule decides by its own
+/// [`OnStoreError`](crate::OnStoreError), and a refusal by a closed rule is answered with 503 and
+/// `Retry-After`. It needs a tokio runtime.
 ///
 #[cfg_attr(feature = "redis", doc = "```no_run")]
 #[cfg_attr(not(feature = "redis"), doc = "```ignore")]
@@ -61,72 +62,74 @@ pub struct RateLimitLayer {
 }
 
 impl RateLimitLayer {
-    /// Refuses at once what does not fit, also by rules with `on_excess = { wait = … }`.
+    /// Refuses requests above a limit immediately, also under rules with `on_excess = { wait = …
+    /// }`.
     ///
-    /// What a shaping rule (`leaky_queue`) admits is held for its `delay` before the service is called,
-    /// so that requests reach it W/N apart. One whose client goes away while it is held keeps its slot:
-    /// a delay once told to those behind stays.
+    /// A request that a shaping rule (`leaky_queue`) admits is held for its `delay` before the
+    /// service is called, so that requests reach it W/N apart. A request whose client goes away
+    /// while it is held keeps its slot: the delays promised to later ones stay.
     ///
-    /// The clock of a gate in memory must be a [`Timer`](crate::Timer), as for all layers; the system's is one inside a
-    /// tokio runtime.
-    /// Where nothing is shaped and nothing waits, no timer is ever set, and any runtime will do.
+    /// The clock of a gate in memory must be a [`Timer`](crate::Timer), as for all layers; the
+    /// system's clock is one inside a tokio runtime. Where nothing is shaped and nothing waits, no
+    /// timer is ever set, and any runtime works.
     #[must_use]
     pub fn new(gate: impl AnyGate) -> Self {
         Self::with(gate.way(false).0, Entries::of_a_server())
     }
 
-    /// Lets requests wait as the rules say, in the order in which they came, and holds what a shaping
-    /// rule admits as [`RateLimitLayer::new`] does. One whose client goes away while it waits leaves the
-    /// line, and takes nothing.
+    /// Lets requests wait as the rules say, in the order in which they came, and holds requests
+    /// under a shaping rule as [`RateLimitLayer::new`] does. A request whose client goes away while
+    /// it waits leaves the queue, and takes nothing.
     #[must_use]
     pub fn waiting(gate: impl AnyGate) -> Self {
         Self::with(gate.way(true).0, Entries::of_a_server())
     }
 
-    /// For a client: keeps its requests to someone else's limits, waiting as the rules say, and leaves
-    /// a host alone for as long as its 429 or 503 asks for by `Retry-After` (see [`Pacing`]).
+    /// For a client: keeps its requests to someone else's limits, waiting as the rules say, and
+    /// holds requests to a host for as long as the `Retry-After` of its 429 or 503 asks (see
+    /// [`Pacing`]).
     ///
-    /// A request that may not be sent is answered by a 429 of its own (over a store that is unavailable by a 503),
-    /// with the [`Refusal`] among its
-    /// extensions: nothing was sent then. No request is sent twice. Responses are left as they are.
+    /// A request that may not be sent is answered by a 429 of its own (over a store that is
+    /// unavailable by a 503), with the [`Refusal`] among its extensions: nothing was sent then. No
+    /// request is sent twice. Responses are unchanged.
     #[must_use]
     pub fn outgoing(gate: impl AnyGate, pacing: Pacing) -> Self {
         let mut layer = Self::with(gate.way(true).0, Entries::of_a_client());
         let plan = layer.plan_mut();
         plan.pacing = Some(pacing);
-        plan.tells = false;
+        plan.shows_limits = false;
         layer
     }
 
-    pub(super) fn with(door: Arc<dyn Door>, entries: Entries) -> Self {
-        Self { plan: Arc::new(Plan::new(door, entries)) }
+    pub(super) fn with(decider: Arc<dyn Decider>, entries: Entries) -> Self {
+        Self { plan: Arc::new(Plan::new(decider, entries)) }
     }
 
     fn plan_mut(&mut self) -> &mut Plan {
         Arc::make_mut(&mut self.plan)
     }
 
-    /// Asks the rules of this domain (`default` unless said).
+    /// Uses the rules of this domain (`default` by default).
     #[must_use]
     pub fn domain(mut self, domain: &str) -> Self {
         self.plan_mut().domain = domain.into();
         self
     }
 
-    /// Asks about a descriptor of these entries. The first takes the place of what is asked unless
-    /// said: `ip` ([`ClientIp::peer`](super::ClientIp::peer)), `method` and `path` of a server's
-    /// requests, as an access log tells them; `host` of a client's. Others are asked about as well.
+    /// Asks about a descriptor of these entries. The first call replaces the default: `ip`
+    /// ([`ClientIp::peer`](super::ClientIp::peer)), `method` and `path` of a server's requests, the
+    /// entries of an access log; `host` of a client's. Further calls add descriptors.
     #[must_use]
     pub fn descriptor(mut self, entries: Entries) -> Self {
         self.plan_mut().descriptor(entries);
         self
     }
 
-    /// Whether responses tell how the limits stand: `X-RateLimit-*`, `RateLimit` and
-    /// `RateLimit-Policy`. A refusal tells `Retry-After` in any case.
+    /// Whether responses have header fields about the limits: `X-RateLimit-*`, `RateLimit` and
+    /// `RateLimit-Policy`. A refusal has `Retry-After` in any case.
     #[must_use]
-    pub fn headers(mut self, tells: bool) -> Self {
-        self.plan_mut().tells = tells;
+    pub fn headers(mut self, shows_limits: bool) -> Self {
+        self.plan_mut().shows_limits = shows_limits;
         self
     }
 
@@ -155,9 +158,10 @@ impl RateLimitLayer {
         self
     }
 
-    /// Counts what passes, is refused, fails (an error, a status of 500 and above, or the gRPC status
-    /// that stands for one) and how long it takes, to the end of the response's body. A request counts
-    /// as one unit, whatever it costs; one whose caller goes away ends well.
+    /// Counts requests that pass, are refused and fail (an error, a status of 500 and above, or a
+    /// corresponding gRPC status), and how long they take, to the end of the response's body. A
+    /// request counts as one unit, whatever it costs; one whose caller goes away counts as a
+    /// success.
     #[must_use]
     pub fn statistics<C: Clock + 'static>(mut self, statistics: Arc<Statistics<C>>) -> Self {
         let recorder: Arc<dyn Recorder> = statistics;
@@ -165,16 +169,18 @@ impl RateLimitLayer {
         self
     }
 
-    /// Charges a request only when `counts` says so of its response; else its cost is given back, once,
-    /// before the response is passed on, whose header fields then tell how the limits stand without it.
+    /// Charges a request only when `counts` is true for its response. Otherwise its cost is given
+    /// back, once, before the response is passed on, and the header fields describe the limits
+    /// without it.
     ///
-    /// The cost is taken before the service is called, so that no more can be under way at once than
-    /// the limit still admits. It stays taken where there is no response: the service failed, or the
-    /// caller went away. What is asked about is the head of the response: a gRPC status in the trailers
-    /// is not there yet. Over a store it stays taken where that does not give it back in time.
+    /// The cost is taken before the service is called, so no more requests can be under way than
+    /// the limit still admits. It stays taken where there is no response: the service failed, or
+    /// the caller went away. `counts` sees the head of the response: a gRPC status in the trailers
+    /// is not there yet. Over a store the cost stays taken where the store does not give it back in
+    /// time.
     ///
-    /// It holds for all rules that this layer asks. Where some are to count in any case, put them in a
-    /// layer of their own.
+    /// It holds for all rules of this layer. Rules that should count in any case belong in a layer
+    /// of their own.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -195,9 +201,10 @@ impl RateLimitLayer {
         self
     }
 
-    /// Lets no more requests be in flight at once, until the bodies of their responses have ended. A
-    /// place is asked for before the gate is, so that nothing is charged for want of one; a request
-    /// that then waits at the gate keeps it. One refused for it is told to come back in a second.
+    /// Limits the requests in flight, until the bodies of their responses have ended. A permit is
+    /// requested before the gate is asked, so nothing is charged for want of one; a request that
+    /// then waits at the gate keeps its permit. A request refused for want of a permit gets a
+    /// `Retry-After` of a second.
     #[must_use]
     pub fn in_flight(mut self, limit: InFlight) -> Self {
         self.plan_mut().in_flight = Some(limit);

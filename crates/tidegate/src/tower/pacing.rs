@@ -1,4 +1,4 @@
-//! The outgoing side: leaving alone, until then, who asked for it by `Retry-After`.
+//! The outgoing side: holds requests to hosts that asked for a pause by `Retry-After`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use http::Response;
 use http::request::Parts;
 use tidegate_core::Micros;
 
-use super::door::{Door, Later, Ruling};
+use super::decider::{Decider, Later, Ruling};
 use super::entries::Question;
 use super::extract::{self, Extract};
 use super::holds::Holds;
@@ -16,17 +16,17 @@ use super::retry_after;
 
 /// Most hosts with a hold of their own.
 const MOST_KEYS: usize = 10_000;
-/// The longest hold unless said.
+/// The longest hold by default.
 const MOST_HOLD: Micros = Micros::from_secs(3_600);
-/// How long a request waits for holds to end unless said.
+/// How long a request waits for holds to end, by default.
 const MOST_WAIT: Micros = Micros::from_secs(30);
 
-/// How an outgoing layer leaves alone who asks for it.
+/// How an outgoing layer holds requests to hosts that ask for a pause.
 ///
-/// A 429 or 503 with `Retry-After` (seconds, or a date, which is held against the answer's own `Date`)
-/// holds all later requests to the same host until then. So does a gRPC call that is answered at once by
-/// `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with `RetryInfo` or `Retry-After`. At most 10,000 hosts have a
-/// hold of their own; a hold for which there is no room is one of all hosts.
+/// A 429 or 503 with `Retry-After` (seconds, or a date, which is compared with the response's own
+/// `Date`) holds all later requests to the same host until then. So does a gRPC call that is
+/// answered immediately by `RESOURCE_EXHAUSTED` or `UNAVAILABLE` with `RetryInfo` or `Retry-After`.
+/// At most 10,000 hosts have a hold of their own; a hold without room applies to all hosts.
 ///
 /// ```
 /// use tidegate::Micros;
@@ -50,30 +50,29 @@ impl Pacing {
         Self { holds, by: Arc::new(extract::host), most_wait: MOST_WAIT }
     }
 
-    /// Holds together what has this value in common, in place of the host; a request without one is
-    /// never held.
+    /// Holds requests by this value, in place of the host; a request without one is never held.
     #[must_use]
     pub fn hold_by(mut self, by: impl Extract + 'static) -> Self {
         self.by = Arc::new(by);
         self
     }
 
-    /// The longest that a `Retry-After` is believed. Begins without any hold.
+    /// The longest `Retry-After` that is honoured. Discards all holds so far.
     #[must_use]
     pub fn most_hold(mut self, most: Micros) -> Self {
         self.holds = Arc::new(Holds::new(MOST_KEYS, most));
         self
     }
 
-    /// How long a request waits for holds to end. One that would have to wait longer is refused at
-    /// once.
+    /// How long a request waits for holds to end. A request that would wait longer is refused
+    /// immediately.
     #[must_use]
     pub const fn most_wait(mut self, most: Micros) -> Self {
         self.most_wait = most;
         self
     }
 
-    /// What this request would be held by; `None` when nothing holds it.
+    /// The hold of this request; `None` when nothing holds it.
     pub(super) fn meet(&self, parts: &Parts) -> Option<Hold> {
         let key = self.by.extract(parts)?;
         Some(Hold { holds: self.holds.clone(), key, most_wait: self.most_wait })
@@ -88,8 +87,8 @@ impl Default for Pacing {
 
 impl fmt::Debug for Pacing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told = f.debug_struct("Pacing");
-        told.field("most_wait", &self.most_wait).finish_non_exhaustive()
+        let mut debug = f.debug_struct("Pacing");
+        debug.field("most_wait", &self.most_wait).finish_non_exhaustive()
     }
 }
 
@@ -102,35 +101,39 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// Waits until the request may be sent, and asks the gate then. A wait that would be too long is
-    /// refused at once.
-    pub(super) fn ask(self, door: Arc<dyn Door>, question: Question) -> Later<Ruling> {
+    /// Waits until the request may be sent, and asks the gate then. A request whose wait would be
+    /// too long is refused immediately.
+    pub(super) fn ask(self, decider: Arc<dyn Decider>, question: Question) -> Later<Ruling> {
         Box::pin(async move {
             let mut patience = self.most_wait;
             loop {
-                if let Err(refusal) = self.wait_out(&door, &mut patience).await {
+                if let Err(refusal) = self.wait_out(&decider, &mut patience).await {
                     return Ruling::refused(refusal);
                 }
-                let ruling = door.clone().ask(question.clone()).await;
+                let ruling = decider.clone().ask(question.clone()).await;
                 let Ruling::Admitted(admission) = &ruling else { return ruling };
-                if !self.holds(&*door) {
+                if !self.holds(&*decider) {
                     return ruling;
                 }
-                // Others were told in the meantime. What was taken for now is not for then: all who
-                // wait would be sent at once when the hold ends.
-                door.refund(&question, &admission.took).wait().await;
+                // Another request started a hold meanwhile. Units taken for now do not count for
+                // then: otherwise all requests that wait would be sent together when the hold ends.
+                decider.refund(&question, &admission.took).wait().await;
             }
         })
     }
 
-    fn holds(&self, door: &dyn Door) -> bool {
-        !self.holds.left(&self.key, door.now()).is_zero()
+    fn holds(&self, decider: &dyn Decider) -> bool {
+        !self.holds.left(&self.key, decider.now()).is_zero()
     }
 
     /// Waits while there is a hold, which may have become longer when it ends.
-    async fn wait_out(&self, door: &Arc<dyn Door>, patience: &mut Micros) -> Result<(), Refusal> {
+    async fn wait_out(
+        &self,
+        decider: &Arc<dyn Decider>,
+        patience: &mut Micros,
+    ) -> Result<(), Refusal> {
         loop {
-            let left = self.holds.left(&self.key, door.now());
+            let left = self.holds.left(&self.key, decider.now());
             if left.is_zero() {
                 return Ok(());
             }
@@ -138,13 +141,13 @@ impl Hold {
                 return Err(Refusal::for_now(Reason::Held, left));
             }
             *patience = Micros::from_micros(patience.as_micros() - left.as_micros());
-            door.clone().pause(left).await;
+            decider.clone().pause(left).await;
         }
     }
 
-    /// Notes what a response asks for.
-    pub(super) fn note<B>(&self, response: &Response<B>, door: &dyn Door) {
-        let now = door.now();
+    /// Notes the pause that a response asks for.
+    pub(super) fn note<B>(&self, response: &Response<B>, decider: &dyn Decider) {
+        let now = decider.now();
         if let Some(wait) = retry_after::asked(response, now) {
             self.holds.note(&self.key, wait, now);
         }

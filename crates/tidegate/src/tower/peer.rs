@@ -12,7 +12,7 @@ use http::request::Parts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerAddr(pub SocketAddr);
 
-/// The peer's address, from whichever extension tells it.
+/// The peer's address, from whichever extension has it.
 pub(super) fn of(parts: &Parts) -> Option<IpAddr> {
     let own = parts.extensions.get::<PeerAddr>().map(|PeerAddr(socket)| *socket);
     own.or_else(|| of_axum(parts)).or_else(|| of_tonic(parts)).map(|socket| socket.ip())

@@ -1,4 +1,4 @@
-//! What a layer and all its services share, and the way of one request through it.
+//! The state that a layer and its services share, and the path of one request through it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use tidegate_core::Micros;
 
 use super::body::ResponseBody;
 use super::charging::{Bill, Counts};
-use super::door::{Admission, Asked, Door, Later, Ruling, Soon};
+use super::decider::{Admission, Asked, Decider, Later, Ruling, Soon};
 use super::entries::{Entries, Question};
 use super::fields::Fields;
 use super::grpc;
 use super::held::{Held, Recorder};
-use super::in_flight::{InFlight, Wish};
+use super::in_flight::{InFlight, PermitFuture};
 use super::pacing::{Hold, Pacing};
 use super::refusal::{Reason, Refusal};
 use crate::request::Request;
@@ -22,31 +22,30 @@ use crate::request::Request;
 /// Makes the response of a refusal.
 pub(super) type Respond = dyn Fn(&Refusal, &Parts) -> Response<Vec<u8>> + Send + Sync;
 
-/// The settings of a layer.
 #[derive(Clone)]
 pub(super) struct Plan {
-    door: Arc<dyn Door>,
+    decider: Arc<dyn Decider>,
     pub(super) domain: Arc<str>,
-    /// What is asked while `descriptors` is empty.
+    /// The descriptor while `descriptors` is empty.
     usual: [Entries; 1],
     descriptors: Vec<Entries>,
-    pub(super) tells: bool,
+    pub(super) shows_limits: bool,
     pub(super) on_refused: Option<Arc<Respond>>,
     pub(super) recorder: Option<Arc<dyn Recorder>>,
     pub(super) pacing: Option<Pacing>,
     pub(super) in_flight: Option<InFlight>,
-    /// Whether a response counts; all do where this is not said.
+    /// Whether a response counts; all do by default.
     pub(super) counts: Option<Arc<Counts>>,
 }
 
 impl Plan {
-    pub(super) fn new(door: Arc<dyn Door>, usual: Entries) -> Self {
+    pub(super) fn new(decider: Arc<dyn Decider>, usual: Entries) -> Self {
         Self {
-            door,
+            decider,
             domain: Request::DEFAULT_DOMAIN.into(),
             usual: [usual],
             descriptors: Vec::new(),
-            tells: true,
+            shows_limits: true,
             on_refused: None,
             recorder: None,
             pacing: None,
@@ -63,42 +62,43 @@ impl Plan {
         if self.descriptors.is_empty() { &self.usual } else { &self.descriptors }
     }
 
-    /// Asks about a request: for a place in flight, whether its host is to be left alone, the gate.
+    /// Asks about a request: for a permit, whether its host is held, then the gate.
     ///
-    /// A place comes first, for it can be given back as if it had never been taken.
+    /// The permit comes first, because it can be given back without a trace.
     pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Asked, Passage) {
         let question = Question::read(&self.domain, self.asked_about(), parts);
         let hold = self.pacing.as_ref().and_then(|pacing| pacing.meet(parts));
         let bill = self.counts.clone().map(|counts| Bill::new(counts, question.clone()));
-        let knock = Knock { door: self.door.clone(), hold: hold.clone(), question };
+        let inquiry = Inquiry { decider: self.decider.clone(), hold: hold.clone(), question };
         let asked = match &self.in_flight {
-            Some(in_flight) => knock.with_a_place(in_flight.wish(parts)),
-            None => knock.ask(),
+            Some(in_flight) => inquiry.with_permit(in_flight.permit(parts)),
+            None => inquiry.ask(),
         };
         (asked, Passage::new(self.clone(), hold, bill))
     }
 }
 
-/// All that is needed to ask.
-struct Knock {
-    door: Arc<dyn Door>,
+/// The data needed to ask.
+struct Inquiry {
+    decider: Arc<dyn Decider>,
     hold: Option<Hold>,
     question: Question,
 }
 
-impl Knock {
+impl Inquiry {
     fn ask(self) -> Asked {
         match self.hold {
-            Some(hold) => hold.ask(self.door, self.question),
-            None => self.door.ask(self.question),
+            Some(hold) => hold.ask(self.decider, self.question),
+            None => self.decider.ask(self.question),
         }
     }
 
-    fn with_a_place(self, wish: Wish) -> Later<Ruling> {
-        /// How long somebody else will take is not known: the least that can be told.
+    fn with_permit(self, permit: PermitFuture) -> Later<Ruling> {
+        /// The least wait that can be reported, where another request holds the permit for an
+        /// unknown time.
         const SOON: Micros = Micros::from_secs(1);
         Box::pin(async move {
-            match wish.await {
+            match permit.await {
                 Some(permit) => self.ask().await.with(permit),
                 None => Ruling::refused(Refusal::for_now(Reason::InFlight, SOON)),
             }
@@ -108,9 +108,9 @@ impl Knock {
 
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told = f.debug_struct("Plan");
-        told.field("domain", &self.domain).field("descriptors", &self.asked_about());
-        told.field("tells", &self.tells).finish_non_exhaustive()
+        let mut debug = f.debug_struct("Plan");
+        debug.field("domain", &self.domain).field("descriptors", &self.asked_about());
+        debug.field("tells", &self.shows_limits).finish_non_exhaustive()
     }
 }
 
@@ -128,7 +128,7 @@ impl Passage {
         Self { plan, hold, bill, fields: Fields::default(), held: Held::default() }
     }
 
-    /// The request goes on.
+    /// Notes that the request goes on.
     pub(super) fn admitted(&mut self, admission: Admission) {
         self.fields = admission.fields;
         if let Some(bill) = &mut self.bill {
@@ -137,8 +137,8 @@ impl Passage {
         self.held = Held::new(self.plan.recorder.clone(), admission.permit);
     }
 
-    /// The service has answered. What does not count is given back before the response is passed on
-    /// ([`Passage::passed_on`]): how the limits stand then may take its time.
+    /// Notes the service's response. A cost that does not count is given back before the response
+    /// is passed on ([`Passage::passed_on`]), which may take time.
     pub(super) fn answered<B, E>(
         &mut self,
         answer: Result<Response<B>, E>,
@@ -147,10 +147,10 @@ impl Passage {
         let mut later = None;
         self.held.answered(&response);
         if let Some(hold) = &self.hold {
-            hold.note(&response, &*self.plan.door);
+            hold.note(&response, &*self.plan.decider);
         }
         if let Some(bill) = self.bill.take() {
-            let release = |question: &_, took: &_| self.plan.door.release(question, took);
+            let release = |question: &_, took: &_| self.plan.decider.release(question, took);
             let (same, fields) = bill.close(response, release);
             response = same;
             match fields {
@@ -162,25 +162,25 @@ impl Passage {
         Ok((response, later))
     }
 
-    /// What was to be given back was: this is how the limits stand.
+    /// Notes that the cost was given back, and how the limits stand then.
     pub(super) fn released(&mut self, fields: Fields) {
         self.fields = fields;
     }
 
     /// The response as the caller gets it.
     pub(super) fn passed_on<B>(self, mut response: Response<B>) -> Response<ResponseBody<B>> {
-        if self.plan.tells {
+        if self.plan.shows_limits {
             self.fields.put(response.headers_mut());
         }
         response.map(|body| ResponseBody::inner(body, self.held))
     }
 
-    /// The request does not go on: the response in its place.
+    /// The response to a refused request.
     pub(super) fn refused<B>(self, refusal: Refusal, parts: &Parts) -> Response<ResponseBody<B>> {
         if let Some(recorder) = &self.plan.recorder {
             recorder.block();
         }
-        let refusal = if self.plan.tells { refusal } else { refusal.without_figures() };
+        let refusal = if self.plan.shows_limits { refusal } else { refusal.without_limits() };
         let mut response = self.respond(&refusal, parts);
         refusal.put_fields(response.headers_mut());
         response.extensions_mut().insert(refusal);

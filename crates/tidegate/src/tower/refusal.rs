@@ -1,4 +1,4 @@
-//! A refusal, and the response it becomes unless the service says otherwise.
+//! A refusal, and the default response for it.
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
@@ -14,18 +14,18 @@ use crate::headers;
 pub enum Reason {
     /// A limit is used up for now.
     Limit,
-    /// The request costs more than a limit could ever hold.
+    /// The request costs more than a limit could ever admit.
     Never,
-    /// The service that is called has asked to be left alone for longer than the request may wait.
+    /// The called service has asked for a pause that is longer than the request may wait.
     Held,
-    /// As many requests as may be in flight are in flight.
+    /// As many requests as allowed are in flight.
     InFlight,
     /// The shared store did not decide, and a rule is closed then: the caller did nothing wrong.
     Unavailable,
 }
 
 impl Reason {
-    /// The name of the type of problem, and its title; clients may rely on the name.
+    /// The name of the type of problem, on which clients may rely, and its title.
     const fn problem(self) -> (&'static str, &'static str) {
         match self {
             Self::Limit => (
@@ -50,7 +50,7 @@ impl Reason {
     }
 }
 
-/// What is known of a refusal, owned. It is also left in the extensions of the response.
+/// A refusal with all its data, owned. It is also left in the extensions of the response.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     reason: Reason,
@@ -61,7 +61,6 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Of an answer that refuses.
     pub(super) fn of(answer: &Answer<'_>) -> Self {
         let denying = answer.enforced().filter(|matched| !matched.decision().is_allowed());
         let mut rules: Vec<String> =
@@ -81,7 +80,7 @@ impl Refusal {
         }
     }
 
-    /// One that no rule made, and that passes after `wait`.
+    /// A refusal by no rule, which passes after `wait`.
     pub(super) fn for_now(reason: Reason, wait: Micros) -> Self {
         Self {
             reason,
@@ -92,14 +91,14 @@ impl Refusal {
         }
     }
 
-    /// Why.
+    /// The reason.
     #[must_use]
     pub const fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// The status of the response: 429, 422 when the cost can not ever fit, or 503 when the shared store did not
-    /// decide.
+    /// The status of the response: 429, 422 when the cost can never fit, or 503 when the shared
+    /// store did not decide.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.status
@@ -117,14 +116,14 @@ impl Refusal {
         &self.rules
     }
 
-    /// The header fields that the response is given, beside those it has: limits and `Retry-After`.
+    /// The header fields that are added to the response: limits and `Retry-After`.
     pub fn fields(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
         self.fields.iter()
     }
 
-    /// The refusal as `application/problem+json` (RFC 9457), as it is told where no hook is set.
+    /// The refusal as `application/problem+json` (RFC 9457), the default response.
     ///
-    /// Header fields of limits and `Retry-After` are not in it: the layer adds them to any response.
+    /// It has no header fields of limits and no `Retry-After`: the layer adds them to any response.
     #[must_use]
     pub fn to_problem(&self) -> Response<Vec<u8>> {
         let mut response = Response::new(self.document().into_bytes());
@@ -163,8 +162,8 @@ impl Refusal {
         self.fields.clone().put(headers);
     }
 
-    /// Without figures in its header fields.
-    pub(super) fn without_figures(mut self) -> Self {
+    /// Without values of limits in its header fields.
+    pub(super) fn without_limits(mut self) -> Self {
         self.fields = self.fields.only_retry_after();
         self
     }

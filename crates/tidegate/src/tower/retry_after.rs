@@ -1,4 +1,5 @@
-//! What an answer asks of its caller: `Retry-After`, in seconds or as a date, or gRPC's `RetryInfo`.
+//! The pause that a response asks its caller for: `Retry-After`, in seconds or as a date, or gRPC's
+//! `RetryInfo`.
 
 use std::time::UNIX_EPOCH;
 
@@ -8,8 +9,8 @@ use tidegate_core::{Micros, Timestamp};
 
 use super::grpc;
 
-/// How long a 429 or 503 asks to be left alone from `now` on, or a call that gRPC answers alike; `None`
-/// for other responses, and where it does not say, or not so that it can be read.
+/// How long a 429 or 503, or a corresponding gRPC response, asks the caller to pause from `now` on;
+/// `None` for other responses, and where the pause is missing or unreadable.
 pub(super) fn asked<B>(response: &Response<B>, now: Timestamp) -> Option<Micros> {
     const ASKING: [StatusCode; 2] =
         [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
@@ -30,8 +31,8 @@ fn wait(headers: &HeaderMap, now: Timestamp) -> Option<Micros> {
     Some(until.since(date(headers, &DATE).unwrap_or(now)))
 }
 
-/// A date of the one who answered. It is held against that one's own `Date`, where there is one, for
-/// two clocks may differ by more than the wait.
+/// A date of the server, as a wait. It is compared with the response's own `Date`, where there is
+/// one, because two clocks may differ by more than the wait.
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Timestamp> {
     let text = headers.get(name)?.to_str().ok()?;
     let since_epoch =

@@ -1,4 +1,4 @@
-//! The service that a layer makes: the inner one, behind a gate.
+//! The service of a layer: the inner one, behind a gate.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,7 +24,7 @@ impl<S> RateLimit<S> {
         Self { inner, plan }
     }
 
-    /// The service behind.
+    /// The inner service.
     #[must_use]
     pub const fn inner(&self) -> &S {
         &self.inner
@@ -43,7 +43,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    /// The inner service that was polled ready is the one that is called; its clone stays behind.
+    /// Calls the inner service that was polled ready, and leaves its clone behind.
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let spare = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, spare);

@@ -56,7 +56,8 @@ fn a_report_that_reaches_the_limit_exactly_is_answered_that_nothing_is_left(
 fn a_report_beside_another_rule_is_taken_from_all_and_refused_by_none(case: &Case<'_, dyn Store>) {
     let gate = case.gate(vec![case.tokens(100), case.requests(2)]);
     let report = check(gate.as_ref(), &[(ADA, 10), (KIND, 5)]);
-    let decisions: Vec<_> = report.matched().into_iter().map(|one| one.decision().verdict()).collect();
+    let decisions: Vec<_> =
+        report.matched().into_iter().map(|one| one.decision().verdict()).collect();
     assert!(!report.is_allowed(), "the other rule stands beyond its limit");
     assert!(decisions[0].is_allowed() && !decisions[1].is_allowed());
     assert_eq!((left_of(gate.as_ref(), "tokens"), left_of(gate.as_ref(), "requests")), (90, 0));

@@ -153,8 +153,11 @@ fn reported(pairs: &[Pair], said: &Said) -> Option<(usize, Expected)> {
 fn compare(pairs: &[Pair], answer: &Answer<'_>, said: &Said) {
     assert_eq!(answer.is_allowed(), said.allowed);
     let number = |name: &str| pairs.iter().position(|pair| pair.spec.name == name).unwrap();
-    let mut got: Vec<_> =
-        answer.matched().into_iter().map(|m| (number(m.rule().name()), told(m.decision()))).collect();
+    let mut got: Vec<_> = answer
+        .matched()
+        .into_iter()
+        .map(|m| (number(m.rule().name()), told(m.decision())))
+        .collect();
     let mut want = said.each.clone();
     // Of each rule, its keys in the order they are met; the rules in the order of the file.
     got.sort_by_key(|(number, _)| *number);

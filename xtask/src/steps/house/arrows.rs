@@ -4,7 +4,7 @@ use cargo_metadata::{Dependency, DependencyKind, Metadata};
 
 use super::{Findings, House};
 
-/// Each crate of the workspace, and the crates of the workspace it may stand on.
+/// Each crate of the workspace, and the crates of the workspace that it may depend on.
 const HOUSE: &[(&str, &[&str])] = &[
     ("tidegate-core", &[]),
     ("tidegate", &["tidegate-core"]),
@@ -14,10 +14,10 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// The crate with no dependency at all, not even from outside.
+/// The crate without any dependency.
 const BARE: &str = "tidegate-core";
 
-/// The crate that tests alone may use.
+/// The crate for tests only.
 const TEST_ONLY: &str = "testkit";
 
 /// One dependency of one member.
@@ -29,7 +29,7 @@ struct Arrow<'a> {
     in_workspace: bool,
 }
 
-/// Judges every dependency of every member.
+/// Checks every dependency of every member.
 pub(super) fn check(house: &House<'_>) -> Findings {
     let strangers = members(house.metadata).filter(|name| allowed(name).is_none()).map(stranger);
     let bad = arrows(house.metadata).into_iter().filter_map(complaint);

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use super::{Findings, House};
 use crate::imports::{self, Import, Module};
 
-/// Crates and modules that may be imported from below: a closed list knows what is made of it, and what is
-/// made of it asks the list.
+/// Crates and modules that may be imported from below: a closed list knows its members, and they
+/// ask the list.
 const CLOSED_LISTS: &[(&str, &str)] = &[("tidegate-core", "algorithms")];
 
 /// Which modules of a folder import which, with one of the imports.
 type Arrows<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Import>>;
 
-/// Looks for circles among the modules of every folder of every crate, tests left out.
+/// Searches for circles among the modules of every folder of every crate, without tests.
 pub(super) fn check(house: &House<'_>) -> Findings {
     let mut complaints = Vec::new();
     for (name, folder) in crates(house) {
@@ -47,7 +47,7 @@ fn common<'a>(one: &'a Module, other: &Module) -> &'a [String] {
     &one[..same]
 }
 
-/// What is wrong in one folder: the shortest circle among its modules.
+/// The error of one folder: the shortest circle among its modules.
 fn complaint(crate_name: &str, folder: &[String], imports: &[Import]) -> Option<String> {
     let mut arrows = Arrows::new();
     for import in imports {
@@ -67,13 +67,12 @@ fn complaint(crate_name: &str, folder: &[String], imports: &[Import]) -> Option<
     Some(format!("{place}: a circle: {}; move what both need below both", steps.join(", ")))
 }
 
-/// The shortest circle.
 fn circle<'a>(arrows: &Arrows<'a>) -> Option<Vec<&'a str>> {
     let starts = arrows.keys().filter_map(|start| back_to(start, arrows));
     starts.min_by_key(Vec::len)
 }
 
-/// The shortest way from a module back to itself.
+/// The shortest path from a module back to itself.
 fn back_to<'a>(start: &'a str, arrows: &Arrows<'a>) -> Option<Vec<&'a str>> {
     let (mut seen, mut ways) = (BTreeSet::new(), VecDeque::from([vec![start]]));
     while let Some(way) = ways.pop_front() {

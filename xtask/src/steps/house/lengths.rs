@@ -3,10 +3,10 @@
 use super::{Findings, House};
 use crate::tree::SourceFile;
 
-/// Above this a file is remarked upon: it has begun to be about two things.
+/// A longer file is remarked upon: it has begun to have two purposes.
 const LONG: usize = 250;
 
-/// Above this a file breaks the rule.
+/// A longer file breaks the rule.
 const TOO_LONG: usize = 400;
 
 /// Counts the lines of every Rust file, tests and comments included.

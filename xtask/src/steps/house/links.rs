@@ -1,10 +1,10 @@
-//! The rule of links: a link to a file of this project leads to a file that is there.
+//! The rule of links: a link to a file of this project leads to an existing file.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::{Findings, House, markdown};
 
-/// Follows every local link of every document; addresses elsewhere are not asked.
+/// Follows every local link of every document; other addresses are not visited.
 pub(super) fn check(house: &House<'_>) -> Findings {
     let root = house.metadata.workspace_root.as_std_path();
     let documents = house.files.iter().filter(|file| file.is("md"));
@@ -32,7 +32,7 @@ fn fault(root: &Path, document: &Path, target: &str) -> Option<&'static str> {
     (!root.join(path).exists()).then_some("leads nowhere: mend the path or add the file")
 }
 
-/// The path of a link into this project; `None` for addresses, places in the same document and
+/// The path of a link into this project; `None` for addresses, anchors in the same document and
 /// names that rustdoc resolves.
 fn local(target: &str) -> Option<&str> {
     let elsewhere =
@@ -41,7 +41,7 @@ fn local(target: &str) -> Option<&str> {
     (!elsewhere && !path.is_empty()).then_some(path)
 }
 
-/// The path from the root, dots worked out; `None` if it climbs above the root.
+/// The path from the root, with dots resolved; `None` if it climbs above the root.
 fn resolve(document: &Path, path: &str) -> Option<PathBuf> {
     let mut resolved = match path.strip_prefix('/') {
         Some(_) => PathBuf::new(),

@@ -1,28 +1,24 @@
-//! As much of Markdown as the rules about documents need: headings, code blocks, links.
+//! The parts of Markdown that rules about documents need: headings, code blocks, links.
 
-/// A document taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Document<'a> {
     /// The level of each heading, in order.
     pub(super) headings: Vec<usize>,
     /// The fenced code blocks, in order.
     pub(super) blocks: Vec<Block<'a>>,
-    /// What is neither heading nor code is here with the headings: line number from 1, text.
+    /// All other text, with the headings: line number from 1, text.
     pub(super) prose: Vec<(usize, &'a str)>,
 }
 
-/// A fenced code block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block<'a> {
     /// The line its fence is on, from 1.
     pub(super) line: usize,
-    /// The language behind the fence; empty if none is given.
+    /// The language after the fence; empty if none is given.
     pub(super) language: &'a str,
-    /// What is inside.
     pub(super) lines: Vec<&'a str>,
 }
 
-/// Takes a document apart.
 pub(super) fn read(text: &str) -> Document<'_> {
     let mut document = Document::default();
     let mut fence: Option<&str> = None;
@@ -37,7 +33,7 @@ pub(super) fn read(text: &str) -> Document<'_> {
 }
 
 impl<'a> Document<'a> {
-    /// Takes a line that is not in a block; the fence, if it opens one.
+    /// Reads a line outside of a block; returns the fence, if it opens one.
     fn outside(&mut self, line: usize, text: &'a str) -> Option<&'a str> {
         if let Some((fence, language)) = fence(text) {
             self.blocks.push(Block { line, language, lines: Vec::new() });
@@ -67,7 +63,7 @@ fn heading(line: &str) -> Option<usize> {
     is_heading.then_some(level)
 }
 
-/// Where the links, pictures and reference definitions of a line of prose lead.
+/// The targets of the links, pictures and reference definitions in a line of prose.
 pub(super) fn targets(line: &str) -> Vec<String> {
     let line = without_code(line);
     let after = |mark: &'static str, end: &'static [char]| {
@@ -80,7 +76,7 @@ pub(super) fn targets(line: &str) -> Vec<String> {
     found.filter_map(bare).collect()
 }
 
-/// The address alone: a title behind it and angle brackets around it are taken off.
+/// The address alone, without a title after it and angle brackets around it.
 fn bare(target: &str) -> Option<String> {
     let target = target.trim();
     let target = match target.strip_prefix('<') {
@@ -90,7 +86,7 @@ fn bare(target: &str) -> Option<String> {
     Some(target.to_owned())
 }
 
-/// The line without its inline code, which is shown and not followed.
+/// The line without its inline code, which contains no links.
 fn without_code(line: &str) -> String {
     let pieces: Vec<&str> = line.split('`').collect();
     if pieces.len().is_multiple_of(2) {

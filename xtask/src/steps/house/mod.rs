@@ -1,4 +1,4 @@
-//! The house step: rules of this project that no tool of the toolchain knows.
+//! The house step: rules of this project that no tool of the toolchain checks.
 
 mod arrows;
 mod folders;
@@ -17,18 +17,18 @@ use crate::context::Context;
 use crate::step::Outcome;
 use crate::tree::{self, SourceFile};
 
-/// What a rule looks at.
+/// The input of a rule.
 struct House<'a> {
     metadata: &'a Metadata,
     files: Vec<SourceFile>,
 }
 
-/// What a rule found.
+/// The findings of a rule.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Findings {
-    /// Each breaks the rule: where, what is wrong, and how to mend it.
+    /// Violations: each with its position, what is wrong, and how to correct it.
     complaints: Vec<String>,
-    /// What is worth knowing and breaks nothing.
+    /// Remarks that violate nothing.
     notes: Vec<String>,
     /// The notes in a few words, for the summary; empty without notes.
     remark: String,
@@ -40,7 +40,7 @@ impl From<Vec<String>> for Findings {
     }
 }
 
-/// A house rule; the entries of [`RULES`].
+/// A house rule: an entry of [`RULES`].
 struct Rule {
     name: &'static str,
     what: &'static str,
@@ -78,7 +78,7 @@ const RULES: &[Rule] = &[
     Rule { name: "links", what: "local links in documents lead somewhere", check: links::check },
 ];
 
-/// Applies every rule, and names those that are broken.
+/// Applies every rule, and names the broken ones.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     let house = House { metadata: &context.metadata, files: tree::read(context.root())? };
     let (mut broken, mut remarks) = (Vec::new(), Vec::new());

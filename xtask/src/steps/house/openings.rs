@@ -1,8 +1,8 @@
-//! The rule of openings: a file says first what it is for.
+//! The rule of openings: a file begins with its purpose.
 
 use super::{Findings, House};
 
-/// Looks at the first line of every Rust file.
+/// Checks the first line of every Rust file.
 pub(super) fn check(house: &House<'_>) -> Findings {
     let files = house.files.iter().filter(|file| file.is("rs") && !says_its_purpose(&file.text));
     files.map(|file| complaint(&file.path.display())).collect::<Vec<_>>().into()

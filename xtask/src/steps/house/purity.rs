@@ -6,13 +6,13 @@ use super::rust::{self, Code};
 use super::{Findings, House};
 use crate::tree::SourceFile;
 
-/// Where the core is.
+/// The folder of the core.
 const CORE: &str = "crates/tidegate-core/src";
 
-/// What must stand at the head of its `lib.rs`, so that the compiler keeps watch as well.
+/// Attributes that must be at the head of its `lib.rs`, so that the compiler checks them as well.
 const PROMISES: &[&str] = &["no_std", "forbid(unsafe_code)"];
 
-/// Reads every file of the core, tests excepted.
+/// Reads every file of the core, except tests.
 pub(super) fn check(house: &House<'_>) -> Findings {
     let files = house.files.iter().filter(|file| file.is("rs") && file.path.starts_with(CORE));
     judge(&files.collect::<Vec<_>>()).into()

@@ -50,7 +50,7 @@ fn differ((english, chinese): (&Block<'_>, &Block<'_>)) -> String {
     )
 }
 
-/// What a reader would type or see: the block without comments and empty lines.
+/// The commands and output in the block, without comments and empty lines.
 fn code<'a>(block: &Block<'a>) -> Vec<&'a str> {
     let mark = match block.language {
         "rust" | "lua" | "json" | "js" | "proto" | "go" => "//",
@@ -61,7 +61,7 @@ fn code<'a>(block: &Block<'a>) -> Vec<&'a str> {
     std::iter::once(block.language).chain(lines.filter(|line| !line.is_empty())).collect()
 }
 
-/// A comment begins at the start of the line or behind a blank: `http://` does not hold one.
+/// A comment begins at the start of the line or after a blank: `http://` contains none.
 fn without_comment<'a>(line: &'a str, mark: &str) -> &'a str {
     let begins = |at: &usize| line[..*at].chars().next_back().is_none_or(char::is_whitespace);
     let comment = line.match_indices(mark).map(|(at, _)| at).find(begins);

@@ -1,4 +1,4 @@
-//! Rust source as tokens without its tests: comments and strings can not be mistaken for code.
+//! Rust source as tokens without its tests, so that comments and strings are not mistaken for code.
 
 use std::iter::Peekable;
 
@@ -9,20 +9,18 @@ use crate::imports::is_test;
 /// One token that is not in a test, and the line it is on, from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Word {
-    /// As it is written.
     pub(super) text: String,
-    /// Where.
     pub(super) line: usize,
 }
 
-/// What is left of a file when everything under `#[cfg(test)]` is taken out.
+/// A file without everything under `#[cfg(test)]`.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     /// Identifiers and literals, in order.
     pub(super) words: Vec<Word>,
     /// Inner attributes of the file without blanks, such as `no_std` of `#![no_std]`.
     pub(super) attributes: Vec<String>,
-    /// Modules that are in files of their own and only for tests.
+    /// Modules in files of their own that are only for tests.
     pub(super) test_modules: Vec<String>,
 }
 
@@ -30,7 +28,7 @@ pub(super) struct Code {
 ///
 /// # Errors
 ///
-/// When the text is not Rust; the message has the place.
+/// When the text is not Rust; the message has the position.
 pub(super) fn code(text: &str) -> Result<Code, String> {
     let tokens: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| {
         format!("line {}: {error}", error.span().start().line)
@@ -43,7 +41,7 @@ pub(super) fn code(text: &str) -> Result<Code, String> {
 type Tokens = Peekable<token_stream::IntoIter>;
 
 impl Code {
-    /// The inner attributes, and then everything else, unless the file is a test as a whole.
+    /// Reads the inner attributes, and then everything else, unless the file is a test as a whole.
     fn file(&mut self, tokens: TokenStream) {
         let mut tokens = tokens.into_iter().peekable();
         while tokens.next_if(|token| is(token, '#')).is_some() {
@@ -73,7 +71,7 @@ impl Code {
         }
     }
 
-    /// After the `#` of an attribute: if that says `cfg(test)`, what it stands on is left out.
+    /// Reads on after the `#` of an attribute: if that says `cfg(test)`, its item is left out.
     fn after_hash(&mut self, tokens: &mut Tokens) {
         let is_test_attribute =
             |token: &TokenTree| matches!(token, TokenTree::Group(group) if is_test(&plain(group)));
@@ -83,7 +81,7 @@ impl Code {
     }
 }
 
-/// Passes over one item; its name, if it is a module in another file.
+/// Skips one item; returns its name, if it is a module in another file.
 fn skip_item(tokens: &mut Tokens) -> Option<String> {
     let mut last = None;
     let mut is_module = false;

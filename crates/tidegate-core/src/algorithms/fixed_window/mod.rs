@@ -1,4 +1,4 @@
-//! Fixed window: one counter, begun anew when the window ends.
+//! Fixed window: one counter, reset when the window ends.
 
 use alloc::vec::Vec;
 
@@ -29,7 +29,7 @@ pub struct State {
 }
 
 impl FixedWindow {
-    /// Where a window that holds `at` ends if none is running.
+    /// The end of a window that holds `at` , if none is running.
     #[inline]
     const fn end(&self, at: Timestamp) -> Timestamp {
         let passed = match self.anchor {
@@ -134,8 +134,8 @@ impl Decide for FixedWindow {
         if state.count == 0 { Micros::ZERO } else { self.left(state, at) }
     }
 
-    /// All of one window at its end, all of the next at its beginning; but where a window begins at
-    /// its first unit, the next begins W or more later, and no interval of length W holds that unit
+    /// All of one window at its end and all of the next at its beginning. Where a window begins at
+    /// its first unit, the next begins W or more later, so no interval of length W holds that unit
     /// and one of the next.
     fn bound(&self, _largest_cost: u64) -> u64 {
         match self.anchor {
@@ -156,7 +156,7 @@ impl Amend for FixedWindow {
 }
 
 impl Pack for FixedWindow {
-    /// At a limit of 0 what is used was taken under another limit, and is kept whatever that was.
+    /// At a limit of 0 what is used was taken under another limit, and may be any number.
     fn packing(&self) -> Packing {
         if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
             Packing::One
@@ -165,8 +165,8 @@ impl Pack for FixedWindow {
         }
     }
 
-    /// The end in windows since the epoch, or in microseconds since `base` where windows begin
-    /// anywhere; then the count.
+    /// The end in windows since the epoch, or in microseconds since `base` where a window can begin
+    /// at any time; then the count.
     #[inline]
     fn pack(&self, base: Timestamp, state: &State) -> [u64; 2] {
         if state.count == 0 {
@@ -201,16 +201,16 @@ impl Scripted for FixedWindow {
     const SCRIPT: Script =
         Script { kind: 3, name: "fixed_window", text: include_str!("script.lua"), numbers: 3 };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         let from_first = u64::from(self.anchor == Anchor::FirstRequest);
         [self.limit, self.window.as_micros(), from_first, 0]
     }
 
-    fn words_of(_kind: u8, [_, _, from_first, _]: [u64; 4], spec: &mut Spec) {
+    fn restore_fields(_kind: u8, [_, _, from_first, _]: [u64; 4], spec: &mut Spec) {
         spec.anchor = (from_first > 0).then_some(Anchor::FirstRequest);
     }
 
-    fn told(&self, _cost: u64) -> Vec<i64> {
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
         let from_first = i64::from(self.anchor == Anchor::FirstRequest);
         [self.limit.cast_signed(), from_first].to_vec()
     }

@@ -11,19 +11,19 @@ use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
 use crate::word::Word;
 
-/// A queue of `capacity` places that serves one unit every W/N.
+/// A queue that holds `capacity` waiting units and serves one every W/N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeakyQueue {
     per_window: u64,
-    /// One unit is served at once, `capacity` wait; none at a limit of 0.
-    places: u64,
+    /// Most units in the queue: one is served immediately, `capacity` wait; none at a limit of 0.
+    most_held: u64,
     window: Micros,
     rate: Rate,
     packing: Packing,
 }
 
 impl LeakyQueue {
-    /// What an arrival at `at` would wait, in grains.
+    /// How long an arrival at `at` would wait, in grains.
     fn wait(&self, state: &Level, at: Timestamp) -> u128 {
         state.left(self.rate, at)
     }
@@ -37,9 +37,9 @@ impl Decide for LeakyQueue {
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let rate = Rate::new(limit, window);
         let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
-        let places = if limit == 0 { 0 } else { capacity + 1 };
-        let packing = Level::packing(rate, rate.grains(places));
-        Ok(Self { per_window: limit, places, window, rate, packing })
+        let most_held = if limit == 0 { 0 } else { capacity + 1 };
+        let packing = Level::packing(rate, rate.grains(most_held));
+        Ok(Self { per_window: limit, most_held, window, rate, packing })
     }
 
     fn fresh(&self, _now: Timestamp) -> Level {
@@ -49,9 +49,9 @@ impl Decide for LeakyQueue {
     /// The last unit of the request may wait as long as a full queue takes to leave.
     #[inline]
     fn decide(&self, state: &Level, at: Timestamp, cost: u64) -> Verdict {
-        if cost > self.places {
+        if cost > self.most_held {
             Verdict::Never
-        } else if self.wait(state, at) <= self.rate.grains(self.places - cost) {
+        } else if self.wait(state, at) <= self.rate.grains(self.most_held - cost) {
             Verdict::Allow
         } else {
             Verdict::Deny
@@ -85,19 +85,19 @@ impl Decide for LeakyQueue {
     }
 
     fn limit(&self) -> u64 {
-        self.places
+        self.most_held
     }
 
     fn remaining(&self, state: &Level, at: Timestamp) -> u64 {
         let with_one_more = self.wait(state, at).saturating_add(self.rate.grains(1));
-        match self.rate.grains(self.places).checked_sub(with_one_more) {
+        match self.rate.grains(self.most_held).checked_sub(with_one_more) {
             Some(slack) => self.rate.units_floor(slack) + 1,
             None => 0,
         }
     }
 
     fn retry_after(&self, state: &Level, at: Timestamp, cost: u64) -> Micros {
-        let longest = self.rate.grains(self.places.saturating_sub(cost));
+        let longest = self.rate.grains(self.most_held.saturating_sub(cost));
         self.rate.wait(self.wait(state, at).saturating_sub(longest))
     }
 
@@ -113,7 +113,7 @@ impl Decide for LeakyQueue {
 
     /// Slots are W/N apart; the units of one request leave together in the first of its slots.
     fn bound(&self, largest_cost: u64) -> u64 {
-        if self.places == 0 { 0 } else { self.per_window + largest_cost.saturating_sub(1) }
+        if self.most_held == 0 { 0 } else { self.per_window + largest_cost.saturating_sub(1) }
     }
 
     fn used(&self, state: &Level, at: Timestamp) -> u64 {
@@ -155,16 +155,16 @@ impl Scripted for LeakyQueue {
         numbers: 3,
     };
 
-    fn figures(&self) -> [u64; 4] {
-        [self.per_window, self.window.as_micros(), self.places, 0]
+    fn parameters(&self) -> [u64; 4] {
+        [self.per_window, self.window.as_micros(), self.most_held, 0]
     }
 
-    fn words_of(_kind: u8, [limit, _, places, _]: [u64; 4], spec: &mut Spec) {
-        spec.capacity = (limit > 0).then(|| places.saturating_sub(1));
+    fn restore_fields(_kind: u8, [limit, _, most_held, _]: [u64; 4], spec: &mut Spec) {
+        spec.capacity = (limit > 0).then(|| most_held.saturating_sub(1));
     }
 
-    fn told(&self, cost: u64) -> Vec<i64> {
-        self.rate.told(cost, self.places.checked_sub(cost), 0)
+    fn script_args(&self, cost: u64) -> Vec<i64> {
+        self.rate.script_args(cost, self.most_held.checked_sub(cost), 0)
     }
 
     fn recalled(&self, words: &[u64]) -> Option<Level> {

@@ -1,4 +1,5 @@
-//! Sliding counter: this window's count, and the previous one weighted by how much of it is inside.
+//! Sliding counter: this window's count, and the previous one weighted by the part of it that the
+//! window still covers.
 
 use alloc::vec::Vec;
 
@@ -45,8 +46,9 @@ impl SlidingCounter {
         (1 << self.packed_bits()) - 1
     }
 
-    /// `at`, or the start of the state's window where that is later: a packed state does not keep the
-    /// time of its last unit, and must not go back to an earlier window for a reading overtaken.
+    /// `at`, or the start of the state's window where that is later: a packed state does not keep
+    /// the time of its last unit, and must not go back to an earlier window for a reading that
+    /// arrives late.
     fn not_before(&self, state: &State, at: Timestamp) -> Timestamp {
         let start = state.window.saturating_mul(self.window.as_micros());
         at.max(Timestamp::EPOCH.plus(Micros::from_micros(start)))
@@ -122,7 +124,7 @@ impl Decide for SlidingCounter {
         *state = State { window: self.number(at), current, previous, last: at };
     }
 
-    /// This window's units first: those of the previous one weigh less.
+    /// Gives back this window's units first: those of the previous one weigh less.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
         match self.number(at).saturating_sub(state.window) {
             0 => {
@@ -200,7 +202,7 @@ impl Amend for SlidingCounter {
 }
 
 impl Pack for SlidingCounter {
-    /// At a limit of 0 what is used was taken under another limit, and is kept whatever that was.
+    /// At a limit of 0 what is used was taken under another limit, and may be any number.
     fn packing(&self) -> Packing {
         if self.limit > 0 && u64::BITS - self.limit.leading_zeros() < self.count_bits {
             Packing::One
@@ -237,11 +239,11 @@ impl Scripted for SlidingCounter {
     const SCRIPT: Script =
         Script { kind: 4, name: "sliding_counter", text: include_str!("script.lua"), numbers: 4 };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), 0, 0]
     }
 
-    fn told(&self, _cost: u64) -> Vec<i64> {
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
         [self.limit.cast_signed()].to_vec()
     }
 

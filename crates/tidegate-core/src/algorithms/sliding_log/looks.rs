@@ -1,4 +1,5 @@
-//! How many entries a verdict looks at: counted, and held to a bound that does not know N.
+//! How many entries a verdict looks at, counted and compared with a bound that does not depend on
+//! N.
 
 use alloc::vec::Vec;
 
@@ -11,7 +12,7 @@ use crate::{AlgorithmKind, Held};
 
 const SECOND_US: u64 = 1_000_000;
 
-/// A log of one second, and how its verdicts were come by.
+/// A log of one second, with counts of the entries that its verdicts looked at.
 struct Watched {
     algorithm: SlidingLog,
     state: State,
@@ -46,7 +47,8 @@ impl Watched {
         (done, self.state.ring.looks.get())
     }
 
-    /// Asks, and holds every step of it to its bound, which knows the cost and nothing else.
+    /// Decides, and compares the entries looked at in each step with a bound that depends on the
+    /// cost alone.
     fn ask(&mut self, at_us: u64, cost: u64) -> bool {
         let at = Timestamp::from_micros(at_us);
         let search = cost.ilog2() + 1;
@@ -106,7 +108,7 @@ fn a_verdict_after_a_whole_window_looks_no_further_either() {
     }
 }
 
-/// What is given back leaves no empty entries in the way.
+/// A refund leaves no empty entries in the way.
 #[test]
 fn a_verdict_after_a_refund_looks_no_further_either() {
     for limit in [10, 1_000_000] {
@@ -123,8 +125,8 @@ fn a_verdict_after_a_refund_looks_no_further_either() {
     }
 }
 
-/// What had left when the last unit was taken is forgotten in one step, however much it is; only what has
-/// left since is moved.
+/// Entries that had left when the last unit was taken are dropped in one step, however many; only
+/// those that have left since are moved.
 #[test]
 fn a_refund_moves_only_what_left_since_the_last_unit() {
     for limit in [10, 1_000_000] {
@@ -139,14 +141,14 @@ fn a_refund_moves_only_what_left_since_the_last_unit() {
             let bound = 3 * search + 2 * left_since as u32 + 10;
             assert!(looks <= bound, "{looks} looks, {left_since} left of {limit}");
             assert_eq!(SlidingLog::count(&log.state, at), count - 2);
-            // A clock a little back still counts what has left since.
+            // A reading slightly earlier still counts units that have left since.
             let last = Timestamp::from_micros(last_us);
             assert_eq!(SlidingLog::count(&log.state, last), count - 2 + left_since);
         }
     }
 }
 
-/// Settling has to look for what has left; the verdicts after it do not, but for the debt.
+/// Settling has to search for units that have left; later verdicts search only because of the debt.
 #[test]
 fn a_debt_is_all_that_a_verdict_looks_at_besides() {
     for limit in [10, 1_000_000] {
@@ -169,12 +171,12 @@ fn what_is_no_longer_needed_is_freed_little_by_little() {
     let full = log.state.ring.chunks();
     assert!(log.ask(3 * SECOND_US, 1_000_000));
     assert!(log.state.ring.len() == 1 && log.state.ring.chunks() > full - 4);
-    let told: Vec<u64> = (1..=500)
+    let looks: Vec<u64> = (1..=500)
         .map(|unit| {
             assert!(log.ask((4 + unit) * SECOND_US, 1_000_000));
             log.algorithm.heap_bytes(&log.state)
         })
         .collect();
-    assert!(told.is_sorted_by(|before, after| before >= after), "it grows: {told:?}");
+    assert!(looks.is_sorted_by(|before, after| before >= after), "it grows: {looks:?}");
     assert!(log.state.ring.chunks() <= 2, "{} chunks", log.state.ring.chunks());
 }

@@ -25,12 +25,12 @@ pub struct SlidingLog {
     layout: Layout,
 }
 
-/// The units admitted, one entry for all of one tick, oldest first.
+/// The admitted units, one entry for all of one tick, oldest first.
 ///
 /// Entries carry running totals, which may wrap; `gone` is the total before the first unit still
-/// held. So entry by entry `total - gone` tells how many of the units held are there *through* it,
-/// and the u-th oldest unit is in the first entry for which that is at least u. Every entry holds a
-/// unit at least, so that is one of the first u.
+/// held. So `total - gone` of an entry is the number of units held up to and including it. The u-th
+/// oldest unit is in the first entry for which that is at least u; every entry holds a unit or
+/// more, so it is one of the first u.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     ring: Ring,
@@ -39,7 +39,7 @@ pub struct State {
 }
 
 impl State {
-    /// Units held, from the oldest through those of an entry.
+    /// Units held, from the oldest up to and including those of an entry.
     const fn through(&self, entry: &Entry) -> u64 {
         entry.total.wrapping_sub(self.gone)
     }
@@ -72,13 +72,14 @@ impl State {
     }
 }
 
-/// The script where the log is a sorted set. What it is told, and tells, is that of the other.
+/// The script where the log is a sorted set. Its arguments and its reply have the format of the
+/// other script.
 const SORTED_SET: Script =
     Script { kind: 8, name: "sliding_log", text: include_str!("sorted_set.lua"), numbers: 5 };
-/// Bytes of the string in front of its entries, and of each entry, of which there is place for eights.
+/// Bytes of the string before its entries, and of each entry; space for entries comes in eights.
 const STRING: (u64, u64) = (237, 10);
 
-/// Most units held at once: what is taken beyond that, in debt, is not counted.
+/// Most units held at a time: units taken beyond that, in debt, are not counted.
 const MOST_HELD: u64 = 1 << 62;
 
 impl SlidingLog {
@@ -97,7 +98,7 @@ impl SlidingLog {
         leaves.map_or(Micros::ZERO, |entry| entry.leaves.since(at))
     }
 
-    /// Units that count at `at`; for figures only.
+    /// Units that count at `at`; only for the values of a decision.
     fn count(state: &State, at: Timestamp) -> u64 {
         state.held() - state.left(at).0
     }
@@ -107,10 +108,10 @@ impl SlidingLog {
         state.held().saturating_add(cost).saturating_sub(self.limit)
     }
 
-    /// Forgets the units whose leaving makes room for `cost`: no more than N are then held, so that no
-    /// later verdict has to look further than its own cost. They count no more at any reading, for what
-    /// is taken now is the last unit, and no reading counts as earlier than that. If it is a debt that is
-    /// taken, all units that have left are forgotten.
+    /// Forgets the units whose leaving admits `cost`, so that no more than N are held and no later
+    /// verdict searches further than its own cost. These units count at no later reading: the units
+    /// taken now are the last, and no reading counts as earlier than that. A debt forgets all units
+    /// that have left.
     fn forget_what_made_room(&self, state: &mut State, at: Timestamp, cost: u64) {
         let over = self.over(state, cost);
         let found = if over == 0 { None } else { state.of_unit(over) };
@@ -124,14 +125,14 @@ impl SlidingLog {
         }
     }
 
-    /// The entry of units taken now, after what can go has made room for it.
+    /// Makes the entry of units taken now, after dropping entries that can go.
     fn entry(&self, state: &mut State, at: Timestamp, cost: u64) -> Entry {
         self.forget_what_made_room(state, at, cost);
         Self::drop_one_that_left(state, at);
         Self::drop_one_that_left(state, at);
         state.ring.free_some();
         state.last = at;
-        // Entries stay in order also where the clock went back to the middle of a tick.
+        // Keeps entries in order also where the clock went back to the middle of a tick.
         let leaves =
             state.ring.back().map_or(Timestamp::EPOCH, |newest| newest.leaves).max(self.leaves(at));
         let held = state.held();
@@ -139,8 +140,8 @@ impl SlidingLog {
         Entry { leaves, total }
     }
 
-    /// Drops the oldest entry if it has left. Twice for each entry added, the ring never holds more
-    /// entries than can count at once, and nothing is ever swept.
+    /// Drops the oldest entry if it has left. Called twice for each entry added, so the ring never
+    /// holds more entries than can count at one instant, and no sweep is needed.
     fn drop_one_that_left(state: &mut State, at: Timestamp) {
         if let Some(oldest) = state.ring.front().copied().filter(|oldest| oldest.leaves <= at) {
             state.gone = oldest.total;
@@ -153,7 +154,7 @@ impl Decide for SlidingLog {
     type State = State;
     const WORDS: &'static [Word] = &[Word::Resolution, Word::Layout, Word::MaxMemory];
 
-    /// So coarse that a log of a larger limit than a million fits its memory.
+    /// Sets a resolution so coarse that a log of a limit above a million fits its memory.
     fn fit(spec: &mut Spec, limit: u64, window: Micros) {
         const LARGEST: u64 = 1_000_000;
         if limit > LARGEST {
@@ -180,7 +181,7 @@ impl Decide for SlidingLog {
         State { ring: Ring::for_entries(self.most_entries), gone: 0, last: Timestamp::EPOCH }
     }
 
-    /// Admitted when the unit that would have to make room has left: the (held + cost - N)-th oldest.
+    /// Admits when the unit that would have to leave has left: the (held + cost - N)-th oldest.
     fn decide(&self, state: &State, at: Timestamp, cost: u64) -> Verdict {
         if cost > self.limit {
             return Verdict::Never;
@@ -199,7 +200,8 @@ impl Decide for SlidingLog {
         state.ring.record(entry);
     }
 
-    /// Where there is no place for an entry, the units of the newest one leave with those taken now.
+    /// Where no entry can be added, the units of the newest one leave together with those taken
+    /// now.
     fn take_in_place(&self, state: &mut State, at: Timestamp, cost: u64) {
         let entry = self.entry(state, at, cost);
         if state.ring.has_place() {
@@ -213,9 +215,9 @@ impl Decide for SlidingLog {
         state.ring.has_place()
     }
 
-    /// The oldest units that count are given back. Those that had left when the last unit was taken count
-    /// at no reading any more, and are forgotten in one step. Those that have left since are kept, for a
-    /// clock that goes backward a little: they move up over the entries that are emptied.
+    /// Gives back the oldest units that count. Units that had left when the last unit was taken
+    /// count at no later reading, and are forgotten in one step. Units that have left since are
+    /// kept, for a clock that goes back a little: they move up over the entries that are emptied.
     fn give_back(&self, state: &mut State, at: Timestamp, units: u64) {
         let (left, entries_left) = state.left(state.last);
         state.forget(left, entries_left);
@@ -298,12 +300,12 @@ impl Scripted for SlidingLog {
     const SCRIPT: Script =
         Script { kind: 9, name: "sliding_log", text: include_str!("script.lua"), numbers: 5 };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), self.tick_us, 0]
     }
 
-    /// Its memory was checked where the rule was written.
-    fn words_of(kind: u8, [_, _, tick_us, _]: [u64; 4], spec: &mut Spec) {
+    /// Its memory was checked when the rule was built.
+    fn restore_fields(kind: u8, [_, _, tick_us, _]: [u64; 4], spec: &mut Spec) {
         spec.resolution = Some(Micros::from_micros(tick_us));
         spec.layout = (kind == SORTED_SET.kind).then_some(Layout::SortedSet);
         spec.max_memory = Some(MAX_MAX_MEMORY);
@@ -323,11 +325,12 @@ impl Scripted for SlidingLog {
         }
     }
 
-    fn told(&self, _cost: u64) -> Vec<i64> {
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
         [self.limit, self.tick_us, self.most_entries].map(u64::cast_signed).to_vec()
     }
 
-    /// A script does not tell its log but a digest: a state of two entries that has the same figures.
+    /// A script returns a digest in place of its log: a state of two entries from which the same
+    /// values follow.
     fn recalled(&self, words: &[u64]) -> Option<State> {
         let [counted, over, over_leaves, newest_leaves, last] = *words else { return None };
         let mut state = self.fresh(Timestamp::EPOCH);
@@ -342,7 +345,7 @@ impl Scripted for SlidingLog {
     }
 }
 
-/// The next length a person would write: 1, 2 or 5 times a power of ten microseconds.
+/// The next round length: 1, 2 or 5 times a power of ten microseconds.
 fn round_up(us: u64) -> Micros {
     let mut power = 1_u64;
     loop {

@@ -5,34 +5,35 @@ use alloc::vec::Vec;
 
 use crate::time::Timestamp;
 
-/// All units of one tick: when they count no more, and how many there ever were up to and including them.
+/// All units of one tick: when they stop counting, and how many there ever were up to and including
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) leaves: Timestamp,
     pub(super) total: u64,
 }
 
-/// Entries in time order, in chunks. Every chunk but the last is full; the first `skipped` entries of
-/// all are gone, and chunks of which all are gone are freed a few at a time.
+/// Entries in time order, in chunks. Every chunk but the last is full; the first `skipped` entries
+/// were dropped, and chunks whose entries were all dropped are freed a few at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     chunks: VecDeque<Vec<Entry>>,
     skipped: usize,
     /// Chunks hold 2^`bits` entries.
     bits: u32,
-    /// Entries looked at, to be counted by tests.
+    /// Entries looked at; tests count them.
     #[cfg(test)]
     pub(super) looks: core::cell::Cell<u32>,
 }
 
 impl Ring {
     pub(super) const BYTES_PER_ENTRY: u64 = size_of::<Entry>() as u64;
-    /// Chunks that [`Ring::free_some`] frees at most.
+    /// Most chunks that [`Ring::free_some`] frees in one call.
     pub(super) const FREED_AT_ONCE: usize = 2;
     const LONGEST_CHUNK: u64 = 1024;
     const SHORTEST_CHUNK: u64 = 4;
 
-    /// A ring for at most `most` entries at a time: chunks of a quarter of that, within reason.
+    /// A ring for at most `most` entries at a time: chunks of a quarter of that, within bounds.
     pub(super) fn for_entries(most: u64) -> Self {
         let chunk = (most / 4).clamp(Self::SHORTEST_CHUNK, Self::LONGEST_CHUNK);
         Self {
@@ -48,7 +49,7 @@ impl Ring {
         1 << self.bits
     }
 
-    /// Chunks that are there, those of which all entries are gone included.
+    /// Chunks allocated, including those whose entries were all dropped.
     #[cfg(test)]
     pub(super) fn chunks(&self) -> usize {
         self.chunks.len()
@@ -81,13 +82,12 @@ impl Ring {
     pub(super) fn get(&self, index: usize) -> Option<&Entry> {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
-        let place = self.skipped + index;
-        self.chunks.get(place >> self.bits)?.get(place & (self.chunk_len() - 1))
+        let position = self.skipped + index;
+        self.chunks.get(position >> self.bits)?.get(position & (self.chunk_len() - 1))
     }
 
-    /// The first of the oldest `among` entries for which `holds` is true, and its index, given that it
-    /// stays true from there on. Halves, so it looks at log2(`among`) + 1 entries at most, however many
-    /// there are.
+    /// The first of the oldest `among` entries for which `holds` is true, and its index, if `holds`
+    /// stays true from there on. A binary search: it looks at log2(`among`) + 1 entries at most.
     pub(super) fn first(
         &self,
         among: usize,
@@ -107,7 +107,8 @@ impl Ring {
         found
     }
 
-    /// Adds an entry; or replaces the newest one, if it is of the same tick or would hold no unit less.
+    /// Adds an entry; or replaces the newest one, if it is of the same tick or would hold no fewer
+    /// units.
     pub(super) fn record(&mut self, entry: Entry) {
         let replaces =
             |newest: &Entry| newest.leaves == entry.leaves || newest.total == entry.total;
@@ -135,7 +136,7 @@ impl Ring {
         self.chunks.back().is_some_and(|chunk| chunk.len() < chunk.capacity().min(full))
     }
 
-    /// Puts an entry into the place of the newest one, or of the first where there is none.
+    /// Overwrites the newest entry, or the first slot where there is none.
     pub(super) fn replace_newest(&mut self, entry: Entry) {
         let there_is_one = self.len() > 0;
         match self.chunks.back_mut().and_then(|chunk| chunk.last_mut()) {
@@ -163,15 +164,15 @@ impl Ring {
         }
     }
 
-    /// The entries, oldest first, to be changed in place.
+    /// The entries, oldest first, mutable.
     pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.chunks.iter_mut().flatten().skip(self.skipped)
     }
 
-    /// Puts the entry at `from`, changed by `change`, where the one at `to` was.
+    /// Moves the entry at `from`, changed by `change`, to the slot `to`.
     pub(super) fn put_over(&mut self, from: usize, to: usize, change: impl FnOnce(Entry) -> Entry) {
-        let place = self.skipped + to;
-        let (chunk, within) = (place >> self.bits, place & (self.chunk_len() - 1));
+        let position = self.skipped + to;
+        let (chunk, within) = (position >> self.bits, position & (self.chunk_len() - 1));
         if let Some(entry) = self.get(from).copied().map(change)
             && let Some(there) = self.chunks.get_mut(chunk).and_then(|chunk| chunk.get_mut(within))
         {

@@ -73,7 +73,7 @@ impl SlidingWindow {
         state.newest = self.bucket(at);
     }
 
-    /// The mistake of a memory in which not even the counters of one key have room.
+    /// The error of a memory too small for the counters of one key.
     fn too_large(&self, max_memory: u64) -> RuleError {
         let expected = format!(
             "at least the {} bytes that the {} counters of one key take, or fewer `buckets`",
@@ -197,7 +197,8 @@ impl Decide for SlidingWindow {
             .map_or(Micros::ZERO, |age| self.leaves(state, age).since(at))
     }
 
-    /// Strict counts every bucket that an interval of length W can touch; else one is left out.
+    /// Strict counts every bucket that an interval of length W can touch; otherwise one is left
+    /// out.
     fn bound(&self, _largest_cost: u64) -> u64 {
         if self.span * self.width_us > self.window.as_micros() {
             self.limit
@@ -231,20 +232,20 @@ impl Scripted for SlidingWindow {
     const SCRIPT: Script =
         Script { kind: 5, name: "sliding_window", text: include_str!("script.lua"), numbers: 3 };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         [self.limit, self.window.as_micros(), self.width_us, self.span]
     }
 
-    fn words_of(_kind: u8, [_, window, width, span]: [u64; 4], spec: &mut Spec) {
+    fn restore_fields(_kind: u8, [_, window, width, span]: [u64; 4], spec: &mut Spec) {
         spec.buckets = window.checked_div(width);
         spec.strict = spec.buckets.map(|buckets| span > buckets);
     }
 
-    fn told(&self, _cost: u64) -> Vec<i64> {
+    fn script_args(&self, _cost: u64) -> Vec<i64> {
         [self.limit, self.width_us, self.span].map(u64::cast_signed).to_vec()
     }
 
-    /// A script keeps the counters by age, so that it need not move them when the clock goes back.
+    /// A script keeps the counters by age, so it need not move them when the clock goes back.
     fn recalled(&self, words: &[u64]) -> Option<State> {
         let (&[newest, total, last], by_age) = words.split_first_chunk()?;
         let mut slots = vec![0; self.span as usize].into_boxed_slice();

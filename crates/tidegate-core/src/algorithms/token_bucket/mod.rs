@@ -1,8 +1,9 @@
 //! Token bucket and leaky bucket: one level seen from its two ends.
 //!
-//! Tokens missing from the one are water in the other, so both are a [`Level`] that drains at N/W.
-//! `gcra` is a third name for it: the moment the level will be empty is the theoretical arrival time
-//! of the generic cell rate algorithm (ITU-T I.371), whose tolerance is capacity - 1 units.
+//! Tokens missing from a token bucket are water in a leaky bucket, so both are a [`Level`] that
+//! drains at N/W. `gcra` is a third name for it: the moment the level will be empty is the
+//! theoretical arrival time of the generic cell rate algorithm (ITU-T I.371), whose tolerance is
+//! capacity - 1 units.
 
 use alloc::vec::Vec;
 
@@ -15,7 +16,7 @@ use crate::spec::Spec;
 use crate::time::{Micros, Timestamp};
 use crate::word::Word;
 
-/// Spends up to `capacity` tokens that flow back at N per window.
+/// A bucket of up to `capacity` tokens that refill at N per window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     per_window: u64,
@@ -39,7 +40,7 @@ impl Decide for TokenBucket {
     fn build(spec: &Spec, limit: u64, window: Micros) -> Result<Self, RuleErrors> {
         let rate = Rate::new(limit, window);
         let capacity = rate.check_capacity(spec.capacity.unwrap_or(limit))?;
-        // At a limit of 0 there is no capacity that it could be above.
+        // At a limit of 0 there is no capacity to compare `initial` with.
         let initial = spec.initial.filter(|_| limit > 0).unwrap_or(capacity);
         if initial > capacity {
             return Err(out_of_range(Word::Initial, initial).into());
@@ -118,7 +119,7 @@ impl Decide for TokenBucket {
         self.rate.wait_from(at, self.missing(state, at))
     }
 
-    /// A full bucket, and what flows in meanwhile.
+    /// A full bucket, and the tokens that flow in meanwhile.
     fn bound(&self, _largest_cost: u64) -> u64 {
         self.capacity + self.per_window
     }
@@ -127,7 +128,7 @@ impl Decide for TokenBucket {
         self.rate.units_ceil(self.missing(state, at))
     }
 
-    /// A bucket that began with fewer tokens must not begin again, so it is never forgotten.
+    /// A bucket that began with fewer tokens must not start fresh, so it is never forgotten.
     fn is_idle(&self, state: &Level, at: Timestamp) -> bool {
         self.missing_at_start == 0 && self.missing(state, at) == 0
     }
@@ -167,17 +168,17 @@ impl Scripted for TokenBucket {
         numbers: 3,
     };
 
-    fn figures(&self) -> [u64; 4] {
+    fn parameters(&self) -> [u64; 4] {
         [self.per_window, self.window.as_micros(), self.capacity, self.missing_at_start]
     }
 
-    fn words_of(_kind: u8, [limit, _, capacity, missing]: [u64; 4], spec: &mut Spec) {
+    fn restore_fields(_kind: u8, [limit, _, capacity, missing]: [u64; 4], spec: &mut Spec) {
         spec.capacity = (capacity != limit).then_some(capacity);
         spec.initial = (missing > 0).then_some(capacity.saturating_sub(missing));
     }
 
-    fn told(&self, cost: u64) -> Vec<i64> {
-        self.rate.told(cost, self.capacity.checked_sub(cost), self.missing_at_start)
+    fn script_args(&self, cost: u64) -> Vec<i64> {
+        self.rate.script_args(cost, self.capacity.checked_sub(cost), self.missing_at_start)
     }
 
     fn recalled(&self, words: &[u64]) -> Option<Level> {

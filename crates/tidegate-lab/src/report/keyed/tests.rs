@@ -1,4 +1,4 @@
-//! The table and its order against a plain list of keys.
+//! The table and its order, compared with a plain list of keys.
 
 use proptest::prelude::*;
 
@@ -12,10 +12,10 @@ fn key(number: u32) -> Fingerprint {
 /// The keys in the order of use, as the list has them.
 fn in_order(keyed: &Keyed) -> Vec<Fingerprint> {
     let mut keys = Vec::new();
-    let mut place = keyed.earliest;
-    while let Some(entry) = keyed.entries.get(place as usize) {
+    let mut index = keyed.earliest;
+    while let Some(entry) = keyed.entries.get(index as usize) {
         keys.push(entry.key);
-        place = entry.later;
+        index = entry.later;
     }
     keys
 }
@@ -32,8 +32,8 @@ proptest! {
             prop_assert_eq!(keyed.find(key(number)).is_some(), there);
             expected.retain(|other| *other != number);
             match (keyed.find(key(number)), step) {
-                (Some(place), 0) => keyed.remove(place),
-                (Some(place), _) => keyed.touch(place),
+                (Some(index), 0) => keyed.remove(index),
+                (Some(index), _) => keyed.touch(index),
                 (None, _) => {
                     if keyed.is_full() {
                         let foretold = keyed.bytes() + keyed.growth();
@@ -60,13 +60,13 @@ fn removed_places_are_used_again() {
         if keyed.is_full() {
             keyed.grow();
         }
-        let place = keyed.insert(key(number)).unwrap();
+        let index = keyed.insert(key(number)).unwrap();
         if number % 10 > 0 {
-            keyed.remove(place);
+            keyed.remove(index);
         }
         if number >= 1_000 && number % 10 == 0 {
             keyed.remove(keyed.earliest());
         }
     }
-    assert!(keyed.places() < 150, "{}", keyed.places());
+    assert!(keyed.capacity() < 150, "{}", keyed.capacity());
 }

@@ -1,4 +1,4 @@
-//! Each set of figures is watched by its own window and measured against its own bound.
+//! Each variant is watched by its own window and compared with its own bound.
 
 use tidegate::{AlgorithmKind, Limit, OverrideSpec, Policy, RuleSpec, Spec};
 
@@ -8,7 +8,7 @@ use crate::replay::Replay;
 
 const SECOND_US: u64 = 1_000_000;
 
-/// `limit` units per so many seconds for each key.
+/// `limit` units per `seconds` for each key.
 fn per_key(limit: u64, seconds: u64) -> RuleSpec {
     let spec = Spec::new(AlgorithmKind::SlidingLog, limit, Micros::from_secs(seconds));
     RuleSpec::new("r", spec).key(["key"])
@@ -43,8 +43,9 @@ fn a_minute_of(key: &str) -> impl Iterator<Item = (u64, &str)> {
     (0..6_000).map(move |n| (n * SECOND_US / 100, key))
 }
 
-/// Of each variant that was met: its override, what it refused and was asked, fullest and bound.
-fn told(report: &Report) -> Vec<String> {
+/// For each variant that decided: its override, the requests it refused and decided, its fullest
+/// window and bound.
+fn lines_of(report: &Report) -> Vec<String> {
     let of = |v: &VariantReport| {
         let bound = v.bound().map_or("none".to_owned(), grouped);
         let matched = v.matched().unwrap_or("own");
@@ -57,12 +58,12 @@ fn told(report: &Report) -> Vec<String> {
 fn a_longer_window_of_an_override_does_not_lengthen_that_of_the_rule() {
     let rule = per_key(10, 1).with_override(other("slow", 5, 60));
     let alone = report_of(rule.clone(), a_minute_of("quick"), 1 << 20);
-    assert_eq!(told(&alone), ["own: refused 5400/6000, fullest 10/10"]);
+    assert_eq!(lines_of(&alone), ["own: refused 5400/6000, fullest 10/10"]);
 
     let both = a_minute_of("quick").zip(a_minute_of("slow")).flat_map(|(a, b)| [a, b]);
     let both = report_of(rule, both, 1 << 20);
     let of_slow = "key=slow: refused 5995/6000, fullest 5/5";
-    assert_eq!(told(&both), ["own: refused 5400/6000, fullest 10/10", of_slow]);
+    assert_eq!(lines_of(&both), ["own: refused 5400/6000, fullest 10/10", of_slow]);
     assert_eq!((both.rules[0].asked, both.rules[0].refused), (12_000, 11_395));
 }
 
@@ -71,11 +72,11 @@ fn a_shorter_window_of_an_override_is_not_measured_by_that_of_the_rule() {
     let rule = per_key(5, 60).with_override(other("quick", 10, 1));
     let report = report_of(rule, a_minute_of("quick"), 1 << 20);
     let of_quick = "key=quick: refused 5400/6000, fullest 10/10";
-    assert_eq!(told(&report), ["own: refused 0/0, fullest 0/5", of_quick]);
+    assert_eq!(lines_of(&report), ["own: refused 0/0, fullest 0/5", of_quick]);
 }
 
 #[test]
-fn only_overrides_that_were_met_are_told_of_and_in_their_order() {
+fn only_overrides_that_applied_are_listed_and_in_their_order() {
     let rule = ["a", "b", "c"].into_iter().zip(1..);
     let rule =
         rule.fold(per_key(9, 1), |rule, (key, limit)| rule.with_override(other(key, limit, 1)));
@@ -90,7 +91,7 @@ fn what_is_unlimited_counts_nothing_and_has_no_bound_whatever_its_overrides_have
     (rule.spec.limit, rule.spec.window) = (Limit::Unlimited, None);
     let report = report_of(rule, [(5, "quick"), (5, "quick"), (5, "slow")], 1 << 20);
     let of_slow = "key=slow: refused 0/1, fullest 1/5";
-    assert_eq!(told(&report), ["own: refused 0/0, fullest 0/none", of_slow]);
+    assert_eq!(lines_of(&report), ["own: refused 0/0, fullest 0/none", of_slow]);
     let text = table(&report);
     assert!(!text.contains("Fullest window of r:"), "{text}");
     assert!(text.contains("Fullest window of r with key=slow: 1 unit"), "{text}");
@@ -101,7 +102,7 @@ fn a_limit_of_nothing_has_a_fullest_window_of_nothing() {
     let mut rule = per_key(1, 1);
     (rule.spec.limit, rule.spec.window) = (Limit::Units(0), None);
     let report = report_of(rule, [(5, "a")], 1 << 20);
-    assert_eq!(told(&report), ["own: refused 1/1, fullest 0/0"]);
+    assert_eq!(lines_of(&report), ["own: refused 1/1, fullest 0/0"]);
 }
 
 #[test]

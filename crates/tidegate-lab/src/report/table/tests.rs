@@ -1,4 +1,4 @@
-//! What a report says, and what it does not say.
+//! What a report contains, and what it does not.
 
 use super::*;
 use crate::replay::Replay;
@@ -27,8 +27,8 @@ fn per_ip() -> RuleSpec {
     RuleSpec::new("per-ip", spec).key(["ip"])
 }
 
-/// The same where there is room for the limiters of two.
-fn told_of(keys: u64, on_full: OnFull) -> String {
+/// The report where there is room for the limiters of two callers.
+fn report_with_room(keys: u64, on_full: OnFull) -> String {
     report_of(0..keys, per_ip().max_keys(2, on_full), ROOMY)
 }
 
@@ -37,10 +37,10 @@ fn a_rule_that_ran_out_of_room_says_so_and_no_other_does() {
     for (on_full, did) in
         [(OnFull::Share, "shared one limiter"), (OnFull::Refuse, "were refused for that")]
     {
-        assert!(!told_of(2, on_full).contains("Overflow"));
-        let told = told_of(5, on_full);
+        assert!(!report_with_room(2, on_full).contains("Overflow"));
+        let text = report_with_room(5, on_full);
         let expected = "\nOverflow: 3 of 5 decisions of per-ip found no room for their key";
-        assert!(told.contains(&format!("{expected} and {did}")), "{told}");
+        assert!(text.contains(&format!("{expected} and {did}")), "{text}");
     }
 }
 
@@ -61,14 +61,14 @@ fn synthetic_times_are_seconds_and_real_ones_are_dates() {
 
 #[test]
 fn a_fullest_window_that_memory_did_not_suffice_for_is_at_least_so_full() {
-    let told = |worst_bytes| report_of(0..100, per_ip(), Memory { worst_bytes, ..ROOMY });
-    assert!(told(1 << 20).contains("\nFullest window of per-ip: 1 unit admitted for ip=0"));
-    assert!(!told(1 << 20).contains("at least"));
-    assert!(told(1_500).contains("\nFullest window of per-ip: at least 1 unit admitted for ip=0"));
+    let text = |worst_bytes| report_of(0..100, per_ip(), Memory { worst_bytes, ..ROOMY });
+    assert!(text(1 << 20).contains("\nFullest window of per-ip: 1 unit admitted for ip=0"));
+    assert!(!text(1 << 20).contains("at least"));
+    assert!(text(1_500).contains("\nFullest window of per-ip: at least 1 unit admitted for ip=0"));
 }
 
-/// The report of twice the same request by a caller of this name, of whom one is let in.
-fn told_of_caller(ip: &str) -> String {
+/// The report of two equal requests by a caller of this name, one of which is admitted.
+fn report_of_caller(ip: &str) -> String {
     let mut rule = per_ip().with_override(OverrideSpec::new("ip", "x".repeat(900_000)));
     rule.overrides[0].limit = Some(Limit::Units(1));
     let replay = Replay::new(Policy::new(vec![rule]).unwrap());
@@ -83,10 +83,10 @@ fn told_of_caller(ip: &str) -> String {
 #[test]
 fn a_key_of_a_megabyte_is_cut_wherever_it_is_shown() {
     let cut = |c: &str| format!("ip={}…", c.repeat(117));
-    let y = told_of_caller(&"y".repeat(900_000));
+    let y = report_of_caller(&"y".repeat(900_000));
     assert!(y.contains(&format!("1  {}\n", cut("y"))), "refused most");
     assert!(y.contains(&format!("1 unit admitted for {} within", cut("y"))), "fullest window");
-    let x = told_of_caller(&"x".repeat(900_000));
+    let x = report_of_caller(&"x".repeat(900_000));
     assert!(x.contains(&format!(" per-ip with {} ", cut("x"))), "a line of the table");
     assert!(
         x.contains(&format!("Fullest window of per-ip with {}: 1 unit", cut("x"))),
@@ -100,7 +100,7 @@ fn a_key_of_a_megabyte_is_cut_wherever_it_is_shown() {
 
 #[test]
 fn control_characters_of_a_key_are_not_sent_to_the_terminal() {
-    let text = told_of_caller("\u{1b}[2J\u{9b}\r");
+    let text = report_of_caller("\u{1b}[2J\u{9b}\r");
     assert!(text.contains("1 unit admitted for ip=\u{fffd}[2J\u{fffd}\u{fffd} within"), "{text}");
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
 }
@@ -108,12 +108,12 @@ fn control_characters_of_a_key_are_not_sent_to_the_terminal() {
 #[test]
 fn counts_of_who_was_refused_most_are_exact_or_say_between_what_they_lie() {
     let ips = || [7; 4].into_iter().chain((0..6).flat_map(|ip| [ip; 2])).chain([8; 5]);
-    let told = |names| report_of(ips(), per_ip(), Memory { names, ..ROOMY });
+    let text = |names| report_of(ips(), per_ip(), Memory { names, ..ROOMY });
     let exact = "  4  ip=8\n          3  ip=7\n          1  ip=0\n";
-    assert!(told(100).contains(exact), "{}", told(100));
-    assert!(told(100).contains("  8  keys were refused in all\n"), "{}", told(100));
-    assert!(!told(100).contains("at most"));
+    assert!(text(100).contains(exact), "{}", text(100));
+    assert!(text(100).contains("  8  keys were refused in all\n"), "{}", text(100));
+    assert!(!text(100).contains("at most"));
     let between = "  4  ip=8  (at least; at most 7)\n";
-    assert!(told(3).contains(between), "{}", told(3));
-    assert!(told(3).contains("  more than 3 keys were refused\n"), "{}", told(3));
+    assert!(text(3).contains(between), "{}", text(3));
+    assert!(text(3).contains("  more than 3 keys were refused\n"), "{}", text(3));
 }

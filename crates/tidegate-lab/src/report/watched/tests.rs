@@ -1,4 +1,4 @@
-//! Sums against naive ones, and the budget under all that can come.
+//! Sums compared with naive ones, and the budget under every input.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ fn key(number: u32) -> Fingerprint {
     Fingerprint::from_words([number.wrapping_mul(0x9e37_79b9), number, 0])
 }
 
-/// Admissions of keys in order of time: key, when asked for, how much later admitted, units.
+/// Admissions of keys in order of time: key, time of the request, delay of the admission, units.
 fn asked() -> impl Strategy<Value = Vec<(u32, u64, u64, u64)>> {
     let one = (0_u32..40, 0_u64..3_000, 0_u64..400, 1_u64..4);
     prop::collection::vec(one, 0..300).prop_map(|mut all| {
@@ -19,7 +19,7 @@ fn asked() -> impl Strategy<Value = Vec<(u32, u64, u64, u64)>> {
     })
 }
 
-/// What [`Watched::add`] answered, and what is true, for a queue whose departures do not fall.
+/// The results of [`Watched::add`], and the true ones, for a queue whose departures do not fall.
 fn sums(watched: &mut Watched, all: &[(u32, u64, u64, u64)], window_us: u64) -> Vec<(u64, u64)> {
     let mut admitted: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let mut sums = Vec::new();
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn without_room_no_sum_is_too_high_and_a_lower_one_is_told(
+    fn without_room_no_sum_is_too_high_and_a_lower_one_is_reported(
         all in asked(),
         window_us in 1_u64..3_000,
         most_bytes in 0_usize..6_000,

@@ -1,4 +1,4 @@
-//! Gzip read as another decoder reads it, and up to the last byte before damage.
+//! Gzip compared with another decoder, and read up to the last byte before damage.
 
 use std::io::{BufReader, Write};
 
@@ -15,7 +15,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Each line in a block of its own; with where the block of each begins.
+/// Each line in a block of its own; with the position at which the block of each begins.
 fn in_blocks(lines: &[String]) -> (Vec<u8>, Vec<usize>) {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let mut starts = Vec::new();
@@ -27,14 +27,14 @@ fn in_blocks(lines: &[String]) -> (Vec<u8>, Vec<usize>) {
     (encoder.finish().unwrap(), starts)
 }
 
-/// All that can be read, and what ended it.
+/// All text that can be read, and the damage that ended it.
 fn read(bytes: &[u8], buffer_bytes: usize) -> (Vec<u8>, Option<Damage>) {
     let mut text = Vec::new();
     let ended = Gunzip::new(BufReader::with_capacity(buffer_bytes, bytes)).read_to_end(&mut text);
     (text, ended.err().map(|error| Damage::of(&error).unwrap()))
 }
 
-/// Lines that do not compress well, so that a cut or a flip meets all kinds of places.
+/// Lines that do not compress well, so that a cut or a flip hits all kinds of positions.
 fn lines(count: u64) -> Vec<String> {
     let word = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     (0..count).map(|n| format!("{n} {:x} {:x}\n", word(n), word(n + count))).collect()
@@ -55,16 +55,16 @@ proptest! {
 
     #[test]
     fn damage_anywhere_ends_the_text_and_is_no_panic(
-        place in any::<prop::sample::Index>(),
+        position in any::<prop::sample::Index>(),
         flip in 1_u8..=255,
         buffer_bytes in 1_usize..5_000,
     ) {
         let whole = lines(2_000).concat().into_bytes();
         let mut bytes = gzip(&whole);
-        let place = place.index(bytes.len());
-        bytes[place] ^= flip;
+        let position = position.index(bytes.len());
+        bytes[position] ^= flip;
         let (text, damage) = read(&bytes, buffer_bytes);
-        // Unless it struck what the header says of the file's name and age, which is nobody's business.
+        // Except in the file's name and age in the header, which are not checked.
         prop_assert!(damage.is_some() || text == whole);
     }
 }
@@ -97,7 +97,7 @@ fn data_cut_anywhere_gives_all_that_came_before_the_cut() {
 }
 
 #[test]
-fn all_text_before_a_corrupt_place_is_read() {
+fn all_text_before_corrupt_bytes_is_read() {
     let lines = lines(5_000);
     let (bytes, starts) = in_blocks(&lines);
     for (number, start) in starts.into_iter().enumerate().step_by(101) {

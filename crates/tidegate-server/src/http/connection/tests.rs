@@ -1,4 +1,4 @@
-//! How long a connection lasts: with requests, between them, and without any.
+//! The life of a connection: with requests, between them, and without any.
 
 use super::*;
 use crate::http::body;
@@ -13,33 +13,33 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const SHORT: Duration = Duration::from_millis(30);
 
-/// A server that soon tires of clients who bring nothing; one of `head` and `idle` is short.
-async fn impatient(shorten: impl FnOnce(&mut Limits)) -> Server {
-    let mut limits = Limits::default();
-    shorten(&mut limits);
-    testing::serve(testing::nowhere(), limits).await
+/// A server with short bounds for clients without requests; `shorten` sets `head` or `idle`.
+async fn impatient(shorten: impl FnOnce(&mut Bounds)) -> Server {
+    let mut bounds = Bounds::default();
+    shorten(&mut bounds);
+    testing::serve(testing::nowhere(), bounds).await
 }
 
 #[tokio::test]
 async fn a_client_that_never_says_a_word_is_cut() {
-    let server = impatient(|limits| limits.idle = SHORT).await;
+    let server = impatient(|bounds| bounds.idle = SHORT).await;
     assert_eq!(server.exchange("").await, "");
 }
 
 #[tokio::test]
 async fn a_client_that_says_too_little_to_tell_the_version_is_cut() {
-    let server = impatient(|limits| limits.idle = SHORT).await;
+    let server = impatient(|bounds| bounds.idle = SHORT).await;
     assert_eq!(server.exchange("PRI * HTTP/2").await, "");
 }
 
 #[tokio::test]
 async fn a_request_that_waits_longer_than_a_connection_may_idle_is_answered() {
-    let limits = Limits { idle: SHORT, ..Limits::default() };
+    let bounds = Bounds { idle: SHORT, ..Bounds::default() };
     let waits = testing::site(async |_| {
         tokio::time::sleep(4 * SHORT).await;
         Response::new("at last".into())
     });
-    let server = testing::serve(waits, limits).await;
+    let server = testing::serve(waits, bounds).await;
     let answer = server.exchange("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;
     assert!(answer.ends_with("at last"), "{answer}");
 }
@@ -50,7 +50,7 @@ async fn a_client_that_says_no_more_gets_its_answers() {
         tokio::time::sleep(SHORT).await;
         Response::new("at last".into())
     });
-    let server = testing::serve(waits, Limits::default()).await;
+    let server = testing::serve(waits, Bounds::default()).await;
     let mut stream = server.connect().await;
     stream.write_all("GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(3).as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
@@ -58,7 +58,7 @@ async fn a_client_that_says_no_more_gets_its_answers() {
     assert_eq!(answers.matches("at last").count(), 3, "{answers}");
 }
 
-/// So one who waits for a limiter leaves its line.
+/// So a request that waits for a limiter leaves its queue.
 #[tokio::test]
 async fn a_client_that_is_gone_has_its_request_dropped() {
     let (dropped, was_dropped) = tokio::sync::oneshot::channel::<()>();
@@ -70,8 +70,8 @@ async fn a_client_that_is_gone_has_its_request_dropped() {
             std::future::pending().await
         }
     });
-    let limits = Limits { half_closed: SHORT, ..Limits::default() };
-    let server = testing::serve(waits, limits).await;
+    let bounds = Bounds { half_closed: SHORT, ..Bounds::default() };
+    let server = testing::serve(waits, bounds).await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     drop(stream);
@@ -80,27 +80,27 @@ async fn a_client_that_is_gone_has_its_request_dropped() {
 
 #[tokio::test]
 async fn a_head_that_does_not_end_is_not_waited_for() {
-    let server = impatient(|limits| limits.head = SHORT).await;
+    let server = impatient(|bounds| bounds.head = SHORT).await;
     let answer = server.exchange("GET / HTTP/1.1\r\nhost: a\r\n").await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
 }
 
-/// A head over HTTP/2 that has begun: the preface, settings that set nothing, and a frame that does not end it.
+/// The start of a head over HTTP/2: the preface, empty settings, and a frame that does not end it.
 const BEGUN: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
                      \0\0\x01\x01\0\0\0\0\x01\x02";
 
 #[tokio::test]
 async fn nor_is_one_over_http_2_wherever_it_is_cut() {
-    let server = impatient(|limits| limits.head = SHORT).await;
+    let server = impatient(|bounds| bounds.head = SHORT).await;
     for cut in [3, BEGUN.len() - 9, BEGUN.len() - 1, BEGUN.len()] {
         server.exchange(&BEGUN[..cut]).await;
     }
 }
 
 #[tokio::test]
-async fn an_http_2_connection_without_requests_is_told_to_leave() {
+async fn an_http_2_connection_without_requests_is_asked_to_close() {
     const GO_AWAY: u8 = 7;
-    let server = impatient(|limits| limits.idle = SHORT).await;
+    let server = impatient(|bounds| bounds.idle = SHORT).await;
     let mut stream = server.connect().await;
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
@@ -117,9 +117,9 @@ async fn an_http_2_connection_without_requests_is_told_to_leave() {
 
 #[tokio::test]
 async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
-    let limits = Limits { idle: Duration::from_secs(1), ..Limits::default() };
+    let bounds = Bounds { idle: Duration::from_secs(1), ..Bounds::default() };
     let site = testing::site(async |_| Response::new("a word".into()));
-    let server = testing::serve(site, limits).await;
+    let server = testing::serve(site, bounds).await;
     let mut client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     client.initial_stream_window_size(0);
     let stream = TokioIo::new(server.connect().await);
@@ -139,11 +139,11 @@ async fn requests_that_are_not_let_in_do_not_keep_a_connection() {
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         response
     });
-    let limits = Limits { idle: SHORT, ..Limits::default() };
-    let server = testing::serve(refuses, limits).await;
+    let bounds = Bounds { idle: SHORT, ..Bounds::default() };
+    let server = testing::serve(refuses, bounds).await;
     let mut stream = server.connect().await;
     let mut came = [0; 1024];
-    // Until it is closed, which it would never be if a refusal were a use.
+    // Until it is closed, which would never happen if a refusal counted as use.
     while stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok() {
         if !stream.read(&mut came).await.is_ok_and(|bytes| bytes > 0) {
             break;
@@ -172,18 +172,18 @@ impl Body for Endless {
 
 #[tokio::test]
 async fn nor_do_those_over_http_2_whose_rest_is_waited_for() {
-    let limits = Limits { idle: SHORT, ..Limits::default() };
+    let bounds = Bounds { idle: SHORT, ..Bounds::default() };
     let refuses = testing::site(move |request| async move {
-        body::pass_over(request, limits).await;
+        body::pass_over(request, bounds).await;
         let mut response = Response::default();
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         response
     });
-    let server = testing::serve(refuses, limits).await;
+    let server = testing::serve(refuses, bounds).await;
     let stream = TokioIo::new(server.connect().await);
     let (mut send, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     tokio::spawn(connection);
-    // Until it is closed, which it would never be if what is refused were under way.
+    // Until it is closed, which would never happen if refused requests counted as under way.
     while send.ready().await.is_ok() {
         let request = hyper::Request::post(format!("http://{}/", server.at));
         tokio::spawn(send.send_request(request.body(Endless(false)).unwrap()));

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use tidegate::Timestamp;
 
-/// The date as it is written, as of a second.
+/// The date as written, and its second.
 #[derive(Default)]
 pub(super) struct Date {
     second: u64,
@@ -12,8 +12,8 @@ pub(super) struct Date {
 }
 
 impl Date {
-    /// The date of an answer that was decided at `at`. That clock says when a second has passed; which
-    /// second it is, the system's says, which may have been set meanwhile.
+    /// The date of an answer that was decided at `at`. The clock of `at` shows when a second has
+    /// passed; the system's clock, which may have been set meanwhile, gives the date.
     pub(super) fn at(&mut self, at: Timestamp) -> &str {
         let second = at.as_micros() / 1_000_000;
         if second != self.second || self.text.is_empty() {
@@ -23,7 +23,7 @@ impl Date {
         &self.text
     }
 
-    /// The date of an answer that nothing decided: of now, however long ago the last one was.
+    /// The date now, for an answer without a decision, however long ago the last one was.
     pub(super) fn now(&mut self) -> &str {
         self.text = now();
         &self.text

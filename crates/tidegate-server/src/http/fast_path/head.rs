@@ -1,4 +1,4 @@
-//! Whether what has come is a check that may be answered without looking further.
+//! Whether the bytes begin with a check that the fast path can answer.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -9,32 +9,32 @@ use crate::http::media_type::is_json;
 use crate::http::paths::CHECK;
 use crate::listener::{Secret, bearer};
 
-/// Most bytes of a head, and of a body. What is larger goes where its size is bounded.
+/// Most bytes of a head, and of a body. Larger ones go to hyper, where their size is bounded.
 pub(super) const MOST_BYTES: usize = 4 << 10;
 /// Most header fields.
 const MOST_FIELDS: usize = 32;
 
-/// What the bytes of a connection begin with.
+/// The first request of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// A check by one who may ask: where its body lies, and where it ends.
+    /// A check by an authorized client: the range of its body, and its end.
     Whole { body: Range<usize>, end: usize },
-    /// What may become one.
+    /// The beginning of a possible check.
     Part,
-    /// Something else, a mistake included.
+    /// Any other request, including an invalid one.
     Other,
 }
 
-/// What the header fields say.
+/// The header fields seen so far.
 #[derive(Default)]
 struct Said {
     length: Option<usize>,
     has_host: bool,
-    /// Of the first that is there.
+    /// Whether the first token is right.
     opens: Option<bool>,
 }
 
-/// Looks at the first request of these bytes.
+/// Parses the first request of these bytes.
 pub(super) fn look(bytes: &[u8], secret: Option<&Secret>) -> Came {
     let mut fields = [const { MaybeUninit::uninit() }; MOST_FIELDS];
     let mut head = httparse::Request::new(&mut []);
@@ -57,18 +57,18 @@ pub(super) fn look(bytes: &[u8], secret: Option<&Secret>) -> Came {
 }
 
 impl Said {
-    /// Notes a header field; false where it asks for more than an answer.
+    /// Notes a header field; returns false where it asks for more than an answer.
     fn takes(&mut self, field: &Header<'_>, secret: Option<&Secret>) -> bool {
         let (name, value) = (field.name, field.value);
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         match name.len() {
-            // An address or a name of usual letters, once: whoever comes otherwise is told.
+            // Once, an address or a name of usual letters: for others hyper's path gives the error.
             4 if is("host") => {
                 let first = !self.has_host;
                 self.has_host = !value.is_empty() && value.iter().all(|byte| is_usual(*byte));
                 first && self.has_host
             }
-            // Of other characters some would count as spaces.
+            // Some other characters would count as spaces.
             12 if is("content-type") => {
                 value.is_ascii() && std::str::from_utf8(value).is_ok_and(is_json)
             }
@@ -83,8 +83,8 @@ impl Said {
                 true
             }
             10 if is("connection") => value.eq_ignore_ascii_case(b"keep-alive"),
-            // Of a web page; of a body that waits to be asked for; of another protocol, of more behind the
-            // body; of one in chunks.
+            // Fields of web pages; of bodies that wait to be asked for; of other protocols; of
+            // trailers; of chunked bodies.
             6 => !is("origin") && !is("expect"),
             7 => !is("upgrade") && !is("trailer"),
             17 => !is("transfer-encoding"),
@@ -97,7 +97,7 @@ const fn is_usual(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':')
 }
 
-/// A number of few digits, and of nothing else.
+/// A number of a few digits and nothing else.
 fn digits(value: &[u8]) -> Option<usize> {
     let few = (1..=8).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value).ok().filter(|_| few)?.parse().ok()

@@ -1,19 +1,21 @@
-//! What holds for whatever a connection begins with: for the fuzzer, and for its seeds whenever tests run.
+//! Invariants of the fast path for every input: for the fuzzer, and for its seeds whenever tests
+//! run.
 //!
-//! What is taken for a check here is read once more, line by line and without haste; what a field says by itself (a
-//! type, a token) is left to those who know. Where the two differed, one request could be hidden in another.
+//! A request that the fast path accepts is read once more, slowly and line by line; the values of
+//! single fields (a type, a token) are left to the code for them. Where the two readings differed,
+//! one request could be hidden in another.
 
 use super::head::{Came, MOST_BYTES, look};
 use crate::http::media_type::is_json;
 use crate::listener::{Secret, bearer};
 
-/// The token of those who have to show one.
+/// The token of clients that need one.
 const TOKEN: &str = "sesame";
 
-/// Header fields that ask for more than an answer to what is there.
+/// Header fields that ask for more than an answer.
 const MORE: [&str; 5] = ["expect", "origin", "trailer", "transfer-encoding", "upgrade"];
 
-/// Panics where something is taken for a check that is none; answers how many were taken for one.
+/// Panics where a request is wrongly accepted as a check; returns how many were accepted.
 pub(crate) fn judge(bytes: &[u8]) -> usize {
     let secrets = [None, Secret::parse(TOKEN).ok()];
     secrets.iter().filter(|secret| judge_for(bytes, secret.as_ref())).count()
@@ -38,7 +40,7 @@ fn judge_for(bytes: &[u8], secret: Option<&Secret>) -> bool {
     true
 }
 
-/// The head as its lines say it: what was asked, and the length of what follows.
+/// Reads the head by its lines: the request, and the length of its body.
 fn judge_head(head: &[u8], length: usize, secret: Option<&Secret>) {
     let lines =
         head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -49,9 +51,9 @@ fn judge_head(head: &[u8], length: usize, secret: Option<&Secret>) {
     let all = |name: &str| -> Vec<&[u8]> {
         fields.iter().filter(|(named, _)| named == name).map(|(_, value)| *value).collect()
     };
-    let told = all("content-length");
-    assert!(told.len() == 1 && told[0].iter().all(u8::is_ascii_digit), "{told:?}");
-    assert_eq!(text(told[0]).parse(), Ok(length));
+    let lengths = all("content-length");
+    assert!(lengths.len() == 1 && lengths[0].iter().all(u8::is_ascii_digit), "{lengths:?}");
+    assert_eq!(text(lengths[0]).parse(), Ok(length));
     assert_eq!(all("host").len(), 1, "a request is for one host");
     assert!(all("connection").iter().all(|value| text(value).eq_ignore_ascii_case("keep-alive")));
     assert!(all("content-type").iter().all(|value| is_json(text(value))));
@@ -64,7 +66,7 @@ fn judge_head(head: &[u8], length: usize, secret: Option<&Secret>) {
     }
 }
 
-/// A name, in small letters, and its value without the space around it.
+/// A name, in lower case, and its value without the space around it.
 fn field(line: &[u8]) -> (String, &[u8]) {
     let colon = line.iter().position(|byte| *byte == b':').unwrap_or_else(|| panic!("{line:?}"));
     let (name, value) = line.split_at(colon);

@@ -7,16 +7,16 @@ use super::date::Date;
 use crate::http::problem::Problem;
 use crate::http::{Response, answer};
 
-/// Bytes that are kept for the next answers.
+/// Bytes of memory kept for the next answers.
 const KEPT: usize = 16 << 10;
 
-/// Answers that are not written yet.
+/// Answers that are not yet written.
 #[derive(Default)]
 pub(super) struct Reply {
     pub(super) bytes: Vec<u8>,
-    /// The body of the answer that is being written.
+    /// The body of the current answer.
     body: Vec<u8>,
-    /// Whether the next answer says that no more are given.
+    /// Whether the next answer announces that it is the last.
     pub(super) is_last: bool,
 }
 
@@ -66,7 +66,7 @@ impl Reply {
         self.text("\r\n");
     }
 
-    /// The fields that every answer ends with, and the body.
+    /// The fields at the end of every answer, and the body.
     fn end(&mut self, date: &str) {
         if self.is_last {
             self.text("connection: close\r\n");
@@ -84,8 +84,8 @@ impl Reply {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// All is written.
-    pub(super) fn rest(&mut self) {
+    /// Notes that everything is written.
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
     }

@@ -1,4 +1,4 @@
-//! What is answered here is what hyper would have had answered, and nothing else is.
+//! The fast path answers as hyper's path does, and only what it may.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::head::{Came, look};
 use crate::http::connection::Site;
 use crate::http::routes::Public;
 use crate::http::testing::{self, Server, until_closed};
-use crate::http::{App, Limits, Service};
+use crate::http::{App, Bounds, Service};
 use crate::limiters::Limiters;
 use crate::listener::Secret;
 
@@ -21,29 +21,29 @@ const PEEK: &str = "POST /v1/peek HTTP/1.1\r\nhost: a\r\ncontent-length: 29\r\n\
                     {\"descriptor\":{\"user\":\"ann\"}}";
 
 /// Three an hour for each user; nothing in the domain `free`.
-fn app(limits: Limits) -> Arc<App> {
+fn app(bounds: Bounds) -> Arc<App> {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 3, Micros::from_secs(3600));
     let policy = Policy::new(vec![RuleSpec::new("per-user", spec).key(["user"])]).unwrap();
-    Service::new(Arc::new(Limiters::of(policy).unwrap()), limits).0
+    Service::new(Arc::new(Limiters::of(policy).unwrap()), bounds).0
 }
 
-/// A server that answers here what it can.
-async fn server(limits: Limits) -> Server {
-    testing::serve(Public(app(limits), None), limits).await
+/// A server with the fast path.
+async fn server(bounds: Bounds) -> Server {
+    testing::serve(Public(app(bounds), None), bounds).await
 }
 
-/// The same with hyper alone.
+/// A server with hyper alone.
 async fn by_hyper() -> Server {
-    let public = Public(app(Limits::default()), None);
+    let public = Public(app(Bounds::default()), None);
     let site = testing::site(move |request| public.clone().answer(request));
-    testing::serve(site, Limits::default()).await
+    testing::serve(site, Bounds::default()).await
 }
 
 fn check(body: &str) -> String {
     format!("POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Without what differs from one moment to the next.
+/// Answers, without values that depend on the time.
 fn timeless(answers: &str) -> String {
     let line = |line: &str| match line.split_once(": ") {
         Some((name @ ("date" | "content-length" | "x-ratelimit-reset"), _)) => name.to_owned(),
@@ -53,7 +53,7 @@ fn timeless(answers: &str) -> String {
     answers.lines().map(line).collect::<Vec<_>>().join("\n").replace("{\"at_us\":", "\n{")
 }
 
-/// All answers to these requests, behind which the client says no more.
+/// All answers to these requests, after which the client closes its side.
 async fn answers(server: &Server, sent: &str) -> String {
     let mut stream = server.connect().await;
     stream.write_all(sent.as_bytes()).await.unwrap();
@@ -123,7 +123,7 @@ fn only_who_shows_a_token_is_answered_here() {
 
 #[tokio::test]
 async fn an_answer_is_the_same_as_by_hyper() {
-    let (fast, hyper) = (server(Limits::default()).await, by_hyper().await);
+    let (fast, hyper) = (server(Bounds::default()).await, by_hyper().await);
     for body in [
         r#"{"descriptor":{"user":"ann"}}"#,
         r#"{"descriptor":{"user":"ann"},"cost":3}"#,
@@ -144,7 +144,7 @@ async fn an_answer_is_the_same_as_by_hyper() {
 
 #[tokio::test]
 async fn whoever_answers_the_order_is_that_of_the_requests() {
-    let server = server(Limits::default()).await;
+    let server = server(Bounds::default()).await;
     let sent = [CHECK, CHECK, PEEK, CHECK, CHECK, "GET / HTTP/1.1\r\nhost: a\r\n\r\n"].concat();
     let answers = answers(&server, &sent).await;
     let each = answers.split("HTTP/1.1 ").skip(1);
@@ -156,7 +156,7 @@ async fn whoever_answers_the_order_is_that_of_the_requests() {
 
 #[tokio::test]
 async fn a_check_that_comes_byte_by_byte_is_answered_once() {
-    let server = server(Limits::default()).await;
+    let server = server(Bounds::default()).await;
     let mut stream = server.connect().await;
     for byte in CHECK.bytes() {
         stream.write_u8(byte).await.unwrap();
@@ -170,8 +170,8 @@ async fn a_check_that_comes_byte_by_byte_is_answered_once() {
 
 #[tokio::test]
 async fn a_client_that_asks_nothing_more_is_cut() {
-    let limits = Limits { idle: Duration::from_millis(30), ..Limits::default() };
-    let server = server(limits).await;
+    let bounds = Bounds { idle: Duration::from_millis(30), ..Bounds::default() };
+    let server = server(bounds).await;
     let mut stream = server.connect().await;
     stream.write_all(CHECK.as_bytes()).await.unwrap();
     let answers = until_closed(&mut stream).await;
@@ -180,7 +180,7 @@ async fn a_client_that_asks_nothing_more_is_cut() {
 
 #[tokio::test]
 async fn between_two_requests_a_connection_ends_with_the_process() {
-    let server = server(Limits::default()).await;
+    let server = server(Bounds::default()).await;
     let mut stream = server.connect().await;
     stream.write_all(CHECK.as_bytes()).await.unwrap();
     stream.read_u8().await.unwrap();
@@ -189,13 +189,13 @@ async fn between_two_requests_a_connection_ends_with_the_process() {
     assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
 }
 
-/// Nobody had a turn between the requests and the end. The last answer says that it is.
+/// No task runs between the requests and the end. The last answer announces it.
 #[tokio::test]
 async fn what_has_arrived_when_the_process_ends_is_answered() {
     let last = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
     for sent in [CHECK.repeat(3), [CHECK, PEEK, CHECK].concat(), [CHECK, last, last].concat()] {
         for (server, accepted) in [
-            (server(Limits::default()).await, true),
+            (server(Bounds::default()).await, true),
             (by_hyper().await, true),
             (by_hyper().await, false),
         ] {
@@ -218,8 +218,8 @@ async fn what_has_arrived_when_the_process_ends_is_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_stops_asking_is_told_that_the_process_ends() {
-    let server = server(Limits::default()).await;
+async fn a_client_that_never_stops_asking_learns_that_the_process_ends() {
+    let server = server(Bounds::default()).await;
     let (mut read, mut write) = server.connect().await.into_split();
     tokio::spawn(
         async move { while write.write_all(CHECK.repeat(100).as_bytes()).await.is_ok() {} },
@@ -227,16 +227,17 @@ async fn a_client_that_never_stops_asking_is_told_that_the_process_ends() {
     read.read_exact(&mut [0; 4 << 10]).await.unwrap();
     server.stop.drain();
     let mut rest = Vec::new();
-    // A reset is a close as well: what it asked behind its last answer is not read.
+    // A reset is a close as well: the client's requests after its last answer are not read.
     let _ = read.read_to_end(&mut rest).await;
     assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
 }
 
-/// A check, once the buffers of the connection have their size: the lists of its header fields.
+/// The allocation of a check, after the buffers of the connection have grown: the list of its
+/// header fields.
 #[test]
 fn a_check_allocates_once() {
     const CHECKS: usize = 100;
-    let mut fast = FastPath::of(&app(Limits::default()), None).unwrap();
+    let mut fast = FastPath::of(&app(Bounds::default()), None).unwrap();
     let mut answer_all = || {
         fast.input.extend_from_slice(CHECK.repeat(CHECKS).as_bytes());
         fast.reply.bytes.clear();
@@ -253,8 +254,8 @@ fn a_check_allocates_once() {
 #[tokio::test]
 async fn a_panic_in_one_check_is_that_checks_500() {
     let limiters = Arc::new(Limiters::that_panic(Policy::default()));
-    let public = Public(Service::new(limiters, Limits::default()).0, None);
-    let server = testing::serve(public, Limits::default()).await;
+    let public = Public(Service::new(limiters, Bounds::default()).0, None);
+    let server = testing::serve(public, Bounds::default()).await;
     let panics = check(r#"{"domain":"panics","descriptor":{"user":"ann"}}"#);
     let answers = answers(&server, &format!("{CHECK}{panics}{CHECK}")).await;
     let statuses: Vec<_> = answers.lines().filter(|line| line.contains("HTTP/1.1 ")).collect();

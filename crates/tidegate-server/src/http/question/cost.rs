@@ -1,4 +1,4 @@
-//! A cost as it is written: a whole number that is not too large.
+//! A cost as written: a whole number that is not too large.
 
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 use tidegate::MAX_COST;
@@ -7,7 +7,7 @@ use super::whole::Whole;
 
 const NUMBER: Whole = Whole { what: "a cost", most: MAX_COST };
 
-/// Units; 1 unless said.
+/// Units; 1 by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost(u64);
 
@@ -16,7 +16,7 @@ impl Cost {
         self.0
     }
 
-    /// The cost of a number, whatever kind of number a reader takes it for.
+    /// The cost of a number, whatever type the reader chose for it.
     pub(super) fn read<E: Error>(number: Unexpected<'_>) -> Result<Self, E> {
         NUMBER.read(number).map(Self)
     }

@@ -1,4 +1,4 @@
-//! The entries of a descriptor, so many at most.
+//! The entries of a descriptor, with a bound on their number.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,21 +6,19 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use smallvec::SmallVec;
 
-/// Most entries of one descriptor: each is compared with each, and rules look through them.
+/// Most entries of one descriptor: each is compared with each, and rules search them.
 const MOST: usize = 64;
 
-/// Names and values, as a descriptor wants them.
+/// Names and values, in the form of a descriptor.
 pub(super) type Pairs<'a> = SmallVec<[(&'a str, &'a str); 2]>;
 
-/// A text: that of the body itself where it is written without escapes.
+/// A text, borrowed from the body where it has no escapes.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Text<'b>(#[serde(borrow)] pub(super) Cow<'b, str>);
 
-/// A name and a value.
 type Entry<'b> = (Text<'b>, Text<'b>);
 
-/// Entries in the order they are written, no name twice. Most descriptors have one, which takes no memory
-/// of its own.
+/// Entries in their order, no name twice. Most descriptors have one, which needs no allocation.
 #[derive(Debug)]
 pub(super) struct Entries<'b> {
     first: Option<Entry<'b>>,
@@ -28,7 +26,7 @@ pub(super) struct Entries<'b> {
 }
 
 impl<'b> Entries<'b> {
-    /// As a descriptor wants them.
+    /// The form of a descriptor.
     pub(super) fn pairs(&self) -> Pairs<'_> {
         self.iter().map(|(name, value)| (&*name.0, &*value.0)).collect()
     }
@@ -37,7 +35,7 @@ impl<'b> Entries<'b> {
         self.first.iter().chain(&self.others)
     }
 
-    /// Reads an object of which the first entry has been read already.
+    /// Reads an object whose first entry has been read already.
     pub(super) fn read<A: MapAccess<'b>>(
         first: Option<Entry<'b>>,
         mut rest: A,

@@ -1,18 +1,18 @@
-//! The id of a request as it is written: a text that is not too long.
+//! The id of a request as written: a text that is not too long.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use tidegate::Request;
 
 use super::entries::Text;
 
-/// A text that can be the id of a request.
+/// A text that is valid as the id of a request.
 #[derive(Debug)]
 pub(super) struct Id<'b>(Text<'b>);
 
 impl<'b> Id<'b> {
-    /// The request under this id.
+    /// The request with this id.
     pub(super) fn on<'a>(&'a self, request: Request<'a>) -> Request<'a> {
-        // One that is none was not read.
+        // An invalid id is never constructed.
         request.with_id(&self.0.0).unwrap_or(request)
     }
 }

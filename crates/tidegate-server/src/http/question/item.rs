@@ -1,7 +1,7 @@
 //! One item of `descriptors`: entries, or entries with a cost of their own.
 //!
-//! `{"user": "a"}` or `{"descriptor": {"user": "a"}, "cost": 2}`: told apart by the first value, for the
-//! values of entries are texts. So an entry may well be called `descriptor` or `cost`.
+//! `{"user": "a"}` or `{"descriptor": {"user": "a"}, "cost": 2}`: distinguished by the first value,
+//! because the values of entries are texts. So an entry may be called `descriptor` or `cost`.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::entries::{Entries, Text};
 const DESCRIPTOR: &str = "descriptor";
 const COST: &str = "cost";
 
-/// Entries, and the cost if they have one of their own.
+/// Entries, and their own cost if they have one.
 #[derive(Debug)]
 pub(super) struct Item<'b> {
     pub(super) entries: Entries<'b>,

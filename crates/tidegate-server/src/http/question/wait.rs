@@ -1,4 +1,4 @@
-//! How long an answer may be held, as it is written: whole milliseconds.
+//! How long an answer may be held, as written: whole milliseconds.
 
 use serde::de::{Deserialize, Deserializer};
 use tidegate::Micros;
@@ -13,7 +13,7 @@ const NUMBER: Whole = Whole { what: "a wait in milliseconds", most: DAY_MS };
 pub(super) struct MaxWait(Micros);
 
 impl MaxWait {
-    /// Not at all.
+    /// No wait.
     pub(super) const NONE: Self = Self(Micros::ZERO);
 
     pub(super) const fn micros(self) -> Micros {

@@ -1,13 +1,13 @@
-//! A whole number as it is written, up to a bound.
+//! A whole number as written, up to a bound.
 
 use std::fmt;
 
 use serde::de::{Error, Unexpected, Visitor};
 
-/// Takes a number from 0 to the bound, whatever kind of number a reader takes it for.
+/// Reads a number from 0 to the bound, whatever type the reader chose for it.
 #[derive(Clone, Copy)]
 pub(super) struct Whole {
-    /// What it is, with its article.
+    /// Its noun, with the article.
     pub(super) what: &'static str,
     pub(super) most: u64,
 }

@@ -1,4 +1,4 @@
-//! The certificates of a file, none of which is out of date.
+//! The certificates of a file, none of them expired.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ pub(super) fn current(
     if chain.is_empty() {
         return Err(none(file));
     }
-    for (place, certificate) in chain.iter().enumerate() {
+    for (index, certificate) in chain.iter().enumerate() {
         check(certificate, provider).map_err(|why| {
-            wrong(file, format!("certificate {} {why}", place + 1), "one that is in force now")
+            wrong(file, format!("certificate {} {why}", index + 1), "one that is in force now")
         })?;
     }
     Ok(chain)
@@ -40,8 +40,8 @@ fn none(file: &Path) -> String {
     wrong(file, "there is no certificate in it", CERTIFICATE)
 }
 
-/// Whether a certificate can be read and is in force. It is put as if a server had shown it, and only what
-/// is said of its form and its time counts: whose it is and who signed it is for others to judge.
+/// Whether a certificate can be read and is in force. It is verified as if a server had presented
+/// it, and only errors of its form and time count: its owner and its signer are not checked here.
 fn check(certificate: &CertificateDer<'_>, provider: &Arc<CryptoProvider>) -> Result<(), String> {
     let mut roots = RootCertStore::empty();
     roots

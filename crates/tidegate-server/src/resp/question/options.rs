@@ -1,4 +1,5 @@
-//! What may stand between the domain and the entries: `COST n` and `ID id`, in either order, each once.
+//! The options between the domain and the entries: `COST n` and `ID id`, in either order, each at
+//! most once.
 
 use tidegate::{MAX_COST, Request};
 
@@ -8,13 +9,14 @@ use super::{Mistake, text};
 /// The options of a question.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options<'a> {
-    /// Units; 1 unless said.
+    /// Units; 1 by default.
     pub(super) cost: u64,
     pub(super) id: Option<Id<'a>>,
 }
 
 impl<'a> Options<'a> {
-    /// The options, and the words behind them. Each is read once: behind itself it is the name of an entry.
+    /// The options, and the words after them. Each is read once: a second one is the name of an
+    /// entry.
     pub(super) fn read(mut rest: Args<'a>) -> Result<(Self, Args<'a>), Mistake> {
         let (mut cost, mut id) = (None, None);
         loop {
@@ -22,8 +24,8 @@ impl<'a> Options<'a> {
                 name if cost.is_none() && name.eq_ignore_ascii_case(b"cost") => {
                     cost = Some(units(rest.word(1))?);
                 }
-                // Not in small letters: many an entry is called so, and one that is taken for an option
-                // meets no rule.
+                // Only in capitals: many entries are called `id`, and one that is mistaken for an
+                // option would match no rule.
                 b"ID" if id.is_none() => id = Some(Id::read(rest.word(1))?),
                 _ => return Ok((Self { cost: cost.unwrap_or(1), id }, rest)),
             }
@@ -32,7 +34,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// A text that can be the id of a request.
+/// A text that is valid as the id of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Id<'a>(&'a str);
 
@@ -40,15 +42,15 @@ impl<'a> Id<'a> {
     fn read(word: &'a [u8]) -> Result<Self, Mistake> {
         let id = text(word, "the request's id")?;
         let read = Request::new(Request::DEFAULT_DOMAIN, &[]).with_id(id);
-        read.map(|_| Self(id)).map_err(|mistake| Mistake::Told(mistake.to_string()))
+        read.map(|_| Self(id)).map_err(|mistake| Mistake::Invalid(mistake.to_string()))
     }
 
-    /// The request under this id.
+    /// The request with this id.
     pub(super) fn on<'r>(self, request: Request<'r>) -> Request<'r>
     where
         'a: 'r,
     {
-        // One that is none was not read.
+        // An invalid id is never constructed.
         request.with_id(self.0).unwrap_or(request)
     }
 }
@@ -56,7 +58,7 @@ impl<'a> Id<'a> {
 fn units(word: &[u8]) -> Result<u64, Mistake> {
     let units = integer(word).and_then(|units| u64::try_from(units).ok());
     units.filter(|units| *units <= MAX_COST).ok_or_else(|| {
-        Mistake::Told(format!(
+        Mistake::Invalid(format!(
             "COST is {:?}: expected a whole number from 0 to {MAX_COST}",
             String::from_utf8_lossy(word.get(..32).unwrap_or(word))
         ))
@@ -68,7 +70,7 @@ mod tests {
     use super::*;
     use crate::resp::args::Span;
 
-    /// The cost, the id, and how many words are behind them.
+    /// The cost, the id, and the number of words after them.
     fn read(line: &str) -> Option<(u64, Option<String>, usize)> {
         let start = |word: &str| word.as_ptr().addr() - line.as_ptr().addr();
         let spans: Vec<_> = line

@@ -4,12 +4,11 @@ use tidegate_core::Word;
 
 use crate::config::accept::Level;
 use crate::config::draft::OverrideDraft;
-use crate::config::figures;
+use crate::config::limits;
 use crate::config::source::Report;
 use crate::config::table::{Entry, Table};
 use crate::config::value::{count, entries, length};
 
-/// The fields of a `[[rule.override]]`.
 pub(in crate::config) fn fields<'t>() -> Level<'t, OverrideDraft<'t>> {
     Level::of_fields(
         [
@@ -35,11 +34,11 @@ fn not_for_overrides(name: &str) -> Option<String> {
 }
 
 impl<'t> OverrideDraft<'t> {
-    /// Reads an override; tells what is wrong with its fields, and which it lacks.
+    /// Reads an override; reports errors in its fields, and the fields it lacks.
     pub(super) fn read(table: Table<'t>, report: &mut Report<'_>) -> Self {
         let mut draft = Self::new(table.clone());
         let mut failed = fields().read(&table, &mut draft, report);
-        failed.extend(figures::contradiction(&table, &failed, report));
+        failed.extend(limits::contradiction(&table, &failed, report));
         failed.extend(missing(&table, &failed, report));
         draft.failed = failed;
         draft
@@ -54,7 +53,7 @@ impl<'t> OverrideDraft<'t> {
     }
 
     fn limit(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        self.spec.limit = Some(figures::limit(entry, report)?);
+        self.spec.limit = Some(limits::limit(entry, report)?);
         Some(())
     }
 
@@ -69,13 +68,13 @@ impl<'t> OverrideDraft<'t> {
     }
 
     fn rate(&mut self, entry: &Entry<'t>, report: &mut Report<'_>) -> Option<()> {
-        let (limit, window) = figures::rate(entry, report)?;
+        let (limit, window) = limits::rate(entry, report)?;
         (self.spec.limit, self.spec.window) = (Some(limit), Some(window));
         Some(())
     }
 }
 
-/// Tells when an override says nothing of what it is for, or of what it changes.
+/// Reports an override that does not say what it applies to, or what it changes.
 fn missing(
     table: &Table<'_>,
     failed: &[&'static str],

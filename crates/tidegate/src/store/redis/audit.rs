@@ -1,4 +1,4 @@
-//! How a store is set up, as far as it can make limits fail: looked at whenever a link is made.
+//! An audit of a store's setup for what can make limits fail, run whenever a connection is made.
 
 use std::fmt;
 
@@ -9,12 +9,13 @@ use tidegate_core::Micros;
 use super::error::StoreError;
 use super::link::send;
 
-/// The oldest version whose scripts may do all that is needed.
+/// The oldest version whose scripts can do all that is needed.
 const LEAST_VERSION: (u32, u32) = (6, 2);
-/// Clocks of nodes may lie so far apart before it is told; what the asking took is in it.
+/// Clocks of nodes may differ by this much before it is reported; the round trips are part of the
+/// difference.
 const MOST_APART: Micros = Micros::from_millis(50);
 
-/// Something about the store that can make limits fail.
+/// A property of the store that can make limits fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -23,25 +24,26 @@ pub enum Finding {
         /// Its `maxmemory-policy`.
         policy: String,
     },
-    /// It is older than what was tested.
+    /// It is older than the oldest tested version.
     OldVersion {
-        /// What it says.
+        /// The version that it reports.
         version: String,
     },
-    /// The user may not look at how it is set up (at one node of a cluster or more), so that the rest is not known.
+    /// The user may not read its setup (at one node of a cluster or more), so other findings may be
+    /// missing.
     MayNotLook {
-        /// What it says.
+        /// The server's error.
         told: String,
     },
-    /// Clocks of the cluster's primaries are apart: a key whose slot moves meets another time.
+    /// Clocks of the cluster's primaries differ: a key whose slot moves meets another time.
     ClocksApart {
-        /// By so much.
+        /// The difference.
         by: Micros,
     },
 }
 
 impl Finding {
-    /// Whether both tell of the same thing, whatever the figures.
+    /// Whether both are the same kind of finding, whatever their values.
     fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -73,27 +75,27 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was told already, so that it is told once.
+/// The findings that were reported already, so that each is reported once.
 #[derive(Debug, Default)]
-pub(super) struct Told(Vec<Finding>);
+pub(super) struct Reported(Vec<Finding>);
 
-impl Told {
-    /// Those of `findings` that were not told yet.
+impl Reported {
+    /// The `findings` that were not reported yet.
     pub(super) fn new_among(&mut self, findings: Vec<Finding>) -> Vec<Finding> {
-        let is_new = |finding: &Finding| !self.0.iter().any(|told| told.is_like(finding));
+        let is_new = |finding: &Finding| !self.0.iter().any(|known| known.is_like(finding));
         let new: Vec<_> = findings.into_iter().filter(is_new).collect();
         self.0.extend(new.iter().cloned());
         new
     }
 }
 
-/// Every finding about the servers at the end of these connections. A server that does not answer a question
-/// says nothing, unless this user may not ask it.
+/// Every finding about the servers at the end of these connections. A question that a server does
+/// not answer gives no finding, unless the user may not ask it.
 pub(super) async fn of(mut connections: Vec<MultiplexedConnection>) -> Vec<Finding> {
     let (mut found, mut clocks) = (Vec::new(), Vec::new());
     for connection in &mut connections {
         match send(connection, &info("memory")).await {
-            Ok(told) => found.extend(evicts(&text(told))),
+            Ok(reply) => found.extend(evicts(&text(reply))),
             Err(error) => found.extend(may_not_look(error)),
         }
         let server = send(connection, &info("server")).await.unwrap_or(Value::Nil);
@@ -142,8 +144,8 @@ fn evicts(info: &str) -> Option<Finding> {
 fn old_version(info: &str) -> Option<Finding> {
     let version = field(info, "redis_version")?;
     let mut numbers = version.split('.').map_while(|number| number.parse().ok());
-    let told = (numbers.next()?, numbers.next().unwrap_or(0));
-    (told < LEAST_VERSION).then(|| Finding::OldVersion { version: version.to_owned() })
+    let number = (numbers.next()?, numbers.next().unwrap_or(0));
+    (number < LEAST_VERSION).then(|| Finding::OldVersion { version: version.to_owned() })
 }
 
 fn clocks_apart(clocks: impl Iterator<Item = u64>) -> Option<Finding> {
@@ -153,9 +155,9 @@ fn clocks_apart(clocks: impl Iterator<Item = u64>) -> Option<Finding> {
     (by > MOST_APART).then_some(Finding::ClocksApart { by })
 }
 
-/// What `TIME` tells: seconds and microseconds.
-fn instant(told: &Value) -> Option<u64> {
-    let Value::Array(parts) = told else { return None };
+/// The time in a reply to `TIME`: seconds and microseconds.
+fn instant(reply: &Value) -> Option<u64> {
+    let Value::Array(parts) = reply else { return None };
     let mut numbers = parts.iter().map(|part| match part {
         Value::BulkString(digits) => std::str::from_utf8(digits).ok()?.parse::<u64>().ok(),
         _ => None,
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_evicting_store_is_told_only_where_memory_is_limited() {
+    fn an_evicting_store_is_reported_only_where_memory_is_limited() {
         let info = |bytes, policy| {
             format!("# Memory\r\nmaxmemory:{bytes}\r\nmaxmemory_policy:{policy}\r\n")
         };
@@ -181,26 +183,26 @@ mod tests {
     #[test]
     fn versions_are_compared_by_number() {
         let old = |version| old_version(&format!("redis_version:{version}\r\n")).is_some();
-        let told = ["6.0.16", "5.0", "6.2.0", "7.0.15", "10.1.0", "255.255.255"].map(old);
-        assert_eq!(told, [true, true, false, false, false, false]);
+        let olds = ["6.0.16", "5.0", "6.2.0", "7.0.15", "10.1.0", "255.255.255"].map(old);
+        assert_eq!(olds, [true, true, false, false, false, false]);
         assert_eq!(old_version("redis_mode:standalone"), None);
     }
 
     #[test]
-    fn clocks_are_told_only_when_they_are_apart() {
+    fn clocks_are_reported_only_when_they_differ() {
         let second = 1_000_000;
         assert_eq!(clocks_apart([].into_iter()), None);
         assert_eq!(clocks_apart([5 * second, 5 * second + 50_000].into_iter()), None);
         let by = Micros::from_secs(3_600);
-        let told = clocks_apart([5 * second, 3_605 * second].into_iter());
-        assert_eq!(told, Some(Finding::ClocksApart { by }));
+        let found = clocks_apart([5 * second, 3_605 * second].into_iter());
+        assert_eq!(found, Some(Finding::ClocksApart { by }));
     }
 
     #[test]
-    fn the_same_thing_is_told_once() {
-        let mut told = Told::default();
+    fn each_kind_of_finding_is_reported_once() {
+        let mut reported = Reported::default();
         let evicts = |policy: &str| Finding::Evicts { policy: policy.to_owned() };
-        assert_eq!(told.new_among(vec![evicts("allkeys-lru")]).len(), 1);
-        assert_eq!(told.new_among(vec![evicts("allkeys-lfu")]).len(), 0);
+        assert_eq!(reported.new_among(vec![evicts("allkeys-lru")]).len(), 1);
+        assert_eq!(reported.new_among(vec![evicts("allkeys-lfu")]).len(), 0);
     }
 }

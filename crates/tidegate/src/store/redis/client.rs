@@ -1,4 +1,4 @@
-//! The store as decisions see it: a script is run by a deadline, on a thread that serves nobody else.
+//! The client of a store: it runs a script by a deadline, on a thread that serves no listener.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,17 +17,17 @@ use super::event::{Observer, StoreEvent};
 use super::link::Access;
 use super::question::{Asked, NoReply, Question, Replied};
 use super::script::{Call, Reply, Script};
-use super::shared::{Found, Shared};
+use super::state::{Found, StoreState};
 use crate::settings::StoreSettings;
 
-/// A store that requests are sent to; its connections, and the looks at a shard that is unavailable, are on a
-/// thread of their own. The thread ends with the last clone.
+/// A store that requests are sent to. Its connections, and the checks of a shard that is
+/// unavailable, are on a thread of their own, which ends with the last clone.
 #[derive(Clone)]
 pub(crate) struct Client(pub(super) Arc<Ends>);
 
 /// Ends the store's thread when it is dropped.
 pub(super) struct Ends {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     runtime: Handle,
 }
 
@@ -37,8 +37,8 @@ impl Drop for Ends {
     }
 }
 
-/// Answers whoever asks once the store's thread has ended, by a panic too.
-struct Ended(Arc<Shared>);
+/// Answers all waiting callers once the store's thread has ended, by a panic too.
+struct Ended(Arc<StoreState>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -47,19 +47,20 @@ impl Drop for Ended {
 }
 
 impl Client {
-    /// Begins to connect.
+    /// Starts the store's thread, which connects.
     ///
     /// # Errors
-    /// [`StoreError::Unreadable`] where a secret cannot be read, [`StoreError::Unreachable`] where the system
-    /// gives no thread: nothing has begun.
+    /// [`StoreError::Unreadable`] where a secret cannot be read, [`StoreError::Unreachable`] where
+    /// the system starts no thread; nothing has begun then.
     pub(crate) fn begin(settings: StoreSettings, observer: Observer) -> Result<Self, StoreError> {
-        // Looked up anew for each connection; what is missing from the start is a mistake.
+        // Secrets are read anew for each connection; one that is missing from the start is an
+        // error.
         Access::of(&settings)?;
         let observer: Observer = Box::new(move |event| {
             // A panic of the observer must not end the thread.
             let _ = catch_unwind(AssertUnwindSafe(|| observer(event)));
         });
-        let shared = Arc::new(Shared::new(settings, observer));
+        let shared = Arc::new(StoreState::new(settings, observer));
         let no_thread = |error| StoreError::Unreachable(format!("no thread for it: {error}"));
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let handle = runtime.handle().clone();
@@ -91,28 +92,28 @@ impl Client {
         (self.0.shared.observer)(event);
     }
 
-    /// Ends when every shard of the store was looked at for the first time: whether any is fit.
+    /// Resolves when every shard of the store was checked for the first time: whether any is fit.
     pub(crate) async fn first_found(&self) -> Result<(), StoreError> {
         self.until(|found| found.clone()).await
     }
 
-    /// Ends when the store is found fit.
+    /// Resolves when the store is fit.
     pub(crate) async fn fit(&self) {
         let fit = |found: &Found| matches!(found, Some(Ok(()))).then_some(());
         self.until(fit).await;
     }
 
-    /// Ends when the store is found unavailable: at once, while it is.
+    /// Resolves when the store is unavailable: immediately, while it is.
     pub(crate) async fn lost(&self) {
         let lost = |found: &Found| matches!(found, Some(Err(_))).then_some(());
         self.until(lost).await;
     }
 
-    async fn until<T>(&self, told: impl Fn(&Found) -> Option<T>) -> T {
+    async fn until<T>(&self, find: impl Fn(&Found) -> Option<T>) -> T {
         let mut found = self.0.shared.found.subscribe();
         loop {
-            if let Some(told) = told(&found.borrow_and_update()) {
-                return told;
+            if let Some(value) = find(&found.borrow_and_update()) {
+                return value;
             }
             if found.changed().await.is_err() {
                 // The sender is `self`'s own: it lives as long as this is borrowed.
@@ -126,9 +127,9 @@ impl Client {
         Instant::now() + self.0.shared.deadline
     }
 
-    /// Sends a step over limiters, perhaps as one call with others; the reply comes, or why there is none, by
-    /// the deadline. Where requests of several sources wait, none gets more than its part; 0 stands for no source
-    /// in particular.
+    /// Sends a step over limiters, perhaps merged with others; returns the reply, or why there is
+    /// none, by the deadline. Where requests of several sources wait, none gets more than its part;
+    /// source 0 is none in particular.
     pub(crate) fn ask(
         &self,
         call: &Arc<Call>,
@@ -147,7 +148,7 @@ impl Client {
     /// Runs a script over keys.
     ///
     /// # Errors
-    /// The store gave no answer by `deadline`, or was not even asked.
+    /// The store gave no answer by `deadline`, or was not asked.
     pub(crate) async fn run(
         &self,
         script: &Script,
@@ -160,7 +161,7 @@ impl Client {
         heard(replied).map_err(|no_reply| no_reply.error)
     }
 
-    /// Reports a decision that was not taken, where that says nothing of the store.
+    /// Notes a decision that was not taken for a reason that says nothing about the store.
     pub(crate) fn note_undecided(&self, error: &StoreError, key: &[u8]) {
         let is_known = matches!(error, StoreError::Away | StoreError::Overloaded { .. });
         if error.symptom() == Symptom::None && !is_known && self.0.shared.undecided(error) {
@@ -169,7 +170,8 @@ impl Client {
     }
 }
 
-/// What a question was answered; one that was dropped unheard, because the store's thread has ended, was not.
+/// The result of a question; an error for one that was dropped because the store's thread has
+/// ended.
 pub(crate) fn heard(replied: Result<Replied, oneshot::error::RecvError>) -> Replied {
     replied.unwrap_or(Err(NoReply { error: StoreError::Away, late: None }))
 }

@@ -1,4 +1,4 @@
-//! Counts of what became of requests to the store, and when there is more load than it decides.
+//! Counts of requests to the store by their fate, and the times of overload.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// An overload has ended when every request was decided in time for so long.
+/// An overload has ended when every request was decided in time for this long.
 const CALM: Duration = Duration::from_secs(1);
 
-/// Counts of what became of requests to a shared store: since the gate was made, but for
+/// Counts of requests to a shared store by their fate, since the gate was made; except
 /// [`under_way`](StoreCounts::under_way).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreCounts {
-    /// Calls that were sent and not answered yet.
+    /// Calls that were sent and not yet answered.
     pub under_way: u64,
     /// Requests that went to the store in one call with others.
     pub merged: u64,
@@ -29,14 +29,14 @@ pub struct StoreCounts {
     pub undone: u64,
 }
 
-/// Counts since the start, written by the store's thread and those that ask.
+/// Counts since the start, which the store's thread and callers write.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Requests that went to the store in one call with others.
     pub(crate) merged: AtomicU64,
-    /// Requests that were decided in process for overload.
+    /// Requests that were decided in process because of overload.
     pub(crate) local: AtomicU64,
-    /// Requests that were refused for overload.
+    /// Requests that were refused because of overload.
     pub(crate) shed: AtomicU64,
     /// Requests whose answer came too late.
     pub(crate) late: AtomicU64,
@@ -63,7 +63,8 @@ impl Counts {
         }
     }
 
-    /// Notes that a request was not decided for overload; returns whether an overload begins with it.
+    /// Notes that a request was not decided because of overload; returns whether an overload begins
+    /// with it.
     pub(super) fn overloaded(&self, now: Instant) -> bool {
         let before = self.overloaded.fetch_add(1, Relaxed);
         let mut overload = self.overload.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,12 +74,12 @@ impl Counts {
         begins
     }
 
-    /// Whether an overload has not ended yet.
+    /// Whether an overload lasts.
     pub(super) fn is_overloaded(&self) -> bool {
         self.overload.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// The requests that the store did not decide in an overload that has ended by now.
+    /// Returns how many requests the store did not decide in an overload that has ended by now.
     pub(super) fn overload_ended(&self, now: Instant) -> Option<u64> {
         let mut overload = self.overload.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = overload.filter(|overload| now.duration_since(overload.last) >= CALM)?;

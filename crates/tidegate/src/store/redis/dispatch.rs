@@ -1,7 +1,8 @@
-//! The store's thread: requests are handed to it, and it sends them on to the shards they belong to.
+//! The store's thread: it receives requests and sends them to their shards.
 //!
-//! The thread serves no listener, so a busy listener delays no answer of the store and no look at it. All of
-//! its state is its own; other threads reach it through the [`Inbox`](super::inbox::Inbox) alone.
+//! The thread serves no listener, so a busy listener delays no answer of the store and no check of
+//! it. No other thread touches its state; they reach it through the [`Inbox`](super::inbox::Inbox)
+//! only.
 
 mod clock;
 mod cluster;
@@ -28,7 +29,7 @@ use super::event::StoreEvent;
 use super::keys::slot_of;
 use super::link::Node;
 use super::question::Question;
-use super::shared::Shared;
+use super::state::StoreState;
 use clock::ThreadClock;
 use cluster::Cluster;
 use look::look_after;
@@ -37,37 +38,37 @@ use queue::KeyHashes;
 use redirect::{Redirect, Redirected};
 use shard::{Health, Sending, Shard};
 
-/// How often the time is looked at while anything waits.
+/// How often the time is read while anything waits.
 const TICK: Duration = Duration::from_millis(1);
-/// How often it is looked at while nothing does, and there are shards to be dropped.
+/// How often the time is read while nothing waits and there are shards to drop.
 const REST: Duration = Duration::from_secs(1);
-/// A late reply is waited for so long, and no longer.
+/// How long a late reply is waited for.
 const LATEST: Duration = Duration::from_secs(10);
-/// How often a request follows a slot that moves.
+/// How many times a request follows a slot that moves.
 const MOST_MOVES: u8 = 16;
 
-/// What the store's thread knows.
+/// The state of the store's thread.
 pub(super) struct Dispatcher {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     clock: Rc<ThreadClock>,
     /// All shards; in a cluster those that hold no slot any more are dropped once they are idle.
     shards: RefCell<Vec<Rc<Shard>>>,
     /// The number of the next shard.
     number: Cell<usize>,
     cluster: Cluster,
-    /// Whether the store as a whole was reported as lost.
+    /// Whether the store as a whole is reported as lost.
     is_lost: Cell<bool>,
 }
 
-/// Runs the store's thread until nobody asks any more.
-pub(super) async fn run(shared: Arc<Shared>) {
+/// Runs the store's thread until every client is gone.
+pub(super) async fn run(shared: Arc<StoreState>) {
     let dispatcher = Rc::new(Dispatcher::new(shared));
     dispatcher.begin();
     dispatcher.until_closed().await;
 }
 
 impl Dispatcher {
-    fn new(shared: Arc<Shared>) -> Self {
+    fn new(shared: Arc<StoreState>) -> Self {
         Self {
             shared,
             clock: Rc::new(ThreadClock::new()),
@@ -90,7 +91,7 @@ impl Dispatcher {
         }
     }
 
-    /// Adds a shard, and begins to look after it.
+    /// Adds a shard and starts to look after it.
     fn add(self: &Rc<Self>, node: Option<Node>) -> Rc<Shard> {
         let number = self.number.replace(self.number.get() + 1);
         let shard =
@@ -100,7 +101,7 @@ impl Dispatcher {
         shard
     }
 
-    /// Takes what is handed over, and looks at the time while there is anything to wait for.
+    /// Takes requests from the inbox, and reads the time while anything waits.
     async fn until_closed(self: &Rc<Self>) {
         let mut taken = Vec::new();
         let mut last_tick = Instant::now();
@@ -108,7 +109,7 @@ impl Dispatcher {
             let ends = match self.is_idle() {
                 true => {
                     let take = self.shared.inbox.take(&mut taken);
-                    // Else nobody would look at the time again before somebody asks.
+                    // Otherwise the time would not be read again before the next request.
                     let open = match self.has_retiring() {
                         true => timeout(REST, take).await.unwrap_or(true),
                         false => take.await,
@@ -126,7 +127,8 @@ impl Dispatcher {
             if ends {
                 return;
             }
-            // What was handed over while the thread did not run has lost no time by that.
+            // Time in which the thread did not run does not count against what was handed over
+            // meanwhile.
             let stalled = self.clock.stalled();
             let now = self.clock.now();
             taken.drain(..).for_each(|question| self.ask(question, stalled, now));
@@ -144,7 +146,7 @@ impl Dispatcher {
             && self.shards.borrow().iter().all(|shard| shard.is_idle())
     }
 
-    /// Looks at the time, once all that lies in sockets was read: what is there is not late.
+    /// Reads the time, after everything in the sockets was read: what has arrived is not late.
     async fn tick(self: &Rc<Self>) {
         self.clock.now();
         for _ in 0..3 {
@@ -162,7 +164,7 @@ impl Dispatcher {
         self.drop_retired();
     }
 
-    /// Hands a question to the shard it belongs to.
+    /// Hands a question to its shard.
     fn ask(self: &Rc<Self>, question: Question, stalled: Duration, now: Instant) {
         let shard = self.shard_of(question.asked.keys());
         let Some(shard) = shard else {
@@ -208,7 +210,7 @@ impl Dispatcher {
         self.send(&shard);
     }
 
-    /// A shard is given up, and looked after until it is fit again.
+    /// Gives a shard up, and looks after it until it is fit again.
     fn lost(self: &Rc<Self>, shard: &Rc<Shard>, error: StoreError) {
         if !shard.is_fit() {
             return;
@@ -223,7 +225,7 @@ impl Dispatcher {
         }
     }
 
-    /// Sends a call that was not run to where its keys are.
+    /// Sends a call that was not run to the node that has its keys.
     fn redirect(self: &Rc<Self>, redirected: Redirected) {
         let Redirected { call, redirect } = redirected;
         if self.is_cluster() {
@@ -237,8 +239,8 @@ impl Dispatcher {
             let is_ask = matches!(redirect, Redirect::Ask(_));
             request.asking.set(is_ask);
             if request.moves.get() > MOST_MOVES {
-                let told = format!("its slot moved {MOST_MOVES} times");
-                request.give_up(StoreError::ClusterDown(told));
+                let message = format!("its slot moved {MOST_MOVES} times");
+                request.give_up(StoreError::ClusterDown(message));
                 continue;
             }
             match &redirect {
@@ -272,7 +274,7 @@ impl Dispatcher {
         }
     }
 
-    /// Reports what became of a shard: each outage once, and its end once.
+    /// Reports each outage of a shard once, and its end once.
     fn report(&self, shard: &Shard, error: Option<&StoreError>) {
         let observer = &self.shared.observer;
         if !self.is_cluster() {

@@ -1,4 +1,4 @@
-//! Why the store gave no decision, and what that says of the store.
+//! Why the store took no decision, and what that says about the store.
 
 use std::fmt;
 
@@ -6,50 +6,53 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::script::NotAnAnswer;
 
-/// Why the store gave no decision.
+/// Why the store took no decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// No answer came in time. Whether units were taken is not known, so it is not asked again.
+    /// No answer came in time. Whether units were taken is unknown, so it is not asked again.
     Timeout,
-    /// It can not be reached, or the connection was lost.
+    /// It cannot be reached, or the connection was lost.
     Unreachable(String),
-    /// It was away a moment ago, and is looked at again soon; nothing was sent.
+    /// It was unavailable a moment ago, and is checked again soon; nothing was sent.
     Away,
-    /// It answers, but cannot decide this in time. Nothing was taken, or what was taken is given back.
+    /// It answers, but cannot decide this in time. Nothing was taken, or units that it took are
+    /// given back.
     Overloaded {
-        /// Whether others ask for one of its keys at the same time.
+        /// Whether other requests ask for one of its keys at the same time.
         together: bool,
     },
-    /// `-OOM`: it has no memory left for what must be written.
+    /// `-OOM`: it has no memory for the write.
     OutOfMemory,
     /// `-READONLY`: it is a replica, on which nothing is ever decided.
     ReadOnly,
-    /// `-MISCONF`, `-NOREPLICAS`: it takes no writes, for it could not keep them as it is to.
+    /// `-MISCONF`, `-NOREPLICAS`: it accepts no writes, because it could not keep them as
+    /// configured.
     TakesNoWrites(String),
-    /// `-BUSY`: a script of somebody keeps it from answering.
+    /// `-BUSY`: another client's script keeps it from answering.
     Busy,
     /// `-LOADING`: it reads its data after a start.
     Loading,
     /// `-CROSSSLOT`: the limiters of one request live on different nodes of a cluster.
     CrossSlot,
-    /// The cluster does not answer for the key at this moment.
+    /// The cluster does not serve the key at this moment.
     ClusterDown(String),
-    /// The password or the certificates to trust can not be read; it was not asked.
+    /// The password or the certificates to trust cannot be read; nothing was sent.
     Unreadable(String),
-    /// It does not let this user in, or not do this.
+    /// It does not let this user in, or forbids a command.
     Denied(String),
-    /// Anything else that it refuses.
+    /// Any other error.
     Refused(String),
-    /// A limiter was written by nodes of another version, which this one can not read. It is left as it
-    /// is.
+    /// A limiter was written by nodes of another version, which this one cannot read. It is left
+    /// unchanged.
     OtherVersion(String),
-    /// It answered what no script answers.
+    /// Its answer is not that of a script.
     Answer(String),
 }
 
-/// What servers say of a command, or its keys, that a user may not have, where the error's kind is lost on the way: in
-/// scripts (the first two, from 7.2 on the third), and where the client selects a database (the last).
+/// Texts of errors about a command, or its keys, that a user may not use, where the error's kind is
+/// lost on the way: in scripts (the first two, from 7.2 on the third), and where the client selects
+/// a database (the last).
 const DENIED: [&str; 4] = [
     "can't run this command",
     "can't access at least one of the keys",
@@ -57,10 +60,10 @@ const DENIED: [&str; 4] = [
     "has no permissions to run",
 ];
 
-/// What an error says of the store.
+/// What an error says about the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Symptom {
-    /// That it will not answer others either.
+    /// It will not answer other requests either.
     Gone,
     /// Nothing.
     None,
@@ -68,57 +71,57 @@ pub(super) enum Symptom {
 
 impl StoreError {
     pub(super) fn of(error: &RedisError) -> Self {
-        let told = || error.to_string();
+        let text = || error.to_string();
         match error.kind() {
-            ErrorKind::Server(kind) => Self::of_known(kind, told()),
+            ErrorKind::Server(kind) => Self::of_known(kind, text()),
             ErrorKind::Extension => match error.code() {
                 Some("OOM") => Self::OutOfMemory,
                 Some("BUSY") => Self::Busy,
-                Some("MISCONF" | "NOREPLICAS") => Self::TakesNoWrites(told()),
-                Some("NOAUTH") => Self::Denied(format!("{} (expected a password)", told())),
-                Some("WRONGPASS") => Self::Denied(told()),
-                _ => Self::Refused(told()),
+                Some("MISCONF" | "NOREPLICAS") => Self::TakesNoWrites(text()),
+                Some("NOAUTH") => Self::Denied(format!("{} (expected a password)", text())),
+                Some("WRONGPASS") => Self::Denied(text()),
+                _ => Self::Refused(text()),
             },
-            ErrorKind::AuthenticationFailed => Self::Denied(told()),
+            ErrorKind::AuthenticationFailed => Self::Denied(text()),
             ErrorKind::Io if error.is_timeout() => Self::Timeout,
             ErrorKind::Io
             | ErrorKind::MasterNameNotFoundBySentinel
             | ErrorKind::InvalidClientConfig
-            | ErrorKind::Parse => Self::Unreachable(told()),
-            _ => Self::Refused(told()),
+            | ErrorKind::Parse => Self::Unreachable(text()),
+            _ => Self::Refused(text()),
         }
     }
 
-    /// An error of one request of several that went as one call.
-    pub(super) fn of_script(told: &str) -> Self {
-        Self::of_known(ServerErrorKind::ResponseError, told.to_owned())
+    /// The error of one request of several that went as one call.
+    pub(super) fn of_script(text: &str) -> Self {
+        Self::of_known(ServerErrorKind::ResponseError, text.to_owned())
     }
 
-    fn of_known(kind: ServerErrorKind, told: String) -> Self {
+    fn of_known(kind: ServerErrorKind, text: String) -> Self {
         match kind {
             ServerErrorKind::BusyLoading => Self::Loading,
             ServerErrorKind::ReadOnly => Self::ReadOnly,
             ServerErrorKind::CrossSlot => Self::CrossSlot,
-            ServerErrorKind::NoPerm => Self::Denied(told),
+            ServerErrorKind::NoPerm => Self::Denied(text),
             ServerErrorKind::Moved
             | ServerErrorKind::Ask
             | ServerErrorKind::TryAgain
             | ServerErrorKind::ClusterDown
-            | ServerErrorKind::MasterDown => Self::ClusterDown(told),
-            // What a command of a script met, as servers before 7.0 tell it.
-            _ if told.contains("OOM command not allowed") => Self::OutOfMemory,
-            _ if told.contains("READONLY") => Self::ReadOnly,
-            _ if told.contains("MISCONF") || told.contains("NOREPLICAS") => {
-                Self::TakesNoWrites(told)
+            | ServerErrorKind::MasterDown => Self::ClusterDown(text),
+            // The error of a command in a script, as servers before 7.0 report it.
+            _ if text.contains("OOM command not allowed") => Self::OutOfMemory,
+            _ if text.contains("READONLY") => Self::ReadOnly,
+            _ if text.contains("MISCONF") || text.contains("NOREPLICAS") => {
+                Self::TakesNoWrites(text)
             }
-            _ if DENIED.iter().any(|text| told.contains(text)) => {
-                Self::Denied(format!("{told} (ACL LOG of the store names what is missing)"))
+            _ if DENIED.iter().any(|denied| text.contains(denied)) => {
+                Self::Denied(format!("{text} (ACL LOG of the store names what is missing)"))
             }
-            _ => Self::Refused(told),
+            _ => Self::Refused(text),
         }
     }
 
-    /// The same after a part of what was asked has been done: that nothing was sent is no longer so.
+    /// The error after a part of the work was done: it no longer says that nothing was sent.
     pub(crate) fn in_part(self) -> Self {
         match self {
             Self::Away | Self::Overloaded { .. } => {
@@ -128,12 +131,12 @@ impl StoreError {
         }
     }
 
-    /// Whether it lasts until somebody mends it.
+    /// Whether it lasts until somebody corrects it.
     pub(super) const fn lasts(&self) -> bool {
         matches!(self, Self::Unreadable(_) | Self::Denied(_) | Self::Refused(_))
     }
 
-    /// What it says of the server that gave it.
+    /// What it says about the server that returned it.
     pub(super) const fn symptom(&self) -> Symptom {
         match self {
             Self::Timeout
@@ -157,10 +160,10 @@ impl StoreError {
 }
 
 impl From<NotAnAnswer> for StoreError {
-    fn from(told: NotAnAnswer) -> Self {
-        match told.other_version() {
-            Some(_) => Self::OtherVersion(told.to_string()),
-            None => Self::Answer(told.to_string()),
+    fn from(reply: NotAnAnswer) -> Self {
+        match reply.other_version() {
+            Some(_) => Self::OtherVersion(reply.to_string()),
+            None => Self::Answer(reply.to_string()),
         }
     }
 }
@@ -175,7 +178,7 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Timeout => f.write_str("the store did not answer in time"),
-            Self::Unreachable(told) => write!(f, "the store can not be reached: {told}"),
+            Self::Unreachable(text) => write!(f, "the store can not be reached: {text}"),
             Self::Away => f.write_str("the store is away; it is looked at again soon"),
             Self::Overloaded { .. } => {
                 f.write_str("the store is asked for more than it decides in time")
@@ -186,19 +189,19 @@ impl fmt::Display for StoreError {
             Self::ReadOnly => {
                 f.write_str("the store is a replica: expected the address of the primary")
             }
-            Self::TakesNoWrites(told) => write!(f, "the store takes no writes: {told}"),
+            Self::TakesNoWrites(text) => write!(f, "the store takes no writes: {text}"),
             Self::Busy => f.write_str("the store is kept busy by a script that does not end"),
             Self::Loading => f.write_str("the store is still reading its data"),
             Self::CrossSlot => f.write_str(
                 "the limiters of one request live in different slots of the cluster: expected rules \
                  whose `hash_tag` names one entry that all of them have in their key",
             ),
-            Self::ClusterDown(told) => write!(f, "the cluster has no answer: {told}"),
-            Self::Unreadable(told) => write!(f, "the store can not be asked: {told}"),
-            Self::Denied(told) => write!(f, "the store does not let this user do it: {told}"),
-            Self::Refused(told) => write!(f, "the store refuses: {told}"),
-            Self::OtherVersion(told) => write!(f, "nodes of two versions share the store: {told}"),
-            Self::Answer(told) => write!(f, "the store answers what it should not: {told}"),
+            Self::ClusterDown(text) => write!(f, "the cluster has no answer: {text}"),
+            Self::Unreadable(text) => write!(f, "the store can not be asked: {text}"),
+            Self::Denied(text) => write!(f, "the store does not let this user do it: {text}"),
+            Self::Refused(text) => write!(f, "the store refuses: {text}"),
+            Self::OtherVersion(text) => write!(f, "nodes of two versions share the store: {text}"),
+            Self::Answer(text) => write!(f, "the store answers what it should not: {text}"),
         }
     }
 }
@@ -209,13 +212,13 @@ impl std::error::Error for StoreError {}
 mod tests {
     use super::*;
 
-    /// Who asks again must not take for untouched what was done in part.
+    /// A caller that asks again must not believe that nothing was done when a part was.
     #[test]
-    fn what_was_done_in_part_is_not_told_as_never_sent() {
+    fn work_done_in_part_is_not_reported_as_never_sent() {
         for never_sent in [StoreError::Away, StoreError::Overloaded { together: false }] {
-            let told = never_sent.to_string();
+            let text = never_sent.to_string();
             match never_sent.in_part() {
-                StoreError::Unreachable(in_part) => assert!(in_part.contains(&told), "{in_part}"),
+                StoreError::Unreachable(in_part) => assert!(in_part.contains(&text), "{in_part}"),
                 other => panic!("{other:?}"),
             }
         }

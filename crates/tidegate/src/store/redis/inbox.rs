@@ -1,12 +1,12 @@
-//! The hand-over of questions from the threads that ask to the store's thread.
+//! The inbox of the store's thread, where other threads put questions.
 
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A list that many threads add to and the store's thread takes as a whole: however many questions arrive
-/// while that thread is busy, it is woken once.
+/// A list that many threads add to and the store's thread takes as a whole: however many questions
+/// arrive while that thread is busy, it wakes once.
 #[derive(Debug)]
 pub(super) struct Inbox<T> {
     state: Mutex<State<T>>,
@@ -27,7 +27,7 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Adds an item; drops it where nobody takes items any more.
+    /// Adds an item; drops it where items are no longer taken.
     pub(super) fn push(&self, item: T) {
         let mut state = self.lock();
         if state.closed {
@@ -41,13 +41,13 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Nothing is added from now on.
+    /// Refuses further items.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
     }
 
-    /// Nothing is taken any more: drops what is there, and whatever is added from now on.
+    /// Ends taking: drops the items that are there, and any that are added.
     pub(super) fn abandon(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -56,7 +56,8 @@ impl<T> Inbox<T> {
         drop(dropped);
     }
 
-    /// Waits for items and moves all there are to `taken`; returns false once the inbox is closed and empty.
+    /// Waits for items and moves all of them to `taken`; returns false once the inbox is closed and
+    /// empty.
     pub(super) async fn take(&self, taken: &mut Vec<T>) -> bool {
         loop {
             {

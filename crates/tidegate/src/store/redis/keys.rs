@@ -1,9 +1,9 @@
-//! Under which key a limiter lives in a store: unambiguous whatever domain and key hold.
+//! The key of a limiter in a store: unambiguous whatever domain and key contain.
 //!
-//! `{prefix}{domain}:{rule}:{part}:{part}`, where whatever could be taken for something else is written
-//! as `%XX`. So no two limiters share a key, and no caller can choose the slot that a key lives in.
-//! Where a rule names an entry that tags it, the key is `{prefix}{=value}` and the rest: rules that are
-//! tagged by the same entry then live in one slot.
+//! `{prefix}{domain}:{rule}:{part}:{part}`, where any byte with another meaning is written as
+//! `%XX`. So no two limiters share a key, and no caller can choose the slot that a key lives in.
+//! Where a rule names an entry that tags it, the key is `{prefix}{=value}` and the rest: rules that
+//! are tagged by the same entry then live in one slot.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use crate::store::redis::script::Limiter;
 /// Longer ones are replaced by a digest, in bytes.
 const LONGEST: usize = 200;
 
-/// The key of the limiter that a descriptor, which `rule` matches, meets.
+/// The key of the limiter of a descriptor that `rule` matches.
 pub(crate) fn key_of(prefix: &str, rule: &PolicyRule, descriptor: &Descriptor<'_>) -> Vec<u8> {
     let mut parts = String::new();
     for part in rule.key(descriptor) {
@@ -35,8 +35,8 @@ pub(crate) fn key_of(prefix: &str, rule: &PolicyRule, descriptor: &Descriptor<'_
     key.into_bytes()
 }
 
-/// The key of the limiter of `key` in a namespace that no rule has: `{prefix}#{namespace}:{key}`, where no
-/// domain begins with `#`.
+/// The key of the limiter of `key` in a namespace outside of all rules:
+/// `{prefix}#{namespace}:{key}`, since no domain begins with `#`.
 pub(crate) fn key_in(prefix: &str, namespace: &str, key: &[u8]) -> Vec<u8> {
     let mut escaped = String::new();
     for chunk in key.utf8_chunks() {
@@ -46,16 +46,17 @@ pub(crate) fn key_in(prefix: &str, namespace: &str, key: &[u8]) -> Vec<u8> {
     format!("{prefix}#{namespace}:{}", shortened(escaped, "#")).into_bytes()
 }
 
-/// The rest of a key about all limiters of a rule, behind the prefix: `?{what}:{domain}:{rule}`. No limiter's key is
-/// like it.
+/// The key of data about all limiters of a rule, after the prefix: `?{what}:{domain}:{rule}`. It
+/// differs from every limiter's key.
 pub(crate) fn key_of_rule(rule: &PolicyRule, what: &str) -> String {
     let mut key = format!("?{what}:");
     escape(rule.domain(), &mut key);
     key + ":" + rule.name()
 }
 
-/// The key under which the answer to a request of an id is remembered: in the slot of the limiter whose
-/// key is least, `{prefix}{tag of that}?digest`, in whatever order they stand. No limiter's key is like it.
+/// The key of the remembered answer to a request with an id: `{prefix}{tag}?digest`, with the tag
+/// of the limiter whose key is least, in whatever order they are given. It differs from every
+/// limiter's key.
 pub(crate) fn answer_key(prefix: &str, id: &str, limiters: &[Limiter<'_>]) -> Vec<u8> {
     let mut limiters = limiters.to_vec();
     limiters.sort_by_key(|one| one.identity().0);
@@ -66,7 +67,7 @@ pub(crate) fn answer_key(prefix: &str, id: &str, limiters: &[Limiter<'_>]) -> Ve
             let tag = first[begins..].split_inclusive(|byte| *byte == b'}').next();
             key.extend_from_slice(tag.unwrap_or_default());
         }
-        // The whole key is what chooses its slot.
+        // The whole key chooses its slot.
         None => key.extend([b"{", first, b"}"].concat()),
     }
     let digest = request_digest(id, &limiters);
@@ -74,7 +75,7 @@ pub(crate) fn answer_key(prefix: &str, id: &str, limiters: &[Limiter<'_>]) -> Ve
     key
 }
 
-/// What makes a request the same: its id, and each limiter's key, cost and figures.
+/// The digest of what makes a request the same: its id, and each limiter's key, cost and values.
 fn request_digest(id: &str, limiters: &[Limiter<'_>]) -> u128 {
     let mut digest = Sha256::new();
     let mut add = |part: &[u8]| {
@@ -82,17 +83,17 @@ fn request_digest(id: &str, limiters: &[Limiter<'_>]) -> u128 {
         digest.update(part);
     };
     add(id.as_bytes());
-    for (key, cost, figures) in limiters.iter().map(Limiter::identity) {
+    for (key, cost, head) in limiters.iter().map(Limiter::identity) {
         add(key);
         add(&cost.to_le_bytes());
-        add(&figures.unwrap_or_default());
+        add(&head.unwrap_or_default());
     }
     let digest = digest.finalize();
     digest.iter().take(16).fold(0, |all, byte| all << 8 | u128::from(*byte))
 }
 
-/// The slot of a cluster that a key lives in: chosen by what stands between its first braces, if anything
-/// does, else by all of it.
+/// The slot of a cluster that a key belongs to, chosen by the text between its first braces, if
+/// there is any, else by all of it.
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let behind = key.get(open + 1..)?;
@@ -110,12 +111,12 @@ fn tag(value: &str, key: &mut String) {
     key.push('}');
 }
 
-/// The text, or behind `mark`, which no escaped text holds, its digest.
+/// The text; or its digest after `mark`, which no escaped text contains.
 fn shortened(text: String, mark: &str) -> String {
     if text.len() <= LONGEST { text } else { format!("{mark}{:x}", Sha256::digest(text)) }
 }
 
-/// Writes `%XX` for each byte that has a meaning here or can not be seen.
+/// Writes `%XX` for each byte that has a meaning here or is not visible.
 fn escape(text: &str, to: &mut String) {
     for c in text.chars() {
         if c.is_control() || matches!(c, ':' | '{' | '}' | '%' | '#' | '?' | ' ') {
@@ -128,7 +129,7 @@ fn escape(text: &str, to: &mut String) {
 }
 
 fn escape_byte(byte: u8, to: &mut String) {
-    // Writing to a text does not fail.
+    // Writing to a string does not fail.
     let _ = write!(to, "%{byte:02X}");
 }
 
@@ -181,10 +182,10 @@ mod tests {
     #[test]
     fn long_keys_are_short_and_differ() {
         let (long, longer) = ("x".repeat(10_000), "x".repeat(10_001));
-        let told = key(pair("d"), &long, "");
-        assert!(told.len() < 100, "{told}");
-        assert_ne!(told, key(pair("d"), &longer, ""));
-        assert_ne!(told, key(pair("d"), told.strip_prefix("t:d:r:").unwrap(), ""));
+        let short = key(pair("d"), &long, "");
+        assert!(short.len() < 100, "{short}");
+        assert_ne!(short, key(pair("d"), &longer, ""));
+        assert_ne!(short, key(pair("d"), short.strip_prefix("t:d:r:").unwrap(), ""));
     }
 
     #[test]

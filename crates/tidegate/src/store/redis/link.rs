@@ -16,13 +16,13 @@ use super::error::StoreError;
 use crate::secret_file::read_secret_file;
 use crate::settings::{Form, StoreSettings};
 
-/// How long making a connection may take, its greetings included.
+/// How long connecting may take, with its greetings.
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// A node of a cluster, by its host and port.
 pub(super) type Node = (String, u16);
 
-/// What is needed to connect, secrets looked up.
+/// The data needed to connect, with its secrets read.
 pub(super) struct Access {
     username: Option<String>,
     password: Option<String>,
@@ -30,10 +30,10 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Looks secrets up.
+    /// Reads the secrets.
     ///
     /// # Errors
-    /// [`StoreError::Unreadable`].
+    /// [`StoreError::Unreadable`], where a secret cannot be read.
     pub(super) fn of(settings: &StoreSettings) -> Result<Self, StoreError> {
         let url = &settings.url;
         let password = match &settings.password {
@@ -75,7 +75,7 @@ impl Access {
 /// Connects to the server that the URL names, or to the primary that a Sentinel names.
 ///
 /// # Errors
-/// It cannot be reached, or does not let this user in; or what is needed to ask cannot be read.
+/// It cannot be reached, does not let this user in, or a secret cannot be read.
 pub(super) async fn connect(settings: &StoreSettings) -> Result<MultiplexedConnection, StoreError> {
     let access = access(settings).await?;
     choose_cryptography(settings);
@@ -90,7 +90,7 @@ pub(super) async fn connect(settings: &StoreSettings) -> Result<MultiplexedConne
 /// Connects to a node of a cluster.
 ///
 /// # Errors
-/// As [`connect`].
+/// The errors of [`connect`].
 pub(super) async fn connect_to(
     settings: &StoreSettings,
     (host, port): &Node,
@@ -100,7 +100,8 @@ pub(super) async fn connect_to(
     to_server(settings, &access, address(settings, host.clone(), *port)).await
 }
 
-/// What is needed to connect. Files may hang, and nothing else on this thread waits for them.
+/// Reads the data needed to connect. Reading a file may hang, and nothing else on this thread waits
+/// for it.
 async fn access(settings: &StoreSettings) -> Result<Access, StoreError> {
     let settings = settings.clone();
     let access = spawn_blocking(move || Access::of(&settings)).await;
@@ -115,7 +116,7 @@ pub(super) fn nodes_of_url(settings: &StoreSettings) -> Vec<Node> {
 /// Sends a command, and returns the reply.
 ///
 /// # Errors
-/// The server's error, or that of the connection.
+/// The error of the server, or of the connection.
 pub(super) async fn send(
     connection: &mut MultiplexedConnection,
     command: &Cmd,
@@ -187,10 +188,10 @@ async fn sentinel(
     Ok(client.get_async_connection_with_config(&config()).await?)
 }
 
-/// Where the process has chosen none, what is here is used.
+/// Uses this cryptography where the process has chosen none.
 fn choose_cryptography(settings: &StoreSettings) {
     if settings.url.is_tls() {
-        // An error says that one is chosen already.
+        // An error means that one is chosen already.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

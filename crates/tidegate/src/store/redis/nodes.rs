@@ -1,8 +1,10 @@
-//! The list of the nodes that share a store: each keeps itself in it while it lives, and sees how many there are.
+//! The list of the nodes that share a store: each keeps itself listed while it lives, and sees how
+//! many there are.
 //!
-//! It is one sorted set: a member for each node, whose score is when it expires by the store's clock. Members that
-//! have expired are taken out by whoever comes next, and the key itself expires with the last of them. One key is
-//! one step, also in a cluster. The script does nothing that decisions do not do as well, so it needs no more rights.
+//! It is one sorted set: a member for each node, whose score is when it expires by the store's
+//! clock. The next node removes members that have expired, and the key itself expires with the last
+//! of them. One key is one step, in a cluster too. The script uses only commands that decisions use
+//! as well, so it needs no more rights.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock, Weak};
@@ -15,15 +17,15 @@ use super::client::{Client, Ends};
 use super::error::StoreError;
 use super::script::{Reply, Script};
 
-/// Between two beats of a node, and between one that failed and the next.
+/// The pauses between two beats of a node, and after one that failed.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(200));
-/// A node that was not heard of for so long is no longer counted, in milliseconds.
+/// How long a node counts after its last beat, in milliseconds.
 const LIFE_MS: u64 = 5_000;
-/// Longest that one beat takes. Nobody waits for it, and load must not take a node off the list.
+/// Longest time of one beat. Nobody waits for it, and load must not take a node off the list.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// Lists a node, or takes it off where it has no time to live; returns how many nodes there are, how many of them
-/// come before this one in an order that stays, and whether it was not in the list.
+/// Lists a node, or removes it where its time to live is 0; returns how many nodes there are, how
+/// many of them come before this one in a stable order, and whether it was newly added.
 static BEAT: LazyLock<Script> = LazyLock::new(|| {
     let text = "\
 local call, key, node, life = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[2])
@@ -50,11 +52,11 @@ return {#nodes, before, added}";
 pub(crate) struct Listed {
     key: [Vec<u8>; 1],
     node: Vec<u8>,
-    /// Whether it has left; held while the store is asked.
+    /// Whether it has left; locked while the store is asked.
     left: Mutex<bool>,
 }
 
-/// What a beat has shown.
+/// The result of a beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) nodes: u64,
@@ -63,26 +65,26 @@ pub(crate) struct Seen {
 }
 
 impl Listed {
-    /// Keeps a new node in the list as long as there is the client; `tell` is told of every change of what is
-    /// seen there, on a thread that may block.
+    /// Keeps a new node in the list as long as the client exists; calls `notify` after every change
+    /// of the list, on a thread that may block.
     pub(crate) fn begin(
         client: &Client,
-        tell: impl Fn(&Client, Seen) + Send + Sync + 'static,
+        notify: impl Fn(&Client, Seen) + Send + Sync + 'static,
     ) -> Arc<Self> {
-        // No key of a limiter is like this one.
+        // Differs from the key of every limiter.
         let key = [format!("{}?nodes", client.settings().key_prefix).into_bytes()];
         let hashed = |number: u8| RandomState::new().hash_one(number);
         let node = format!("{:016x}{:016x}", hashed(0), hashed(1)).into_bytes();
         let listed = Arc::new(Self { key, node, left: Mutex::new(false) });
-        let beats = beats(Arc::downgrade(&client.0), Arc::clone(&listed), Arc::new(tell));
+        let beats = beats(Arc::downgrade(&client.0), Arc::clone(&listed), Arc::new(notify));
         client.runtime().spawn(beats);
         listed
     }
 
-    /// Takes the node off the list, for good.
+    /// Removes the node from the list, for good.
     ///
     /// # Errors
-    /// The store gave no answer: it is off the list once it expires there.
+    /// The store gave no answer: the node expires there.
     pub(crate) async fn leave(&self, client: &Client) -> Result<(), StoreError> {
         let mut left = self.left.lock().await;
         if !*left {
@@ -93,7 +95,7 @@ impl Listed {
         Ok(())
     }
 
-    /// `None` where it has left.
+    /// `None` after the node has left.
     async fn beat(&self, client: &Client) -> Option<Result<(Seen, bool), StoreError>> {
         let left = self.left.lock().await;
         if *left {
@@ -114,7 +116,7 @@ impl Listed {
     }
 }
 
-async fn beats<F>(client: Weak<Ends>, listed: Arc<Listed>, tell: Arc<F>)
+async fn beats<F>(client: Weak<Ends>, listed: Arc<Listed>, notify: Arc<F>)
 where
     F: Fn(&Client, Seen) + Send + Sync + 'static,
 {
@@ -127,14 +129,16 @@ where
                 let now = next(last, seen, added);
                 if last != Some(now) {
                     last = Some(now);
-                    let (tell, told) = (Arc::clone(&tell), client.clone());
-                    // Values are changed, which takes time where there are many limiters.
-                    let _ = client.runtime().spawn_blocking(move || tell(&told, now)).await;
+                    let (notify, client_there) = (Arc::clone(&notify), client.clone());
+                    // Changing values takes time where there are many limiters.
+                    let _ =
+                        client.runtime().spawn_blocking(move || notify(&client_there, now)).await;
                 }
                 PAUSES.0
             }
             Some(Err(error)) => {
-                // An outage is told already, and load passes; else somebody has to mend it.
+                // An outage is reported elsewhere, and load passes; other errors somebody has to
+                // correct.
                 if error.lasts() {
                     client.note_undecided(&error, listed.key[0].as_slice());
                 }
@@ -146,8 +150,9 @@ where
     }
 }
 
-/// What holds after a beat. A node that was listed and is not any more finds a list that was lost, in which others
-/// may be missing: fewer nodes are believed with the next beat, by which they have listed themselves again.
+/// The list as it counts after a beat. A node that was listed and is not any more has found a lost
+/// list, which others may be missing from: a smaller number counts only from the next beat, by
+/// which the others have listed themselves again.
 fn next(last: Option<Seen>, seen: Seen, added: bool) -> Seen {
     last.filter(|last| added && last.nodes >= seen.nodes).unwrap_or(seen)
 }
@@ -157,11 +162,11 @@ fn seen(reply: &Reply) -> Result<(Seen, bool), StoreError> {
         Reply::Int(number) => u64::try_from(*number).ok(),
         _ => None,
     };
-    let told = match reply {
+    let seen = match reply {
         Reply::Array(parts) => parts.iter().map(number).collect::<Option<Vec<_>>>(),
         _ => None,
     };
-    match told.as_deref() {
+    match seen.as_deref() {
         Some([nodes, rank, added]) => Ok((Seen { nodes: *nodes, rank: *rank }, *added > 0)),
         _ => Err(StoreError::Answer(format!("{reply:?}"))),
     }

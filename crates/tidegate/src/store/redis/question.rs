@@ -1,4 +1,4 @@
-//! One script call, handed to the store's thread, and its reply.
+//! One call for the store's thread, and its reply.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use super::error::StoreError;
 use super::script::{Call, Reply, Script};
 
-/// A script and what it is called with.
+/// A script and its arguments.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
-    /// A step over limiters, which may go as one call with others.
+    /// A step over limiters, which can be merged with others.
     Step(Arc<Call>),
     /// Any other script.
     Script { script: Arc<Script>, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>> },
@@ -50,18 +50,18 @@ impl Asked {
     }
 }
 
-/// The reason why there is no reply in time, and a way to hear one that comes too late.
+/// The reason why there is no reply in time, and a channel for one that comes late.
 #[derive(Debug)]
 pub(crate) struct NoReply {
     pub(crate) error: StoreError,
-    /// Where the store was asked: its reply, if there ever is one.
+    /// The late reply, if the store was asked.
     pub(crate) late: Option<LateReply>,
 }
 
-/// A reply that nobody waits for any more, once it comes.
+/// A reply that comes after its caller stopped waiting.
 pub(crate) type LateReply = oneshot::Receiver<Result<Reply, StoreError>>;
 
-/// A reply in time, or why there is none.
+/// A reply in time, or the reason for none.
 pub(crate) type Replied = Result<Reply, NoReply>;
 
 /// A call as it is handed to the store's thread.

@@ -1,10 +1,11 @@
-//! Decisions as scripts: what is sent for a step over limiters, and what its answer means. No client
+//! Decisions as scripts: the call for a step over limiters, and the meaning of its reply. No client
 //! is known here.
 //!
-//! The script of an algorithm stands beside the room, in the same paragraphs; the figures are worked out by
-//! the algorithm itself, from the state that the script tells. Five forms are made of these paragraphs:
-//! one limiter, several, any number of which some were written under another rule, any number that are
-//! given back to under whatever rule they were written, and several requests in one call.
+//! The script of an algorithm is beside its code, in one paragraph for each verb; the algorithm
+//! works out the values of a decision from the state that the script returns. Five forms are
+//! composed of these paragraphs: one limiter; several; any number, some of which were written under
+//! another rule; any number that units are given back to, under whatever rule each was written; and
+//! several requests in one call.
 //!
 //! ```
 //! use tidegate::script::{Answer, Call, Limiter, Reply, Step};
@@ -46,10 +47,10 @@ pub use revision::Revision;
 pub use step::Step;
 pub use superseded::Superseded;
 
-/// The version of what is stored: the first byte of every state, below 32. A state of a later version is
-/// neither read nor overwritten; one of an earlier version is read where it is amended, in the same step.
-/// Version 1 had no revision.
+/// The version of stored states: the first byte of every state, below 32. A state of a later
+/// version is neither read nor overwritten; one of an earlier version is amended when it is read,
+/// in the same step. Version 1 had no revision.
 const VERSION: u8 = 2;
-/// Bytes in front of a state that say what it is: version, algorithm, and the values of the rule. The revision
-/// of these values follows.
+/// Bytes before a state that identify it: version, algorithm, and the values of the rule. The
+/// revision of these values follows.
 const HEAD: usize = 22;

@@ -1,8 +1,8 @@
-//! The two header fields in which proxies tell whom they speak for, read from right to left.
+//! The two header fields in which proxies report callers, read from right to left.
 //!
-//! What stands on the right was written by the proxy next to us, what stands on the left by anybody.
-//! So nothing is parsed from the left: a quote that a caller left open there can not swallow what a
-//! proxy wrote behind it, and a byte that is no text spoils its own entry only.
+//! The rightmost entry was written by the proxy next to this server, those on the left by anybody.
+//! So nothing is parsed from the left: a quote that a caller left open there cannot swallow a
+//! proxy's entry after it, and an invalid byte spoils its own entry only.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use http::header::{FORWARDED, HeaderName};
 
 use super::node;
 
-/// Which header field the proxies in front write.
+/// The header field that the proxies write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     XForwardedFor,
@@ -26,8 +26,8 @@ impl Field {
         }
     }
 
-    /// Whom each hop says it speaks for, the last hop first; `None` for one that did not say, or not
-    /// so that it can be read. Several header lines are one list.
+    /// The address that each hop reports, the last hop first; `None` for a hop that reports none,
+    /// or none that is readable. Several header lines are one list.
     pub(super) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
         let lines = headers.get_all(self.name()).iter().rev();
         let entries =
@@ -62,7 +62,7 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
     node::address(&unquoted(value)?)
 }
 
-/// A token as it is, or a quoted string without its quotes and backslashes.
+/// A token unchanged, or a quoted string without its quotes and backslashes.
 fn unquoted(value: &str) -> Option<String> {
     let Some(rest) = value.strip_prefix('"') else { return Some(value.to_owned()) };
     let inside = rest.strip_suffix('"')?;
@@ -78,7 +78,7 @@ fn unquoted(value: &str) -> Option<String> {
     Some(text)
 }
 
-/// The parts of a list from its end, split where `separator` stands outside of quotes.
+/// The parts of a list from its end, split at each `separator` outside of quotes.
 struct Backward<'a> {
     left: Option<&'a [u8]>,
     quoting: bool,
@@ -90,7 +90,7 @@ impl<'a> Backward<'a> {
         Self { left: Some(text), quoting, separator }
     }
 
-    /// Where the last separator outside of quotes stands.
+    /// The position of the last separator outside of quotes.
     fn last_separator(&self, text: &[u8]) -> Option<usize> {
         let mut quoted = false;
         for (at, byte) in text.iter().enumerate().rev() {
@@ -104,7 +104,7 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// Whether an odd number of backslashes stands before.
+/// Whether an odd number of backslashes comes before.
 fn is_escaped(text: &[u8], at: usize) -> bool {
     let before = text.get(..at).unwrap_or_default();
     before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1

@@ -1,4 +1,4 @@
-//! The networks whose proxies are believed.
+//! The networks of trusted proxies.
 
 use std::error::Error;
 use std::fmt;
@@ -17,7 +17,7 @@ impl Networks {
         texts.into_iter().map(|text| network(text.as_ref())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether an address, v4-mapped ones made IPv4 before, lies in one of them.
+    /// Whether an address is in one of them; v4-mapped ones must be IPv4 here.
     pub(super) fn contain(&self, ip: IpAddr) -> bool {
         self.0.iter().any(|net| net.contains(&ip))
     }
@@ -29,7 +29,8 @@ fn network(text: &str) -> Result<IpNet, NetworkError> {
     net.map(unmapped).ok_or_else(|| NetworkError { text: text.to_owned() })
 }
 
-/// Addresses are looked up as IPv4 where they are v4-mapped, so such networks are as well.
+/// Addresses are looked up as IPv4 where they are v4-mapped, so such networks are converted as
+/// well.
 fn unmapped(net: IpNet) -> IpNet {
     const MAPPED_BITS: u8 = 96;
     let IpNet::V6(v6) = net else { return net };
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_network_is_told_with_what_was_expected() {
+    fn a_text_that_is_not_a_network_is_an_error_with_what_was_expected() {
         for text in ["", "10.0.0.0/33", "proxy", "10.0.0.0-10.0.0.9", "::/129"] {
             let error = Networks::parse([text]).unwrap_err();
             assert_eq!(error.text(), text);

@@ -1,12 +1,13 @@
-//! How a hop writes an address down: with a port, in brackets, with a zone, or not at all.
+//! The forms in which a hop writes an address: with a port, in brackets, with a zone, or none at
+//! all.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The address of one entry of `X-Forwarded-For`, or of an RFC 7239 node once it is unquoted.
 ///
 /// Takes `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`, each IPv6
-/// address with a zone (`%eth0`), each port also obfuscated (`_p`). `None` for everything else, so
-/// for `unknown` and obfuscated names (`_hidden`) as well: they say nothing about the caller.
+/// address with a zone (`%eth0`), each port also obfuscated (`_p`). `None` for everything else,
+/// including `unknown` and obfuscated names (`_hidden`), which do not identify the caller.
 pub(super) fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let found = match text.strip_prefix('[') {
@@ -28,7 +29,7 @@ fn v4(text: &str) -> Option<IpAddr> {
     ip.filter(|_| port.is_none_or(is_port))
 }
 
-/// The zone is meant for the hop that wrote it, and for nobody else.
+/// The zone has a meaning only for the hop that wrote it.
 fn v6(text: &str) -> Option<IpAddr> {
     let ip = match text.split_once('%') {
         Some((ip, zone)) if !zone.is_empty() => ip,

@@ -1,4 +1,4 @@
-//! Whose address is believed, and how it is told.
+//! Tests of which addresses are trusted, and how they are written.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ fn ask(peer: &str, fields: &[(&str, &str)]) -> Parts {
     parts
 }
 
-fn told(extractor: &ClientIp, parts: &Parts) -> String {
+fn extracted(extractor: &ClientIp, parts: &Parts) -> String {
     extractor.extract(parts).unwrap()
 }
 
@@ -28,14 +28,14 @@ fn behind() -> ClientIp {
 fn x_forwarded_for_is_not_believed_from_anyone() {
     let parts = ask("192.0.2.1:9", &[("x-forwarded-for", "1.1.1.1"), ("forwarded", "for=1.1.1.1")]);
     for extractor in [ClientIp::peer(), behind(), ClientIp::forwarded(["10.0.0.0/8"]).unwrap()] {
-        assert_eq!(told(&extractor, &parts), "192.0.2.1");
+        assert_eq!(extracted(&extractor, &parts), "192.0.2.1");
     }
 }
 
 #[test]
 fn a_field_that_the_proxies_do_not_write_is_never_believed() {
     let parts = ask("10.0.0.1:9", &[("forwarded", "for=1.1.1.1"), ("x-real-ip", "1.1.1.1")]);
-    assert_eq!(told(&behind(), &parts), "10.0.0.1");
+    assert_eq!(extracted(&behind(), &parts), "10.0.0.1");
 }
 
 #[test]
@@ -51,22 +51,22 @@ fn the_caller_is_the_last_that_is_no_proxy() {
     ];
     for (field, expected) in cases {
         let parts = ask("10.0.0.1:9", &[("x-forwarded-for", field)]);
-        assert_eq!(told(&behind(), &parts), expected, "{field}");
+        assert_eq!(extracted(&behind(), &parts), expected, "{field}");
     }
     let forwarded = ClientIp::forwarded(["10.0.0.0/8"]).unwrap();
     let parts = ask("10.0.0.1:9", &[("forwarded", "for=1.1.1.1, for=\"192.0.2.1:5\";by=10.0.0.1")]);
-    assert_eq!(told(&forwarded, &parts), "192.0.2.1");
+    assert_eq!(extracted(&forwarded, &parts), "192.0.2.1");
 }
 
 #[test]
 fn a_mapped_peer_is_the_ipv4_proxy_it_is() {
     let parts = ask("[::ffff:10.0.0.1]:9", &[("x-forwarded-for", "192.0.2.1")]);
-    assert_eq!(told(&behind(), &parts), "192.0.2.1");
+    assert_eq!(extracted(&behind(), &parts), "192.0.2.1");
 }
 
 #[test]
 fn ipv6_per_address_is_no_limit_so_it_is_by_network() {
-    let of = |peer: &str, extractor: ClientIp| told(&extractor, &ask(peer, &[]));
+    let of = |peer: &str, extractor: ClientIp| extracted(&extractor, &ask(peer, &[]));
     let one = of("[2001:db8:1:2:3::4]:9", ClientIp::peer());
     assert_eq!(one, "2001:db8:1:2::/64");
     assert_eq!(of("[2001:db8:1:2:ffff::1]:9", ClientIp::peer()), one);
@@ -78,17 +78,17 @@ fn ipv6_per_address_is_no_limit_so_it_is_by_network() {
 
 #[test]
 fn v4_mapped_ipv6_does_not_put_every_ipv4_caller_in_one_bucket() {
-    let of = |peer: &str| told(&ClientIp::peer().ipv6_bits(56), &ask(peer, &[]));
+    let of = |peer: &str| extracted(&ClientIp::peer().ipv6_bits(56), &ask(peer, &[]));
     assert_eq!(of("[::ffff:192.0.2.1]:9"), "192.0.2.1");
     assert_ne!(of("[::ffff:192.0.2.1]:9"), of("[::ffff:192.0.2.2]:9"));
 }
 
 #[test]
-fn callers_whose_address_nobody_told_are_one() {
+fn callers_without_an_address_are_one() {
     let mut parts = ask("10.0.0.1:9", &[("x-forwarded-for", "192.0.2.1")]);
     parts.extensions.clear();
-    assert_eq!(told(&behind(), &parts), "unknown");
-    assert_eq!(told(&behind().trust_unknown_peer(), &parts), "192.0.2.1");
+    assert_eq!(extracted(&behind(), &parts), "unknown");
+    assert_eq!(extracted(&behind().trust_unknown_peer(), &parts), "192.0.2.1");
 }
 
 proptest! {
@@ -97,8 +97,8 @@ proptest! {
         let fields = [("x-forwarded-for", field.as_str()), ("forwarded", field.as_str())].repeat(lines);
         prop_assume!(http::HeaderValue::from_str(&field).is_ok());
         let parts = ask("192.0.2.1:9", &fields);
-        prop_assert_eq!(told(&behind(), &parts), "192.0.2.1");
-        prop_assert_eq!(told(&ClientIp::forwarded(["10.0.0.0/8"]).unwrap(), &parts), "192.0.2.1");
+        prop_assert_eq!(extracted(&behind(), &parts), "192.0.2.1");
+        prop_assert_eq!(extracted(&ClientIp::forwarded(["10.0.0.0/8"]).unwrap(), &parts), "192.0.2.1");
     }
 
     #[test]
@@ -111,7 +111,7 @@ proptest! {
             let field = [left.as_slice(), written.as_bytes()].concat();
             let mut parts = ask("10.0.0.1:9", &[]);
             parts.headers.insert(name, http::HeaderValue::from_bytes(&field).unwrap());
-            prop_assert_eq!(told(&extractor, &parts), "192.0.2.1");
+            prop_assert_eq!(extracted(&extractor, &parts), "192.0.2.1");
         }
     }
 }

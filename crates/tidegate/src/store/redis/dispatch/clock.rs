@@ -1,20 +1,21 @@
-//! The time that the store's thread has had: without the times when it was ready to run and did not.
+//! A clock of the time that the store's thread ran, without the times when it was ready to run and
+//! did not.
 //!
-//! While anything waits, the thread looks at the clock every millisecond or so. A longer gap is its own lateness
-//! (no processor was free, or it was busy itself), and says nothing of the store: neither deadlines nor silence nor
-//! round trips count it.
+//! While anything waits, the thread reads the clock every millisecond or so. A longer gap is its
+//! own lateness (no processor was free, or it was busy itself), not the store's: it counts for no
+//! deadline, no silence and no round trip.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The gap between two looks that is no lateness.
+/// The longest gap between two readings that is normal.
 const USUAL: Duration = Duration::from_millis(1);
-/// A longer gap is.
+/// The shortest gap that is lateness.
 const LONG: Duration = Duration::from_millis(3);
 
-/// A clock that stands still while the thread that looks at it does.
+/// A clock that stands still while its thread does.
 #[derive(Debug)]
 pub(super) struct ThreadClock {
     last: Cell<Instant>,
@@ -26,7 +27,7 @@ impl ThreadClock {
         Self { last: Cell::new(Instant::now()), stalled: Cell::new(Duration::ZERO) }
     }
 
-    /// The time by this clock; never before what it read last.
+    /// The time by this clock; never before its last reading.
     pub(super) fn now(&self) -> Instant {
         self.at(Instant::now())
     }
@@ -39,12 +40,13 @@ impl ThreadClock {
         real - self.stalled.get()
     }
 
-    /// How long the thread has stood still so far. An instant of the real clock, less this, is one of this clock.
+    /// How long the thread has stood still so far. An instant of the real clock, minus this, is one
+    /// of this clock.
     pub(super) fn stalled(&self) -> Duration {
         self.stalled.get()
     }
 
-    /// The thread rested because there was nothing to do: that was no lateness.
+    /// Notes that the thread rested because there was nothing to do, which is no lateness.
     pub(super) fn rested(&self) {
         self.last.set(Instant::now());
     }

@@ -1,4 +1,4 @@
-//! The nodes of a cluster: which shard answers for which slot, and what was reported of them.
+//! The nodes of a cluster: which shard answers for which slot, and what was reported about them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,9 +18,9 @@ use crate::store::redis::link::{Node, connect_to, nodes_of_url, send};
 
 /// Slots of a cluster.
 const SLOTS: usize = 16_384;
-/// Shortest time between two looks for nodes.
+/// Shortest time between two searches for nodes.
 const REST: Duration = Duration::from_millis(100);
-/// A shard that holds no slot is kept for so long after it was asked last.
+/// How long a shard without slots is kept after its last request.
 const KEPT: Duration = Duration::from_secs(10);
 
 /// First and last slots.
@@ -30,11 +30,11 @@ type Ranges = Vec<(u16, u16)>;
 #[derive(Default)]
 pub(super) struct Cluster {
     map: RefCell<Vec<Option<Rc<Shard>>>>,
-    /// Ranges that were reported as lost, and not as back yet.
+    /// Ranges that are reported as lost.
     lost: RefCell<Vec<(u16, u16)>>,
-    /// Whether a look for nodes is under way.
+    /// Whether a search for nodes runs.
     looks: Cell<bool>,
-    /// Whether there was a reason for another look meanwhile.
+    /// Whether another search is needed after it.
     again: Cell<bool>,
 }
 
@@ -43,29 +43,29 @@ impl Cluster {
         self.map.borrow().get(usize::from(slot)).cloned().flatten()
     }
 
-    /// A slot was said to have moved to a shard.
+    /// Notes that a slot has moved to a shard.
     pub(super) fn set(&self, slot: u16, shard: &Rc<Shard>) {
         if let Some(known) = self.map.borrow_mut().get_mut(usize::from(slot)) {
             *known = Some(Rc::clone(shard));
         }
     }
 
-    /// Whether the shard is that of a slot.
+    /// Whether any slot is the shard's.
     fn names(&self, shard: &Rc<Shard>) -> bool {
         self.map.borrow().iter().flatten().any(|known| Rc::ptr_eq(known, shard))
     }
 
-    /// Whether there is a slot of which no shard is known.
+    /// Whether some slot has no known shard.
     fn has_hole(&self) -> bool {
         self.map.borrow().iter().any(Option::is_none)
     }
 
-    /// Those of all shards that hold slots.
+    /// All shards that hold slots.
     pub(super) fn shards(&self, all: &[Rc<Shard>]) -> Vec<Rc<Shard>> {
         all.iter().filter(|shard| !shard.ranges().is_empty()).cloned().collect()
     }
 
-    /// Those of the ranges that were not reported as lost before.
+    /// The ranges that are not yet reported as lost.
     pub(super) fn lost(&self, ranges: &[(u16, u16)]) -> Vec<(u16, u16)> {
         let mut lost = self.lost.borrow_mut();
         let is_new = |range: &&(u16, u16)| !lost.iter().any(|known| overlap(*known, **range));
@@ -74,13 +74,14 @@ impl Cluster {
         new
     }
 
-    /// The ranges that were reported as lost and are answered for again, now that these are.
+    /// Removes and returns the ranges that were reported as lost and whose slots these ranges serve
+    /// again.
     pub(super) fn back(&self, ranges: &[(u16, u16)]) -> Vec<(u16, u16)> {
         let is_back = |lost: &mut (u16, u16)| ranges.iter().any(|range| overlap(*lost, *range));
         self.lost.borrow_mut().extract_if(.., is_back).collect()
     }
 
-    /// All ranges are reported as back at once.
+    /// Notes that all ranges are reported as back.
     pub(super) fn all_back(&self) {
         self.lost.borrow_mut().clear();
     }
@@ -91,14 +92,14 @@ const fn overlap(a: (u16, u16), b: (u16, u16)) -> bool {
 }
 
 impl Dispatcher {
-    /// The shard at a node; added where it is not known yet.
+    /// The shard of a node; added where it is not yet known.
     pub(super) fn shard_at(self: &Rc<Self>, node: &Node) -> Rc<Shard> {
         let is_there = |shard: &&Rc<Shard>| shard.node.as_ref() == Some(node);
         let known = self.shards.borrow().iter().find(is_there).cloned();
         known.unwrap_or_else(|| self.add(Some(node.clone())))
     }
 
-    /// Begins to ask which node answers for which slot, until all of them are fit.
+    /// Starts to ask the nodes for the map of slots, until every slot's shard is known and fit.
     pub(super) fn look_for_nodes(self: &Rc<Self>) {
         self.cluster.again.set(true);
         if !self.cluster.looks.replace(true) {
@@ -128,7 +129,7 @@ impl Dispatcher {
         self.cluster.looks.set(false);
     }
 
-    /// No node says who answers for which slot.
+    /// Reports that no node has a map of slots.
     fn no_nodes(&self, error: StoreError) {
         if self.cluster.map.borrow().is_empty() {
             if !self.is_lost.replace(true) {
@@ -138,8 +139,8 @@ impl Dispatcher {
         }
     }
 
-    /// Asks the nodes that are fit, or, where none of them answers, all that are known. The first answer counts, so
-    /// a node that hangs delays nothing.
+    /// Asks the nodes that are fit, or all known nodes where none of them answers. The first answer
+    /// counts, so a node that hangs delays nothing.
     async fn ask_nodes(&self) -> Result<Vec<Range>, StoreError> {
         let (mut fit, mut others) = (JoinSet::new(), JoinSet::new());
         let mut nodes = nodes_of_url(&self.shared.settings);
@@ -164,8 +165,8 @@ impl Dispatcher {
         first_of(others).await
     }
 
-    /// Puts a map of slots in force; returns whether it is another one. Requests that wait for a shard which holds
-    /// no slot any more go to those that do.
+    /// Puts a map of slots in force; returns whether it differs from the last. Requests that wait
+    /// for a shard without slots go to the shards that have them now.
     fn follow(self: &Rc<Self>, ranges: Vec<Range>) -> bool {
         let mut map = vec![None; SLOTS];
         let mut of_shards: Vec<(Rc<Shard>, Ranges)> = Vec::new();
@@ -202,13 +203,13 @@ impl Dispatcher {
             }
         }
         self.looked();
-        // Ranges that were lost may be answered for by others now.
+        // Other shards may now serve ranges that were lost.
         let shards = self.cluster.shards(&self.shards.borrow());
         shards.iter().filter(|shard| shard.is_fit()).for_each(|shard| self.report(shard, None));
         is_new
     }
 
-    /// Reports that all shards were looked at for the first time, and whether any of them is fit.
+    /// Reports that every shard was checked for the first time, and whether any of them is fit.
     pub(super) fn looked(&self) {
         let shards = match self.is_cluster() {
             true => self.cluster.shards(&self.shards.borrow()),
@@ -234,12 +235,12 @@ impl Dispatcher {
         });
     }
 
-    /// Whether there are shards that hold no slot.
+    /// Whether there are shards without slots.
     pub(super) fn has_retiring(&self) -> bool {
         self.is_cluster() && self.shards.borrow().iter().any(|shard| shard.ranges().is_empty())
     }
 
-    /// Drops shards that hold no slot, once nothing is under way there any more.
+    /// Drops shards without slots once nothing is under way at them.
     pub(super) fn drop_retired(&self) {
         if !self.is_cluster() {
             return;
@@ -256,7 +257,7 @@ impl Dispatcher {
     }
 }
 
-/// The first map of slots that a node has; else why the last of them has none.
+/// The first map of slots that a node returns; else the error of the last node.
 async fn first_of(
     mut asked: JoinSet<Result<Vec<Range>, StoreError>>,
 ) -> Result<Vec<Range>, StoreError> {
@@ -278,7 +279,7 @@ async fn first_of(
     }
 }
 
-/// The map of slots, as one node has it.
+/// The map of slots of one node.
 async fn slots_of(
     mut connection: MultiplexedConnection,
     node: Node,
@@ -300,12 +301,12 @@ mod tests {
 
     use super::*;
     use crate::settings::StoreSettings;
-    use crate::store::redis::shared::Shared;
+    use crate::store::redis::state::StoreState;
 
     #[tokio::test(start_paused = true)]
     async fn a_shard_that_holds_no_slot_is_dropped_also_where_nobody_asks_any_more() {
         let settings = StoreSettings::new("redis+cluster://127.0.0.1:1".parse().unwrap());
-        let shared = Arc::new(Shared::new(settings, Box::new(|_| {})));
+        let shared = Arc::new(StoreState::new(settings, Box::new(|_| {})));
         let dispatcher = Rc::new(Dispatcher::new(shared));
         let dropped = async {
             dispatcher.add(Some(("127.0.0.1".to_owned(), 1)));

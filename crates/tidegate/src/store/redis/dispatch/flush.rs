@@ -1,4 +1,4 @@
-//! Calls that are sent together, made of requests that wait, and their replies.
+//! Calls made of waiting requests, sent together, and their replies.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,28 +14,28 @@ use crate::store::redis::error::{StoreError, Symptom};
 use crate::store::redis::question::Asked;
 use crate::store::redis::script::{Batch, Call, Replies, Reply};
 
-/// Most requests of one call, so that none stops the store for long.
+/// Most requests of one call, so that no call occupies the store for long.
 pub(super) const MOST_REQUESTS: usize = 256;
 
-/// A call as it is sent.
+/// A call.
 #[derive(Debug)]
 pub(super) enum Sent {
     /// One request.
     One(Rc<Pending>),
-    /// Requests that are decided in turn, each with those that repeat it.
+    /// Requests that are decided in turn, each with its repeats.
     Merged(Batch, Vec<Vec<Rc<Pending>>>),
 }
 
-/// Calls that are sent at once.
+/// Calls that are sent in one write.
 #[derive(Debug, Default)]
 pub(super) struct Flush {
     pub(super) calls: Vec<Sent>,
-    /// How many limiters they decide; one that two of them decide counts twice.
+    /// How many limiters they decide; a limiter counts once for each call that decides it.
     pub(super) limiters: usize,
     pub(super) taken: Vec<Taken>,
 }
 
-/// Keys of requests that may go as one call, as long as they are few.
+/// The keys of requests that can go as one call, up to a few.
 #[derive(Debug, Default)]
 pub(super) struct Room(Vec<KeyHash>);
 
@@ -52,7 +52,8 @@ impl Room {
     }
 }
 
-/// Makes calls of requests that wait for the same key: one of all in a row that can be merged, and one of each other.
+/// Makes calls of requests that wait for the same key: one of each row that can be merged, and one
+/// of each other request.
 fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
     let (mut calls, mut row) = (Vec::new(), Vec::new());
     for request in requests {
@@ -71,7 +72,7 @@ fn calls_of(requests: Vec<Rc<Pending>>) -> Vec<Sent> {
     calls
 }
 
-/// One call of all these requests, if there are any.
+/// One call of all these requests; `None` where there is none.
 fn merged(mut row: Vec<(Rc<Pending>, Arc<Call>)>) -> Option<Sent> {
     if row.len() < 2 {
         return row.pop().map(|(request, _)| Sent::One(request));
@@ -82,8 +83,8 @@ fn merged(mut row: Vec<(Rc<Pending>, Arc<Call>)>) -> Option<Sent> {
     Some(Sent::Merged(batch, groups.into_iter().map(|(_, all)| all).collect()))
 }
 
-/// Requests in the order in which they are decided, those that repeat one beside it: none is put before another
-/// that came sooner and names one of its keys.
+/// Requests in the order in which they are decided, each with its repeats. No request is put before
+/// an earlier one that names one of its keys.
 fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<Pending>>)> {
     let mut groups: Vec<(Arc<Call>, Vec<Rc<Pending>>)> = Vec::new();
     let mut last: HashMap<KeyHash, usize> = HashMap::new();
@@ -106,7 +107,6 @@ fn groups_of(requests: Vec<(Rc<Pending>, Arc<Call>)>) -> Vec<(Arc<Call>, Vec<Rc<
 }
 
 impl Sent {
-    /// Its requests.
     pub(super) fn requests(&self) -> impl Iterator<Item = &Rc<Pending>> {
         let (one, merged) = match self {
             Self::One(one) => (Some(one), [].as_slice()),
@@ -115,7 +115,7 @@ impl Sent {
         one.into_iter().chain(merged.iter().flatten())
     }
 
-    /// How many limiters it decides, which is what it costs the store.
+    /// How many limiters it decides, which is its cost to the store.
     fn limiters(&self) -> usize {
         let keys = match self {
             Self::One(request) => request.asked.keys(),
@@ -124,17 +124,17 @@ impl Sent {
         keys.len().max(1)
     }
 
-    /// Hands the reply to those who wait for it.
+    /// Hands the reply to those that wait for it.
     pub(super) fn reply(&self, value: Value) -> Handed {
-        let told = reply(value);
+        let replied = reply(value);
         match self {
-            Self::One(request) => Handed { late: usize::from(request.reply(told)), gone: None },
+            Self::One(request) => Handed { late: usize::from(request.reply(replied)), gone: None },
             Self::Merged(batch, groups) => {
-                match told.and_then(|told| batch.replies(told).map_err(StoreError::from)) {
+                match replied.and_then(|reply| batch.replies(reply).map_err(StoreError::from)) {
                     Ok(replies) => {
                         let mut handed = Handed::default();
                         let each = groups.iter().zip(replies);
-                        each.for_each(|(all, told)| handed.hand(all, told));
+                        each.for_each(|(all, replies)| handed.hand(all, replies));
                         handed
                     }
                     Err(error) => Handed { late: self.fail(&error), gone: None },
@@ -143,18 +143,18 @@ impl Sent {
         }
     }
 
-    /// Reports the same error to all; returns how many were late.
+    /// Hands the same error to all requests; returns how many were late.
     pub(super) fn fail(&self, error: &StoreError) -> usize {
         self.requests().filter(|request| request.reply(Err(error.clone()))).count()
     }
 }
 
-/// The outcome of handing replies out.
+/// The result of handing replies out.
 #[derive(Default)]
 pub(super) struct Handed {
     /// How many were late.
     pub(super) late: usize,
-    /// An error of one request that others would meet as well.
+    /// An error of one request that would befall others as well.
     pub(super) gone: Option<StoreError>,
 }
 
@@ -184,7 +184,7 @@ impl Flush {
         self.taken.push(taken);
     }
 
-    /// All as one write; `part` is of which slots the node is asked.
+    /// All calls as one write; `part` names the slots of the node.
     pub(super) fn pipeline(&self, link: &mut Link, part: &[u8]) -> Pipeline {
         let mut pipeline = Pipeline::with_capacity(self.calls.len());
         for call in &self.calls {
@@ -206,7 +206,7 @@ impl Flush {
         pipeline
     }
 
-    /// Its calls, each with its reply; those of `ASKING` are left out.
+    /// Its calls, each with its reply; replies to `ASKING` are left out.
     pub(super) fn with_replies(self, values: Vec<Value>) -> impl Iterator<Item = (Sent, Value)> {
         let mut values = values.into_iter();
         self.calls.into_iter().map(move |call| {
@@ -219,7 +219,7 @@ impl Flush {
     }
 }
 
-/// The arguments of a call that counts keys end with the part of the node that runs it.
+/// Adds the part of the node that runs it to the arguments of a call that counts keys.
 fn with_part<'a>(args: &'a [Vec<u8>], counts: bool, part: &[u8]) -> Cow<'a, [Vec<u8>]> {
     let mut args = Cow::Borrowed(args);
     if counts
@@ -231,7 +231,7 @@ fn with_part<'a>(args: &'a [Vec<u8>], counts: bool, part: &[u8]) -> Cow<'a, [Vec
     args
 }
 
-/// A script's reply, in the few kinds that a script has.
+/// A script's reply, as one of the few kinds that scripts return.
 fn reply(value: Value) -> Result<Reply, StoreError> {
     match value {
         Value::Nil => Ok(Reply::Nil),

@@ -1,4 +1,4 @@
-//! A connection to one shard, and the scripts that its server knows.
+//! A connection to one shard, and the scripts that its server has.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -12,14 +12,15 @@ use crate::store::redis::script::Script;
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) connection: MultiplexedConnection,
-    /// Which of the shard's connections it is: a late error of an earlier one says nothing of this one.
+    /// Which of the shard's connections it is: late errors of an earlier one do not count against
+    /// it.
     pub(super) number: u64,
-    /// When each write that is not answered yet was sent, earliest first.
+    /// When each write that is not yet answered was sent, earliest first.
     pub(super) sent_at: VecDeque<Instant>,
     /// Limiters that they decide.
     pub(super) limiters: usize,
-    /// The scripts, by digest, whose text was sent over it. One that the server has forgotten all the same costs another
-    /// round trip, and its place in the write.
+    /// The scripts, by digest, whose text was sent over it. One that the server has forgotten
+    /// nevertheless costs another round trip, and is decided later than its write.
     known: HashSet<String>,
 }
 
@@ -37,7 +38,7 @@ impl Link {
         command("EVAL", &script.text, keys, args)
     }
 
-    /// The server has forgotten its scripts.
+    /// Notes that the server has forgotten its scripts.
     pub(super) fn forget_scripts(&mut self) {
         self.known.clear();
     }

@@ -1,4 +1,4 @@
-//! Looking after a shard that is not fit: one look at a time, at growing pauses, until it is.
+//! Looks after a shard that is not fit: one check at a time, with growing pauses, until it is fit.
 
 use std::hash::{BuildHasher, RandomState};
 use std::mem::{Discriminant, discriminant};
@@ -21,21 +21,21 @@ use crate::store::redis::error::StoreError;
 use crate::store::redis::event::StoreEvent;
 use crate::store::redis::link::{Node, connect, connect_to, send};
 use crate::store::redis::script::Script;
-use crate::store::redis::shared::Shared;
+use crate::store::redis::state::StoreState;
 
 /// The first pause, and the longest.
 pub(super) const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
-/// How long one look may take.
+/// How long one check may take.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
-/// So many looks in a row that find the same show that it stays so.
+/// How many checks in a row with the same result count as lasting.
 const STAYS: u32 = 8;
-/// Writes of which one must be answered within the deadline of a decision.
+/// Number of writes, one of which must be answered within the deadline of a decision.
 const TRIES: usize = 3;
-/// Slots of which one at least stays where it is, as a rule: slots are moved one by one.
+/// Number of slots, at least one of which normally stays: slots are moved one by one.
 const MOST_SLOTS: usize = 4;
-/// All that scripts do, with one key that lives a second or two; also where there is no memory left, for what comes
-/// behind the first write does not need it. A user who may not do all of it is reported
-/// here, and not by one decision or the other.
+/// All operations of scripts, with one key that lives a second or two; it runs without memory too,
+/// because the part after the first write needs none. A user who may not do all of it is reported
+/// here, and not at the first decision that needs it.
 static ALL_THAT_SCRIPTS_DO: LazyLock<Script> = LazyLock::new(|| {
     let text = "\
 local call, key = redis.call, KEYS[1]
@@ -60,7 +60,8 @@ return 1";
     Script::new(text.to_owned())
 });
 
-/// Looks after a shard until it is fit, or holds no slot any more; `lost` is why, `None` at the start.
+/// Looks after a shard until it is fit, or holds no slot; `lost` is the reason, `None` at the
+/// start.
 pub(super) async fn look_after(
     dispatcher: Rc<Dispatcher>,
     shard: Rc<Shard>,
@@ -73,7 +74,7 @@ pub(super) async fn look_after(
             return;
         }
         if waits {
-            // It may answer after all: then it is looked at over the connection that it has.
+            // If it answers after all, it is checked over the connection that it has.
             if timeout(spread(pause), shard.heard.notified()).await.is_ok() {
                 if let Some(mut connection) = shard.connection()
                     && decides_in_time(&shard, &mut connection).await.is_ok()
@@ -105,18 +106,18 @@ pub(super) async fn look_after(
     }
     dispatcher.looked();
     dispatcher.send(&shard);
-    spawn_local(tell_findings(dispatcher));
+    spawn_local(report_findings(dispatcher));
 }
 
-/// What was reported of a shard that is not fit, and what was found since.
+/// The error that was reported about a shard that is not fit, and what checks have found since.
 struct Outage {
     reported: Option<StoreError>,
-    /// What the last looks found, and how many of them.
+    /// The result of the last checks, and how many had it.
     found: Option<(Discriminant<StoreError>, u32)>,
 }
 
 impl Outage {
-    /// The event of what a look found, if there is any.
+    /// The event to report after a check, if any.
     fn news<'e>(&mut self, error: &'e StoreError) -> Option<StoreEvent<'e>> {
         let kind = discriminant(error);
         let before = self.found.filter(|(found, _)| *found == kind).map_or(0, |(_, looks)| looks);
@@ -125,7 +126,7 @@ impl Outage {
         let event = match &self.reported {
             None => StoreEvent::Lost(error),
             Some(reported) if discriminant(reported) == kind => return None,
-            // Others pass, and come and go while a store starts.
+            // Other errors pass, or come and go while a store starts.
             Some(_) if error.lasts() || looks == STAYS => StoreEvent::StillLost(error),
             Some(_) => return None,
         };
@@ -134,7 +135,7 @@ impl Outage {
     }
 }
 
-/// Connects, and sees whether a decision could be taken.
+/// Connects, and checks whether a decision could be taken.
 async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreError> {
     let look = async {
         let settings = &shard.shared.settings;
@@ -151,11 +152,12 @@ async fn look(shard: &Shard) -> Result<MultiplexedConnection, StoreError> {
     timeout(LOOK, look).await.unwrap_or(Err(StoreError::Timeout))
 }
 
-/// A shard that answers, but later than decisions wait, is as good as unavailable: each request would only wait
-/// in vain. One late answer says nothing, so it is asked a few times.
+/// A shard that answers, but later than decisions wait, counts as unavailable: each request would
+/// wait in vain. One late answer is not enough, so the shard is asked a few times.
 ///
-/// A node asks for what is in a slot that moves away at the other node, and so says that it lives, and no more. Then it
-/// is looked at by another slot, and is fit where all that it is looked at by move away.
+/// A node whose slot moves away answers that the key is at the other node: it is alive, and nothing
+/// more is known. Then it is checked with another slot, and is fit where all slots checked move
+/// away.
 async fn decides_in_time(
     shard: &Shard,
     connection: &mut MultiplexedConnection,
@@ -172,7 +174,7 @@ async fn decides_in_time(
     Ok(())
 }
 
-/// Whether all that scripts do was run, and not asked for at another node.
+/// Whether the check ran here in time, and was not redirected to another node.
 async fn runs_in_time(
     shard: &Shard,
     connection: &mut MultiplexedConnection,
@@ -187,7 +189,8 @@ async fn runs_in_time(
     Err(StoreError::Timeout)
 }
 
-/// Keys that the shard answers for, and that no limiter has, each in another slot; none for a node that holds no slot.
+/// Keys that the shard serves and no limiter has, each in another slot; none for a node without
+/// slots.
 fn keys_of(shard: &Shard) -> Vec<Vec<u8>> {
     let prefix = &shard.shared.settings.key_prefix;
     if shard.node.is_none() {
@@ -208,8 +211,8 @@ fn keys_of(shard: &Shard) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Runs a script both ways, to know that both may be gone. Returns whether it was run, and not asked for at another
-/// node.
+/// Runs a script by text and by digest, since either may be forbidden. Returns whether it ran here,
+/// and was not redirected to another node.
 async fn by_text_and_digest(
     connection: &mut MultiplexedConnection,
     script: &Script,
@@ -228,33 +231,34 @@ async fn by_text_and_digest(
     Ok(true)
 }
 
-/// Nothing is ever decided on a replica, also not on one that lets itself be written.
+/// Returns an error for a replica: nothing is decided on one, even if it accepts writes.
 async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
     match send(connection, &redis::cmd("ROLE")).await {
-        Ok(Value::Array(told)) => match told.first() {
+        Ok(Value::Array(parts)) => match parts.first() {
             Some(Value::BulkString(role)) if role != b"master" => Err(StoreError::ReadOnly),
             _ => Ok(()),
         },
-        // A user who may not ask, and what is not quite this server: writing shows the rest.
+        // The user may not ask, or the server does not know the question: the write that follows
+        // decides.
         Ok(_) | Err(StoreError::Denied(_) | StoreError::Refused(_)) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Reports how the servers are set up, as far as it can make limits fail.
-async fn tell_findings(dispatcher: Rc<Dispatcher>) {
+/// Reports properties of the servers' setup that can make limits fail.
+async fn report_findings(dispatcher: Rc<Dispatcher>) {
     let shards = dispatcher.shards.borrow().clone();
     let fit = shards.iter().filter(|shard| shard.is_fit());
     let links: Vec<_> = fit.filter_map(|shard| shard.connection()).collect();
-    // What a server does not tell in time says nothing.
+    // A server that does not answer in time gives no finding.
     let findings = timeout(LOOK, audit::of(links)).await.unwrap_or_default();
-    let shared: &Shared = &dispatcher.shared;
-    let new = shared.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let shared: &StoreState = &dispatcher.shared;
+    let new = shared.findings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let new = { new }.new_among(findings);
     new.iter().for_each(|finding| (shared.observer)(StoreEvent::Finding(finding)));
 }
 
-/// Somewhere between half of a pause and all of it, so that nodes do not come back as one.
+/// A random time between half of a pause and all of it, so that nodes do not return together.
 pub(super) fn spread(pause: Duration) -> Duration {
     let part = RandomState::new().hash_one(0) % 512;
     pause.mul_f64(0.5 + part as f64 / 1024.0)
@@ -264,7 +268,7 @@ pub(super) fn spread(pause: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// The events of looks that found these, one behind the other.
+    /// The events of checks that found these errors, one after another.
     fn reported(lost: Option<StoreError>, found: &[StoreError]) -> Vec<String> {
         let mut outage = Outage { reported: lost, found: None };
         let news =

@@ -1,4 +1,4 @@
-//! One script call on the store's thread, until it is answered.
+//! One call on the store's thread, from its arrival to its reply.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use crate::store::redis::error::StoreError;
 use crate::store::redis::question::{Asked, NoReply, Question, Replied};
 use crate::store::redis::script::Reply;
 
-/// The lateness of the store's thread, and others that ask for the same key, lengthen a wait by so much at most.
+/// How much the lateness of the store's thread, and others that ask for the same key, may lengthen
+/// a wait.
 const MOST_LATENESS: Duration = Duration::from_millis(10);
 
 /// A call on the store's thread, until it is answered.
@@ -20,21 +21,21 @@ pub(super) struct Pending {
     pub(super) asked: Asked,
     pub(super) source: u64,
     pub(super) keys: KeyHashes,
-    /// It is sent by then, or not at all: the rest of its time is for the store. By the thread's clock, as the
-    /// deadline is.
+    /// It is sent by then or not at all, because the rest of its time is for the store. By the
+    /// thread's clock, like the deadline.
     pub(super) send_by: Instant,
     pub(super) deadline: Instant,
-    /// It is not waited for any longer than this, by the real clock.
+    /// The end of its wait by the real clock.
     pub(super) latest: Instant,
-    /// It waits until then, for it is decided together with others.
+    /// Whether it waits until `latest`, because it is decided together with others.
     pub(super) waits_on: Cell<bool>,
-    /// How often it was sent elsewhere because its slot had moved.
+    /// How many times it was sent elsewhere because its slot had moved.
     pub(super) moves: Cell<u8>,
-    /// It is not merged with others: some of its keys have moved.
+    /// Whether it is kept from being merged: some of its keys have moved.
     pub(super) alone: Cell<bool>,
-    /// It goes to a node that its slot is moving to.
+    /// Whether it goes to a node that its slot is moving to.
     pub(super) asking: Cell<bool>,
-    /// The number of the shard that it waits for.
+    /// The number of the shard that it waits at.
     pub(super) home: Cell<usize>,
     state: Cell<State>,
     waits: RefCell<Waits>,
@@ -47,7 +48,7 @@ enum State {
     Done,
 }
 
-/// The way to whoever waits for the reply.
+/// The channel to the caller that waits for the reply.
 #[derive(Debug)]
 enum Waits {
     InTime(oneshot::Sender<Replied>),
@@ -56,7 +57,7 @@ enum Waits {
 }
 
 impl Pending {
-    /// A question that was handed over, at a time when the thread had stood still for so long.
+    /// A question as it is handed over, after the thread has stood still for `stalled` in all.
     pub(super) fn new(
         question: Question,
         keys: KeyHashes,
@@ -92,7 +93,7 @@ impl Pending {
         self.state.get() == State::Queued
     }
 
-    /// Whether nobody hears a reply, in time or late.
+    /// Whether nobody can receive a reply, in time or late.
     pub(super) fn is_abandoned(&self) -> bool {
         match &*self.waits.borrow() {
             Waits::InTime(answer) => answer.is_closed(),
@@ -101,7 +102,7 @@ impl Pending {
         }
     }
 
-    /// Whether somebody still waits for it in time.
+    /// Whether a caller still waits for it in time.
     pub(super) fn is_in_time(&self) -> bool {
         matches!(&*self.waits.borrow(), Waits::InTime(_))
     }
@@ -110,18 +111,18 @@ impl Pending {
         self.state.set(State::Sent);
     }
 
-    /// It was not run, and is to be sent again.
+    /// Notes that it was not run, and is to be sent again.
     pub(super) fn unsent(&self) {
         self.state.set(State::Queued);
     }
 
-    /// The store's reply, or its error; returns whether it came too late.
+    /// Hands over the store's reply, or its error; returns whether it came too late.
     pub(super) fn reply(&self, reply: Result<Reply, StoreError>) -> bool {
         self.state.set(State::Done);
         match self.waits.replace(Waits::Nobody) {
             Waits::InTime(answer) => {
-                let told = reply.map_err(|error| NoReply { error, late: None });
-                if let Err(unheard) = answer.send(told) {
+                let replied = reply.map_err(|error| NoReply { error, late: None });
+                if let Err(unheard) = answer.send(replied) {
                     drop(unheard);
                 }
                 false
@@ -134,7 +135,8 @@ impl Pending {
         }
     }
 
-    /// Ends the wait for a reply in time. Where the store was asked, a late reply can still be heard.
+    /// Ends the wait for a reply in time. Where the store was asked, a late reply can still be
+    /// received.
     pub(super) fn give_up(&self, error: StoreError) {
         if self.state.get() != State::Sent {
             self.reply(Err(error));

@@ -1,28 +1,30 @@
 //! Requests that wait to be sent to one shard: fair by key first, then by source.
 //!
-//! A request waits under the busiest of the keys it names, together with the others that name that key, so
-//! that they can go as one call. Keys take turns: one that was served stands behind those that were not, so
-//! a key that many ask for holds up no other. Among keys that were served equally little, the one whose
-//! request comes from the source (a connection, say) that was served least comes first.
+//! A request waits under the busiest of the keys it names, together with the others that name that
+//! key, so that they can go as one call. Keys take turns: a key that was served goes behind those
+//! that were not, so a busy key delays no other. Among keys that were served equally little, the
+//! one whose request comes from the source (a connection, say) that was served least comes first.
 //!
-//! Turns are counted by virtual time, as in start-time fair queueing (Goyal, Vin and Cheng, 1996). The time of keys also
-//! goes on by one in each round, which is as many turns as keys wait: else new keys without end, each of which is
-//! due at once, would keep one that was served before from ever being due again. A source that missed a round comes
-//! first, as a new flow does in fq_codel (RFC 8290, 4.2): those who ask little do not wait behind those who ask much.
+//! Turns are counted by virtual time, as in start-time fair queueing (Goyal, Vin and Cheng, 1996).
+//! The time of keys also advances by one in each round, which is as many turns as keys wait.
+//! Otherwise an endless supply of new keys, each due immediately, would keep a key that was served
+//! before from ever being due again. A source that missed a round comes first, as a new flow does
+//! in fq_codel (RFC 8290, 4.2): sources that ask little do not wait behind sources that ask much.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
 use smallvec::SmallVec;
 
-/// Calls about one key that may be under way: while they are, its requests wait and are merged.
+/// Calls about one key that may be under way: further requests wait and are merged.
 const CALLS_OF_A_KEY: u8 = 2;
-/// The same where so many requests wait that there are whole calls of them.
+/// The number where enough requests wait to fill whole calls.
 const CALLS_OF_A_BUSY_KEY: (u8, usize) = (8, 64);
-/// Turns between two looks for keys and sources of which nothing has to be known any more.
+/// Turns between two sweeps for keys and sources that can be forgotten.
 const SWEEP: u32 = 1_024;
 
-/// A key, by a hash that nobody outside can compute. Two keys that meet share their turns and nothing else.
+/// A keyed hash of a key, which nobody outside can compute. Two keys with one hash share their
+/// turns and nothing else.
 pub(super) type KeyHash = u64;
 
 /// The keys that one request names.
@@ -33,33 +35,33 @@ pub(super) type KeyHashes = SmallVec<[KeyHash; 4]>;
 pub(super) struct Queue<T> {
     hashes: RandomState,
     keys: HashMap<KeyHash, Key<T>>,
-    /// The keys of which a call may be sent, in the order of their turns.
+    /// The keys that a call may be sent for, in the order of their turns.
     ready: BTreeSet<Turn>,
     key_time: u64,
-    /// Turns that are left of the round.
+    /// Turns left in the round.
     round: usize,
     source_time: u64,
     /// The virtual time at which each source's next request has its turn.
     sources: HashMap<u64, u64>,
     waiting: usize,
-    /// Those of them that need no answer any more.
+    /// How many of them no longer need an answer.
     dropped: usize,
     number: u64,
     turns: u32,
-    /// How often all was dropped: what was taken before is not under way any more.
+    /// How many times the queue was cleared: calls taken before are not under way any more.
     epoch: u32,
 }
 
-/// When a key is served: by its own virtual time, then that of the first source, then in the order of arrival. One
-/// whose first source missed a round is due at time 0.
+/// When a key is served: by its own virtual time, then that of the first source, then in the order
+/// of arrival. A key whose first source missed a round is due at time 0.
 type Turn = (u64, u64, u64, KeyHash);
 
 #[derive(Debug)]
 struct Key<T> {
     waiting: VecDeque<Waiting<T>>,
-    /// Requests that name it, those under way included.
+    /// Requests that name it, including those under way.
     named: usize,
-    /// Calls under way that were sent in its turn.
+    /// Calls under way that were sent on its turn.
     calls: u8,
     time: u64,
     turn: Option<Turn>,
@@ -70,12 +72,12 @@ struct Waiting<T> {
     item: T,
     keys: KeyHashes,
     source_time: u64,
-    /// Its source has missed a round.
+    /// Whether its source has missed a round.
     is_seldom: bool,
     number: u64,
 }
 
-/// Requests that were taken from the queue in one turn; given back to [`Queue::answered`].
+/// Requests taken from the queue in one turn; handed back to [`Queue::answered`].
 #[derive(Debug)]
 pub(super) struct Taken {
     key: KeyHash,
@@ -101,12 +103,11 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The hash of a key.
     pub(super) fn hash(&self, key: &[u8]) -> KeyHash {
         self.hashes.hash_one(key)
     }
 
-    /// How many requests wait for an answer here.
+    /// How many requests wait for an answer.
     pub(super) const fn len(&self) -> usize {
         self.waiting - self.dropped
     }
@@ -116,12 +117,12 @@ impl<T> Queue<T> {
         !self.ready.is_empty()
     }
 
-    /// Whether others name one of these keys too: they are decided together.
+    /// Whether other requests name one of these keys too, and will be decided with them.
     pub(super) fn is_shared(&self, keys: &[KeyHash]) -> bool {
         keys.iter().any(|key| self.keys.get(key).is_some_and(|key| key.named > 1))
     }
 
-    /// Adds a request of a source that names these keys; source 0 stands for none in particular.
+    /// Adds a request of `source` that names these keys; source 0 is none in particular.
     pub(super) fn push(&mut self, keys: KeyHashes, source: u64, item: T) {
         let busiest = self.name(&keys);
         let (mut source_time, mut is_seldom) = (self.source_time, false);
@@ -140,7 +141,7 @@ impl<T> Queue<T> {
         self.make_ready(busiest);
     }
 
-    /// Counts the request with each key it names; returns the one that most requests name.
+    /// Counts the request with each key it names; returns the key that most requests name.
     fn name(&mut self, keys: &[KeyHash]) -> KeyHash {
         let mut busiest = (0, keys.first().copied().unwrap_or_default());
         if keys.is_empty() {
@@ -156,7 +157,7 @@ impl<T> Queue<T> {
         busiest.1
     }
 
-    /// Puts a key in its turn, if there is anything to send and a call of it may be sent.
+    /// Makes a key ready, if a call for it may be sent.
     fn make_ready(&mut self, hash: KeyHash) {
         let Some(key) = self.keys.get_mut(&hash) else { return };
         let (most, many) = CALLS_OF_A_BUSY_KEY;
@@ -172,9 +173,9 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes the requests of the key whose turn it is, at most `most`: those of the sources that were served
-    /// least, each source's in the order in which they came. `fits` is asked of each, and ends the turn
-    /// when it is false; what it refuses stays. `None` where no call may be sent.
+    /// Takes up to `most` requests of the key whose turn it is: those of the sources that were
+    /// served least, each source's in the order of arrival. The first request for which `fits` is
+    /// false ends the turn and stays. `None` where no call may be sent.
     pub(super) fn take(
         &mut self,
         most: usize,
@@ -218,7 +219,7 @@ impl<T> Queue<T> {
         Some((items, Taken { key: hash, named, epoch: self.epoch }))
     }
 
-    /// Notes that the call of a turn was answered, or needs no answer any more.
+    /// Notes that the call of a turn was answered, or no longer needs an answer.
     pub(super) fn answered(&mut self, taken: &Taken) {
         if taken.epoch != self.epoch {
             return;
@@ -242,7 +243,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Forgets a key of which nothing has to be known.
+    /// Forgets a key that can be forgotten.
     fn forget(&mut self, hash: KeyHash) {
         if self.keys.get(&hash).is_some_and(|key| key.is_idle() && key.time <= self.key_time) {
             self.keys.remove(&hash);
@@ -255,8 +256,8 @@ impl<T> Queue<T> {
         self.sources.retain(|_, time| *time > source_time);
     }
 
-    /// Notes that one request needs no answer any more. `is_dropped` says so of each of them; they are removed
-    /// once they are many.
+    /// Notes that one request no longer needs an answer. Requests for which `is_dropped` is true
+    /// are removed once they are many.
     pub(super) fn drop_one(&mut self, is_dropped: impl Fn(&T) -> bool) {
         self.dropped += 1;
         if self.dropped <= 64 + self.waiting / 2 {
@@ -266,12 +267,12 @@ impl<T> Queue<T> {
         self.remove(is_dropped);
     }
 
-    /// Notes that requests which were dropped have been taken.
+    /// Notes that dropped requests have been taken.
     pub(super) const fn took_dropped(&mut self, count: usize) {
         self.dropped = self.dropped.saturating_sub(count);
     }
 
-    /// Removes all requests, and forgets what is under way.
+    /// Removes all requests, and forgets the calls under way.
     pub(super) fn clear(&mut self) -> Vec<T> {
         (self.dropped, self.waiting) = (0, 0);
         self.epoch += 1;

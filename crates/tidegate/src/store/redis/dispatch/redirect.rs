@@ -1,4 +1,4 @@
-//! Replies of a server that did not run a script, and where it is sent instead.
+//! Errors of a server that did not run a script, and the node to send it to instead.
 
 use redis::{ServerError, ServerErrorKind};
 
@@ -9,25 +9,25 @@ use crate::store::redis::link::Node;
 /// Why a server did not run a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// It does not know the script's digest (any more).
+    /// The server does not have a script of this digest.
     NoScript,
     /// The slot lives on another node.
     Moved { slot: u16, node: Node },
     /// The slot is moving to another node, and the key is there already.
     Ask(Node),
-    /// Some of the keys are on another node already, others not; or the node became a replica.
+    /// Only some of the keys are on another node already; or the node became a replica.
     Soon,
 }
 
-/// A call that goes elsewhere.
+/// A call to be sent elsewhere.
 pub(super) struct Redirected {
     pub(super) call: Sent,
     pub(super) redirect: Redirect,
 }
 
 impl Redirect {
-    /// How an error of the node `by` sends a call elsewhere; `None` where it does not. A server that is no
-    /// node of a cluster sends nothing elsewhere.
+    /// The redirection that an error of the node `by` asks for, if any. Only nodes of a cluster
+    /// redirect.
     pub(super) fn of(error: &ServerError, by: Option<&Node>) -> Option<Self> {
         match (error.kind()?, by) {
             (ServerErrorKind::NoScript, _) => Some(Self::NoScript),
@@ -41,7 +41,7 @@ impl Redirect {
     }
 }
 
-/// The slot and the node that an error names.
+/// The slot and the node in an error.
 fn named(error: &ServerError, by: &Node) -> Option<(u16, Node)> {
     let (slot, node) = error.details()?.split_once(' ')?;
     Some((slot.parse().ok()?, node_of(node, by)?))

@@ -1,8 +1,9 @@
 //! One server of a store: requests that wait for it, calls under way, and whether it answers.
 //!
-//! A shard is *unavailable* when it was asked and answered nothing for the deadline, or when its connection
-//! breaks. Then nothing is sent until a look finds it fit. A shard that answers, but not everybody in
-//! time, is *overloaded*: requests that it cannot decide in time are reported as such, and it goes on deciding the others.
+//! A shard is *unavailable* when it was asked and answered nothing for the deadline, or when its
+//! connection breaks. Then nothing is sent until a check finds it fit. A shard that answers, but
+//! not every request in time, is *overloaded*: requests that it cannot decide in time are reported
+//! as such, and it decides the others.
 
 mod expiry;
 
@@ -29,28 +30,28 @@ use super::window::Window;
 use crate::store::redis::counts::Counts;
 use crate::store::redis::error::{StoreError, Symptom};
 use crate::store::redis::link::Node;
-use crate::store::redis::shared::Shared;
+use crate::store::redis::state::StoreState;
 
 /// Most calls sent as one write.
 const MOST_CALLS: usize = 64;
-/// A shard that is asked so much within a deadline may be silent for longer.
+/// A shard with this many requests within a deadline may be silent for longer.
 const MANY_REQUESTS: usize = 64;
-/// Requests that may wait for each call that may be under way.
+/// How many requests may wait for each call that may be under way.
 const WAITING_PER_CALL: usize = 16;
 
-/// A server of the store, as the store's thread knows it.
+/// A server of the store, as the store's thread sees it.
 pub(super) struct Shard {
-    /// Which of all shards it is.
+    /// Its number among all shards.
     pub(super) number: usize,
-    /// The node of a cluster; `None` for the server that the URL names, or that a Sentinel names.
+    /// The node of a cluster; `None` for the server that the URL or a Sentinel names.
     pub(super) node: Option<Node>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<StoreState>,
     clock: Rc<ThreadClock>,
-    /// Rung when a shard that was given up answers after all.
+    /// Notified when a shard that was given up answers after all.
     pub(super) heard: Notify,
-    /// When it was asked last.
+    /// When it was last asked.
     pub(super) asked_at: Cell<Instant>,
-    /// Nobody looks after it any more.
+    /// Whether it is no longer looked after.
     pub(super) is_retired: Cell<bool>,
     state: RefCell<State>,
 }
@@ -64,38 +65,38 @@ struct State {
     link: Option<Link>,
     links: u64,
     health: Health,
-    /// Slots that it answers for, and no others; empty where it is no node of a cluster, or holds none yet.
+    /// The slots that it serves; empty where it is no node of a cluster, or holds none yet.
     ranges: Vec<(u16, u16)>,
-    /// The same as scripts that count keys are told it.
+    /// The slots as an argument of scripts that count keys.
     part: Vec<u8>,
-    /// Requests, each with the time when it is looked at next, earliest first.
+    /// Requests, each with the time of its next check, earliest first.
     due: VecDeque<(Instant, Rc<Pending>)>,
     heard_at: Instant,
-    /// When there were [`MANY_REQUESTS`], last.
+    /// When there last were [`MANY_REQUESTS`].
     busy_at: Option<Instant>,
 }
 
-/// Whether a shard is asked.
+/// Whether requests are sent to a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Health {
-    /// It has yet to be found fit.
+    /// Not yet found fit.
     New,
     Fit,
     Lost(StoreError),
 }
 
-/// A write that was answered, and what is to be done because of it.
+/// An answered write, and the actions that follow.
 #[derive(Default)]
 pub(super) struct Answered {
     pub(super) redirected: Vec<Redirected>,
     /// Why the shard is unavailable from now on.
     pub(super) lost: Option<StoreError>,
-    /// Calls that failed: who waits for them is told once the shard is known to be unavailable.
+    /// Calls that failed: they are answered once the shard is known to be unavailable.
     failed: Vec<(Sent, StoreError)>,
 }
 
 impl Answered {
-    /// Reports their errors to those who wait for calls that failed.
+    /// Reports their errors to the callers of calls that failed.
     pub(super) fn fail(&self) {
         for (call, error) in &self.failed {
             call.fail(error);
@@ -103,7 +104,7 @@ impl Answered {
     }
 }
 
-/// A write on its way.
+/// A write to be sent.
 pub(super) struct Sending {
     pub(super) flush: Flush,
     pub(super) pipeline: redis::Pipeline,
@@ -117,7 +118,7 @@ impl Shard {
     pub(super) fn new(
         number: usize,
         node: Option<Node>,
-        shared: Arc<Shared>,
+        shared: Arc<StoreState>,
         clock: Rc<ThreadClock>,
     ) -> Self {
         let now = clock.now();
@@ -154,7 +155,7 @@ impl Shard {
         self.state.borrow().health == Health::Fit
     }
 
-    /// Whether nothing waits for it and nothing is under way.
+    /// Whether no request waits and nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         let mut state = self.state.borrow_mut();
         while state.due.pop_front_if(|(_, request)| request.is_done()).is_some() {}
@@ -181,7 +182,7 @@ impl Shard {
         keys.iter().map(|key| state.queue.hash(key)).collect()
     }
 
-    /// Lets a request wait to be sent, or reports at once why it cannot be.
+    /// Queues a request, or reports immediately why it cannot be queued.
     pub(super) fn push(&self, request: Rc<Pending>, is_moved: bool) {
         let mut state = self.state.borrow_mut();
         match &state.health {
@@ -206,19 +207,20 @@ impl Shard {
         }
     }
 
-    /// Whether a request is decided without the shard unless it is sent at once: no answer has been in time for long.
+    /// Whether a request is decided without the shard unless it is sent immediately: no answer has
+    /// been in time for long.
     fn is_hurried(&self, state: &State, request: &Pending) -> bool {
         request.asked.only_asks() && state.window.is_too_slow(self.clock.now())
     }
 
-    /// Takes what may be sent now: as one write, or nothing.
+    /// Takes the calls that may be sent now, as one write; `None` where there are none.
     pub(super) fn next(&self) -> Option<Sending> {
         let now = self.clock.now();
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let link = state.link.as_mut().filter(|_| state.health == Health::Fit)?;
         let mut flush = Flush::default();
-        // Few wait for a shard that is late for long, and find out when it no longer is.
+        // Few requests wait for a shard that is late for long; they find out when it no longer is.
         let most = if state.window.is_too_slow(now) { 1 } else { MOST_REQUESTS };
         while link.limiters + flush.limiters < state.window.size() && flush.calls.len() < MOST_CALLS
         {
@@ -250,7 +252,7 @@ impl Shard {
         Some(Sending { flush, pipeline, connection, link: link.number, sent_at: now, was_full })
     }
 
-    /// Whether a request that waited is still to be sent.
+    /// Whether a request that waited should still be sent.
     fn is_wanted(&self, queue: &Waiting, request: &Pending, now: Instant) -> bool {
         if !request.is_done() && request.is_abandoned() {
             request.reply(Err(StoreError::Away));
@@ -336,12 +338,12 @@ impl Shard {
         answered
     }
 
-    /// Gives the shard up: nothing is sent until it is found fit. Returns the requests that are not answered
-    /// any more, each with why.
+    /// Gives the shard up: nothing is sent until it is found fit. Returns the requests that will
+    /// get no answer, each with the reason.
     pub(super) fn lose(&self, error: &StoreError) -> Vec<(Rc<Pending>, StoreError)> {
         let mut state = self.state.borrow_mut();
         state.health = Health::Lost(error.clone());
-        // A silent connection may answer after all; a broken one does not.
+        // A silent connection may answer after all; a broken one cannot.
         if *error != StoreError::Timeout {
             state.link = None;
         }
@@ -357,7 +359,7 @@ impl Shard {
         due.filter(is_open).map(why).collect()
     }
 
-    /// The shard was found fit, over a connection that it has already or a new one.
+    /// Notes that the shard is fit, over its connection or a new one.
     pub(super) fn found_fit(&self, connection: Option<MultiplexedConnection>) {
         let mut state = self.state.borrow_mut();
         if let Some(connection) = connection {
@@ -368,14 +370,14 @@ impl Shard {
         state.window.found_fit();
     }
 
-    /// Requests that wait, taken away because their slots are answered for elsewhere.
+    /// Removes and returns the requests that wait, because other shards serve their slots now.
     pub(super) fn take_all(&self) -> Vec<Rc<Pending>> {
         self.state.borrow_mut().queue.clear()
     }
 }
 
 impl State {
-    /// A call that was not run is sent again.
+    /// Queues a call that was not run again.
     fn again(&mut self, call: &Sent) {
         for request in call.requests().filter(|request| !request.is_done()) {
             request.unsent();

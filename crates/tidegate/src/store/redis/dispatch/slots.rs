@@ -1,11 +1,11 @@
-//! Which node of a cluster answers for which slot, as `CLUSTER SLOTS` says it.
+//! Which node of a cluster serves which slot, as `CLUSTER SLOTS` reports it.
 
 use redis::Value;
 
 use crate::store::redis::keys::slot_of;
 use crate::store::redis::link::Node;
 
-/// A range of slots and the primary that answers for it.
+/// A range of slots and the primary that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u16,
@@ -13,8 +13,8 @@ pub(super) struct Range {
     pub(super) node: Node,
 }
 
-/// Reads the reply to `CLUSTER SLOTS` of the node `asked`, whose host stands where the reply names none.
-/// Empty where it names no range.
+/// Reads the reply to `CLUSTER SLOTS` of the node `asked`, whose host stands in for one that the
+/// reply leaves out. Empty where the reply has no range.
 pub(super) fn ranges_of(reply: &Value, asked: &Node) -> Vec<Range> {
     let Value::Array(ranges) = reply else { return Vec::new() };
     let mut ranges: Vec<_> = ranges.iter().filter_map(|range| range_of(range, asked)).collect();
@@ -38,28 +38,29 @@ fn range_of(range: &Value, asked: &Node) -> Option<Range> {
     Some(Range { first: u16::try_from(*first).ok()?, last: u16::try_from(*last).ok()?, node })
 }
 
-/// How many slots these are.
+/// The number of slots in these ranges.
 pub(super) fn slots_in(ranges: &[(u16, u16)]) -> usize {
     ranges.iter().map(|(first, last)| usize::from(last.saturating_sub(*first)) + 1).sum()
 }
 
-/// Tags that live in these slots, each with its slot; none where there is no slot.
+/// Tags in these slots, each with its slot; none where there is no slot.
 pub(super) fn tags_in(ranges: &[(u16, u16)]) -> impl Iterator<Item = (u16, String)> {
-    // Of so many texts one lives in each slot, as good as certainly.
+    // Among this many texts there is almost certainly one for each slot.
     let most = if ranges.is_empty() { 0 } else { 1_000_000 };
     let tags = (0..most).map(|number| format!("{{{number}}}"));
     tags.map(|tag| (slot_of(tag.as_bytes()), tag))
         .filter(|(slot, _)| ranges.iter().any(|(first, last)| (*first..=*last).contains(slot)))
 }
 
-/// How many slots these are, and a tag that lives in one of them: where a script that runs there counts keys. Nothing
-/// where there is none.
+/// The number of slots, and a tag of one of them under which a script on that node counts keys.
+/// Empty where there is none.
 pub(super) fn part_of(ranges: &[(u16, u16)]) -> Vec<u8> {
     let tag = tags_in(ranges).next();
     tag.map_or_else(Vec::new, |(_, tag)| format!("{}{tag}", slots_in(ranges)).into_bytes())
 }
 
-/// The node that a `MOVED` or `ASK` names: `"host:port"`, where an empty host is that of the node which said so.
+/// The node that a `MOVED` or `ASK` names: `"host:port"`, where an empty host stands for that of
+/// the node `by`.
 pub(super) fn node_of(named: &str, by: &Node) -> Option<Node> {
     let (host, port) = named.rsplit_once(':')?;
     let host = if host.is_empty() { by.0.clone() } else { host.to_owned() };

@@ -1,8 +1,10 @@
-//! How much may be under way at one shard: as many limiters as it decides in time, in few calls or in many.
+//! How many limiters may be under way at one shard: as many as it decides in time, in few calls or
+//! in many.
 //!
-//! The window grows by one limiter in each round trip in which it was full, and shrinks by a part when answers
-//! take longer than they should. Servers that share a store and each do so come to equal parts of it, as TCP
-//! connections do on a link (Chiu and Jain, "Analysis of the increase and decrease algorithms", 1989).
+//! The window grows by one limiter in each round trip in which it was full, and shrinks by a part
+//! when answers take longer than they should. Servers that share a store and all do so converge to
+//! equal parts of it, as TCP connections do on a link (Chiu and Jain, "Analysis of the increase and
+//! decrease algorithms", 1989).
 
 use std::time::Duration;
 
@@ -10,33 +12,34 @@ use tokio::time::Instant;
 
 /// The window at the start.
 const FIRST: f64 = 16.0;
-/// It never shrinks below this: few limiters are decided in a small part of any deadline, and where answers take long
-/// all the same, sending less does not help.
+/// It never shrinks below this: few limiters are decided in a small part of any deadline, and where
+/// answers still take long, sending less does not help.
 const LEAST: f64 = 8.0;
-/// What is left of it when answers take too long.
+/// The part of it that remains when answers take too long.
 const SHRINKS_TO: f64 = 0.7;
-/// Deadlines for which every answer has to be late before requests that cannot be sent at once are not made to wait.
+/// Number of deadlines for which every answer must be late before requests that cannot be sent
+/// immediately are not queued.
 const TOO_SLOW_AFTER: u32 = 20;
-/// How long it is remembered that answers were late.
+/// How long lateness is remembered.
 const LATELY: Duration = Duration::from_secs(1);
-/// The shortest round trip is that of the last one or two of these spans.
+/// The shortest round trip is taken over the last one or two of these spans.
 const MEMORY: Duration = Duration::from_secs(5);
 
-/// A number of limiters that may be decided at once, and the round trips that it is derived from.
+/// How many limiters may be under way, and the round trips from which that number follows.
 #[derive(Debug)]
 pub(super) struct Window {
     size: f64,
     most: f64,
-    /// Whether no answer took too long yet: it grows faster until then.
+    /// Whether no answer has taken too long yet: it grows faster until then.
     is_new: bool,
     timeout: Duration,
-    /// The shortest round trip in the span that runs and in the one before it.
+    /// The shortest round trip in the current span and in the one before.
     shortest: [Duration; 2],
     span_since: Instant,
     /// A moving average of round trips; zero before the first.
     usual: Duration,
     shrunk_at: Option<Instant>,
-    /// The first and the last answer since which every round trip has taken longer than the deadline.
+    /// The first and the last late answer since the last one in time.
     late: Option<(Instant, Instant)>,
 }
 
@@ -62,7 +65,8 @@ impl Window {
         self.size as usize
     }
 
-    /// Notes that calls which decide so many limiters were answered after `took`; `was_full` where more would have been sent.
+    /// Notes that calls which decide `limiters` limiters were answered after `took`; `was_full`
+    /// where more would have been sent.
     pub(super) fn answered(
         &mut self,
         limiters: usize,
@@ -87,7 +91,8 @@ impl Window {
         }
     }
 
-    /// Whether no answer has been in time for long, until lately: what is not sent at once is not worth the wait.
+    /// Whether no answer has been in time for long, until lately: a request that cannot be sent
+    /// immediately should not wait.
     pub(super) fn is_too_slow(&self, now: Instant) -> bool {
         self.late.is_some_and(|(since, last)| {
             now.duration_since(since) >= self.timeout * TOO_SLOW_AFTER
@@ -95,7 +100,7 @@ impl Window {
         })
     }
 
-    /// Notes that the shard was looked at and found fit: earlier lateness says nothing of it.
+    /// Notes that a check found the shard fit, and forgets earlier lateness.
     pub(super) const fn found_fit(&mut self) {
         self.late = None;
     }
@@ -112,7 +117,7 @@ impl Window {
         (self.timeout / 4).max(shortest.saturating_mul(2)).min(self.timeout / 2)
     }
 
-    /// Shrinks it, once in a round trip.
+    /// Shrinks the window, once in a round trip.
     fn shrink(&mut self, now: Instant) {
         let usual = self.usual;
         if self.shrunk_at.is_some_and(|at| now.duration_since(at) < usual) {
@@ -130,8 +135,8 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_millis(10);
 
-    /// Round trips of so many servers over one store that runs a call in 10 us, one behind the other:
-    /// the window of each in the end.
+    /// The final window of each of several servers over one store that runs a call in 10 us, one
+    /// after another.
     fn converged(firsts: &[f64]) -> Vec<f64> {
         let mut now = Instant::now();
         let mut all: Vec<_> = firsts.iter().map(|_| Window::new(4_096, TIMEOUT, now)).collect();

@@ -12,31 +12,33 @@ use super::revision::Written;
 use super::step::Step;
 use super::superseded::Superseded;
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// The step was run.
     Decided(Decided),
-    /// A limiter was written under another rule, and nothing was done: ask [`Call::amending`].
+    /// A limiter was written under another rule, and nothing was done: send [`Call::amending`].
     Changed,
-    /// A limiter was written under values that are not older, and nothing was done: ask again under those.
+    /// A limiter was written under values that are not older, and nothing was done: ask again under
+    /// those values.
     Superseded(Superseded),
-    /// There is no room for a limiter that is new, and nothing was done. Each in its place, what it lacks.
+    /// There is no room for a new limiter, and nothing was done. For each limiter, in order, what
+    /// it lacks.
     NoRoom(Vec<Option<Lacks>>),
 }
 
-/// What a limiter lacks that is new.
+/// What a new limiter lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
-    /// There are as many keys [as may be](Limiter::among).
+    /// There are as many keys [as allowed](Limiter::among).
     Room,
     /// The server has no memory left.
     Memory,
 }
 
 impl Lacks {
-    fn read(told: &[u8]) -> Option<Self> {
-        match told {
+    fn read(code: &[u8]) -> Option<Self> {
+        match code {
             b"F" => Some(Self::Room),
             b"O" => Some(Self::Memory),
             _ => None,
@@ -44,65 +46,65 @@ impl Lacks {
     }
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
     /// Whether all limiters that are enforced admit the request; for [`Step::Report`], one unit more.
     pub allowed: bool,
-    /// What the server's clock read.
+    /// The reading of the server's clock.
     pub now: Timestamp,
-    /// The instant that counts: the server's clock, or the time of the last unit of a limiter that is
-    /// ahead of it. Of several, the latest.
+    /// The instant that counts: the reading of the server's clock, or the time of the last unit of
+    /// a limiter that is later. Of several limiters, the latest.
     pub at: Timestamp,
-    /// Whether it is what the same request was answered before: see [`Call::remembering`].
+    /// Whether this is the remembered answer to an earlier request: see [`Call::remembering`].
     pub repeated: bool,
     /// One decision for each limiter, in the order of the call; none for [`Step::Decide`].
     pub decisions: Vec<Decision>,
-    /// What each decision was worked out from.
+    /// The state and values that each decision was worked out from.
     pub(crate) seen: Vec<Seen>,
 }
 
 impl Seen {
-    /// The values that decided in place of the node's own.
+    /// The values that decided in place of the limiter's own.
     pub(crate) fn decided_by(&self) -> Option<&Arc<Rule>> {
         self.by.as_ref().map(|by| &by.rule)
     }
 
-    /// The reply of this limiter, which decided `decision`. One without room has no limiter of its own.
+    /// The reply of this limiter with its decision. A key without room has no limiter of its own.
     pub(crate) fn reply(&self, decision: Decision) -> crate::step::Decided {
         let (figures, overflow) = (self.decided_by().cloned(), self.overflow);
         crate::step::Decided { figures, ..crate::step::Decided::of(decision, overflow, overflow) }
     }
 }
 
-/// What was told of one limiter.
+/// The reply for one limiter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) told: Told,
-    /// It is a state as under figures that are not in force.
+    /// Whether its state is as under values that are not in force.
     pub(crate) tried: bool,
-    /// The values that decided, where they were not the node's own.
+    /// The values that decided, where they were not the limiter's own.
     pub(crate) by: Option<Written>,
-    /// There was no room for it: it is the limiter that such keys share, or none.
+    /// Whether there was no room for it: then it is the overflow limiter, or none.
     pub(crate) overflow: bool,
 }
 
 impl Superseded {
-    /// The values that decided each of these limiters in place of its own.
+    /// The values that decided about each of these limiters in place of its own.
     pub(crate) fn seen<'s>(seen: impl Iterator<Item = &'s Seen>) -> Self {
         Self(seen.map(|seen| seen.by.clone()).collect())
     }
 }
 
 impl Decided {
-    /// The same with the values that decided.
+    /// Adds the values that decided.
     pub(crate) fn decided_by(mut self, by: Superseded) -> Self {
         let by = self.seen.iter_mut().zip(by.0);
         by.for_each(|(seen, by)| seen.by = seen.by.take().or(by));
         self
     }
 
-    /// What comes of a step over no limiter.
+    /// The result of a step over no limiter.
     pub(crate) const fn nothing(at: Timestamp) -> Self {
         Self {
             allowed: true,
@@ -115,39 +117,39 @@ impl Decided {
     }
 }
 
-/// The wait until a cost would be admitted, and that until nothing is used.
+/// The wait until a cost would be admitted, and the wait until nothing is used.
 type Waits = (Micros, Micros);
 
-/// The reply for one limiter, before its words are read.
+/// The reply for one limiter, before its state is decoded.
 struct Heard<'a> {
     verdict: Verdict,
     now: Timestamp,
     at: Timestamp,
     state: &'a [u8],
-    /// Of one that is under figures that came with the request and are not in force; none to wait where it
+    /// Of a limiter under values that came with the request and are not in force; no waits where it
     /// would admit.
     waits: Option<Waits>,
 }
 
 impl Call {
-    /// What a reply to this call means; `limiters` are those it was made of.
+    /// The meaning of a reply to this call; `limiters` are those that it was made of.
     ///
     /// # Errors
-    /// The reply, when it is not a decision. To a call that amends, a number is the version that wrote what
-    /// is stored, and nothing says that nobody known did; it is left alone.
+    /// The reply, when it is not a decision. In reply to a call that amends, a number is the
+    /// version of the stored state, which is left unchanged.
     pub fn answer(&self, limiters: &[Limiter<'_>], reply: &Reply) -> Result<Answer, NotAnAnswer> {
         if *reply == Reply::Nil && self.id.form != Form::Amending {
             return Ok(Answer::Changed);
         }
         if let Some(begins) = written_under_others(limiters, reply) {
-            let lacks = || begins.iter().take(limiters.len()).map(|told| Lacks::read(told));
+            let lacks = || begins.iter().take(limiters.len()).map(|code| Lacks::read(code));
             if lacks().any(|lacks| lacks.is_some()) {
                 return Ok(Answer::NoRoom(lacks().collect()));
             }
-            let newer = Superseded::by(limiters, &begins);
+            let newer = Superseded::newer(limiters, &begins);
             return match (newer, self.id.form) {
                 (Some(newer), _) => Ok(Answer::Superseded(newer)),
-                // It would have been amended, were it known here.
+                // It would have been amended, were it known to this version.
                 (None, Form::Amending) => Err(NotAnAnswer::of(Reply::Nil)),
                 (None, _) => Ok(Answer::Changed),
             };
@@ -174,7 +176,8 @@ impl Call {
         }
     }
 
-    /// A state is told where it was taken and the clock was not behind; else the verdict goes before.
+    /// The reply holds a state where units were taken and the clock was not behind; else the
+    /// verdict comes before it.
     fn alone(&self, one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
         let heard = match reply {
             Reply::Bytes(state) => {
@@ -204,20 +207,20 @@ impl Call {
 
     fn among_others(&self, all: &[Limiter<'_>], reply: &Reply) -> Option<Decided> {
         let Reply::Array(parts) = reply else { return None };
-        let [Reply::Int(goes_on), Reply::Int(now), told @ ..] = parts.as_slice() else {
+        let [Reply::Int(goes_on), Reply::Int(now), replies @ ..] = parts.as_slice() else {
             return None;
         };
-        if told.len() != 3 * all.len() {
+        if replies.len() != 3 * all.len() {
             return None;
         }
         let (goes_on, repeated, now) = (*goes_on > 0, *goes_on == 2, time(*now)?);
-        // What is remembered is what was taken, also where it is only looked at.
+        // An answer is remembered where units were taken, and a look reports it too.
         let took = goes_on && (repeated || self.id.step == Step::Ask);
-        // Of a report the script says what was taken, and not whether there is more.
+        // The reply to a report holds what was taken, and not whether one unit more fits.
         let is_report = self.id.step == Step::Report;
         let mut decided = Decided { allowed: goes_on, repeated, ..Decided::nothing(now) };
-        for (one, told) in all.iter().zip(told.chunks_exact(3)) {
-            let [Reply::Int(verdict), Reply::Int(at), state] = told else { return None };
+        for (one, reply) in all.iter().zip(replies.chunks_exact(3)) {
+            let [Reply::Int(verdict), Reply::Int(at), state] = reply else { return None };
             let (state, waits) = state_of(state)?;
             let heard = Heard { verdict: verdict_of(*verdict)?, now, at: time(*at)?, state, waits };
             decided.at = decided.at.max(heard.at);
@@ -254,10 +257,10 @@ impl Call {
         Some((decision, Seen { told, tried: waits.is_some(), by: None, overflow: false }))
     }
 
-    /// What a reply to [`Call::giving_back`] means.
+    /// The number of states in a reply to [`Call::giving_back`].
     ///
     /// # Errors
-    /// The reply, when nothing is known to have been given back.
+    /// The reply, when it does not say what was given back.
     pub fn given_back(&self, reply: &Reply) -> Result<(), NotAnAnswer> {
         match reply {
             Reply::Array(_) => Ok(()),
@@ -266,8 +269,8 @@ impl Call {
     }
 }
 
-/// Returns the beginnings of states that were written under other values, empty for the other limiters: a reply of
-/// texts, one for each limiter and one at the end.
+/// Returns the first bytes of states that were written under other values, empty for the other
+/// limiters. Such a reply is of texts, one for each limiter and one at the end.
 fn written_under_others<'r>(limiters: &[Limiter<'_>], reply: &'r Reply) -> Option<Vec<&'r [u8]>> {
     let Reply::Array(parts) = reply else { return None };
     let begins = parts.iter().map(|part| match part {
@@ -278,9 +281,9 @@ fn written_under_others<'r>(limiters: &[Limiter<'_>], reply: &'r Reply) -> Optio
     (begins.len() == limiters.len() + 1).then_some(begins)
 }
 
-/// Reads a state and, if it is under figures that are not in force, two waits.
-fn state_of(told: &Reply) -> Option<(&[u8], Option<Waits>)> {
-    match told {
+/// Reads a state and, if it is under values that are not in force, two waits.
+fn state_of(reply: &Reply) -> Option<(&[u8], Option<Waits>)> {
+    match reply {
         Reply::Bytes(state) => Some((state, None)),
         Reply::Array(parts) => match parts.as_slice() {
             [Reply::Bytes(state), Reply::Int(wait), Reply::Int(reset)] => {
@@ -293,14 +296,14 @@ fn state_of(told: &Reply) -> Option<(&[u8], Option<Waits>)> {
     }
 }
 
-/// The instant that counts, or, refused, as far below zero.
+/// The instant that counts and the verdict: a refusal has the instant as a number below zero.
 fn verdict_alone(one: &Limiter<'_>, reply: &Reply) -> Option<Decided> {
-    let Reply::Int(told) = *reply else { return None };
-    let at = time(if told < 0 { -1 - told } else { told })?;
-    Some(Decided { allowed: told >= 0 || !one.enforced, ..Decided::nothing(at) })
+    let Reply::Int(instant) = *reply else { return None };
+    let at = time(if instant < 0 { -1 - instant } else { instant })?;
+    Some(Decided { allowed: instant >= 0 || !one.enforced, ..Decided::nothing(at) })
 }
 
-/// When a unit was last taken: the last number of every state.
+/// When the last unit was taken: the last integer of every state.
 fn last(one: &Limiter<'_>, state: &[u8]) -> Option<Timestamp> {
     let question = one.rule.question(0)?;
     let words = words(&question, state)?;
@@ -308,7 +311,7 @@ fn last(one: &Limiter<'_>, state: &[u8]) -> Option<Timestamp> {
     Some(Timestamp::from_micros(*last))
 }
 
-/// The numbers of a state, then its counters.
+/// The integers of a state, then its counters.
 fn words(question: &Question, state: &[u8]) -> Option<Vec<u64>> {
     let (numbers, counters) = state.split_at_checked(8 * question.script.numbers)?;
     let numbers = numbers.as_chunks::<8>().0.iter().map(|bytes| number(*bytes));
@@ -317,7 +320,7 @@ fn words(question: &Question, state: &[u8]) -> Option<Vec<u64>> {
     numbers.chain(counters).collect()
 }
 
-/// A whole number that a script tells as a double; `None` for one that can not be.
+/// A whole number in a double, as scripts return it; `None` for any other double.
 fn number(bytes: [u8; 8]) -> Option<u64> {
     let number = f64::from_le_bytes(bytes);
     let is_whole = number >= 0.0 && number <= (1_u64 << 53) as f64 && number.fract() == 0.0;

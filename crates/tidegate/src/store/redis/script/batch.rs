@@ -10,29 +10,30 @@ use super::known::{Script, script};
 use super::reply::{NotAnAnswer, Reply};
 use super::step::Step;
 
-/// Several calls in one, decided in their order at one instant: replies and what is stored are those of the calls
-/// sent one after the other. A call that fails leaves the others as they are. It costs the server less than the calls
-/// where they have a key in common, and more where they have none.
+/// Several calls in one, decided in their order at one instant: replies and stored states are those
+/// of the calls sent one after another. A call that fails leaves the others as they are. It costs
+/// the server less than the single calls where they have a key in common, and more where they have
+/// none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The script.
     pub script: Arc<Script>,
-    /// Its `KEYS`, each there once.
+    /// Its `KEYS`, each once.
     pub keys: Vec<Vec<u8>>,
     /// Its `ARGV`.
     pub args: Vec<Vec<u8>>,
     /// Whether it counts keys: then its last argument is the part of a cluster's node that runs it.
     pub(crate) counts: bool,
-    /// How often each request is asked.
+    /// How many times each request is asked.
     times: Vec<usize>,
 }
 
-/// One reply to a request of a [`Batch`], and how often in a row it was given.
+/// A reply to a request of a [`Batch`], and how many times in a row it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replies {
-    /// The reply, as [`Call::answer`] understands it; or what the server said was wrong with this request.
+    /// The reply, for [`Call::answer`]; or the server's error for this request.
     pub reply: Result<Reply, String>,
-    /// How often: 1 or more.
+    /// How many times: 1 or more.
     pub times: usize,
 }
 
@@ -46,7 +47,7 @@ impl Call {
             && (1..=Batch::MOST_KEYS).contains(&self.keys.len())
     }
 
-    /// Whether the other call asks the same to the letter, and is not known by an id.
+    /// Whether the other call is identical, and has no id.
     #[must_use]
     pub fn is_repeat_of(&self, other: &Self) -> bool {
         !self.id.remembers && self == other
@@ -54,15 +55,16 @@ impl Call {
 }
 
 impl Batch {
-    /// How many keys the calls of one batch should have at most: the time that the server is busy with it goes
-    /// by its keys.
+    /// The most keys that the calls of one batch should have: the server's time for a batch depends
+    /// on its keys.
     pub const MOST_KEYS: usize = 32;
 
-    /// Calls in the order in which they are decided, each of which [can be merged](Call::can_merge), with how
-    /// often it is asked. Either none is told the time, or all are told the same.
+    /// Calls in the order in which they are decided, each of which [can be
+    /// merged](Call::can_merge), with how many times it is asked. Either all have the same time as
+    /// an argument, or none has one.
     #[must_use]
     pub fn of(calls: &[(&Call, usize)]) -> Self {
-        let (mut keys, mut told) = (Places::default(), Places::default());
+        let (mut keys, mut values) = (Distinct::default(), Distinct::default());
         let (mut plan, mut counts) = (Vec::new(), Vec::<Count>::new());
         for (call, times) in calls {
             let limiters = call.enforced.len();
@@ -71,7 +73,7 @@ impl Batch {
             plan.extend((call.dedupe.as_micros() as f64).to_le_bytes());
             for ((key, arg), flag) in call.keys.iter().zip(&call.args).zip(&call.enforced) {
                 // The plan itself is the first argument.
-                plan.extend([keys.of(key), told.of(arg) + 1].into_iter().flat_map(number));
+                plan.extend([keys.of(key), values.of(arg) + 1].into_iter().flat_map(number));
                 plan.push(*flag);
             }
             for count in &call.counts {
@@ -94,7 +96,7 @@ impl Batch {
             counts: !counts.is_empty(),
             no_memory: false,
         };
-        let mut args = [vec![plan], told.all, at.into_iter().cloned().collect()].concat();
+        let mut args = [vec![plan], values.all, at.into_iter().cloned().collect()].concat();
         args.extend(Count::arguments(&counts));
         let times = calls.iter().map(|(_, times)| *times).collect();
         Self { script: script(id), keys: keys.all, args, counts: id.counts, times }
@@ -114,7 +116,7 @@ impl Batch {
     }
 }
 
-/// The replies to a request that was asked so often.
+/// The replies to a request that was asked `times` times.
 fn replies_of(reply: Reply, times: usize) -> Result<Vec<Replies>, NotAnAnswer> {
     let Reply::Array(parts) = reply else { return Err(NotAnAnswer::of(reply)) };
     let (mut all, mut given) = (Vec::with_capacity(parts.len() / 2), 0_usize);
@@ -144,22 +146,22 @@ fn without_error(reply: Reply) -> Result<Reply, String> {
     }
 }
 
-/// Each different value once, in the order of their first use.
+/// The distinct values, in the order of their first use.
 #[derive(Default)]
-struct Places<'a> {
+struct Distinct<'a> {
     all: Vec<Vec<u8>>,
-    places: HashMap<&'a [u8], usize>,
+    indices: HashMap<&'a [u8], usize>,
 }
 
-impl<'a> Places<'a> {
-    /// The place of a value, from 1.
+impl<'a> Distinct<'a> {
+    /// The position of a value, from 1.
     fn of(&mut self, value: &'a [u8]) -> usize {
         let next = self.all.len() + 1;
-        let place = *self.places.entry(value).or_insert(next);
-        if place == next {
+        let index = *self.indices.entry(value).or_insert(next);
+        if index == next {
             self.all.push(value.to_vec());
         }
-        place
+        index
     }
 }
 

@@ -15,7 +15,7 @@ fn decimal(at: Timestamp) -> Vec<u8> {
     at.as_micros().to_string().into_bytes()
 }
 
-/// A script, and what it is called with.
+/// A script and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The script.
@@ -25,30 +25,30 @@ pub struct Call {
     /// Its `ARGV`.
     pub args: Vec<Vec<u8>>,
     pub(super) id: Id,
-    /// A flag for each limiter, which one that is alone does without.
+    /// A flag for each limiter; a single limiter needs none.
     pub(super) enforced: Vec<u8>,
-    /// The same with more to be known of those that are amended.
+    /// A flag for each limiter of a call that amends.
     flags: Vec<u8>,
-    /// Whether figures may come in force only with what is taken under them.
+    /// Whether a limiter's values may come in force only with units taken under them.
     tries: bool,
-    /// How long the answer is remembered; nothing where it is not.
+    /// How long the answer is remembered; zero where it is not.
     pub(super) dedupe: Micros,
     /// The keys that are counted.
     pub(super) counts: Vec<Count>,
 }
 
 impl Call {
-    /// One step over `limiters`, no key of which is there twice: all that are enforced must admit, else
+    /// One step over `limiters`, each with a key of its own: all that are enforced must admit, else
     /// none is charged.
     ///
-    /// The time is the server's; or `at`, for a replay. Then nothing expires.
+    /// The time is the server's; or `at`, for a replay, in which nothing expires.
     #[must_use]
     pub fn new(limiters: &[Limiter<'_>], step: Step, at: Option<Timestamp>) -> Self {
         Self::made(limiters, step, at, None)
     }
 
-    /// [`Step::Undo`] of a step that took the cost of all these limiters when the clock read `since`. Where
-    /// a rule has changed meanwhile, nothing is given back.
+    /// [`Step::Undo`] of a step that took the cost of all these limiters when the clock read
+    /// `since`. A limiter whose rule has changed since gets nothing back.
     #[must_use]
     pub fn undo(limiters: &[Limiter<'_>], since: Timestamp, at: Option<Timestamp>) -> Self {
         Self::made(limiters, Step::Undo, at, Some(since))
@@ -93,8 +93,8 @@ impl Call {
         Self { script: script(id), keys, args, id, enforced, flags, tries, dedupe, counts }
     }
 
-    /// Gives so many units back to each of these keys, under whatever rule it was written last: that of a
-    /// reservation whose key has no limit by now. One that is not there stays so.
+    /// Gives units back to each of these keys, under whatever rule its state was written last: for
+    /// a reservation whose key has no limit any more. A key without a state stays so.
     #[must_use]
     pub fn giving_back(keys: &[(&[u8], u64)], at: Option<Timestamp>) -> Self {
         let id = Id {
@@ -118,12 +118,12 @@ impl Call {
         Self { script: script(id), keys, args, id, enforced, flags, tries, dedupe, counts }
     }
 
-    /// The same step, whose answer is remembered for `time`, if it admits, under `key`, which lives in
-    /// the slot of the limiters' keys: asked again by then, it is answered the same, takes nothing, and
-    /// says that it [is repeated](super::Decided::repeated). A look tells what is remembered, and a
-    /// refusal is not.
+    /// Remembers the answer for `time`, if it admits, under `key`, which lives in the slot of the
+    /// limiters' keys: the same request within that time gets the same answer, takes nothing, and [is marked as repeated](super::Decided::repeated). A look returns the
+    /// remembered answer; a refusal is not remembered.
     ///
-    /// The key stands for all that makes the request the same, its limiters, rules and costs included.
+    /// The key stands for everything that makes the request the same: its limiters, rules and
+    /// costs.
     #[must_use]
     pub fn remembering(mut self, key: Vec<u8>, time: Micros) -> Self {
         self.tell_enforced();
@@ -142,8 +142,8 @@ impl Call {
         }
     }
 
-    /// The same step, which amends first what was written under another rule: what was used stays used.
-    /// Takes longer, so it is asked only after [`Answer::Changed`](super::Answer::Changed).
+    /// Makes the step amend first what was written under another rule: what was used stays used. It
+    /// takes longer, so it is sent only after [`Answer::Changed`](super::Answer::Changed).
     #[must_use]
     pub fn amending(mut self) -> Self {
         self.tell_enforced();
@@ -155,7 +155,7 @@ impl Call {
         Self { script: script(id), id, ..self }
     }
 
-    /// The same step, for a server that has no memory left: limiters that are there go on, and one that is new is
+    /// Makes the step fit a server that has no memory: existing limiters go on, and a new one is
     /// answered [`Answer::NoRoom`](super::Answer::NoRoom).
     #[must_use]
     pub fn without_memory(self) -> Self {
@@ -163,7 +163,7 @@ impl Call {
         Self { script: script(id), id, ..self }
     }
 
-    /// Whether it was made so.
+    /// Whether it was made by [`Call::without_memory`].
     #[must_use]
     pub const fn is_without_memory(&self) -> bool {
         self.id.no_memory
@@ -174,12 +174,12 @@ impl Call {
         self.id.counts
     }
 
-    /// Whether it only asks whether a request goes on: what is to be given back or was used already is not asked.
+    /// Whether it only asks whether a request goes on, and neither gives back nor reports usage.
     pub(crate) const fn only_asks(&self) -> bool {
         matches!(self.id.step, Step::Decide | Step::Ask | Step::Peek)
     }
 
-    /// Forgets limiters: they begin as new. The answer is a number, of those that there were.
+    /// Forgets limiters: they start fresh. The reply is the number of those that existed.
     #[must_use]
     pub fn reset(keys: Vec<Vec<u8>>) -> (Script, Vec<Vec<u8>>) {
         (Script::new("return redis.call('UNLINK', unpack(KEYS))".to_owned()), keys)

@@ -1,4 +1,4 @@
-//! Keys that are counted, for a rule that keeps so many at most.
+//! Keys that are counted, for a rule that keeps a bounded number of them.
 
 use super::limiter::{Among, Limiter};
 use super::step::Step;
@@ -6,14 +6,14 @@ use super::step::Step;
 /// A key that is counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Count {
-    /// Its place among the call's.
+    /// Its index among the call's keys.
     pub(super) key: usize,
     pub(super) name: (String, String),
     pub(super) most: usize,
 }
 
 impl Count {
-    /// Those of a step; one that gives back or settles is never without room.
+    /// The counted keys of a step; a step that gives back or settles always has room.
     pub(super) fn of(limiters: &[Limiter<'_>], step: Step) -> Vec<Self> {
         let settles = matches!(step, Step::Settle | Step::Undo);
         let each = limiters.iter().enumerate().filter_map(|(key, one)| Some((key, one.among?)));
@@ -25,20 +25,20 @@ impl Count {
         each.collect()
     }
 
-    /// The last arguments of a script that counts: which keys, and the part of a cluster's node, which is told when
-    /// it is sent there. None where nothing is counted.
+    /// The last arguments of a script that counts: which keys, and the part of a cluster's node,
+    /// filled in when the call is sent there. None where nothing is counted.
     pub(super) fn arguments(counts: &[Self]) -> impl Iterator<Item = Vec<u8>> + use<> {
-        let mut told = Vec::new();
+        let mut args = Vec::new();
         for Self { key, name: (prefix, name), most } in counts {
-            told.extend(u32::try_from(key + 1).unwrap_or(u32::MAX).to_le_bytes());
-            told.extend((*most as f64).to_le_bytes());
+            args.extend(u32::try_from(key + 1).unwrap_or(u32::MAX).to_le_bytes());
+            args.extend((*most as f64).to_le_bytes());
             for text in [prefix, name] {
                 let text = &text.as_bytes()[..text.len().min(usize::from(u16::MAX))];
-                told.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes());
-                told.extend(text);
+                args.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes());
+                args.extend(text);
             }
         }
-        let all = (!counts.is_empty()).then(|| [told, Vec::new()]);
+        let all = (!counts.is_empty()).then(|| [args, Vec::new()]);
         all.into_iter().flatten()
     }
 }

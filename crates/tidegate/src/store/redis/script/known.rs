@@ -1,4 +1,4 @@
-//! The scripts that were made so far: each is made once, when it is first needed.
+//! The scripts made so far: each is made once, when it is first needed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -8,7 +8,7 @@ use sha1_smol::Sha1;
 use super::id::Id;
 use super::text;
 
-/// A script as a server knows it.
+/// A script with its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Script {
     /// The text, for `EVAL` or `SCRIPT LOAD`.
@@ -24,10 +24,9 @@ impl Script {
     }
 }
 
-/// At most one for each set of algorithms that meet on a request.
+/// At most one for each set of algorithms that a request combines.
 static KNOWN: LazyLock<RwLock<HashMap<Id, Arc<Script>>>> = LazyLock::new(RwLock::default);
 
-/// The script of `id`.
 pub(super) fn script(id: Id) -> Arc<Script> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
     known.unwrap_or_else(|| {

@@ -1,14 +1,15 @@
-//! The functions that scripts are made of, each from the paragraphs of one algorithm.
+//! The functions of scripts, each composed of one algorithm's paragraphs.
 
 use tidegate_core::{AlgorithmKind, Layout, Micros, Rule, Spec};
 
-/// Time passes: as the algorithms' own verb does it, with the clamp of a clock gone backward.
+/// Lua that moves time forward like the algorithms' own verb, with the clamp of a clock gone
+/// backward.
 const ADVANCE: [&str; 2] = [
     "local at = now\nif now < last then\n  if last - now <= W then\n    at = last\n  else\n",
     "    last, moved = now, true\n  end\nend\n",
 ];
 
-/// The paragraph of that name; empty where there is none.
+/// The paragraph of this name; empty where there is none.
 pub(super) fn paragraph<'a>(text: &'a str, name: &str) -> &'a str {
     let begins = text.split("-- @").find_map(|part| part.strip_prefix(name)?.strip_prefix('\n'));
     begins.unwrap_or("")
@@ -22,7 +23,7 @@ pub(super) struct Algorithm {
 }
 
 impl Algorithm {
-    /// Those whose bits are set in `kinds`, that of a limit of 0 without a window included.
+    /// The algorithms whose bits are set in `kinds`, including that of a limit of 0 without a window.
     pub(super) fn all(kinds: u32) -> Vec<Self> {
         let window = Micros::from_secs(1);
         let specs = AlgorithmKind::ALL.iter().map(|algorithm| Spec::new(*algorithm, 1, window));
@@ -50,7 +51,7 @@ impl Algorithm {
         if part.is_empty() { otherwise } else { part }
     }
 
-    /// Whether it changes parts of what is stored in place.
+    /// Whether it changes parts of a stored state in place.
     pub(super) fn in_parts(self) -> bool {
         !self.part("parts").is_empty()
     }
@@ -59,19 +60,19 @@ impl Algorithm {
         format!("{}{}{}", ADVANCE[0], self.part("rewind"), ADVANCE[1])
     }
 
-    /// From what is stored to what stands at the instant that counts.
+    /// Computes the state at the instant that counts from the stored state.
     pub(super) fn look(self) -> String {
         format!("{}{}{}", self.part("load"), self.advance(), self.part("view"))
     }
 
-    /// What is told of the state: what is stored, unless the algorithm says otherwise.
-    pub(super) fn tell(self) -> &'static str {
+    /// The state in the reply: the stored one, unless the algorithm returns another.
+    pub(super) fn returned(self) -> &'static str {
         self.part_or("tell", "told = value\n")
     }
 
-    /// Reads the figures of the rule that was in force, and settles the state under it: answers the
-    /// instant, then the state where it means the same under the new rule (false for nothing), else
-    /// what is used.
+    /// Reads the parameters of the rule that was in force, and settles the state under it: returns
+    /// the instant, then the state where it has the same meaning under the new rule (false for
+    /// none), else the units used.
     pub(super) fn settle_old(self) -> String {
         let same = self.part_or("same", "same = W == W2 and a == a2 and b == b2\n");
         let rest = if self.in_parts() { " .. sub(v, 34 + #value)" } else { "" };
@@ -107,8 +108,8 @@ impl Algorithm {
         )
     }
 
-    /// Writes what is stored anew where the clock went back by more than the window, and says so. What is as
-    /// good as new is so at any reading.
+    /// Writes the stored state again where the clock went back by more than the window, and reports
+    /// that. An idle state is idle at any reading.
     pub(super) fn rewound(self, keep: &str) -> String {
         format!(
             "[{}] = function(key, v, N, W, a, b)\n\
@@ -125,7 +126,7 @@ impl Algorithm {
         )
     }
 
-    /// Whether the cost is admitted, of what is not stored yet: nothing is written.
+    /// Whether the cost is admitted, from a state that is not yet stored: nothing is written.
     pub(super) fn admitted(self) -> String {
         format!(
             "[{}] = function(key, v, replaced, arg, now)\n\
@@ -138,7 +139,7 @@ impl Algorithm {
         )
     }
 
-    /// When what is stored is idle.
+    /// When a stored state is idle.
     pub(super) fn empty(self) -> String {
         format!(
             "[{}] = function(key, v, N, W, a, b, replaced)\n\
@@ -151,7 +152,7 @@ impl Algorithm {
         )
     }
 
-    /// When the last unit was taken of what is stored.
+    /// When the last unit of a stored state was taken.
     pub(super) fn last(self) -> String {
         let (old, load) = (self.part("old"), self.part("load"));
         format!(
@@ -162,13 +163,13 @@ impl Algorithm {
         )
     }
 
-    /// The most units that can be in use without a debt, by the figures that a state begins with.
+    /// The most units that can be in use without a debt, by the parameters before a state.
     pub(super) fn most(self) -> String {
         let most = self.part_or("most", "N").lines().next().unwrap_or("N");
         format!("[{}] = function(N, a) return {most} end,\n", self.kind)
     }
 
-    /// Gives units back to what is stored, under the rule that was in force.
+    /// Gives units back to a stored state, under the rule that was in force.
     pub(super) fn give_back_to_old(self, keep: &str) -> String {
         format!(
             "[{}] = function(key, v, units, N, W, a, b)\n\

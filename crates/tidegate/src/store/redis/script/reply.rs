@@ -1,10 +1,10 @@
-//! The reply of a server to a script, as it stands.
+//! The reply of a server to a script.
 
 use std::fmt;
 
 use super::VERSION;
 
-/// A reply as a server gives it.
+/// A server's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Nothing.
@@ -29,12 +29,12 @@ impl NotAnAnswer {
         Self { reply, other_version: None }
     }
 
-    /// The same; the reply says that a limiter of this version is stored, if of any.
+    /// Such a reply, with the version of a stored state that it names, if any.
     pub(super) const fn of_version(reply: Reply, other_version: Option<u8>) -> Self {
         Self { reply, other_version }
     }
 
-    /// The version of what is stored under a key, when it is not the one that this library reads.
+    /// The version of a stored state, when it is not the one that this library reads.
     #[must_use]
     pub const fn other_version(&self) -> Option<u8> {
         self.other_version

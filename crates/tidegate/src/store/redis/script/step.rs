@@ -3,19 +3,20 @@
 /// What a step does with its limiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Decides and takes; no figures.
+    /// Decides and takes; returns no values.
     Decide,
-    /// Decides and takes, with figures.
+    /// Decides and takes; returns the values of the decision.
     Ask,
-    /// Decides only, with figures.
+    /// Only decides; returns the values of the decision.
     Peek,
-    /// Takes the cost of each, even into debt, and tells how it then stands: whether one unit more would be
-    /// admitted, or else when. None is refused. Those without a cost are decided as by [`Step::Ask`].
+    /// Takes the cost of each, even into debt, and returns how it then stands: whether one unit
+    /// more would be admitted, or else when. Nothing is refused. Limiters without a cost are
+    /// decided as by [`Step::Ask`].
     Report,
-    /// Gives back what the cost, which was taken, is above what each request turned out to cost, or
-    /// takes what it is below, even into debt; with figures. A refund is what turned out to cost nothing.
+    /// Gives back what the cost, which was taken, exceeds the actual cost, or takes what it falls
+    /// short, even into debt; returns the values. A refund has an actual cost of 0.
     Settle,
-    /// Gives back the cost that an earlier step took, as far as it still counts and nothing else is
-    /// given back in its place; with figures. A queue gives nothing back.
+    /// Gives back the cost that an earlier step took, as far as it still counts, and gives nothing
+    /// else back instead; returns the values. A queue gives nothing back.
     Undo,
 }

@@ -1,17 +1,18 @@
-//! Limiters that are decided by the values which they were written under.
+//! Limiters for which the values that they were written under decide, because those are newer.
 
 use std::iter;
 
 use super::limiter::Limiter;
 use super::revision::Written;
 
-/// By limiter, the values that it was written under, where those decide in place of its own.
+/// For each limiter, the newer values that decide in place of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Superseded(pub(super) Vec<Option<Written>>);
 
 impl Superseded {
-    /// Those of limiters that begin so and whose values are not older; `None` where there is none.
-    pub(super) fn by(limiters: &[Limiter<'_>], begins: &[&[u8]]) -> Option<Self> {
+    /// The values in these first bytes of states that are not older than the limiters' own; `None`
+    /// where there are none.
+    pub(super) fn newer(limiters: &[Limiter<'_>], begins: &[&[u8]]) -> Option<Self> {
         let newer = limiters.iter().zip(begins).map(|(one, begins)| {
             let written = Written::read(begins, one.rule)?;
             (one.revision.is_some() && written.revision >= one.revision).then_some(written)
@@ -20,28 +21,30 @@ impl Superseded {
         newer.iter().any(Option::is_some).then_some(Self(newer))
     }
 
-    /// The same with those that are found later.
+    /// Adds values that were found later.
     #[must_use]
     pub fn and(mut self, later: Self) -> Self {
-        let places = self.0.len().max(later.0.len());
-        self.0.resize(places, None);
+        let count = self.0.len().max(later.0.len());
+        self.0.resize(count, None);
         for (known, later) in self.0.iter_mut().zip(later.0) {
             *known = later.or_else(|| known.take());
         }
         self
     }
 
-    /// Whether no limiter is decided by other values than its own.
+    /// Whether every limiter is decided by its own values.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The limiters to ask about in place of those that were asked about.
+    /// The limiters to ask about in place of the original ones.
     #[must_use]
     pub fn limiters<'a>(&'a self, limiters: &[Limiter<'a>]) -> Vec<Limiter<'a>> {
-        let by = self.0.iter().map(Option::as_ref).chain(iter::repeat(None));
-        let under = limiters.iter().zip(by);
-        under.map(|(one, by)| by.map_or_else(|| one.clone(), |by| one.under(by))).collect()
+        let newer = self.0.iter().map(Option::as_ref).chain(iter::repeat(None));
+        let under = limiters.iter().zip(newer);
+        under
+            .map(|(one, newer)| newer.map_or_else(|| one.clone(), |newer| one.under(newer)))
+            .collect()
     }
 }

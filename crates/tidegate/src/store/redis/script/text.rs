@@ -1,4 +1,4 @@
-//! Scripts, put together from the paragraphs of the algorithms and of the prelude.
+//! The text of scripts, composed from the paragraphs of the algorithms and of the prelude.
 
 mod batch;
 mod keys;
@@ -11,9 +11,9 @@ use super::step::Step;
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
-/// What is stored sees the clock before it is tried under other figures, and is kept in sight meanwhile; and
-/// what is denied under figures that came with the request is told when it would be admitted, or, where no
-/// wait would do, begins under them.
+/// Before a state is tried under other values it is advanced, and it is kept meanwhile. A denial
+/// under values that came with the request returns when it would be admitted; where no wait would
+/// do, the state comes under the new values.
 const TRY: (&str, &str) = (
     "if v and flag % 8 > 1 and sub(v, 1, 22) ~= head then v = see_clock(key, v) end\n\
      local stored, since = v, false\n",
@@ -23,8 +23,8 @@ const TRY: (&str, &str) = (
      wait, reset = wait_of(key, stored, arg, full, since)\nbegins = not wait\nend\n",
 );
 
-/// Values of a later revision than those that what is stored has come in force with what is taken under them.
-/// Those that go by the order in which requests bring them, as plans do, do so beside such alone.
+/// Values of a later revision than the state's come in force with units taken under them. Values
+/// without a revision, such as plans, come in force this way only beside values with one.
 const FOLLOW: &str = "if flag % 8 < 4 and stamp ~= NONE and sub(v, 23, 33) ~= NONE then\n\
      flag = flag - flag % 8 + 6 + flag % 2\nend\n";
 const FOLLOWED: &str = "if flag % 8 > 5 then\n\
@@ -41,7 +41,7 @@ pub(super) fn of(id: Id) -> String {
     }
 }
 
-/// Puts one script together.
+/// Composes one script.
 struct Maker {
     id: Id,
     algorithms: Vec<Algorithm>,
@@ -52,7 +52,7 @@ impl Maker {
         Self { id, algorithms: Algorithm::all(id.kinds) }
     }
 
-    /// A paragraph of the prelude, as it is where the time is an argument if that is so.
+    /// A paragraph of the prelude, in its variant for a given time where the time is an argument.
     fn prelude(&self, name: &str) -> &'static str {
         let given = format!("{name}_given");
         paragraph(PRELUDE, if self.id.time_given { given.as_str() } else { name })
@@ -87,7 +87,7 @@ impl Maker {
         format!("if ({when}) and gone > at then\n{behind}{parts}{expire}else\n{keep}end\n")
     }
 
-    /// The state is advanced and looked at; a state of another rule is amended, or told about.
+    /// Advances the state and looks at it; a state of another rule is amended, or reported.
     fn look(&self, algorithm: Algorithm) -> String {
         let dropped = if self.id.tries { "" } else { "if not v then call('DEL', key) end\n" };
         let changed = match self.id.form {
@@ -134,7 +134,8 @@ impl Maker {
         }
     }
 
-    /// Whether this limiter is asked for what it does not take; nothing where none is.
+    /// A Lua condition: whether this limiter is asked for a unit that it does not take; empty where
+    /// none is.
     const fn looks(&self) -> &'static str {
         match (self.id.looks, self.id.form) {
             (false, _) => "",
@@ -143,7 +144,7 @@ impl Maker {
         }
     }
 
-    /// What was decided is taken if `takes` holds, and what changed is kept.
+    /// Takes what was decided if `takes` holds, and keeps what changed.
     fn finish(&self, algorithm: Algorithm, takes: &str) -> String {
         let (take, back) = (algorithm.part("take"), algorithm.part("give_back"));
         let cost = match self.looks() {
@@ -172,24 +173,25 @@ impl Maker {
             Step::Decide | Step::Ask | Step::Report => "(takes or moved)",
             Step::Peek | Step::Settle | Step::Undo => "(takes or (moved and v))",
         };
-        let tells_all = self.id.step != Step::Decide && algorithm.part("tell").is_empty();
-        let unchanged = if tells_all { "else\n  value = sub(v, 34)\n" } else { "" };
-        let tell = match self.id.step {
+        let returns_all = self.id.step != Step::Decide && algorithm.part("tell").is_empty();
+        let unchanged = if returns_all { "else\n  value = sub(v, 34)\n" } else { "" };
+        let returned = match self.id.step {
             Step::Decide => "told = ''\n".to_owned(),
-            Step::Report => format!("{}{}", algorithm.tell(), algorithm.part("tell_standing")),
-            _ => algorithm.tell().to_owned(),
+            Step::Report => format!("{}{}", algorithm.returned(), algorithm.part("tell_standing")),
+            _ => algorithm.returned().to_owned(),
         };
         let (stays, writes, wait) = self.stays();
         format!(
             "{change}{stays}local value, gone, told\n\
              if takes or moved or not v then\n{}{unchanged}end\n\
-             if {writes}{moved} then\n{}end\n{tell}{wait}",
+             if {writes}{moved} then\n{}end\n{returned}{wait}",
             algorithm.part("keep"),
             self.keep(algorithm),
         )
     }
 
-    /// What was tried under other figures stays as it was, unless something was taken, or has to begin.
+    /// Lua that keeps a state that was tried under other values, unless units were taken or it has
+    /// to come under them.
     const fn stays(&self) -> (&'static str, &'static str, &'static str) {
         if !self.id.tries {
             return ("", "", "");
@@ -225,7 +227,7 @@ impl Maker {
 
     fn one(&self) -> String {
         let Some(algorithm) = self.algorithms.first() else { return String::new() };
-        let tell = match self.id.step {
+        let returned = match self.id.step {
             Step::Decide => "if verdict == 0 then return at end\nreturn -1 - at\n",
             Step::Ask => {
                 "if takes and at == now then return told end\nreturn {verdict, now, at, told}\n"
@@ -235,11 +237,11 @@ impl Maker {
             }
         };
         let (look, finish) = (self.look(*algorithm), self.finish(*algorithm, "verdict == 0"));
-        self.whole(&format!("local key, arg = KEYS[1], ARGV[1]\n{look}{finish}{tell}"))
+        self.whole(&format!("local key, arg = KEYS[1], ARGV[1]\n{look}{finish}{returned}"))
     }
 
-    /// Advance all, decide all, then take all: each algorithm is a function that decides, and answers how
-    /// to end the step.
+    /// Advances all, decides all, then takes all: each algorithm is a function that decides, and
+    /// returns how to end the step.
     fn several(&self) -> String {
         let mut body = self.first_answer();
         if self.id.form == Form::Amending {
@@ -266,7 +268,8 @@ impl Maker {
         self.whole(&body)
     }
 
-    /// How many limiters there are; and the end, for a request that was answered before under its id.
+    /// Lua that returns the number of limiters, and the remembered answer of a request under its
+    /// id.
     fn first_answer(&self) -> String {
         if !self.id.remembers {
             return "local count = #KEYS\n".to_owned();
@@ -316,7 +319,8 @@ impl Maker {
         )
     }
 
-    /// Units go back to each limiter under the rule that it was written under, once all are known.
+    /// Lua that gives units back to each limiter under the rule that it was written under, once all
+    /// are known.
     fn giving_back(&self) -> String {
         let back = self
             .algorithms

@@ -1,4 +1,4 @@
-//! Whose turn it is, in examples.
+//! Examples of the order of turns.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_busy_key_holds_up_no_other() {
 fn requests_wait_under_the_key_that_most_of_them_name() {
     let mut queue = Queue::new();
     (0..40).for_each(|user| queue.push(keys(&[1_000 + user, 1]), user, user));
-    // The first one did not know it yet.
+    // The first call did not know that it is busy.
     let mut sizes = Vec::new();
     while let Some(taken) = all(&mut queue, 100) {
         sizes.push(taken.len());
@@ -54,7 +54,8 @@ fn of_many_keys_the_one_whose_source_was_served_least_comes_first() {
         number += 1;
         queue.push(keys(&[number]), source, source);
     };
-    // Sources that ask again as soon as they are answered, and as many in the queue as ten calls hold.
+    // Sources that ask again as soon as they are answered, with as many requests in the queue as
+    // ten calls hold.
     (0..100).for_each(|number| push(&mut queue, 1 + number % 10));
     for _ in 0..1_000 {
         let source = all(&mut queue, 1).unwrap()[0];
@@ -76,7 +77,7 @@ fn a_source_that_asks_seldom_comes_before_those_that_always_wait() {
     assert_eq!(all(&mut queue, 10).unwrap().len(), 10);
     queue.push(keys(&[1, 99]), 99, 99);
     assert!(all(&mut queue, 4).unwrap().contains(&99), "it waits behind 30 others");
-    // Its next requests are no more than its part.
+    // Its next requests get no more than its part.
     (0..4).for_each(|_| queue.push(keys(&[1, 99]), 99, 99));
     let taken = all(&mut queue, 40).unwrap();
     assert!(taken.iter().filter(|source| **source == 99).count() <= 2, "{taken:?}");
@@ -107,7 +108,7 @@ fn a_source_that_asks_seldom_does_not_wait_behind_new_keys_without_end() {
     for _ in 0..10 {
         queue.push(keys(&[9]), 99, 9);
         assert!((0..2).any(|_| all(&mut queue, 1).unwrap() == [9]), "it waits behind 800 others");
-        // Many others are served before it asks again.
+        // Many other requests are served before it asks again.
         for _ in 0..900 {
             ask(&mut queue);
             assert_ne!(all(&mut queue, 1).unwrap(), [9]);

@@ -1,4 +1,4 @@
-//! Requests whose time is over, and a shard that says nothing.
+//! Requests whose time is over, and shards that are silent.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use crate::store::redis::dispatch::TICK;
 use crate::store::redis::dispatch::pending::Pending;
 use crate::store::redis::error::StoreError;
 
-/// For how long a shard was asked much lately.
+/// How long a time of many requests is remembered.
 const LATELY: Duration = Duration::from_secs(1);
-/// Deadlines for which a shard may be silent then.
+/// Deadlines for which such a shard may be silent.
 const PATIENCE_UNDER_LOAD: u32 = 20;
 
-/// The time of one look at what is due.
+/// The time of one check of the requests that are due.
 #[derive(Clone, Copy)]
 struct Look {
     /// By the thread's clock.
     now: Instant,
-    /// By the real one.
+    /// By the real clock.
     real: Instant,
-    /// For how long the shard was asked and has answered nothing.
+    /// How long the shard was asked and has not answered.
     silent: Duration,
 }
 
-/// What becomes of a request that is due.
+/// What happens to a request that is due.
 enum Due {
-    /// It is looked at again then.
+    /// It is checked again then.
     Again(Instant),
     /// It cannot be decided in time.
     Overloaded,
@@ -37,8 +37,8 @@ enum Due {
 }
 
 impl Shard {
-    /// Looks at the time: gives up requests whose time is over. Returns why the shard is unavailable where it was
-    /// asked and answered nothing for the deadline.
+    /// Gives up requests whose time is over. Returns the reason why the shard is unavailable where
+    /// it was asked and has not answered for the deadline.
     pub(in crate::store::redis::dispatch) fn tick(&self) -> Option<StoreError> {
         let (now, real) = (self.clock.now(), Instant::now());
         let mut state = self.state.borrow_mut();
@@ -79,17 +79,17 @@ impl Shard {
         lost
     }
 
-    /// The silence after which the shard is unavailable: the deadline, and longer where it was asked much
-    /// lately, for a store that is short of processor time is silent as well. They are decided meanwhile as those that
-    /// are too many.
+    /// The silence after which the shard is unavailable: the deadline, or longer where it was asked
+    /// much lately, because a store that is short of processor time is silent too. Requests are
+    /// decided as under overload meanwhile.
     fn patience(&self, state: &State) -> Duration {
         let deadline = self.shared.deadline;
         let is_busy = state.busy_at.is_some_and(|at| self.clock.now().duration_since(at) < LATELY);
         if is_busy { deadline * PATIENCE_UNDER_LOAD } else { deadline }
     }
 
-    /// The silence after which a request that waited for the whole deadline waited for an unavailable shard: it was
-    /// handed over, and is looked at, within two ticks.
+    /// The silence after which a request that waited for the whole deadline counts as waiting for
+    /// an unavailable shard: handing it over and checking it takes up to two ticks.
     fn least_silence(&self, state: &State) -> Duration {
         let patience = self.patience(state);
         patience.saturating_sub(2 * TICK).max(patience * 3 / 4)
@@ -101,11 +101,11 @@ impl Shard {
         if !request.is_queued() && now < request.deadline && real < request.latest {
             return Due::Again(request.deadline);
         }
-        // It waited for all of its time, most of it for a shard that said nothing.
+        // It waited for all of its time, most of it while the shard was silent.
         if is_silent && !request.is_queued() && now >= request.deadline {
             return Due::Unavailable;
         }
-        // Its key is asked for by many, who are decided together, and no limit is to open for them.
+        // Many callers ask for its key and are decided together; no limit may open for them.
         let is_shared = state.queue.is_shared(&request.keys);
         let is_hurried = request.is_queued() && self.is_hurried(state, request);
         if is_shared && !is_hurried && real < request.latest && !request.waits_on.replace(true) {
@@ -121,7 +121,7 @@ impl State {
         asked_at.map_or(Duration::ZERO, |at| now.duration_since(at.max(self.heard_at)))
     }
 
-    /// The next request that is due, if there is one.
+    /// The next request that is due, if any.
     fn pop_due(&mut self, look: Look) -> Option<Rc<Pending>> {
         let is_due = |(at, request): &mut (Instant, Rc<Pending>)| {
             *at <= look.now || request.latest <= look.real

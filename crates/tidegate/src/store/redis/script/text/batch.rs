@@ -7,13 +7,13 @@ use super::Maker;
 
 const BATCH: &str = include_str!("../batch.lua");
 
-/// How an algorithm's state is read, and so what of it is known between two requests.
+/// How an algorithm's state is read, and so what is known of it between two requests.
 enum Read {
     /// All of it.
     Whole,
-    /// What lies in front, and what is behind stays in the store.
+    /// The part in front; the part behind stays in the store.
     Front,
-    /// Its first part, and it changes in the store.
+    /// The first part, which changes in the store.
     Parts,
 }
 
@@ -63,7 +63,7 @@ impl Maker {
     }
 }
 
-/// A state that was read before is not read again, unless it was read in another way.
+/// Reads a state unless it was read before in the same way.
 pub(super) fn fetch_once(algorithm: Algorithm, fetch: &str) -> String {
     let read = Read::of(algorithm).name();
     format!(
@@ -72,7 +72,7 @@ pub(super) fn fetch_once(algorithm: Algorithm, fetch: &str) -> String {
     )
 }
 
-/// What is kept is known from then on, and written later where that is possible; `keep` writes it now.
+/// Remembers a new state, and writes it later where that is possible; `keep` writes it now.
 pub(super) fn hold(algorithm: Algorithm, keep: String) -> String {
     match Read::of(algorithm) {
         Read::Whole => paragraph(BATCH, "hold").to_owned(),

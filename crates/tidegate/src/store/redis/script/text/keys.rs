@@ -1,4 +1,4 @@
-//! What stands around a step where not every limiter may begin.
+//! The frame of a step where new limiters may have no room.
 
 use super::super::id::Form;
 use super::super::paragraphs::paragraph;
@@ -7,8 +7,8 @@ use super::Maker;
 const KEYS: &str = include_str!("../keys.lua");
 
 impl Maker {
-    /// The step inside of what looks first whether its limiters may begin, and counts them afterwards; `None` where
-    /// all may.
+    /// Wraps the step: checks first whether new limiters have room, and counts them afterwards;
+    /// `None` where all have.
     pub(super) fn around(&self, step: &str) -> Option<String> {
         let (counts, no_memory) = (self.id.counts, self.id.no_memory);
         if !counts && !no_memory {

@@ -1,4 +1,4 @@
-//! Limit, window and rate: the figures that rules and overrides are both written with.
+//! Limit, window and rate: fields that rules and overrides have in common.
 
 use tidegate_core::{Limit, Micros, Word};
 use toml::de::DeValue;
@@ -8,7 +8,7 @@ use super::source::Report;
 use super::table::{Entry, Table};
 use super::value::{parsed, whole, wrong};
 
-/// What is expected of `rate`.
+/// The value expected of `rate`, in a message.
 pub(super) const RATE: &str = "units per time as a text, such as \"100/s\" or \"200/60s\"";
 
 /// A limit; -1 is unlimited.
@@ -37,8 +37,8 @@ pub(super) fn rate(entry: &Entry<'_>, report: &mut Report<'_>) -> Option<(Limit,
     Some((Limit::Units(units), window))
 }
 
-/// What can be said of the three together: that a rate stands alone. Gives the fields that are then
-/// not to be trusted.
+/// Reports a rate beside a limit or window, which it replaces. Returns the fields that cannot be
+/// trusted then.
 pub(super) fn contradiction(
     table: &Table<'_>,
     failed: &[&'static str],

@@ -10,14 +10,14 @@ use super::plans::Throttle;
 use crate::limiters::Limiters;
 use crate::listener::Secret;
 
-/// One for the whole listener.
+/// The shared state of a listener.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ListenerState {
     pub(super) limiters: Arc<Limiters>,
-    /// Not there where it is switched off.
+    /// `None` where it is switched off.
     pub(super) throttle: Option<Throttle>,
     pub(super) secret: Option<Secret>,
-    /// When it began.
+    /// When the listener began.
     pub(super) since: Instant,
     /// Connections so far.
     begun: AtomicU64,
@@ -25,7 +25,7 @@ pub(super) struct Shared {
     open: AtomicUsize,
 }
 
-impl Shared {
+impl ListenerState {
     pub(super) fn new(
         limiters: Arc<Limiters>,
         secret: Option<Secret>,
@@ -41,7 +41,7 @@ impl Shared {
         })
     }
 
-    /// Counts a connection; its number, from 1.
+    /// Counts a connection; returns its number, from 1.
     pub(super) fn begin(&self) -> u64 {
         self.open.fetch_add(1, Relaxed);
         self.begun.fetch_add(1, Relaxed) + 1
@@ -52,7 +52,7 @@ impl Shared {
         self.open.fetch_sub(1, Relaxed);
     }
 
-    /// Connections so far, and those that are open.
+    /// The number of connections so far, and of those that are open.
     pub(super) fn connections(&self) -> (u64, usize) {
         (self.begun.load(Relaxed), self.open.load(Relaxed))
     }

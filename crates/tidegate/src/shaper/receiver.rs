@@ -12,22 +12,22 @@ use super::queue::{Departure, Next};
 use super::takers::Ticket;
 use crate::clock::{Park, Sleep, Timer, unparks_this_thread};
 
-/// One receiver of a line, from item to item. It has nothing in hand between two looks, so dropping
-/// it at any time loses no item.
-pub(super) struct Turn<T, C> {
+/// One receiver of a queue, from item to item. It holds nothing between two looks, so dropping it
+/// at any time loses no item.
+pub(super) struct Receiver<T, C> {
     shaper: Shaper<T, C>,
     ticket: Ticket,
-    /// The slot it waits for, where there is one.
+    /// The slot it waits for, if any.
     alarm: Option<(Timestamp, Sleep)>,
 }
 
-impl<T, C> Turn<T, C> {
+impl<T, C> Receiver<T, C> {
     pub(super) fn new(shaper: Shaper<T, C>) -> Self {
         Self { ticket: shaper.shared.ticket(), shaper, alarm: None }
     }
 }
 
-impl<T, C: Timer> Turn<T, C> {
+impl<T, C: Timer> Receiver<T, C> {
     /// The next item in its slot; `None` at the end.
     pub(super) async fn departure(&mut self) -> Option<Departure<T>> {
         poll_fn(|context| self.poll(context)).await
@@ -44,7 +44,7 @@ impl<T, C: Timer> Turn<T, C> {
         }
     }
 
-    /// Goes on with the sleep it is in if that ends at the slot.
+    /// Keeps the current sleep if it ends at the slot.
     fn sleep_until(&mut self, slot: Timestamp, context: &mut Context<'_>) -> Poll<()> {
         let begun = self.alarm.take().filter(|(at, _)| *at == slot);
         let clock = self.shaper.shared.clock();
@@ -55,7 +55,7 @@ impl<T, C: Timer> Turn<T, C> {
     }
 }
 
-impl<T, C: Park> Turn<T, C> {
+impl<T, C: Park> Receiver<T, C> {
     /// The next item in its slot; `None` at the end. Blocks the thread until then.
     pub(super) fn departure_blocking(&mut self) -> Option<Departure<T>> {
         let waker = unparks_this_thread();
@@ -70,7 +70,7 @@ impl<T, C: Park> Turn<T, C> {
     }
 }
 
-impl<T, C> Drop for Turn<T, C> {
+impl<T, C> Drop for Receiver<T, C> {
     fn drop(&mut self) {
         self.shaper.shared.forget(self.ticket);
     }

@@ -1,4 +1,4 @@
-//! The way to a gate whose limiters live in a shared store.
+//! How a layer asks a gate over a shared store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use tidegate_core::{Micros, Timestamp};
 use tokio::time::sleep;
 
 use super::charging::{Took, free};
-use super::door::{Asked, Door, Later, Ruling, Soon};
+use super::decider::{Asked, Decider, Later, Ruling, Soon};
 use super::entries::Question;
 use super::fields::Fields;
 use crate::request::Request;
 use crate::shared::SharedGate;
 
-/// The way to a gate over a store.
-pub(super) struct ToStore {
+/// Asks a gate over a store.
+pub(super) struct StoreDecider {
     gate: Arc<SharedGate>,
-    /// Whether a request may wait in queue, where its rules say so.
+    /// Whether a request may wait in a queue, where its rules say so.
     waits: bool,
 }
 
-impl ToStore {
+impl StoreDecider {
     pub(super) const fn new(gate: Arc<SharedGate>, waits: bool) -> Self {
         Self { gate, waits }
     }
@@ -35,7 +35,7 @@ impl ToStore {
     }
 }
 
-impl Door for ToStore {
+impl Decider for StoreDecider {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
         Box::pin(async move {
             let pairs = question.pairs();
@@ -77,7 +77,8 @@ impl Door for ToStore {
     }
 }
 
-/// Gives back what a request took. What the store does not give back stays taken: no caller can do anything about it.
+/// Gives back the units of a request. Units that the store does not give back stay taken: no caller
+/// can do anything about it.
 async fn give_back(gate: &SharedGate, request: &Request<'_>, took: &Took) {
     let all = gate.met_at_all(request).into_iter().map(|met| (met, 0));
     let _ = gate.settle_taken(took.of(all.collect()), took.degraded).await;

@@ -1,4 +1,4 @@
-//! How much a client may send at once, and how many of its commands are answered in one turn.
+//! Bounds of a client's input, and of the commands answered in one turn.
 
 /// Most bytes of one word of a command.
 pub(super) const WORD_BYTES: usize = 64 << 10;
@@ -8,50 +8,49 @@ pub(super) const WORDS: usize = 1_024;
 pub(super) const COMMAND_BYTES: usize = 256 << 10;
 /// Most bytes of an inline command.
 pub(super) const INLINE_BYTES: usize = 64 << 10;
-/// Commands of one connection that wait for the shared store at once.
+/// Commands of one connection that wait for the shared store at a time.
 pub(super) const AT_ONCE: usize = 64;
 
-/// Commands of one connection that are answered before others have a turn.
+/// Commands of one connection that are answered before other connections.
 pub(super) const TURN_COMMANDS: u64 = 1_000;
-/// Bytes of replies after which others have a turn.
+/// Bytes of replies after which other connections come first.
 pub(super) const TURN_BYTES: usize = 64 << 10;
 
 /// Wrong tokens on one connection before it ends.
 pub(super) const WRONG_TOKENS: u32 = 10;
 
-/// How much a client may send before it is understood, and leave unread.
+/// The bytes that a client may send before they are parsed, and leave unread.
 #[derive(Debug)]
-pub(super) struct Bounds {
+pub(super) struct InputBounds {
     /// Words of a command.
     pub(super) words: usize,
-    /// Bytes of a word.
     pub(super) word_bytes: usize,
-    /// Bytes of a command.
     pub(super) command_bytes: usize,
     /// Bytes of an inline command.
     pub(super) inline_bytes: usize,
-    /// Bytes of input that are kept at once: more than any command has.
+    /// Bytes of input kept at a time: more than any command has.
     pub(super) input_bytes: usize,
     /// Bytes of input that a connection begins with.
     pub(super) first_bytes: usize,
-    /// Bytes of replies that may be left unread, whatever else is allowed.
+    /// Bytes of replies that may be unread, whatever the budget allows.
     pub(super) unread_bytes: usize,
 }
 
-/// Those of a client that may ask.
-pub(super) static KNOWN: Bounds = Bounds {
+/// The bounds of a client that may use all commands.
+pub(super) static KNOWN: InputBounds = InputBounds {
     words: WORDS,
     word_bytes: WORD_BYTES,
     command_bytes: COMMAND_BYTES,
     inline_bytes: INLINE_BYTES,
-    // A command that is one word too long is seen to be so.
+    // Enough to see that a command has one word too many.
     input_bytes: COMMAND_BYTES + 2 * WORD_BYTES,
     first_bytes: 4 << 10,
     unread_bytes: usize::MAX,
 };
 
-/// Those of one that has not said who it is where it must: Redis' own, so that strangers cost little.
-pub(super) static STRANGER: Bounds = Bounds {
+/// The bounds of a client that has yet to authenticate: those of Redis, so that such clients cost
+/// little.
+pub(super) static STRANGER: InputBounds = InputBounds {
     words: 10,
     word_bytes: STRANGER_BYTES,
     command_bytes: STRANGER_BYTES,

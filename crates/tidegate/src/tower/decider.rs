@@ -1,5 +1,5 @@
-//! The ways to the gate: to be decided at once, or to wait as the rules say. What is admitted is held
-//! for its delay either way.
+//! How a layer asks a gate: for an immediate decision, or with waiting as the rules say. An
+//! admitted request is held for its delay either way.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ pub(super) enum Ruling {
     Refused(Box<Refusal>),
 }
 
-/// What an admitted request brings along.
+/// The parts of an admission that the request keeps.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
-    /// How its limits stand.
+    /// The header fields about its limits.
     pub(super) fields: Fields,
-    /// Its place among those in flight, where there is a limit on them.
+    /// Its permit, where requests in flight are limited.
     pub(super) permit: Option<Permit>,
-    /// Where it took its cost.
+    /// The limiters that took its cost.
     pub(super) took: Took,
 }
 
@@ -39,7 +39,7 @@ impl Ruling {
         Self::Refused(Box::new(refusal))
     }
 
-    /// The same with a place in flight, which a refusal does not need.
+    /// Adds a permit, which a refusal does not need.
     pub(super) fn with(self, permit: Permit) -> Self {
         match self {
             Self::Admitted(admission) => {
@@ -61,13 +61,13 @@ impl From<&Answer<'_>> for Ruling {
     }
 }
 
-/// Something that takes its time.
+/// A boxed future.
 pub(super) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A ruling to come. Not to be polled again once it was given.
+/// A ruling to come. It must not be polled again after it is ready.
 pub(super) type Asked = Later<Ruling>;
 
-/// Something that is there now, or takes its time.
+/// A value that is ready, or a future of one.
 pub(super) enum Soon<T> {
     Now(T),
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a store takes its time"))]
@@ -75,7 +75,7 @@ pub(super) enum Soon<T> {
 }
 
 impl<T> Soon<T> {
-    /// Waits for what takes its time.
+    /// Waits for the value.
     pub(super) async fn wait(self) -> T {
         match self {
             Self::Now(there) => there,
@@ -84,38 +84,37 @@ impl<T> Soon<T> {
     }
 }
 
-/// A gate, whatever clock it goes by, and wherever its limiters are.
-pub(super) trait Door: Send + Sync {
-    /// Decides, and takes when all rules admit; ends when the request may run, or is refused.
+/// A gate of any clock and any store, as a layer uses it.
+pub(super) trait Decider: Send + Sync {
+    /// Decides, and takes when all rules admit; resolves when the request may run, or is refused.
     fn ask(self: Arc<Self>, question: Question) -> Asked;
 
-    /// Gives back what an admitted question took.
+    /// Gives back the units of an admitted question.
     fn refund(&self, question: &Question, took: &Took) -> Soon<()>;
 
-    /// Gives back what a question took where it did; returns how its limits stand then.
+    /// Gives back the units of a question where they were taken; returns how its limits stand then.
     fn release(&self, question: &Question, took: &Took) -> Soon<Fields>;
 
-    /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// Ends after `wait`.
+    /// Resolves after `wait`.
     fn pause(self: Arc<Self>, wait: Micros) -> Later<()>;
 }
 
-/// The way to a gate.
-pub(super) struct ToGate<C> {
+/// Asks a gate in memory.
+pub(super) struct GateDecider<C> {
     gate: Arc<Gate<C>>,
-    /// Whether a request may stand in line, where its rules say so.
+    /// Whether a request may wait in a queue, where its rules say so.
     waits: bool,
 }
 
-impl<C: Timer + 'static> ToGate<C> {
-    /// Decides at once, whatever the rules say of waiting.
+impl<C: Timer + 'static> GateDecider<C> {
+    /// Decides immediately, whatever the rules say about waiting.
     pub(super) const fn prompt(gate: Arc<Gate<C>>) -> Self {
         Self { gate, waits: false }
     }
 
-    /// Lets a request wait as long as the rules allow, in its place in the line.
+    /// Lets a request wait in its queue as long as the rules allow.
     pub(super) const fn patient(gate: Arc<Gate<C>>) -> Self {
         Self { gate, waits: true }
     }
@@ -137,9 +136,9 @@ impl<C: Timer + 'static> ToGate<C> {
     }
 }
 
-impl<C: Timer + 'static> Door for ToGate<C> {
+impl<C: Timer + 'static> Decider for GateDecider<C> {
     fn ask(self: Arc<Self>, question: Question) -> Asked {
-        // Not before it is polled: a request that is dropped before costs nothing.
+        // Nothing happens before the first poll: a request that is dropped before costs nothing.
         Box::pin(async move {
             if self.waits { self.acquire(&question).await } else { self.check(&question).await }
         })

@@ -1,4 +1,4 @@
-//! Where in the file a mistake stands that only a policy as a whole could see.
+//! The position in the file of an error that was found only in the policy as a whole.
 
 use tidegate_core::{RuleError, Word};
 
@@ -8,7 +8,7 @@ use super::source::{Report, Span};
 use super::table::Table;
 use crate::{Place, PolicyError, Problem};
 
-/// Whether a mistake only follows from a value that could not be read, which has been told.
+/// Whether an error only follows from a value that could not be read, which has been reported.
 pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
     let Some(rule) = rules.get(error.rule) else { return false };
     let failed = |names: &[&str]| names.iter().any(|name| rule.failed.contains(name));
@@ -39,7 +39,7 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         Problem::TooLargeForStore { .. } => {
             failed(&["limit", "window", "rate", "resolution", "layout"])
         }
-        // A value that can not be read is none, and none is in range.
+        // A value that could not be read is in no range.
         Problem::MaxKeys(_)
         | Problem::Wait(_)
         | Problem::MaxWaiters(_)
@@ -47,15 +47,15 @@ pub(super) fn is_echo(error: &PolicyError, rules: &[RuleDraft<'_>]) -> bool {
         | Problem::ReportedWait
         | Problem::DedupeAcrossSlots
         | Problem::WaitAcrossSlots => false,
-        Problem::Figure(figure) => is_echo_of_figures(figure, rule, other),
+        Problem::Figure(rule_error) => is_echo_of_rule_error(rule_error, rule, other),
     }
 }
 
-/// The fields that tell whether two rules meet, and in which slots.
+/// The fields that decide whether two rules match the same request, and in which slots.
 const MEETING: &[&str] =
     &["domain", "when", "key", "match", "algorithm", "hash_tag", "across_slots", "mode"];
-/// The fields that no figure is taken from.
-const NO_FIGURES: &[&str] = &[
+/// The fields from which no limit or window is taken.
+const WITHOUT_LIMITS: &[&str] = &[
     "name",
     "domain",
     "when",
@@ -69,21 +69,21 @@ const NO_FIGURES: &[&str] = &[
     "dedupe",
 ];
 
-fn is_echo_of_figures(
+fn is_echo_of_rule_error(
     error: &RuleError,
     rule: &RuleDraft<'_>,
     other: Option<&OverrideDraft<'_>>,
 ) -> bool {
     let failed = || rule.failed.iter().chain(other.map_or(&[][..], |other| &other.failed));
     let failed_one = |name: &str| failed().any(|failed| *failed == name);
-    let figures = || failed().any(|name| !NO_FIGURES.contains(name));
+    let limits_failed = || failed().any(|name| !WITHOUT_LIMITS.contains(name));
     match error {
         RuleError::Missing { .. } => failed_one("limit") || failed_one("window"),
         RuleError::Meaningless { .. } => failed_one("algorithm"),
-        RuleError::OutOfRange { word: Word::Initial | Word::Resolution, .. } => figures(),
+        RuleError::OutOfRange { word: Word::Initial | Word::Resolution, .. } => limits_failed(),
         RuleError::OutOfRange { word, .. } => failed_one(word.name()),
-        // The others weigh several figures against each other.
-        _ => figures(),
+        // The other errors compare several values.
+        _ => limits_failed(),
     }
 }
 
@@ -97,48 +97,48 @@ fn override_of<'r, 't>(
     }
 }
 
-/// Where a mistake stands, and its text.
-pub(super) fn place(
+/// The position of an error, and its text.
+pub(super) fn of(
     error: &PolicyError,
     rules: &[RuleDraft<'_>],
     report: &Report<'_>,
 ) -> (Span, String) {
-    let told = error.problem.to_string();
-    let Some(rule) = rules.get(error.rule) else { return (0..0, told) };
+    let message = error.problem.to_string();
+    let Some(rule) = rules.get(error.rule) else { return (0..0, message) };
     let other = override_of(error, rule);
     let table = other.map_or(&rule.table, |other| &other.table);
     let span = match &error.problem {
-        Problem::Name(_) | Problem::SameName(_) => table.place_of(&["name"]),
-        Problem::EmptyDomain => table.place_of(&["domain"]),
-        Problem::InitialWithKey => table.place_of(&["initial"]),
-        Problem::MaxKeys(_) => table.place_of(&["max_keys"]),
-        Problem::TagNotInKey(_) => table.place_of(&["hash_tag"]),
-        Problem::Dedupe(_) => table.place_of(&["dedupe"]),
-        Problem::ReportedQueue => table.place_of(&["usage", "algorithm"]),
-        Problem::ReportedWait => place_in_excess("wait", table),
-        Problem::AcrossSlots { .. } => table.place_of(&["across_slots", "hash_tag", "name"]),
-        Problem::DedupeAcrossSlots => table.place_of(&["dedupe"]),
-        Problem::WaitAcrossSlots => place_in_excess("wait", table),
-        Problem::QueuesAcrossSlots { .. } => table.place_of(&["hash_tag", "algorithm", "name"]),
+        Problem::Name(_) | Problem::SameName(_) => table.position_of(&["name"]),
+        Problem::EmptyDomain => table.position_of(&["domain"]),
+        Problem::InitialWithKey => table.position_of(&["initial"]),
+        Problem::MaxKeys(_) => table.position_of(&["max_keys"]),
+        Problem::TagNotInKey(_) => table.position_of(&["hash_tag"]),
+        Problem::Dedupe(_) => table.position_of(&["dedupe"]),
+        Problem::ReportedQueue => table.position_of(&["usage", "algorithm"]),
+        Problem::ReportedWait => position_in_excess("wait", table),
+        Problem::AcrossSlots { .. } => table.position_of(&["across_slots", "hash_tag", "name"]),
+        Problem::DedupeAcrossSlots => table.position_of(&["dedupe"]),
+        Problem::WaitAcrossSlots => position_in_excess("wait", table),
+        Problem::QueuesAcrossSlots { .. } => table.position_of(&["hash_tag", "algorithm", "name"]),
         Problem::TooLargeForStore { .. } => {
-            table.place_of(&["resolution", "limit", "rate", "window"])
+            table.position_of(&["resolution", "limit", "rate", "window"])
         }
-        Problem::Wait(_) => place_in_excess("wait", table),
-        Problem::MaxWaiters(_) => place_in_excess("max_waiters", table),
-        Problem::EntryTwice(name) => place_of_twice(name, rule),
-        Problem::StarInside(value) => place_of_value(value, rule),
+        Problem::Wait(_) => position_in_excess("wait", table),
+        Problem::MaxWaiters(_) => position_in_excess("max_waiters", table),
+        Problem::EntryTwice(name) => position_of_duplicate(name, rule),
+        Problem::StarInside(value) => position_of_value(value, rule),
         Problem::NotInKey(name) => other.map_or(table.header.clone(), |other| {
             other.entries.get(name).map_or(table.header.clone(), |entry| entry.key.clone())
         }),
-        Problem::MatchesNothing | Problem::Unreachable(_) => table.place_of(&["match"]),
-        Problem::Figure(figure) => place_of_figure(figure, table),
+        Problem::MatchesNothing | Problem::Unreachable(_) => table.position_of(&["match"]),
+        Problem::Figure(rule_error) => position_of_limit(rule_error, table),
     };
-    (span, format!("{told}{}", more(error, rules, report)))
+    (span, format!("{message}{}", more(error, rules, report)))
 }
 
-/// What a file's reader can be told besides: the other line, or what an override may change.
+/// Further text for the reader of a file: the other line, or what an override may change.
 fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> String {
-    let line = |table: &Table<'_>, name| report.line(&table.place_of(&[name]));
+    let line = |table: &Table<'_>, name| report.line(&table.position_of(&[name]));
     let rule = rules.get(error.rule);
     match (&error.problem, error.place) {
         (Problem::SameName(earlier), _) => rules
@@ -165,35 +165,35 @@ fn more(error: &PolicyError, rules: &[RuleDraft<'_>], report: &Report<'_>) -> St
     .unwrap_or_default()
 }
 
-/// Where a field of `on_excess` stands.
-fn place_in_excess(name: &str, table: &Table<'_>) -> Span {
+/// The position of a field of `on_excess`.
+fn position_in_excess(name: &str, table: &Table<'_>) -> Span {
     let excess = table.get("on_excess").and_then(|entry| entry.as_table());
-    excess.map_or_else(|| table.place_of(&["on_excess"]), |excess| excess.place_of(&[name]))
+    excess.map_or_else(|| table.position_of(&["on_excess"]), |excess| excess.position_of(&[name]))
 }
 
-/// The second of the names in `key`, or the nameless one, there or in `when`.
-fn place_of_twice(name: &str, rule: &RuleDraft<'_>) -> Span {
+/// The position of the second of the names in `key`, or of the nameless one, there or in `when`.
+fn position_of_duplicate(name: &str, rule: &RuleDraft<'_>) -> Span {
     let names = rule.spec.key.iter().zip(&rule.key).filter(|(other, _)| *other == name);
     let in_key = names.map(|(_, span)| span.clone()).next_back();
     let in_when = || rule.when.get(name).map(|entry| entry.key.clone());
     in_key.or_else(in_when).unwrap_or_else(|| rule.table.header.clone())
 }
 
-fn place_of_value(value: &str, rule: &RuleDraft<'_>) -> Span {
+fn position_of_value(value: &str, rule: &RuleDraft<'_>) -> Span {
     let entry = rule.when.entries.iter().find(|entry| entry.value().as_str() == Some(value));
-    entry.map_or(rule.table.header.clone(), |entry| entry.place())
+    entry.map_or(rule.table.header.clone(), |entry| entry.position())
 }
 
-/// The figure itself, or the one it was taken from when it was not written.
-fn place_of_figure(error: &RuleError, table: &Table<'_>) -> Span {
+/// The position of the value itself, or of the field that it was taken from.
+fn position_of_limit(error: &RuleError, table: &Table<'_>) -> Span {
     let word = error.word().name();
     match error {
         RuleError::Missing { .. } => table.header.clone(),
-        RuleError::Indivisible { .. } => table.place_of(&[word, "window", "rate"]),
-        RuleError::TooLarge { .. } => table.place_of(&[word, "limit", "rate", "window"]),
+        RuleError::Indivisible { .. } => table.position_of(&[word, "window", "rate"]),
+        RuleError::TooLarge { .. } => table.position_of(&[word, "limit", "rate", "window"]),
         RuleError::OutOfRange { word: Word::Window | Word::Limit, .. } => {
-            table.place_of(&[word, "rate"])
+            table.position_of(&[word, "rate"])
         }
-        _ => table.place_of(&[word, "capacity", "limit", "rate", "window"]),
+        _ => table.position_of(&[word, "capacity", "limit", "rate", "window"]),
     }
 }

@@ -1,33 +1,34 @@
-//! The bounds of a listener, of its connections and of what they bring, whatever is spoken on them.
+//! The bounds of a listener, of its connections and of their requests, whatever the protocol.
 
 use std::time::Duration;
 
-/// Bytes that every connection may make the server keep, whatever the others do.
+/// Bytes that every connection may make the server keep, independent of others.
 pub(crate) const FREE: usize = 64 << 10;
 
-/// Bytes of bodies that a client may send over HTTP/2 before any of them is read: of one stream, and of all.
+/// Bytes of bodies that a client may send over HTTP/2 before they are read: of one stream, and of
+/// all.
 pub(crate) const WINDOW_BYTES: u32 = 64 << 10;
 pub(crate) const WINDOW_OF_ALL_BYTES: u32 = 256 << 10;
 
-/// The bounds of one listener. Idle and slow clients are looked at now and then, so that a request sets no timer: a
-/// bound on them may be exceeded by the time between two looks.
+/// The bounds of one listener. Idle and slow clients are checked periodically, so that a request
+/// sets no timer: a bound on them may be exceeded by the time between two checks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Connections open at once; more wait in the queue of the system.
+pub(crate) struct Bounds {
+    /// Connections open at a time; more wait in the system's queue.
     pub(crate) connections: u32,
     /// How long a client may take to agree on encryption.
     pub(crate) handshake: Duration,
-    /// How long the head of a request, or a command, may take to come to its end, and a client over RESP to say who it
-    /// is where it must; or half as long again.
+    /// How long the head of a request, or a command, may take to arrive in full, and a client over
+    /// RESP to authenticate where it must; it may take half as long again.
     pub(crate) head: Duration,
-    /// A connection that brought no request that was let in for so long, or a quarter longer, ends. Over HTTP it is
-    /// asked to leave, and cut after a quarter of it.
+    /// A connection without an admitted request for this long, or a quarter longer, ends. Over HTTP
+    /// it is asked to close, and cut after a quarter of this time.
     pub(crate) idle: Duration,
-    /// How long a client may leave what it is answered where it is, and read none of it.
+    /// How long a client may leave its answers unread.
     pub(crate) stalled: Duration,
-    /// How long a client that says no more, and may be gone, is waited with for its answers.
+    /// How long the answers of a client that has closed its side, and may be gone, are waited for.
     pub(crate) half_closed: Duration,
-    /// How long the body of a request, or the message of a call, may take to come.
+    /// How long the body of a request, or the message of a call, may take to arrive.
     pub(crate) body: Duration,
     /// Bytes of a body or of a message.
     pub(crate) body_bytes: usize,
@@ -35,25 +36,25 @@ pub(crate) struct Limits {
     pub(crate) kept_bytes: usize,
     /// Bytes that all connections together may make the server keep, beyond the [`FREE`] ones of each.
     pub(crate) kept_bytes_of_all: usize,
-    /// How often a silent client of gRPC is asked whether it is there.
+    /// How often a silent client of gRPC is pinged.
     pub(crate) ping: Duration,
-    /// How long it may take to say so.
+    /// How long it may take to reply.
     pub(crate) pong: Duration,
     /// How long a health probe waits for a decision.
     pub(crate) probe: Duration,
-    /// How long requests under way have once the process is asked to stop.
+    /// How long requests under way may take once the process is asked to stop.
     pub(crate) drain: Duration,
 }
 
-impl Limits {
-    /// How much of [`Self::drain`] those who wait for a limiter may go on waiting: what is left of it is
-    /// there to tell them.
+impl Bounds {
+    /// How much of [`Self::drain`] requests may spend waiting for a limiter: the rest is for
+    /// answering them.
     pub(crate) fn patience(&self) -> Duration {
         self.drain - self.drain / 8
     }
 }
 
-impl Default for Limits {
+impl Default for Bounds {
     fn default() -> Self {
         Self {
             connections: 10_000,

@@ -1,4 +1,4 @@
-//! The data that those who ask and the store's thread share.
+//! The data that callers and the store's thread share.
 
 use std::mem::{Discriminant, discriminant};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::audit::Told;
+use super::audit::Reported;
 use super::counts::Counts;
 use super::error::StoreError;
 use super::event::{Observer, StoreEvent};
@@ -15,34 +15,34 @@ use super::inbox::Inbox;
 use super::question::Question;
 use crate::settings::StoreSettings;
 
-/// Decisions that were not taken are reported so far apart, for each kind of reason.
+/// Decisions that were not taken are reported this far apart, for each kind of reason.
 const REPORTED_AGAIN_US: u64 = 60_000_000;
 
-/// The result of the last look at the store: none yet, fit, or why it is not.
+/// The result of the last check of the store: none yet, fit, or why it is not.
 pub(super) type Found = Option<Result<(), StoreError>>;
 
-/// Data that those who ask and the store's thread share.
-pub(super) struct Shared {
+/// Data that callers and the store's thread share.
+pub(super) struct StoreState {
     pub(super) settings: StoreSettings,
     pub(super) inbox: Inbox<Question>,
     pub(super) counts: Counts,
     pub(super) observer: Observer,
     pub(super) found: watch::Sender<Found>,
-    pub(super) told: Mutex<Told>,
-    /// When it was reported last that a decision was not taken, for each kind of reason.
+    pub(super) findings: Mutex<Reported>,
+    /// When a decision that was not taken was last reported, for each kind of reason.
     undecided: Mutex<Vec<(Discriminant<StoreError>, u64)>>,
     pub(super) deadline: Duration,
     began: Instant,
 }
 
-impl Shared {
+impl StoreState {
     pub(super) fn new(settings: StoreSettings, observer: Observer) -> Self {
         Self {
             inbox: Inbox::default(),
             counts: Counts::default(),
             observer,
             found: watch::Sender::new(None),
-            told: Mutex::default(),
+            findings: Mutex::default(),
             undecided: Mutex::default(),
             deadline: Duration::from_micros(settings.timeout.as_micros()),
             began: Instant::now(),
@@ -50,23 +50,24 @@ impl Shared {
         }
     }
 
-    /// Counts a request that was not decided for overload, and reports where an overload begins with it.
+    /// Counts a request that was not decided because of overload, and reports the beginning of an
+    /// overload.
     pub(super) fn note_overloaded(&self) {
         if self.counts.overloaded(Instant::now()) {
             (self.observer)(StoreEvent::Overloaded);
         }
     }
 
-    /// Notes a decision that was not taken; returns whether to report it: not if one of this kind was reported within
-    /// the last minute.
+    /// Notes a decision that was not taken; returns whether to report it: not if one of this kind
+    /// was reported within the last minute.
     pub(super) fn undecided(&self, error: &StoreError) -> bool {
         let kind = discriminant(error);
         let now_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let mut told = self.undecided.lock().unwrap_or_else(PoisonError::into_inner);
-        match told.iter_mut().find(|(told, _)| *told == kind) {
+        let mut reported = self.undecided.lock().unwrap_or_else(PoisonError::into_inner);
+        match reported.iter_mut().find(|(reported, _)| *reported == kind) {
             Some((_, at_us)) if now_us.saturating_sub(*at_us) < REPORTED_AGAIN_US => return false,
             Some((_, at_us)) => *at_us = now_us,
-            None => told.push((kind, now_us)),
+            None => reported.push((kind, now_us)),
         }
         true
     }

@@ -1,0 +1,104 @@
+//! The state that all handles of a shaper share: the queue, its receivers, and the clock.
+
+use std::sync::PoisonError;
+use std::task::Waker;
+
+use tidegate_core::Timestamp;
+
+use super::queue::{Next, ShapingQueue};
+use super::sync::{Mutex, MutexGuard};
+use super::takers::{Takers, Ticket};
+use crate::clock::Clock;
+
+pub(super) struct ShaperState<T, C> {
+    clock: C,
+    guarded: Mutex<Guarded<T>>,
+}
+
+struct Guarded<T> {
+    queue: ShapingQueue<T>,
+    takers: Takers,
+}
+
+impl<T, C> ShaperState<T, C> {
+    pub(super) const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    pub(super) fn ticket(&self) -> Ticket {
+        self.lock().takers.ticket()
+    }
+
+    /// Removes a receiver that no longer waits.
+    pub(super) fn forget(&self, ticket: Ticket) {
+        let forgotten = self.lock().takers.forget(ticket);
+        drop(forgotten);
+    }
+
+    pub(super) fn look<R>(&self, look: impl FnOnce(&ShapingQueue<T>) -> R) -> R {
+        look(&self.lock().queue)
+    }
+
+    /// No panic leaves a queue half changed.
+    fn lock(&self) -> MutexGuard<'_, Guarded<T>> {
+        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T, C: Clock> ShaperState<T, C> {
+    pub(super) fn new(queue: ShapingQueue<T>, clock: C) -> Self {
+        Self { clock, guarded: Mutex::new(Guarded { queue, takers: Takers::default() }) }
+    }
+
+    /// Changes the queue, and wakes receivers if that matters to them.
+    pub(super) fn change<R>(&self, verb: impl FnOnce(&mut ShapingQueue<T>, Timestamp) -> R) -> R {
+        self.step(|guarded, now| verb(&mut guarded.queue, now))
+    }
+
+    /// Takes the first item if it is due; else registers `waker` for the next change.
+    pub(super) fn take_or_wait(&self, ticket: Ticket, waker: &Waker) -> Next<T> {
+        let waker = waker.clone();
+        let (next, _dropped_unheld) = self.step(|guarded, now| {
+            let next = guarded.queue.poll(now);
+            let before = match next {
+                Next::Item(_) | Next::Ended => guarded.takers.forget(ticket),
+                Next::At(_) | Next::Empty => guarded.takers.wait(ticket, waker),
+            };
+            (next, before)
+        });
+        next
+    }
+
+    /// Runs one step, at a time that is read under the lock.
+    fn step<R>(&self, verb: impl FnOnce(&mut Guarded<T>, Timestamp) -> R) -> R {
+        let mut guarded = self.lock();
+        let before = Outlook::of(&guarded.queue);
+        let answer = verb(&mut guarded, self.clock.now());
+        let news = Outlook::of(&guarded.queue).is_news_after(before);
+        let woken = if news { guarded.takers.all() } else { Vec::new() };
+        drop(guarded);
+        woken.into_iter().for_each(Waker::wake);
+        answer
+    }
+}
+
+/// What waiting receivers depend on.
+#[derive(Clone, Copy)]
+struct Outlook {
+    due: Option<Timestamp>,
+    ended: bool,
+}
+
+impl Outlook {
+    fn of<T>(queue: &ShapingQueue<T>) -> Self {
+        let due = queue.due();
+        Self { due, ended: due.is_none() && queue.is_closed() }
+    }
+
+    /// Whether an item is due sooner, or none will come any more. A taken item does not matter:
+    /// receivers wake at its slot and wait on for the next.
+    fn is_news_after(self, before: Self) -> bool {
+        let sooner = |due| before.due.is_none_or(|known| due < known);
+        self.ended != before.ended || self.due.is_some_and(sooner)
+    }
+}
