@@ -20,6 +20,8 @@ pub(crate) struct Budget {
     /// Bytes of whole states; packed ones are bounded by their number.
     bytes: AtomicUsize,
     most_bytes: AtomicUsize,
+    /// Bytes that a single limiter needs: a smaller cap counts as that much.
+    least_bytes: AtomicUsize,
     /// The budget that this one is a part of.
     whole: Option<Arc<Self>>,
 }
@@ -45,6 +47,7 @@ impl Budget {
             shares: AtomicUsize::new(1),
             bytes: AtomicUsize::new(0),
             most_bytes: AtomicUsize::new(usize::MAX),
+            least_bytes: AtomicUsize::new(0),
             whole,
         }
     }
@@ -73,7 +76,7 @@ impl Budget {
 
     /// Lets a cap that is less than one limiter needs count as that much.
     pub(super) fn has_room_for_one_of(&self, bytes: usize) {
-        self.most_bytes.fetch_max(bytes, Relaxed);
+        self.least_bytes.fetch_max(bytes, Relaxed);
     }
 
     /// Counts one more limiter and the bytes it begins with, if there is room for both.
@@ -121,7 +124,7 @@ impl Budget {
 
     /// The most bytes of whole states.
     pub(super) fn bytes_cap(&self) -> usize {
-        self.most_bytes.load(Relaxed)
+        self.most_bytes.load(Relaxed).max(self.least_bytes.load(Relaxed))
     }
 
     /// Counts one more limiter, if there may be one.
