@@ -17,7 +17,7 @@ use tidegate_core::{Decision, Rule, RuleErrors, Spec};
 
 use crate::clock::{Clock, Reading, SystemClock};
 use crate::step::{One, Step};
-use crate::store::memory::{Cell, Later, Preview, cell_of};
+use crate::store::memory::{Cell, Preview, Replacement, cell_of};
 use crate::wait::{DEFAULT_MAX_WAITERS, Queues};
 pub use ban::Ban;
 pub(crate) use engine::{Call, Source};
@@ -43,7 +43,7 @@ pub struct Limiter<C = SystemClock> {
     /// `None` when built unlimited.
     cell: Option<Box<dyn Cell>>,
     /// What decides once the rule was changed.
-    later: Arc<Later<dyn Cell>>,
+    replacement: Arc<Replacement<dyn Cell>>,
     pub(crate) clock: C,
     /// Who waits.
     pub(crate) queues: Queues<()>,
@@ -69,11 +69,11 @@ impl<C: Clock> Limiter<C> {
     /// All that is wrong with the words of the rule.
     pub fn with_clock(spec: Spec, clock: C) -> Result<Self, RuleErrors> {
         let base = clock.never_steps_back().then(|| clock.now());
-        let later = Later::none_yet();
-        let cell = Rule::new(spec)?.visit(cell_of(base, Arc::clone(&later)));
+        let replacement = Replacement::none_yet();
+        let cell = Rule::new(spec)?.visit(cell_of(base, Arc::clone(&replacement)));
         let early = cell.as_ref().is_some_and(|cell| cell.reads_early());
         let (queues, max_waiters) = (Queues::new(), DEFAULT_MAX_WAITERS);
-        Ok(Self { cell, later, clock, queues, max_waiters, early })
+        Ok(Self { cell, replacement, clock, queues, max_waiters, early })
     }
 
     /// Takes `cost` units if they fit now; works out no figures.
@@ -103,7 +103,7 @@ impl<C: Clock> Limiter<C> {
     pub fn reset(&self) {
         match &self.cell {
             Some(cell) => cell.forget(),
-            None => self.later.forget(),
+            None => self.replacement.forget(),
         }
         self.queues.wake(&());
     }
@@ -133,7 +133,9 @@ impl<C: Clock> Source for &Limiter<C> {
     fn one(&self, cost: u64, step: Step) -> One {
         match &self.cell {
             Some(cell) => cell.step(cost, step, self.reading()),
-            None if self.later.has_begun() => self.later.step(cost, step, self.reading()),
+            None if self.replacement.is_in_force() => {
+                self.replacement.step(cost, step, self.reading())
+            }
             None => One::unlimited(self.clock.now()),
         }
     }
@@ -141,7 +143,9 @@ impl<C: Clock> Source for &Limiter<C> {
     fn preview(&self) -> Option<Box<dyn Preview>> {
         match &self.cell {
             Some(cell) => Some(cell.preview(self.reading())),
-            None => self.later.has_begun().then(|| self.later.preview(self.reading())),
+            None => {
+                self.replacement.is_in_force().then(|| self.replacement.preview(self.reading()))
+            }
         }
     }
 }

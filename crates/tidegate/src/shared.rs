@@ -258,11 +258,11 @@ impl SharedGate {
 
     /// A look, or a settlement: in several slots, each slot for itself.
     async fn step(&self, met: &[KeyMet], asked: Asked<'_>) -> Result<Answer<'_>, StoreError> {
-        self.step_by(met, asked, self.store.client.deadline()).await
+        self.step_until(met, asked, self.store.client.deadline()).await
     }
 
     /// The same by a deadline.
-    async fn step_by(
+    async fn step_until(
         &self,
         met: &[KeyMet],
         asked: Asked<'_>,
@@ -273,7 +273,7 @@ impl SharedGate {
             let done = self.store.each_slot(met, &parts, asked, deadline).await?;
             return Ok(self.exact(met, done));
         }
-        Ok(self.answer(met, self.store.step_by(met, asked, deadline).await?))
+        Ok(self.answer(met, self.store.step_until(met, asked, deadline).await?))
     }
 
     /// Decides and takes in the store. Where this is dropped before it is decided, what it takes is given back,

@@ -62,10 +62,10 @@ impl<C: Clock> Gate<C> {
     /// The limiters that there are would not fit in the memory that a rule allows; the old policy stays in force,
     /// and nothing is lost.
     pub fn replace(&self, policy: Policy) -> Result<(), PolicyErrors> {
-        self.replace_by(policy, self.clock.now())
+        self.replace_by(policy, || self.clock.now())
     }
 
-    fn replace_by(&self, policy: Policy, at: Timestamp) -> Result<(), PolicyErrors> {
+    fn replace_by(&self, policy: Policy, at: impl Fn() -> Timestamp) -> Result<(), PolicyErrors> {
         self.change(at, |before| Ok(policy.known_as(before)))
     }
 
@@ -106,7 +106,7 @@ impl<C: Clock> Gate<C> {
     /// The policy has no such rule, the figures are wrong, or the limiters that there are would not fit in
     /// the memory that they allow; the old ones stay in force, and nothing is lost.
     pub fn amend(&self, domain: &str, rule: &str, spec: Spec) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), own_figures(spec), self.clock.now())
+        self.amend_by((domain, rule), own_figures(spec), || self.clock.now())
     }
 
     /// Puts other figures in force for the keys of one override, the one with the same entries, in
@@ -143,7 +143,7 @@ impl<C: Clock> Gate<C> {
         rule: &str,
         other: OverrideSpec,
     ) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), override_figures(other), self.clock.now())
+        self.amend_by((domain, rule), override_figures(other), || self.clock.now())
     }
 
     /// The words of the named rule as they are in force.
@@ -158,7 +158,7 @@ impl<C: Clock> Gate<C> {
         &self,
         named: (&str, &str),
         words: impl FnOnce(&mut RuleSpec) -> Result<(), AmendError>,
-        at: Timestamp,
+        at: impl Fn() -> Timestamp,
     ) -> Result<(), AmendError> {
         self.change(at, |policy| policy.with_words(named, words))
     }
@@ -166,12 +166,12 @@ impl<C: Clock> Gate<C> {
     /// Puts in force what `next` makes of the policy that is in force.
     fn change<E: From<PolicyErrors>>(
         &self,
-        at: Timestamp,
+        at: impl Fn() -> Timestamp,
         next: impl FnOnce(&Policy) -> Result<Policy, E>,
     ) -> Result<(), E> {
-        let changed = self.memory.change(at, next)?;
-        self.queues.wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
-        Ok(())
+        self.memory.change(at, next, |changed| {
+            self.queues.wake_those(|queue| changed.iter().any(|rule| queue.is_of(*rule)));
+        })
     }
 }
 
@@ -182,7 +182,7 @@ impl Gate<Timestamp> {
     /// # Errors
     /// As [`Gate::replace`].
     pub fn replace_at(&self, policy: Policy, at: Timestamp) -> Result<(), PolicyErrors> {
-        self.replace_by(policy, at)
+        self.replace_by(policy, || at)
     }
 
     /// The same as [`Gate::amend`] for a change that came at `at`, as in a recorded trace.
@@ -196,6 +196,6 @@ impl Gate<Timestamp> {
         spec: Spec,
         at: Timestamp,
     ) -> Result<(), AmendError> {
-        self.amend_by((domain, rule), own_figures(spec), at)
+        self.amend_by((domain, rule), own_figures(spec), || at)
     }
 }

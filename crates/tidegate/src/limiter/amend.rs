@@ -35,7 +35,7 @@ impl<C: Clock> Limiter<C> {
     /// All that is wrong with the words of the rule; the old one stays in force.
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
-        self.later.amend(self.cell.as_deref(), &rule, Reading::of(&self.clock));
+        self.replacement.amend(self.cell.as_deref(), &rule, Reading::of(&self.clock));
         self.queues.wake(&());
         Ok(())
     }
@@ -68,14 +68,19 @@ impl<C: Clock> KeyedLimiter<C> {
     /// are would not fit; the old rule stays in force, and nothing is lost.
     pub fn amend(&self, spec: Spec) -> Result<(), RuleErrors> {
         let rule = Rule::new(spec)?;
-        let told = self.usual.change(&rule, || match self.plans {
+        let told = self.usual.change(&rule, |holds| match self.plans {
             Some(_) => {
                 self.limiters.amend_usual(&rule);
+                holds();
                 Ok(())
             }
             None => {
                 let caps = RuleSpec { spec, ..self.caps.clone() };
-                self.limiters.amend(&rule, &caps, self.clock.now())
+                let published = || {
+                    holds();
+                    self.queues.wake_all();
+                };
+                self.limiters.amend(&rule, &caps, || self.clock.now(), published)
             }
         });
         self.queues.wake_all();

@@ -146,7 +146,7 @@ impl<C: Clock> KeyedLimiter<C> {
 
     /// Makes the key's limiter as good as new, and lets whoever waits for it go on.
     ///
-    /// All other keys stay as they are. So does the limiter that keys without room share: a key that
+    /// All other keys stay as they are. So does the overflow limiter: a key that
     /// was decided there has none of its own to be made as new.
     ///
     /// ```

@@ -32,11 +32,13 @@ pub(super) struct UsualRule {
     first: Arc<Rule>,
     /// What it was changed to, once it was.
     changed: OnceLock<RwLock<Arc<Rule>>>,
+    /// Held by whoever changes it.
+    changing: Mutex<()>,
 }
 
 impl UsualRule {
     pub(super) fn new(first: Rule) -> Self {
-        Self { first: Arc::new(first), changed: OnceLock::new() }
+        Self { first: Arc::new(first), changed: OnceLock::new(), changing: Mutex::default() }
     }
 
     /// The rule of a plan.
@@ -50,17 +52,17 @@ impl UsualRule {
         Some(Arc::clone(&changed))
     }
 
-    /// Changes it, if it can be `put` in force; one change after another.
+    /// Changes it as `put` puts it in force, one change after another. `put` calls its argument once the rule holds.
     pub(super) fn change<E>(
         &self,
         rule: &Rule,
-        put: impl FnOnce() -> Result<(), E>,
+        put: impl FnOnce(&dyn Fn()) -> Result<(), E>,
     ) -> Result<(), E> {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = self.changed.get_or_init(|| RwLock::new(Arc::clone(&self.first)));
-        let mut changed = changed.write().unwrap_or_else(PoisonError::into_inner);
-        put()?;
-        *changed = Arc::new(rule.clone());
-        Ok(())
+        put(&|| {
+            *changed.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rule.clone());
+        })
     }
 }
 

@@ -116,7 +116,7 @@ impl<C: Clock> KeyedLimiter<C> {
         one.or_unlimited()
     }
 
-    /// One step with the limiter that keys without room share.
+    /// One step with the overflow limiter.
     fn shared(&self, units: u64, step: Step) -> One {
         let reading = self.reading(&self.clock);
         let one = self.limiters.shared(units, step, reading);

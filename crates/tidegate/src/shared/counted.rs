@@ -9,7 +9,7 @@ use crate::store::redis::script::Among;
 pub(super) struct Counted {
     most: usize,
     name: String,
-    /// By variant, the key of the limiter that keys without room share; none where they are refused.
+    /// By variant, the key of the overflow limiter; none where they are refused.
     shared: Vec<Vec<u8>>,
 }
 

@@ -22,7 +22,7 @@ use super::store::Late;
 use super::store::{Asked, Store, is_report};
 use crate::request::Origin;
 use crate::step::{Decided, Done};
-use crate::store::redis::script::{self, Answer, Call, Reply, Step, Superseded};
+use crate::store::redis::script::{self, Answer, Call, NewerValues, Reply, Step};
 use crate::store::redis::{Client, StoreError, slot_of};
 
 /// The limiters of a request that live in one slot, by their places in the request.
@@ -95,11 +95,11 @@ impl Unanswered {
 /// answer any more.
 pub(super) struct Taken {
     client: Client,
-    steps: Vec<(Vec<usize>, Superseded, Call)>,
+    steps: Vec<(Vec<usize>, NewerValues, Call)>,
 }
 
 /// What became of a step that gives back.
-type Given = (Vec<usize>, Superseded, Call, Result<Reply, StoreError>);
+type Given = (Vec<usize>, NewerValues, Call, Result<Reply, StoreError>);
 
 impl Taken {
     const fn nothing(client: Client) -> Self {
@@ -210,7 +210,7 @@ impl Store {
         let ask = Asked { at, late: Some(&late), ..ask };
         for (number, part) in parts.iter().enumerate() {
             let here = part.of(met);
-            let told = match self.step_by(&here, ask, deadline).await {
+            let told = match self.step_until(&here, ask, deadline).await {
                 Ok(told) => told,
                 Err(error) => return Err(Unanswered { error, taken, late }),
             };
@@ -241,7 +241,7 @@ impl Store {
         let peek = Asked { at, ..Asked::new(Step::Peek, Origin::default()) };
         for part in behind {
             let here = part.of(met);
-            if let Ok(told) = self.step_by(&here, peek, deadline).await {
+            if let Ok(told) = self.step_until(&here, peek, deadline).await {
                 done.note(&part.places, &told);
             }
         }
@@ -274,7 +274,7 @@ impl Store {
         let mut done = nothing_told(met, Timestamp::EPOCH);
         for (number, part) in parts.iter().enumerate() {
             let (here, actual) = (part.of(met), of(asked.actual, &part.places));
-            let told = self.step_by(&here, Asked { actual: &actual, ..asked }, deadline).await;
+            let told = self.step_until(&here, Asked { actual: &actual, ..asked }, deadline).await;
             let untouched = number == 0 || asked.step == Step::Peek;
             let told = told.map_err(|error| if untouched { error } else { error.in_part() })?;
             done.note(&part.places, &told);

@@ -109,10 +109,10 @@ impl Fallback {
         *self.parts.write().unwrap_or_else(PoisonError::into_inner) = Parts { share, rules };
     }
 
-    /// The limiter that keys without room share follows; each other when it is next asked.
+    /// The overflow limiter follows; each other when it is next asked.
     fn follow(&self, number: usize, part: &PolicyRule) -> Result<(), AmendError> {
         let part = [(number, part.clone())].into_iter();
-        self.memory.change(self.now(), |policy| Ok(policy.with_rules(part))).map(drop)
+        self.memory.change(|| self.now(), |policy| Ok(policy.with_rules(part)), |_| ())
     }
 
     /// This node's share of every limit.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::KeyMet;
 use super::store::{Store, Waits, is_report};
-use crate::store::redis::script::{Answer, Call, Decided, Reply, Step, Superseded};
+use crate::store::redis::script::{Answer, Call, Decided, NewerValues, Reply, Step};
 use crate::store::redis::{Client, Counts, LateReply, NoReply, StoreError, heard};
 
 /// How long giving back may wait for the store.
@@ -109,7 +109,7 @@ impl Drop for Attempt<'_> {
 impl Store {
     /// Gives back what a call took, by its reply, as of the time of the reply. The call was decided by these values
     /// in place of the node's own.
-    async fn undo(&self, met: &[KeyMet], by: Superseded, call: &Call, reply: &Reply) {
+    async fn undo(&self, met: &[KeyMet], by: NewerValues, call: &Call, reply: &Reply) {
         let answer = call.answer(&by.limiters(&self.limiters(met, &[], &[])), reply);
         let Ok(Answer::Decided(done)) = answer else { return };
         let done = done.decided_by(by);
@@ -131,7 +131,7 @@ impl Store {
         places: &[usize],
         done: &Decided,
         at: Option<Timestamp>,
-    ) -> Option<(Vec<usize>, Superseded, Call)> {
+    ) -> Option<(Vec<usize>, NewerValues, Call)> {
         if !done.allowed || done.repeated {
             return None;
         }
@@ -142,7 +142,7 @@ impl Store {
         let here: Vec<_> = took.iter().filter_map(|place| met.get(*place).cloned()).collect();
         let seen = places.iter().zip(&done.seen);
         let seen = seen.filter(|(place, _)| took.contains(place)).map(|(_, seen)| seen);
-        let by = Superseded::seen(seen);
+        let by = NewerValues::seen(seen);
         let limiters = by.limiters(&self.limiters(&here, &[], &[]));
         let undo = (!limiters.is_empty()).then(|| Call::undo(&limiters, done.now, at));
         Some((took, by, undo?))

@@ -40,7 +40,7 @@ impl SharedGate {
         reserved: bool,
     ) -> Result<Answer<'_>, StoreError> {
         let deadline = self.store.client.deadline();
-        let answer = self.step_by(&all.met, Asked::settle(&all.actual), deadline).await?;
+        let answer = self.step_until(&all.met, Asked::settle(&all.actual), deadline).await?;
         self.fallback.forget_denials(&all.met);
         self.wake(&all.met);
         if reserved && !all.unlimited.is_empty() {

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::dedupe;
 use crate::request::Origin;
 use crate::step::UNLIMITED;
-use crate::store::redis::script::{Answer, Call, Decided, Limiter, Reply, Seen, Step, Superseded};
+use crate::store::redis::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Seen, Step};
 use crate::store::redis::{StoreError, answer_key};
 
 /// How often a step is asked again where nothing was done: once for a changed rule, once for newer values, and
@@ -29,11 +29,11 @@ impl Store {
         met: &[KeyMet],
         asked: Asked<'_>,
     ) -> Result<Decided, StoreError> {
-        self.step_by(met, asked, self.client.deadline()).await
+        self.step_until(met, asked, self.client.deadline()).await
     }
 
     /// The same by a deadline.
-    pub(super) async fn step_by(
+    pub(super) async fn step_until(
         &self,
         met: &[KeyMet],
         asked: Asked<'_>,
@@ -123,7 +123,7 @@ impl Store {
         wanted: &Wanted<'_>,
         waits: Waits<'_>,
     ) -> Result<Decided, StoreError> {
-        let mut by = Superseded::default();
+        let mut by = NewerValues::default();
         for _ in 0..MOST_TURNS {
             let (mut amends, mut lacks) = (false, None);
             match answer {

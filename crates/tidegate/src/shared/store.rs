@@ -14,7 +14,7 @@ use crate::frontend::GateQueues;
 use crate::request::Origin;
 use crate::rules::{ActivePolicy, Policy};
 use crate::store::redis::Client;
-use crate::store::redis::script::{Step, Superseded};
+use crate::store::redis::script::{NewerValues, Step};
 
 /// The store, and the policy whose limiters live in it.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub(super) struct Waits<'a> {
     pub(super) asked: Asked<'a>,
     pub(super) deadline: Instant,
     /// The values that decide in place of the node's own.
-    pub(super) by: Option<&'a Superseded>,
+    pub(super) by: Option<&'a NewerValues>,
     /// What a late reply took is given back: from the limiters that were met, and from no others.
     pub(super) undoes: bool,
 }

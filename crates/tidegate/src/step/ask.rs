@@ -73,7 +73,7 @@ impl<K> Met<K> {
     pub(crate) const fn part(&self, step: Step) -> (u64, Step) {
         match step {
             Step::Decide | Step::Ask if self.report && self.cost > 0 => (self.cost, Step::Report),
-            Step::Decide | Step::Ask if self.asks > self.cost => (self.asks, Step::Look),
+            Step::Decide | Step::Ask if self.asks > self.cost => (self.asks, Step::AskReported),
             Step::Peek => (self.asks, Step::Peek),
             _ => (self.cost, step),
         }

@@ -10,7 +10,7 @@ pub(crate) enum Step {
     /// Decide only, with figures.
     Peek,
     /// Decide like [`Step::Ask`], and take nothing: a look at a limiter whose usage is reported.
-    Look,
+    AskReported,
     /// Take, even into debt, and decide about one unit more, with figures: usage that is reported.
     Report,
     /// Give back, with figures.
@@ -27,7 +27,7 @@ impl Step {
     /// Whether a limiter that does not exist yet begins with this step.
     pub(crate) const fn begins(self, cost: u64) -> bool {
         match self {
-            Self::Decide | Self::Ask | Self::Look => true,
+            Self::Decide | Self::Ask | Self::AskReported => true,
             Self::Peek | Self::Refund => false,
             Self::Report => cost > 0,
             Self::Settle { actual } => actual > cost,
@@ -38,14 +38,14 @@ impl Step {
     pub(crate) const fn takes(self, cost: u64) -> bool {
         match self {
             Self::Settle { .. } => self.begins(cost),
-            Self::Look => false,
+            Self::AskReported => false,
             _ => self.begins(cost) && cost > 0,
         }
     }
 
     /// Whether it is to have memory for a unit more: one that only looks is answered as though it took.
     pub(crate) const fn grows(self, cost: u64) -> bool {
-        matches!(self, Self::Peek | Self::Look) && cost > 0 || self.takes(cost)
+        matches!(self, Self::Peek | Self::AskReported) && cost > 0 || self.takes(cost)
     }
 
     /// Whether it may take beyond the limit: its debt may be too large for a packed state.

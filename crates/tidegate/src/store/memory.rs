@@ -13,7 +13,6 @@ mod cell;
 mod entry;
 mod fixed;
 mod generation;
-mod later;
 mod leaving;
 mod locked;
 mod migration;
@@ -26,6 +25,7 @@ mod parameters;
 mod preset;
 mod preview;
 mod replace;
+mod replacement;
 mod ruled;
 mod sharded;
 mod spin;
@@ -45,17 +45,17 @@ pub(crate) use alone::Limiters;
 use budget::Budget;
 pub(crate) use cell::{Cell, cell_of};
 pub(crate) use generation::Generation;
-pub(crate) use later::Later;
 pub(crate) use newest::Kept;
 use newest::Newest;
 #[cfg(feature = "redis")]
 pub(crate) use preview::preview_of_told;
 pub(crate) use preview::{Forecast, Preview};
 use replace::Lineages;
+pub(crate) use replacement::Replacement;
 pub(crate) use succession::Moved;
 use sync::{AtomicUsize, Mutex, Ordering::Relaxed};
 pub(crate) use table::Part;
-use table::{Grip, Hold, Holding};
+use table::{LockedLimiter, LockedLimiters, StoreVerbs};
 
 /// All limiters of a gate, whatever policies were in force.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl MemoryStore {
         };
         // There are no limiters yet that could lack room.
         let at = base.unwrap_or(Timestamp::EPOCH);
-        let _ = store.change(at, |_| Ok::<_, PolicyErrors>(policy));
+        let _ = store.change(|| at, |_| Ok::<_, PolicyErrors>(policy), |_| ());
         store
     }
 
@@ -239,7 +239,7 @@ impl Generation {
         met: &'a [Met],
         step: &impl Fn(usize) -> Step,
         now: Timestamp,
-    ) -> Result<Vec<Box<dyn Hold + 'a>>, Moved> {
+    ) -> Result<Vec<Box<dyn LockedLimiters + 'a>>, Moved> {
         let mut order: Vec<_> = met.iter().enumerate().collect();
         order.sort_by_key(|(_, met)| self.table_number(met));
         let mut holds = Vec::new();
@@ -267,20 +267,21 @@ fn done_by(met: &Met, one: One, step: Step) -> Done {
 
 /// Runs a step over limiters that are held, and lets go of them; tells also whether one had no room.
 fn run<'h>(
-    mut holds: Vec<Box<dyn Hold + 'h>>,
+    mut holds: Vec<Box<dyn LockedLimiters + 'h>>,
     met: &[Met],
     clock: &impl Clock,
     step: &impl Fn(usize) -> Step,
 ) -> (Done, bool) {
     let at = clock.now();
     holds.iter_mut().for_each(|hold| hold.begin(at));
-    let mut holdings: Vec<Holding<'_>> = holds.iter_mut().flat_map(|hold| hold.held()).collect();
+    let mut holdings: Vec<LockedLimiter<'_>> =
+        holds.iter_mut().flat_map(|hold| hold.held()).collect();
     holdings.sort_unstable_by_key(|holding| holding.place);
     let (places, mut held): (Vec<_>, Vec<_>) =
         holdings.into_iter().map(|holding| (holding.place, holding.verbs)).unzip();
     let allowed = match step(0) {
         Step::Decide | Step::Ask => ask_all(&mut held, &places, met, at),
-        Step::Peek | Step::Look | Step::Report => look_at_all(&mut held, at),
+        Step::Peek | Step::AskReported | Step::Report => look_at_all(&mut held, at),
         Step::Refund => {
             look_at_all(&mut held, at);
             held.iter_mut().for_each(|one| one.give_back());
@@ -302,7 +303,7 @@ fn run<'h>(
 }
 
 /// Stores what was done with limiters that are held, if anything was.
-fn let_go(holds: Vec<Box<dyn Hold + '_>>, at: Timestamp) {
+fn let_go(holds: Vec<Box<dyn LockedLimiters + '_>>, at: Timestamp) {
     // The last first: a table that grows as it is let go of waits for one of its chains, which may
     // be held by somebody who waits for a later table.
     holds.into_iter().rev().for_each(|hold| hold.release(at));
@@ -311,7 +312,7 @@ fn let_go(holds: Vec<Box<dyn Hold + '_>>, at: Timestamp) {
 /// Takes from all limiters if all that are enforced admit, else from none; but what is reported is taken
 /// whatever they say.
 fn ask_all<'a>(
-    held: &mut [Box<dyn Grip + 'a>],
+    held: &mut [Box<dyn StoreVerbs + 'a>],
     places: &[usize],
     met: &[Met],
     at: Timestamp,
@@ -336,7 +337,7 @@ fn ask_all<'a>(
 
 /// Settles with each limiter what its place in the request says.
 fn settle_all<'a>(
-    held: &mut [Box<dyn Grip + 'a>],
+    held: &mut [Box<dyn StoreVerbs + 'a>],
     places: &[usize],
     met: &[Met],
     at: Timestamp,

@@ -120,7 +120,7 @@ fn who_waited_in_vain_is_counted_and_who_is_banned_does_not_wait(case: &Case<'_,
     assert_eq!(told, [false, true]);
 }
 
-/// Refused by the limiter that keys without room share, a key pays for what others took: that is none of the refusals
+/// Refused by the overflow limiter, a key pays for what others took: that is none of the refusals
 /// for which it is to be shut out.
 fn nobody_is_banned_for_what_others_took(case: &Case<'_, dyn Store>) {
     for on_full in [OnFull::Share, OnFull::Refuse] {

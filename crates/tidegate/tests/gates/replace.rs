@@ -118,6 +118,59 @@ fn a_rule_with_another_key_begins_as_new() {
 }
 
 #[test]
+fn a_rule_with_limits_per_key_that_gets_another_key_leaves_no_limiter_counted() {
+    let gate = gate([each("a", 10).limit_from_request()]);
+    assert!(["ada", "bob", "eve"].iter().all(|user| admits(&gate, user, 1)));
+    assert_eq!(gate.keys(), 3);
+    replace(&gate, [RuleSpec::new("a", per_day(10)).key(["host"]).limit_from_request()]);
+    assert_eq!(gate.keys(), 0);
+}
+
+#[test]
+fn what_a_rule_with_another_key_has_taken_is_not_given_back_to_others() {
+    let by = |key: &str| RuleSpec::new("a", per_day(100)).key([key]);
+    let gate = gate([by("user")]);
+    let entries = [("user", "ada"), ("host", "ada")];
+    let of = |cost| [Descriptor::new(&entries).cost(cost)];
+    let first = of(50);
+    let first = Request::new("default", &first);
+    let charge = gate.hold(&first).unwrap();
+    replace(&gate, [by("host")]);
+    assert!(gate.admits(&Request::new("default", &of(60))));
+    charge.release();
+    assert_eq!(gate.available(&Request::new("default", &of(1))), 40);
+}
+
+#[test]
+fn a_request_asked_again_under_its_id_takes_nothing_also_when_its_rule_was_away_meanwhile() {
+    let clock = TestClock::at(TODAY_US);
+    let brief = Spec::new(AlgorithmKind::SlidingLog, 10, Micros::from_secs(1));
+    let mut rule = RuleSpec::new("a", brief).key(["user"]);
+    rule.dedupe = Some(Micros::from_secs(3_600));
+    let gate = Gate::with_clock(policy([rule.clone()]), clock.clone());
+    let again =
+        || ask("ada", 1, |request| gate.check(&request.with_id("x").unwrap()).is_repeated());
+    assert!(!again());
+    clock.set(TODAY_US + 2_000_000);
+    replace(&gate, [each("b", 10)]);
+    replace(&gate, [rule]);
+    assert!(again());
+}
+
+#[test]
+fn a_smaller_max_memory_holds_although_one_limiter_could_once_be_larger() {
+    let with = |limit, max_memory| {
+        let mut spec = per_day(limit);
+        spec.max_memory = Some(max_memory);
+        RuleSpec::new("a", spec).key(["user"]).max_keys(1_000_000, OnFull::Refuse)
+    };
+    let gate = gate([with(1_000_000, 1 << 30)]);
+    replace(&gate, [with(10, 100_000)]);
+    let admitted = (0..20_000).filter(|user| admits(&gate, &user.to_string(), 1)).count();
+    assert!(admitted < 5_000, "{admitted} limiters in 100 kB");
+}
+
+#[test]
 fn overrides_that_come_and_go_take_what_was_used_with_them() {
     let with = |vips: &[(&str, u64)]| {
         vips.iter().fold(each("a", 10), |rule, (user, limit)| {

@@ -1,4 +1,4 @@
-//! The shares of all nodes together, for limits, capacities, initial tokens, overrides and plans.
+//! The shares of all nodes together, for limits, capacities, initial tokens and overrides.
 
 use super::*;
 use proptest::prelude::*;

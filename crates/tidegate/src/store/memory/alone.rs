@@ -55,7 +55,8 @@ impl Limiters {
         Self { first, newest, changing: Mutex::new(()), budget, base }
     }
 
-    /// Puts another rule in force at `at`; its caps are those of `spec`.
+    /// Puts another rule in force; its caps are those of `spec`. `at` reads the clock once nobody steps under the old
+    /// one. `published` is called before limiters are moved.
     ///
     /// # Errors
     /// The limiters there are would not fit in the memory that `spec` allows: the old rule stays.
@@ -63,13 +64,15 @@ impl Limiters {
         &self,
         rule: &Rule,
         spec: &RuleSpec,
-        at: Timestamp,
+        at: impl Fn() -> Timestamp,
+        published: impl FnOnce(),
     ) -> Result<(), RuleErrors> {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let old = (*self.newest.read()).clone();
-        let build = Build { base: self.base, budget: &self.budget, at };
+        let build = |at| Build { base: self.base, budget: &self.budget, at };
+        let before = at();
         let (bytes, limiters) = match &old {
-            Some(old) if !build.packs(rule) => old.weigh(rule, at),
+            Some(old) if !build(before).packs(rule) => old.weigh(rule, before),
             _ => (0, 0),
         };
         if bytes > spec.most_bytes() {
@@ -79,9 +82,11 @@ impl Limiters {
         self.newest.publish(|| {
             old.iter().for_each(|old| old.succession().supersede());
             self.budget.follow(spec);
-            new = build.table(rule, old.clone().into_iter().collect());
+            new = build(at()).table(rule, old.clone().into_iter().collect());
+            self.budget.largest_needs(new.as_ref().map_or(0, |table| table.bytes_of_one()));
             new.clone()
         });
+        published();
         match (&old, &new) {
             (Some(old), Some(new)) => {
                 sweep(old, new);
@@ -93,7 +98,7 @@ impl Limiters {
         Ok(())
     }
 
-    /// Puts a rule in force for the limiter that keys without room share, where each limiter has a rule of its own.
+    /// Puts a rule in force for the overflow limiter, where each limiter has a rule of its own.
     pub(crate) fn amend_usual(&self, rule: &Rule) {
         self.first.iter().for_each(|table| table.amend(rule));
     }

@@ -69,14 +69,14 @@ impl Budget {
         if self.shares.load(Relaxed) == 1 { OnFull::Share } else { OnFull::Refuse }
     }
 
-    /// Counts the claim of a limiter that nobody has any more less, if there is one.
-    pub(super) fn release_one_of<T>(&self, gone: Option<T>) {
-        self.release(usize::from(gone.is_some()));
-    }
-
     /// Lets a cap that is less than one limiter needs count as that much.
     pub(super) fn has_room_for_one_of(&self, bytes: usize) {
         self.least_bytes.fetch_max(bytes, Relaxed);
+    }
+
+    /// Forgets what limiters of earlier rules needed: now the largest needs so much.
+    pub(super) fn largest_needs(&self, bytes: usize) {
+        self.least_bytes.store(bytes, Relaxed);
     }
 
     /// Counts one more limiter and the bytes it begins with, if there is room for both.

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use tidegate_core::{Algorithm, Packing, Rule, Timestamp, Visitor};
 
-use super::later::Later;
 use super::leaving::carried;
 use super::preview::{Preview, preview_of_none};
+use super::replacement::Replacement;
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
 use locked::Locked;
@@ -50,7 +50,7 @@ pub(crate) trait Cell: fmt::Debug + Send + Sync {
     fn close(&self, rule: &Rule, reading: Reading<'_>) -> Option<Box<dyn Cell>>;
 }
 
-impl Later<dyn Cell> {
+impl Replacement<dyn Cell> {
     /// [`Cell::admits`] of the cell in force.
     pub(crate) fn admits(&self, cost: u64, reading: Reading<'_>) -> bool {
         self.with(|cell| {
@@ -94,25 +94,25 @@ impl Later<dyn Cell> {
 /// times count from, the state is kept whole.
 pub(crate) fn cell_of(
     base: Option<Timestamp>,
-    later: Arc<Later<dyn Cell>>,
+    replacement: Arc<Replacement<dyn Cell>>,
 ) -> impl Visitor<Out = Box<dyn Cell>> {
-    Build { base, later }
+    Build { base, replacement }
 }
 
 struct Build {
     base: Option<Timestamp>,
-    later: Arc<Later<dyn Cell>>,
+    replacement: Arc<Replacement<dyn Cell>>,
 }
 
 impl Visitor for Build {
     type Out = Box<dyn Cell>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
-        let (algorithm, later) = (algorithm.clone(), self.later);
+        let (algorithm, replacement) = (algorithm.clone(), self.replacement);
         match (algorithm.packing(), self.base) {
-            (Packing::One, Some(base)) => Box::new(Word::new(algorithm, base, later)),
-            (Packing::Two, Some(base)) => Box::new(Pair::new(algorithm, base, later)),
-            _ => Box::new(Locked::new(algorithm, None, later)),
+            (Packing::One, Some(base)) => Box::new(Word::new(algorithm, base, replacement)),
+            (Packing::Two, Some(base)) => Box::new(Pair::new(algorithm, base, replacement)),
+            _ => Box::new(Locked::new(algorithm, None, replacement)),
         }
     }
 }
@@ -129,11 +129,11 @@ impl<Old: Algorithm> Visitor for CarryOver<'_, Old> {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Box<dyn Cell> {
         let state = self.state.and_then(|state| carried(self.old, state, algorithm, self.now));
-        Box::new(Locked::new(algorithm.clone(), state, Later::none_yet()))
+        Box::new(Locked::new(algorithm.clone(), state, Replacement::none_yet()))
     }
 }
 
 /// What follows a cell that ended under the same rule.
 fn followed_whole<R: Algorithm>(algorithm: &R, state: Option<R::State>) -> Box<dyn Cell> {
-    Box::new(Locked::new(algorithm.clone(), state, Later::none_yet()))
+    Box::new(Locked::new(algorithm.clone(), state, Replacement::none_yet()))
 }

@@ -9,7 +9,7 @@ use super::leaving::Leaving;
 use super::preset::Preset;
 use super::preview::Preview;
 use super::succession::Succession;
-use super::table::{Grip, Part, Table};
+use super::table::{Part, StoreVerbs, Table};
 use crate::clock::Clock;
 use crate::step::{One, Step};
 
@@ -61,7 +61,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         cost: u64,
         enforced: bool,
         in_place: bool,
-    ) -> Box<dyn Grip + 'h>;
+    ) -> Box<dyn StoreVerbs + 'h>;
 
     /// A preview from its state under the rule that is asked about; `None` is a limiter that is still to
     /// begin.
@@ -72,7 +72,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         now: Timestamp,
     ) -> Box<dyn Preview>;
 
-    /// Puts the limiter that keys without room share under its rule; returns whether there is such a limiter.
+    /// Puts the overflow limiter under its rule; returns whether there is such a limiter.
     fn share(rules: &Self::Rules, entry: &mut Option<Self>, now: Timestamp) -> bool;
 
     /// The refusal of a key for which there is no room, in a step over it `alone` or over several.
@@ -94,7 +94,7 @@ pub(super) trait Entry: Clone + fmt::Debug + Send + 'static {
         succession: &Succession<dyn Table>,
     ) -> Option<Self>;
 
-    /// Puts another rule in force for the limiter that keys without room share.
+    /// Puts another rule in force for the overflow limiter.
     fn amend(_rules: &Self::Rules, _rule: &Rule) {}
 
     /// Whether the rule that is asked about is unlimited.

@@ -9,7 +9,7 @@ use super::parameters::{Parameters, heap_bytes};
 use super::preset::Preset;
 use super::preview::{Preview, preview};
 use super::succession::Succession;
-use super::table::{Grip, Part, Table};
+use super::table::{Part, StoreVerbs, Table};
 use crate::clock::Clock;
 use crate::step::{One, Step};
 
@@ -71,7 +71,7 @@ impl<R: Algorithm> Entry for FixedEntry<R> {
         cost: u64,
         enforced: bool,
         in_place: bool,
-    ) -> Box<dyn Grip + 'h> {
+    ) -> Box<dyn StoreVerbs + 'h> {
         let held = Held::new(&rules.algorithm, &mut self.0, cost);
         let held = if enforced { held } else { held.shadow() };
         Box::new(if in_place { held.in_place() } else { held })

@@ -7,7 +7,7 @@ use super::entry::{Change, Entry};
 use super::overflow::{LockedOverflow, Overflow};
 use super::preset::{Marked, Preset};
 use super::succession::{Moved, Succession};
-use super::table::{Grip, Holding, Part, Table};
+use super::table::{LockedLimiter, Part, StoreVerbs, Table};
 
 /// One limiter of a step over several.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl<'a, E: Entry> LockedEntry<'a, E> {
         &'h mut self,
         rules: &'h E::Rules,
         shared: &mut Option<&'h mut E>,
-    ) -> Box<dyn Grip + 'h> {
+    ) -> Box<dyn StoreVerbs + 'h> {
         let Part { cost, enforced, .. } = self.part;
         let in_place = matches!(self.standing, Standing::Cramped);
         match (self.standing, &mut self.entry) {
@@ -121,9 +121,9 @@ impl<'a, E: Entry> LockedEntries<'a, E> {
 
     /// The verbs of all limiters. The first key without room gets the overflow limiter; the others of the
     /// same request are refused.
-    pub(super) fn held<'h>(&'h mut self, rules: &'h E::Rules) -> Vec<Holding<'h>> {
+    pub(super) fn held<'h>(&'h mut self, rules: &'h E::Rules) -> Vec<LockedLimiter<'h>> {
         let mut shared = self.overflow.as_mut().and_then(|(shared, _)| shared.entry.as_mut());
-        let verbs = self.entries.iter_mut().map(|entry| Holding {
+        let verbs = self.entries.iter_mut().map(|entry| LockedLimiter {
             place: entry.part.place,
             verbs: entry.verbs(rules, &mut shared),
         });

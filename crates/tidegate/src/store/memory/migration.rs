@@ -10,12 +10,17 @@ use crate::key::Fingerprint;
 pub(super) fn sweep(old: &SharedTable, new: &SharedTable) {
     limiters(&**old).for_each(|fingerprint| new.adopt(fingerprint));
     new.adopt_overflow();
+    // Of several old tables only the first one's is adopted.
+    drop(old.take_overflow());
 }
 
 /// Drops all limiters of a table that nothing succeeds.
 pub(super) fn drain(old: &SharedTable) {
     let budget = old.budget();
-    limiters(&**old).for_each(|fingerprint| budget.release_one_of(old.take_out(fingerprint)));
+    limiters(&**old).for_each(|fingerprint| {
+        drop(old.take_out(fingerprint));
+        budget.release(1);
+    });
     drop(old.take_overflow());
 }
 

@@ -156,7 +156,8 @@ impl<E: Entry> Overflow<E> {
     }
 }
 
-/// Moves the overflow limiter of an old table into a slot that has none.
+/// Moves the overflow limiter of the first old table, which is that of keys without an override, into a slot
+/// that has none.
 fn bring<E: Entry>(
     slot: &mut Shared<E>,
     rules: &E::Rules,
@@ -164,7 +165,7 @@ fn bring<E: Entry>(
     succession: &Succession<dyn Table>,
 ) {
     if slot.entry.is_none()
-        && let Some(left) = succession.take(|old| old.take_overflow())
+        && let Some(left) = succession.take_from_first(|old| old.take_overflow())
     {
         slot.entry = E::adopt(rules, left, succession);
         slot.weigh(rules, budget, 0);

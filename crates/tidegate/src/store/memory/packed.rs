@@ -23,7 +23,7 @@ use super::parameters::{Parameters, stays_whole};
 use super::preview::{Preview, preview};
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicU32, Ordering::Relaxed};
-use super::table::{Hold, Part, Table};
+use super::table::{LockedLimiters, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
@@ -337,7 +337,11 @@ impl<R: Algorithm> Table for Packed<R> {
         self.one_of_overflow(&Part::alone(Fingerprint::FIRST, cost, step), reading)
     }
 
-    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Result<Box<dyn Hold + 'a>, Moved> {
+    fn hold<'a>(
+        &'a self,
+        parts: &[Part<'a>],
+        now: Timestamp,
+    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
         self.hold_chains(parts, now)
     }
 

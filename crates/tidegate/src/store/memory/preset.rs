@@ -2,7 +2,7 @@
 
 use tidegate_core::{Algorithm, Decision, Outcome, Timestamp, Verbs, Verdict};
 
-use super::table::Grip;
+use super::table::StoreVerbs;
 use crate::step::{One, Step, UNLIMITED};
 
 /// The verbs of a limiter whose decision was made before the step.
@@ -80,7 +80,7 @@ impl Verbs for Preset {
     }
 }
 
-impl Grip for Preset {
+impl StoreVerbs for Preset {
     fn is_overflow(&self) -> bool {
         self.overflow
     }
@@ -96,9 +96,9 @@ impl Grip for Preset {
 
 /// The verbs of a limiter whose reply is marked or replaced.
 pub(super) struct Marked<'a> {
-    pub(super) verbs: Box<dyn Grip + 'a>,
+    pub(super) verbs: Box<dyn StoreVerbs + 'a>,
     pub(super) overflow: bool,
-    /// Whether it is the limiter that keys without room share: it gives nothing back.
+    /// Whether it is the overflow limiter: it gives nothing back.
     pub(super) shared: bool,
     /// The decision that is reported in place of its own.
     pub(super) denied: Option<Decision>,
@@ -107,7 +107,7 @@ pub(super) struct Marked<'a> {
 }
 
 impl<'a> Marked<'a> {
-    pub(super) const fn new(verbs: Box<dyn Grip + 'a>) -> Self {
+    pub(super) const fn new(verbs: Box<dyn StoreVerbs + 'a>) -> Self {
         Self { verbs, overflow: false, shared: false, denied: None, taken: None }
     }
 }
@@ -147,7 +147,7 @@ impl Verbs for Marked<'_> {
     }
 }
 
-impl Grip for Marked<'_> {
+impl StoreVerbs for Marked<'_> {
     fn is_overflow(&self) -> bool {
         self.overflow
     }

@@ -33,6 +33,8 @@ struct Known {
     /// For how many limiters its tables have places.
     places: usize,
     is_in_force: bool,
+    /// When it was removed, if it is not in force.
+    removed_at: Option<Timestamp>,
     /// Whether it stays known also while it is not in force and has no limiters.
     is_kept: bool,
     /// Whether its limits are looked up for each key, whatever the policy.
@@ -44,30 +46,33 @@ struct Known {
 struct Migrations(Vec<(SharedTable, Option<SharedTable>)>);
 
 impl MemoryStore {
-    /// Puts in force as of `at` what `next` makes of the policy that is in force; one change at a time. Returns the
-    /// rules that are others than before, or are not in force any more.
+    /// Puts in force what `next` makes of the policy that is in force; one change at a time. `at` reads the clock
+    /// once nobody steps under the old policy. `published` gets the rules that are others than before, or are not
+    /// in force any more, before their limiters are moved.
     ///
     /// # Errors
     /// Those of `next`, or that the limiters of a rule would not fit in the memory that it allows; all stays as
     /// it was.
     pub(crate) fn change<E: From<PolicyErrors>>(
         &self,
-        at: Timestamp,
+        at: impl Fn() -> Timestamp,
         next: impl FnOnce(&Policy) -> Result<Policy, E>,
-    ) -> Result<Vec<Lineage>, E> {
+        published: impl FnOnce(&[Lineage]),
+    ) -> Result<(), E> {
         let mut lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.newest.read().share();
         let policy = next(&before.policy)?;
-        lineages.have_room(self, &policy, at)?;
+        lineages.have_room(self, &policy, at())?;
         let changed = lineages.changed_by(&policy);
         let mut migrations = Migrations::default();
         self.newest.publish(|| {
-            lineages.follow(self, before.number + 1, Arc::new(policy), at, &mut migrations)
+            lineages.follow(self, before.number + 1, Arc::new(policy), &at, &mut migrations)
         });
         drop(before);
+        published(&changed);
         migrations.run();
-        lineages.drop_idle(at);
-        Ok(changed)
+        lineages.drop_idle(at());
+        Ok(())
     }
 
     /// Returns what the named rule is known by, from now on for as long as the store lives.
@@ -90,7 +95,7 @@ impl MemoryStore {
     ) -> Result<Lineage, NoSuchRule> {
         let lineage = self.keep(domain, name, |known| known.is_planned = true)?;
         // What is in force has room.
-        let _ = self.change(at, |policy| Ok::<_, PolicyErrors>(policy.clone()));
+        let _ = self.change(|| at, |policy| Ok::<_, PolicyErrors>(policy.clone()), |_| ());
         Ok(lineage)
     }
 
@@ -147,7 +152,7 @@ impl Lineages {
         store: &MemoryStore,
         number: u64,
         policy: Arc<Policy>,
-        at: Timestamp,
+        at: &impl Fn() -> Timestamp,
         migrations: &mut Migrations,
     ) -> Generation {
         let all = self.by_name.values_mut();
@@ -155,10 +160,13 @@ impl Lineages {
             known.is_in_force = false;
             known.supersede();
         });
+        let at = at();
         store.whole.cap_keys(policy.max_keys().map(|most| most.get()));
         let rules = policy.rules().iter();
         let rules: Vec<_> =
             rules.map(|rule| self.follow_rule(store, number, rule, at, migrations)).collect();
+        let removed = self.by_name.values_mut().filter(|known| !known.is_in_force);
+        removed.for_each(|known| known.removed_at = known.removed_at.or(Some(at)));
         let removed = self.by_name.values().filter(|known| !known.is_in_force);
         let removed = removed.flat_map(|known| known.of_rule.tables.iter().flatten().cloned());
         Generation { number, policy: Arc::clone(&policy), rules, removed: removed.collect() }
@@ -178,6 +186,10 @@ impl Lineages {
             *next += 1;
             Known::new(store, rule, lineage, at)
         });
+        if !known.has_same_key(rule) && !known.is_kept {
+            // Its limiters are others, and what is remembered of the old ones says nothing of them.
+            (known.of_rule.lineage, *next) = (*next, *next + 1);
+        }
         known.follow(store, rule, at, migrations);
         known.of_rule.tables.iter().flatten().for_each(|table| {
             table.succession().serve_since(number);
@@ -187,7 +199,10 @@ impl Lineages {
 
     /// Drops removed rules whose limiters are all idle.
     fn drop_idle(&mut self, now: Timestamp) {
-        self.by_name.retain(|_, known| known.is_in_force || known.is_kept || !known.is_idle(now));
+        let is_needed = |known: &Known| {
+            known.is_in_force || known.is_kept || !known.is_idle(now) || known.may_be_repeated(now)
+        };
+        self.by_name.retain(|_, known| is_needed(known));
     }
 }
 
@@ -203,7 +218,8 @@ impl Known {
         let of_rule = TablesOfRule { lineage, tables, is_per_key };
         let (rule, places) = (rule.clone(), budget.most_keys());
         let (is_kept, is_planned) = (false, false);
-        Self { rule, budget, of_rule, places, is_in_force: true, is_kept, is_planned }
+        let (is_in_force, removed_at) = (true, None);
+        Self { rule, budget, of_rule, places, is_in_force, removed_at, is_kept, is_planned }
     }
 
     fn supersede(&self) {
@@ -284,7 +300,9 @@ impl Known {
             let most = self.budget.most_keys();
             self.places = if has_places { self.places.min(most) } else { most };
         }
-        (self.rule, self.is_in_force) = (rule.clone(), true);
+        let tables = self.of_rule.tables.iter().flatten();
+        self.budget.largest_needs(tables.map(|table| table.bytes_of_one()).max().unwrap_or(0));
+        (self.rule, self.is_in_force, self.removed_at) = (rule.clone(), true, None);
     }
 
     /// Has one table for all variants from now on, if it has to.
@@ -303,6 +321,12 @@ impl Known {
         let new = build.table_of_rules(rule.variant(0), old.clone());
         migrations.0.extend(old.into_iter().map(|old| (old, Some(Arc::clone(&new)))));
         (self.of_rule.tables, self.of_rule.is_per_key) = (vec![Some(new)], true);
+    }
+
+    /// Whether requests that it answered under an id may still be answered the same, if it is added back.
+    fn may_be_repeated(&self, now: Timestamp) -> bool {
+        let dedupe = self.rule.spec().dedupe;
+        self.removed_at.zip(dedupe).is_some_and(|(since, time)| now < since.plus(time))
     }
 
     fn is_idle(&self, now: Timestamp) -> bool {

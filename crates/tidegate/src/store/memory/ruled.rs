@@ -23,7 +23,7 @@ use super::preset::Preset;
 use super::preview::{Preview, preview, preview_of_none};
 use super::sharded::Sharded;
 use super::succession::Succession;
-use super::table::{Grip, Part, Table};
+use super::table::{Part, StoreVerbs, Table};
 use crate::step::{One, Step};
 use brought::{Brought, Coming, Seen};
 use held::Own;
@@ -100,7 +100,7 @@ impl Entry for RuledEntry {
         cost: u64,
         enforced: bool,
         in_place: bool,
-    ) -> Box<dyn Grip + 'h> {
+    ) -> Box<dyn StoreVerbs + 'h> {
         self.any_mut().verbs(cost, enforced, in_place)
     }
 

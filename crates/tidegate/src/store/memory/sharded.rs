@@ -21,7 +21,7 @@ use super::parameters::{Parameters, bytes_beside_heap, most_heap_bytes};
 use super::preview::Preview;
 use super::succession::{GenerationNumber, Moved, Succession};
 use super::sync::{AtomicUsize, Ordering::Relaxed};
-use super::table::{Hold, Part, Table};
+use super::table::{LockedLimiters, Part, Table};
 use crate::clock::{Clock, Reading};
 use crate::key::Fingerprint;
 use crate::step::{One, Step};
@@ -43,6 +43,8 @@ pub(super) struct Sharded<E: Entry> {
     overflow: Overflow<E>,
     /// The shard that is looked through next when there is no room.
     next_swept: AtomicUsize,
+    /// Bytes for which a single limiter has to have room.
+    bytes_of_one: usize,
     succession: Succession<dyn Table>,
 }
 
@@ -57,8 +59,9 @@ impl<R: Algorithm> Sharded<FixedEntry<R>> {
         let table = Self::new(Parameters::new(algorithm), budget, succession);
         let need = table.need(&FixedEntry(None));
         // A log has chunks at both ends that are not full, and one more claimed.
-        table.budget.has_room_for_one_of(need.first + most_heap + 3 * need.next);
-        table
+        let bytes_of_one = need.first + most_heap + 3 * need.next;
+        table.budget.has_room_for_one_of(bytes_of_one);
+        Self { bytes_of_one, ..table }
     }
 }
 
@@ -70,7 +73,7 @@ impl<E: Entry> Sharded<E> {
     ) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (overflow, next_swept) = (Overflow::new(), AtomicUsize::new(0));
-        Self { rules, shards, budget, overflow, next_swept, succession }
+        Self { rules, shards, budget, overflow, next_swept, bytes_of_one: 0, succession }
     }
 
     fn shard_of(fingerprint: Fingerprint) -> usize {
@@ -345,7 +348,11 @@ impl<E: Entry> Table for Sharded<E> {
         self.one_of_overflow(&Part::alone(Fingerprint::FIRST, cost, step), reading)
     }
 
-    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Result<Box<dyn Hold + 'a>, Moved> {
+    fn hold<'a>(
+        &'a self,
+        parts: &[Part<'a>],
+        now: Timestamp,
+    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
         self.lock_shards(parts, now)
     }
 
@@ -382,6 +389,10 @@ impl<E: Entry> Table for Sharded<E> {
 
     fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    fn bytes_of_one(&self) -> usize {
+        self.bytes_of_one
     }
 
     fn succession(&self) -> &Succession<dyn Table> {

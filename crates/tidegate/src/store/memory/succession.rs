@@ -67,6 +67,12 @@ impl<T: ?Sized> Succession<T> {
         old.iter().map(|old| &**old).find_map(take)
     }
 
+    /// Takes what the first old table, and no other, returns.
+    pub(super) fn take_from_first<O>(&self, take: impl FnOnce(&T) -> Option<O>) -> Option<O> {
+        let old = self.old.read().unwrap_or_else(PoisonError::into_inner);
+        old.first().and_then(|old| take(old))
+    }
+
     /// Drops the old tables: nothing is left in them.
     pub(super) fn end(&self) {
         let mark = self.mark.load(Acquire);

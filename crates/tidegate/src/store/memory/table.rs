@@ -37,9 +37,10 @@ impl Step {
         One { overflow: true, ..one }
     }
 
-    /// Whether it puts another rule in force: not one that only looks, unless it asks for a unit.
+    /// Whether it puts another rule in force: every step that gives back or takes, and
+    /// [`Step::AskReported`]; never [`Step::Peek`].
     pub(super) const fn changes_rule(self, cost: u64) -> bool {
-        self.gives_back() || self.takes(cost) || matches!(self, Self::Look)
+        self.gives_back() || self.takes(cost) || matches!(self, Self::AskReported)
     }
 
     #[inline]
@@ -54,7 +55,7 @@ impl Step {
                 let verdict = held.ask(now);
                 (verdict, verdict.is_allowed() && cost > 0)
             }
-            Self::Peek | Self::Look => {
+            Self::Peek | Self::AskReported => {
                 held.advance(now);
                 (held.decide(), false)
             }
@@ -144,21 +145,25 @@ pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
     /// One step with one limiter, from finding it to storing it.
     fn one(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<One, Moved>;
 
-    /// One step in the first generation with the limiter that keys without room share, for who knows to have
+    /// One step in the first generation with the overflow limiter, for who knows to have
     /// been there.
     fn shared(&self, cost: u64, step: Step, reading: Reading<'_>) -> Result<One, Moved>;
 
     /// Holds several limiters, none named twice, until the answer is dropped or released. `now` is a time at or
     /// before that of the step.
-    fn hold<'a>(&'a self, parts: &[Part<'a>], now: Timestamp) -> Result<Box<dyn Hold + 'a>, Moved>;
+    fn hold<'a>(
+        &'a self,
+        parts: &[Part<'a>],
+        now: Timestamp,
+    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved>;
 
     /// Reads a little of the memory that a limiter lives in, so that it is on its way; what is read
     /// means nothing.
-    fn touch(&self, _print: Fingerprint) -> u64 {
+    fn touch(&self, _fingerprint: Fingerprint) -> u64 {
         0
     }
 
-    /// Makes one limiter as good as new, in the first generation. The one that keys without room share stays as
+    /// Makes one limiter as good as new, in the first generation. The overflow limiter stays as
     /// it is.
     fn forget(&self, fingerprint: Fingerprint) -> Result<(), Moved>;
 
@@ -168,11 +173,16 @@ pub(crate) trait Table: Migrate + fmt::Debug + Send + Sync {
     /// A preview from a limiter's state as it is now.
     fn preview(&self, part: &Part<'_>, reading: Reading<'_>) -> Result<Box<dyn Preview>, Moved>;
 
-    /// Puts a rule in force for the limiter that keys without room share, where each limiter has its own.
+    /// Puts a rule in force for the overflow limiter, where each limiter has its own.
     fn amend(&self, _rule: &Rule) {}
 
     /// What counts its limiters.
     fn budget(&self) -> &Budget;
+
+    /// Bytes for which a single limiter has to have room, whatever the cap.
+    fn bytes_of_one(&self) -> usize {
+        0
+    }
 
     /// Which generations may ask it, and which tables it succeeds.
     fn succession(&self) -> &Succession<dyn Table>;
@@ -186,13 +196,13 @@ pub(crate) trait Migrate {
     /// Takes a limiter out, whose place stays claimed.
     fn take_out(&self, fingerprint: Fingerprint) -> Option<Box<dyn Leaving>>;
 
-    /// Takes the limiter out that keys without room share.
+    /// Takes the overflow limiter out.
     fn take_overflow(&self) -> Option<Box<dyn Leaving>>;
 
     /// Moves a limiter here from a table that this one succeeds, unless somebody did.
     fn adopt(&self, fingerprint: Fingerprint);
 
-    /// Moves the limiter here that keys without room share, unless somebody did.
+    /// Moves the overflow limiter here, unless somebody did.
     fn adopt_overflow(&self);
 
     /// Bytes that all its limiters would take under `rule` where those are kept whole, and how many there are.
@@ -202,30 +212,30 @@ pub(crate) trait Migrate {
     fn is_idle(&self, now: Timestamp) -> bool;
 }
 
-/// Limiters that nobody else can touch.
-pub(crate) trait Hold {
-    /// The step is to be run at this time: what has to be done before, is.
+/// The limiters of a step in one table, under its locks.
+pub(crate) trait LockedLimiters {
+    /// Prepares the limiters for a step at this time.
     fn begin(&mut self, _at: Timestamp) {}
-    /// The limiters, each with its place in the request.
-    fn held(&mut self) -> Vec<Holding<'_>>;
-    /// Stores what was done with them, but for limiters that are idle, and lets go.
+    /// Returns the limiters, each with its index in the request.
+    fn held(&mut self) -> Vec<LockedLimiter<'_>>;
+    /// Stores the limiters as the step left them, drops those that are idle, and releases the locks.
     fn release(self: Box<Self>, at: Timestamp);
-    /// Lets go, the limiters forgotten.
+    /// Drops the limiters, and releases the locks.
     fn forget(self: Box<Self>);
 }
 
-/// One limiter of a [`Hold`].
-pub(crate) struct Holding<'a> {
+/// One of the limiters under the locks of a table.
+pub(crate) struct LockedLimiter<'a> {
     pub(super) place: usize,
-    pub(super) verbs: Box<dyn Grip + 'a>,
+    pub(super) verbs: Box<dyn StoreVerbs + 'a>,
 }
 
-/// The verbs of a limiter in hand, and what the store adds to them.
-pub(crate) trait Grip: Verbs {
-    /// Whether there was no room for what it decided.
+/// The verbs of an algorithm on a locked limiter, and those that the store adds.
+pub(crate) trait StoreVerbs: Verbs {
+    /// Whether the limiter decided without room for its state.
     fn is_overflow(&self) -> bool;
 
-    /// Whether it is not the key's own limiter that decided.
+    /// Whether the overflow limiter decided instead of the key's own.
     fn is_elsewhere(&self) -> bool;
 
     /// Gives back what `reserved`, which was taken, is above `actual`, or takes what it is below.
@@ -235,7 +245,7 @@ pub(crate) trait Grip: Verbs {
     fn take_reported(&mut self, now: Timestamp);
 }
 
-impl<R: Algorithm> Grip for Held<'_, R> {
+impl<R: Algorithm> StoreVerbs for Held<'_, R> {
     fn is_overflow(&self) -> bool {
         false
     }

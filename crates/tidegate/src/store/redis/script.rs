@@ -29,11 +29,11 @@ mod count;
 mod id;
 mod known;
 mod limiter;
+mod newer_values;
 mod paragraphs;
 mod reply;
 mod revision;
 mod step;
-mod superseded;
 mod text;
 
 pub(crate) use answer::Seen;
@@ -42,10 +42,10 @@ pub use batch::{Batch, Replies};
 pub use call::Call;
 pub use known::Script;
 pub use limiter::{Among, Limiter};
+pub use newer_values::NewerValues;
 pub use reply::{NotAnAnswer, Reply};
 pub use revision::Revision;
 pub use step::Step;
-pub use superseded::Superseded;
 
 /// The version of stored states: the first byte of every state, below 32. A state of a later
 /// version is neither read nor overwritten; one of an earlier version is amended when it is read,

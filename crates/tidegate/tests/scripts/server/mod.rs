@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 
 use redis::{Connection, RedisError, Value};
 use tidegate::Timestamp;
-use tidegate::script::{Answer, Call, Decided, Limiter, Reply, Script, Step, Superseded};
+use tidegate::script::{Answer, Call, Decided, Limiter, NewerValues, Reply, Script, Step};
 
 /// A server that ends with the test.
 pub struct Server {
@@ -145,7 +145,7 @@ impl Client {
 
     /// One step, amending where that is needed.
     pub fn step(&self, limiters: &[Limiter<'_>], step: Step, at: Option<Timestamp>) -> Decided {
-        let (mut by, mut amends) = (Superseded::default(), false);
+        let (mut by, mut amends) = (NewerValues::default(), false);
         for _ in 0..4 {
             let limiters = by.limiters(limiters);
             let call = Call::new(&limiters, step, at);

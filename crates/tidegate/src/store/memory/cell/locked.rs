@@ -7,15 +7,15 @@ use tidegate_core::{Algorithm, Rule, Timestamp};
 use super::{CarryOver, Cell};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
-use crate::store::memory::later::Later;
 use crate::store::memory::preview::{Preview, preview};
+use crate::store::memory::replacement::Replacement;
 
 /// A whole state under a lock.
 #[derive(Debug)]
 pub(super) struct Locked<R: Algorithm> {
     algorithm: R,
     slot: Mutex<Slot<R>>,
-    later: Arc<Later<dyn Cell>>,
+    replacement: Arc<Replacement<dyn Cell>>,
 }
 
 #[derive(Debug)]
@@ -26,8 +26,12 @@ struct Slot<R: Algorithm> {
 
 impl<R: Algorithm> Locked<R> {
     /// With a state to begin with, or as new.
-    pub(super) fn new(algorithm: R, state: Option<R::State>, later: Arc<Later<dyn Cell>>) -> Self {
-        Self { algorithm, slot: Mutex::new(Slot { state, closed: false }), later }
+    pub(super) fn new(
+        algorithm: R,
+        state: Option<R::State>,
+        replacement: Arc<Replacement<dyn Cell>>,
+    ) -> Self {
+        Self { algorithm, slot: Mutex::new(Slot { state, closed: false }), replacement }
     }
 
     /// Locks; `None` when it is closed.
@@ -44,7 +48,7 @@ impl<R: Algorithm> Cell for Locked<R> {
 
     fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
         let Some(mut slot) = self.lock() else {
-            return self.later.admits(cost, Reading::joined(early, clock));
+            return self.replacement.admits(cost, Reading::joined(early, clock));
         };
         let now = clock.now();
         let state = slot.state.get_or_insert_with(|| self.algorithm.fresh(now));
@@ -52,7 +56,7 @@ impl<R: Algorithm> Cell for Locked<R> {
     }
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        let Some(mut slot) = self.lock() else { return self.later.step(cost, step, reading) };
+        let Some(mut slot) = self.lock() else { return self.replacement.step(cost, step, reading) };
         let stays_unborn = slot.state.is_none() && !step.begins(cost);
         let (one, _) = step.run(&self.algorithm, &mut slot.state, cost, reading.anew());
         if stays_unborn {
@@ -64,14 +68,14 @@ impl<R: Algorithm> Cell for Locked<R> {
     fn forget(&self) {
         match self.lock() {
             Some(mut slot) => slot.state = None,
-            None => self.later.forget(),
+            None => self.replacement.forget(),
         }
     }
 
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
         match self.lock() {
             Some(slot) => preview(&self.algorithm, slot.state.clone(), reading.anew()),
-            None => self.later.preview(reading),
+            None => self.replacement.preview(reading),
         }
     }
 

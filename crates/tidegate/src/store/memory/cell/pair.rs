@@ -7,9 +7,9 @@ use tidegate_core::{Algorithm, Rule, Timestamp};
 use super::{CarryOver, Cell, LOCKED, followed_whole};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
-use crate::store::memory::later::Later;
 use crate::store::memory::parameters::stays_whole;
 use crate::store::memory::preview::{Preview, preview};
+use crate::store::memory::replacement::Replacement;
 use crate::store::memory::spin::Spin;
 use crate::store::memory::sync::{
     AtomicU32, AtomicU64,
@@ -26,19 +26,23 @@ pub(super) struct Pair<R: Algorithm> {
     second: AtomicU64,
     /// 1 when closed.
     closed: AtomicU32,
-    later: Arc<Later<dyn Cell>>,
+    replacement: Arc<Replacement<dyn Cell>>,
 }
 
 impl<R: Algorithm> Pair<R> {
     /// As new; packed times count from `base`.
-    pub(super) fn new(algorithm: R, base: Timestamp, later: Arc<Later<dyn Cell>>) -> Self {
+    pub(super) fn new(
+        algorithm: R,
+        base: Timestamp,
+        replacement: Arc<Replacement<dyn Cell>>,
+    ) -> Self {
         Self {
             algorithm,
             base,
             first: AtomicU64::new(0),
             second: AtomicU64::new(0),
             closed: AtomicU32::new(0),
-            later,
+            replacement,
         }
     }
 
@@ -78,7 +82,7 @@ impl<R: Algorithm> Cell for Pair<R> {
 
     fn admits(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> bool {
         let Some(words) = self.lock() else {
-            return self.later.admits(cost, Reading::joined(early, clock));
+            return self.replacement.admits(cost, Reading::joined(early, clock));
         };
         let mut state = self.algorithm.unpack(self.base, words);
         let allowed = self.algorithm.ask(&mut state, early, cost).is_allowed();
@@ -87,15 +91,15 @@ impl<R: Algorithm> Cell for Pair<R> {
     }
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> One {
-        let Some(words) = self.lock() else { return self.later.step(cost, step, reading) };
+        let Some(words) = self.lock() else { return self.replacement.step(cost, step, reading) };
         let mut slot = Some(self.algorithm.unpack(self.base, words));
         let (one, changed) = step.run(&self.algorithm, &mut slot, cost, reading.early());
         let state = slot.filter(|_| changed);
         let is_cut = |state| !stays_whole(&self.algorithm, self.base, state, reading.early());
         if step.owes(cost) && state.as_ref().is_some_and(is_cut) {
             self.unlock(words);
-            self.later.follow(|| followed_whole(&self.algorithm, self.end()));
-            return self.later.step(cost, step, reading);
+            self.replacement.follow(|| followed_whole(&self.algorithm, self.end()));
+            return self.replacement.step(cost, step, reading);
         }
         self.unlock(state.map_or(words, |state| self.algorithm.pack(self.base, &state)));
         one
@@ -104,12 +108,12 @@ impl<R: Algorithm> Cell for Pair<R> {
     fn forget(&self) {
         match self.lock() {
             Some(_) => self.unlock([0; 2]),
-            None => self.later.forget(),
+            None => self.replacement.forget(),
         }
     }
 
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
-        let Some(words) = self.lock() else { return self.later.preview(reading) };
+        let Some(words) = self.lock() else { return self.replacement.preview(reading) };
         self.unlock(words);
         preview(&self.algorithm, Some(self.algorithm.unpack(self.base, words)), reading.early())
     }

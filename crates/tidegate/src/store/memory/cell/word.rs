@@ -7,9 +7,9 @@ use tidegate_core::{Algorithm, Rule, Timestamp};
 use super::{CarryOver, Cell, LOCKED, followed_whole};
 use crate::clock::{Clock, Reading};
 use crate::step::{One, Step};
-use crate::store::memory::later::Later;
 use crate::store::memory::parameters::stays_whole;
 use crate::store::memory::preview::{Preview, preview};
+use crate::store::memory::replacement::Replacement;
 use crate::store::memory::sync::{
     AtomicU64,
     Ordering::{AcqRel, Acquire},
@@ -24,13 +24,17 @@ pub(super) struct Word<R: Algorithm> {
     algorithm: R,
     base: Timestamp,
     word: AtomicU64,
-    later: Arc<Later<dyn Cell>>,
+    replacement: Arc<Replacement<dyn Cell>>,
 }
 
 impl<R: Algorithm> Word<R> {
     /// As new; packed times count from `base`.
-    pub(super) fn new(algorithm: R, base: Timestamp, later: Arc<Later<dyn Cell>>) -> Self {
-        Self { algorithm, base, word: AtomicU64::new(0), later }
+    pub(super) fn new(
+        algorithm: R,
+        base: Timestamp,
+        replacement: Arc<Replacement<dyn Cell>>,
+    ) -> Self {
+        Self { algorithm, base, word: AtomicU64::new(0), replacement }
     }
 
     /// Closes it; answers its state.
@@ -49,7 +53,7 @@ impl<R: Algorithm> Cell for Word<R> {
         let mut word = self.word.load(Acquire);
         loop {
             if word & CLOSED != 0 {
-                return self.later.admits(cost, Reading::joined(early, clock));
+                return self.replacement.admits(cost, Reading::joined(early, clock));
             }
             let mut state = self.algorithm.unpack(self.base, [word, 0]);
             if !self.algorithm.ask(&mut state, early, cost).is_allowed() {
@@ -67,15 +71,15 @@ impl<R: Algorithm> Cell for Word<R> {
         let mut word = self.word.load(Acquire);
         loop {
             if word & CLOSED != 0 {
-                return self.later.step(cost, step, reading);
+                return self.replacement.step(cost, step, reading);
             }
             let mut slot = Some(self.algorithm.unpack(self.base, [word, 0]));
             let (one, changed) = step.run(&self.algorithm, &mut slot, cost, reading.early());
             let Some(state) = slot.filter(|_| changed) else { return one };
             if step.owes(cost) && !stays_whole(&self.algorithm, self.base, &state, reading.early())
             {
-                self.later.follow(|| followed_whole(&self.algorithm, self.end()));
-                return self.later.step(cost, step, reading);
+                self.replacement.follow(|| followed_whole(&self.algorithm, self.end()));
+                return self.replacement.step(cost, step, reading);
             }
             let next = self.algorithm.pack(self.base, &state)[0];
             match self.word.compare_exchange_weak(word, next, AcqRel, Acquire) {
@@ -93,12 +97,12 @@ impl<R: Algorithm> Cell for Word<R> {
                 Err(other) => word = other,
             }
         }
-        self.later.forget();
+        self.replacement.forget();
     }
 
     fn preview(&self, reading: Reading<'_>) -> Box<dyn Preview> {
         match self.word.load(Acquire) {
-            word if word & CLOSED != 0 => self.later.preview(reading),
+            word if word & CLOSED != 0 => self.replacement.preview(reading),
             word => {
                 let state = self.algorithm.unpack(self.base, [word, 0]);
                 preview(&self.algorithm, Some(state), reading.early())

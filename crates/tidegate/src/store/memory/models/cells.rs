@@ -8,7 +8,7 @@ use tidegate_core::{Rule, Spec};
 use super::{BASE, MANY, NOW, explore, spec, together, two_words};
 use crate::clock::Reading;
 use crate::step::Step;
-use crate::store::memory::{Cell, Later, cell_of};
+use crate::store::memory::{Cell, Replacement, cell_of};
 
 /// How a state is kept: the rule of so many units, and what one of them counts for.
 #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ const TWO_WORDS: Kind = Kind { spec: two_words, unit: MANY };
 #[derive(Clone)]
 struct Limiter {
     cell: Arc<dyn Cell>,
-    later: Arc<Later<dyn Cell>>,
+    replacement: Arc<Replacement<dyn Cell>>,
     kind: Kind,
     unit: u64,
 }
@@ -32,9 +32,9 @@ struct Limiter {
 impl Limiter {
     fn new(kind: Kind, limit: u64) -> Self {
         let rule = Rule::new((kind.spec)(limit)).expect("a sound rule");
-        let later = Later::none_yet();
-        let cell = rule.visit(cell_of(Some(BASE), Arc::clone(&later))).expect("limited");
-        Self { cell: Arc::from(cell), later, kind, unit: kind.unit }
+        let replacement = Replacement::none_yet();
+        let cell = rule.visit(cell_of(Some(BASE), Arc::clone(&replacement))).expect("limited");
+        Self { cell: Arc::from(cell), replacement, kind, unit: kind.unit }
     }
 
     fn admits(&self, units: u64) -> bool {
@@ -56,7 +56,7 @@ impl Limiter {
 
     fn amend(&self, limit: u64) -> bool {
         let rule = Rule::new((self.kind.spec)(limit)).expect("a sound rule");
-        self.later.amend(Some(&*self.cell), &rule, Reading::of(&NOW));
+        self.replacement.amend(Some(&*self.cell), &rule, Reading::of(&NOW));
         true
     }
 

@@ -18,7 +18,7 @@ type Work = Box<dyn FnOnce() -> bool>;
 /// A thread that puts a policy in force.
 fn replace(store: &Arc<MemoryStore>, policy: Policy) -> Work {
     let store = Arc::clone(store);
-    Box::new(move || store.change(NOW, |_| Ok::<_, PolicyErrors>(policy)).is_ok())
+    Box::new(move || store.change(|| NOW, |_| Ok::<_, PolicyErrors>(policy), |_| ()).is_ok())
 }
 
 /// A thread that changes one rule of the policy that is in force.
@@ -30,7 +30,8 @@ fn amend(store: &Arc<MemoryStore>, number: usize, spec: Spec) -> Work {
             rule.spec = spec;
             Ok(())
         };
-        store.change(NOW, |policy| policy.with_words(("default", &name), words)).is_ok()
+        let next = |policy: &Policy| policy.with_words(("default", &name), words);
+        store.change(|| NOW, next, |_| ()).is_ok()
     })
 }
 
@@ -50,7 +51,7 @@ fn ask_alone(limiters: &Arc<Limiters>, key: u32) -> Work {
 fn amend_alone(limiters: &Arc<Limiters>, limit: u64, most_keys: usize) -> Work {
     let limiters = Arc::clone(limiters);
     let rule = Rule::new(spec(limit)).expect("a sound rule");
-    Box::new(move || limiters.amend(&rule, &caps(limit, most_keys), NOW).is_ok())
+    Box::new(move || limiters.amend(&rule, &caps(limit, most_keys), || NOW, || ()).is_ok())
 }
 
 fn left_alone(limiters: &Limiters, key: u32) -> u64 {

@@ -9,7 +9,7 @@ use crate::key::Fingerprint;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
 use crate::store::memory::succession::Moved;
-use crate::store::memory::table::{Hold, Holding, Part};
+use crate::store::memory::table::{LockedLimiter, LockedLimiters, Part};
 
 /// Limiters of one table, their chains locked.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl<R: Algorithm> Packed<R> {
         &'a self,
         parts: &[Part<'a>],
         now: Timestamp,
-    ) -> Result<Box<dyn Hold + 'a>, Moved> {
+    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
         let chains = self.lock_all(parts)?;
         let entry = |part: &Part<'a>| self.lock_entry(&chains, *part, now);
         let entries = parts.iter().map(entry).collect();
@@ -103,8 +103,8 @@ fn of_fingerprint<'c, 'a>(
     chains.iter().find(|chain| chain.number() == number)
 }
 
-impl<R: Algorithm> Hold for HeldChains<'_, R> {
-    fn held(&mut self) -> Vec<Holding<'_>> {
+impl<R: Algorithm> LockedLimiters for HeldChains<'_, R> {
+    fn held(&mut self) -> Vec<LockedLimiter<'_>> {
         self.locked.held(&self.table.rules)
     }
 

@@ -14,7 +14,7 @@ use crate::step::{One, Step};
 use crate::store::memory::budget::Need;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::parameters::Parameters;
-use crate::store::memory::table::Grip;
+use crate::store::memory::table::StoreVerbs;
 
 /// A limiter under the parameters of one algorithm.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub(in crate::store::memory) trait AnyOwn:
 
     fn run_in_place(&mut self, step: Step, cost: u64, now: Timestamp) -> Option<One>;
 
-    fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn Grip + '_>;
+    fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn StoreVerbs + '_>;
 
     /// Another one like it.
     fn copy(&self) -> RuledEntry;

@@ -10,7 +10,7 @@ use crate::store::memory::entry::Entry as _;
 use crate::store::memory::fixed::FixedEntry;
 use crate::store::memory::leaving::carried;
 use crate::store::memory::parameters::Parameters;
-use crate::store::memory::table::Grip;
+use crate::store::memory::table::StoreVerbs;
 
 /// What the allocator is taken to need beside what it is asked for.
 const BYTES_OF_AN_ALLOCATION: usize = 16;
@@ -47,7 +47,7 @@ impl<R: Algorithm> AnyOwn for Own<R> {
         self.entry.run_in_place(&self.parameters, step, cost, now)
     }
 
-    fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn Grip + '_> {
+    fn verbs(&mut self, cost: u64, enforced: bool, in_place: bool) -> Box<dyn StoreVerbs + '_> {
         self.entry.verbs(&self.parameters, cost, enforced, in_place)
     }
 

@@ -11,7 +11,7 @@ use crate::store::memory::entry::Entry;
 use crate::store::memory::locked::{LockedEntries, LockedEntry, Standing};
 use crate::store::memory::preset::Preset;
 use crate::store::memory::succession::Moved;
-use crate::store::memory::table::{Hold, Holding, Part};
+use crate::store::memory::table::{LockedLimiter, LockedLimiters, Part};
 
 type Locked<'a, E> = (usize, MutexGuard<'a, Shard<E>>);
 
@@ -29,7 +29,7 @@ impl<E: Entry> Sharded<E> {
         &'a self,
         parts: &[Part<'a>],
         now: Timestamp,
-    ) -> Result<Box<dyn Hold + 'a>, Moved> {
+    ) -> Result<Box<dyn LockedLimiters + 'a>, Moved> {
         let mut numbers: Vec<_> =
             parts.iter().map(|part| Self::shard_of(part.fingerprint)).collect();
         numbers.sort_unstable();
@@ -135,7 +135,7 @@ fn shard_among<'s, E: Entry>(
     shards.iter_mut().find(|(of, _)| *of == number).map(|(_, shard)| &mut **shard)
 }
 
-impl<E: Entry> Hold for LockedShards<'_, E> {
+impl<E: Entry> LockedLimiters for LockedShards<'_, E> {
     fn begin(&mut self, at: Timestamp) {
         for locked in &mut self.locked.entries {
             let part = &locked.part;
@@ -158,7 +158,7 @@ impl<E: Entry> Hold for LockedShards<'_, E> {
         }
     }
 
-    fn held(&mut self) -> Vec<Holding<'_>> {
+    fn held(&mut self) -> Vec<LockedLimiter<'_>> {
         self.locked.held(&self.table.rules)
     }
 

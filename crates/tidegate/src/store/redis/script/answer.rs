@@ -7,10 +7,10 @@ use tidegate_core::{Decision, Micros, Outcome, Question, Rule, Timestamp, Told, 
 use super::call::Call;
 use super::id::Form;
 use super::limiter::Limiter;
+use super::newer_values::NewerValues;
 use super::reply::{NotAnAnswer, Reply};
 use super::revision::Written;
 use super::step::Step;
-use super::superseded::Superseded;
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub enum Answer {
     Changed,
     /// A limiter was written under values that are not older, and nothing was done: ask again under
     /// those values.
-    Superseded(Superseded),
+    Superseded(NewerValues),
     /// There is no room for a new limiter, and nothing was done. For each limiter, in order, what
     /// it lacks.
     NoRoom(Vec<Option<Lacks>>),
@@ -89,7 +89,7 @@ pub(crate) struct Seen {
     pub(crate) overflow: bool,
 }
 
-impl Superseded {
+impl NewerValues {
     /// The values that decided about each of these limiters in place of its own.
     pub(crate) fn seen<'s>(seen: impl Iterator<Item = &'s Seen>) -> Self {
         Self(seen.map(|seen| seen.by.clone()).collect())
@@ -98,7 +98,7 @@ impl Superseded {
 
 impl Decided {
     /// Adds the values that decided.
-    pub(crate) fn decided_by(mut self, by: Superseded) -> Self {
+    pub(crate) fn decided_by(mut self, by: NewerValues) -> Self {
         let by = self.seen.iter_mut().zip(by.0);
         by.for_each(|(seen, by)| seen.by = seen.by.take().or(by));
         self
@@ -146,7 +146,7 @@ impl Call {
             if lacks().any(|lacks| lacks.is_some()) {
                 return Ok(Answer::NoRoom(lacks().collect()));
             }
-            let newer = Superseded::newer(limiters, &begins);
+            let newer = NewerValues::newer(limiters, &begins);
             return match (newer, self.id.form) {
                 (Some(newer), _) => Ok(Answer::Superseded(newer)),
                 // It would have been amended, were it known to this version.

@@ -1,4 +1,4 @@
-//! Limiters for which the values that they were written under decide, because those are newer.
+//! Values of a newer revision, which decide about a limiter in place of the ones that a node has.
 
 use std::iter;
 
@@ -7,14 +7,14 @@ use super::revision::Written;
 
 /// For each limiter, the newer values that decide in place of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Superseded(pub(super) Vec<Option<Written>>);
+pub struct NewerValues(pub(super) Vec<Option<Written>>);
 
-impl Superseded {
-    /// The values in these first bytes of states that are not older than the limiters' own; `None`
-    /// where there are none.
-    pub(super) fn newer(limiters: &[Limiter<'_>], begins: &[&[u8]]) -> Option<Self> {
-        let newer = limiters.iter().zip(begins).map(|(one, begins)| {
-            let written = Written::read(begins, one.rule)?;
+impl NewerValues {
+    /// Reads the values that begin each state; those that are not older than the limiter's own decide.
+    /// `None` where there are none.
+    pub(super) fn newer(limiters: &[Limiter<'_>], state_prefixes: &[&[u8]]) -> Option<Self> {
+        let newer = limiters.iter().zip(state_prefixes).map(|(one, prefix)| {
+            let written = Written::read(prefix, one.rule)?;
             (one.revision.is_some() && written.revision >= one.revision).then_some(written)
         });
         let newer: Vec<_> = newer.collect();

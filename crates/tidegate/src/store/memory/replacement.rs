@@ -1,0 +1,67 @@
+//! The cell that decides once the rule of a limiter without a key was changed.
+//!
+//! A cell is read without any lock, so it cannot be replaced while threads may read it. The first change
+//! *closes* it for good, and from then on its verbs run on the cell kept here, under a reader's lock.
+//! Later changes replace that cell under the writer's lock. A limiter that was never changed pays
+//! nothing.
+//!
+//! A cell whose debt is too large for its words is replaced as well, by one under the same rule.
+
+use std::sync::{Arc, PoisonError};
+
+use super::sync::{
+    AtomicU32,
+    Ordering::{Acquire, Release},
+    RwLock,
+};
+
+/// The cell that is in force after a change.
+#[derive(Debug)]
+pub(crate) struct Replacement<T: ?Sized> {
+    /// 1 once there was a change.
+    begun: AtomicU32,
+    /// `None` when unlimited.
+    current: RwLock<Option<Box<T>>>,
+}
+
+impl<T: ?Sized> Replacement<T> {
+    /// The replacement of a limiter that was not changed yet.
+    pub(crate) fn none_yet() -> Arc<Self> {
+        Arc::new(Self { begun: AtomicU32::new(0), current: RwLock::new(None) })
+    }
+
+    /// Whether there was a change. A change that is under way is not seen before the cell is closed: a
+    /// caller that reads `false` decides as before it.
+    #[inline]
+    pub(crate) fn is_in_force(&self) -> bool {
+        self.begun.load(Acquire) != 0
+    }
+
+    /// Asks the cell in force, `None` when unlimited; waits for a change that is under way.
+    #[cold]
+    pub(super) fn with<O>(&self, ask: impl FnOnce(Option<&T>) -> O) -> O {
+        ask(self.current.read().unwrap_or_else(PoisonError::into_inner).as_deref())
+    }
+
+    /// Puts in force the cell that `next` makes of the last one, which is `first` before the first change.
+    /// No thread reads the replaced cell meanwhile.
+    pub(super) fn change(
+        &self,
+        first: Option<&T>,
+        next: impl FnOnce(Option<&T>) -> Option<Box<T>>,
+    ) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = next(if self.is_in_force() { current.as_deref() } else { first });
+        self.begun.store(1, Release);
+    }
+
+    /// Puts in force the cell that `next` makes, unless the first one was replaced already.
+    #[cold]
+    pub(super) fn follow(&self, next: impl FnOnce() -> Box<T>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_in_force() {
+            *current = Some(next());
+            self.begun.store(1, Release);
+        }
+    }
+}
