@@ -94,19 +94,6 @@ impl<E: Entry> Sharded<E> {
         Ok(shard)
     }
 
-    /// Moves a limiter to its locked shard, unless that was done.
-    #[cold]
-    fn bring(&self, shard: &mut Shard<E>, fingerprint: Fingerprint) {
-        if shard.get(fingerprint).is_some() {
-            return;
-        }
-        let Some(left) = self.succession.take(|old| old.take_out(fingerprint)) else { return };
-        match E::adopt(&self.rules, left, &self.succession) {
-            None => self.budget.release(1),
-            Some(entry) => shard.insert(fingerprint, entry, &self.rules, &self.budget, 0),
-        }
-    }
-
     fn lock_as_it_is(&self, shard: usize) -> MutexGuard<'_, Shard<E>> {
         // A panic inside a step leaves a shard as it was before or after, never between.
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)

@@ -2,11 +2,27 @@
 
 use tidegate_core::{Rule, Timestamp};
 
+use super::shard::Shard;
 use super::{SHARDS, Sharded};
 use crate::key::Fingerprint;
 use crate::store::memory::entry::Entry;
 use crate::store::memory::leaving::Leaving;
 use crate::store::memory::table::Migrate;
+
+impl<E: Entry> Sharded<E> {
+    /// Moves a limiter to its locked shard, unless that was done.
+    #[cold]
+    pub(super) fn bring(&self, shard: &mut Shard<E>, fingerprint: Fingerprint) {
+        if shard.get(fingerprint).is_some() {
+            return;
+        }
+        let Some(left) = self.succession.take(|old| old.take_out(fingerprint)) else { return };
+        match E::adopt(&self.rules, left, &self.succession) {
+            None => self.budget.release(1),
+            Some(entry) => shard.insert(fingerprint, entry, &self.rules, &self.budget, 0),
+        }
+    }
+}
 
 impl<E: Entry> Migrate for Sharded<E> {
     fn fingerprints(&self, part: usize) -> Option<Vec<Fingerprint>> {
