@@ -22,7 +22,7 @@ impl<C: Clock> Gate<C> {
     ///   overrides are added, removed or put in another order, each limiter of the rule comes under its new
     ///   figures when it is next asked, and keeps them beside its state from then on.
     /// - Other words (the mode, caps, what matches, whether a request may wait) hold from now on. A rule with another
-    ///   **key** has other limiters, which begin as new.
+    ///   **key** has other limiters, which begin as new, and remembers no answers of the old ones.
     /// - A rule that is **removed** decides nothing any more. Its limiters are kept until all of them are idle, so
     ///   that adding it back gives nobody a fresh limit.
     /// - A rule that is **added** begins as new.
