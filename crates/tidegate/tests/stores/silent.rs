@@ -1,12 +1,16 @@
 //! A server that falls silent for one deadline, which opens no limit, and one that stays silent, which is an outage.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Micros, OnStoreError, SharedGate, StoreSettings};
+use tidegate::{
+    AlgorithmKind, Micros, OnStoreError, Policy, SharedGate, StoreEvent, StoreSettings,
+};
 use tokio::task::{JoinSet, yield_now};
 
-use crate::server::{Events, Server, check, gate_with, rule, settings, until_lost};
+use crate::server::{Events, Server, check, gate_with, long, rule, settings, until_lost};
 
 /// Units a day of each key.
 const LIMIT: u64 = 7;
@@ -152,4 +156,59 @@ async fn a_server_that_stays_silent_is_given_up_once_and_nothing_waits_for_it() 
     told.retain(|told| !told.starts_with("overload"));
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].starts_with("lost") && told[1] == "back", "{told:?}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "a thread that does not run is what is tested")]
+fn hold_up() {
+    thread::sleep(Duration::from_secs(if long() { 11 } else { 2 }));
+}
+
+/// Time in which the store's thread does not run is no silence of the server, whether its answer comes meanwhile and
+/// lies unread, or comes afterwards. The observer is called on that thread, and holds it up. With `TIDEGATE_LONG=1` it
+/// does so for longer than any late reply is waited for.
+#[tokio::test]
+async fn a_stopped_process_does_not_take_its_own_time_for_the_silence_of_the_server() {
+    for is_answered in [true, false] {
+        let server = Server::start(&[]);
+        let mut narrow = hasty(&server);
+        narrow.max_in_flight = 1;
+        let unpause = |controls: &mut redis::Connection| {
+            redis::cmd("CLIENT").arg("UNPAUSE").exec(controls).unwrap();
+        };
+        let events = Events::default();
+        let (told, controls) = (events.observer(), Mutex::new(server.connect()));
+        let observer = move |event: StoreEvent<'_>| {
+            if matches!(event, StoreEvent::Overloaded) {
+                if is_answered {
+                    unpause(&mut controls.lock().unwrap());
+                }
+                hold_up();
+            }
+            told(event);
+        };
+        let rule = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(OnStoreError::Open);
+        let gate = SharedGate::new(Policy::new(vec![rule]).unwrap(), narrow, observer).unwrap();
+        let gate = Arc::new(gate);
+        gate.connected().await.unwrap();
+        assert_eq!(ask(&gate, "first").await, EXACT);
+        let mut controls = server.connect();
+        redis::cmd("CLIENT").arg(&["PAUSE", "3600000", "WRITE"]).exec(&mut controls).unwrap();
+        let sent = begin(&gate, 1, |_| "ada".to_owned()).await;
+        while gate.counts().under_way == 0 {
+            yield_now().await;
+        }
+        // More than may wait: the last of them begins an overload.
+        let waiting = begin(&gate, 17, |_| "bob".to_owned()).await;
+        events.until(|told| told == "overloaded").await;
+        if !is_answered {
+            unpause(&mut controls);
+        }
+        let (sent, waiting) = (sent.join_all().await[0], waiting.join_all().await);
+        if is_answered {
+            assert_eq!(sent, EXACT, "its answer has lain in the socket");
+        }
+        assert!(waiting.iter().all(|got| !got.is_allowed || *got == EXACT), "{waiting:?}");
+        while ask(&gate, "ada").await.is_degraded {}
+        assert!(!is_lost(&events), "{:?}", events.told());
+    }
 }
