@@ -1,14 +1,14 @@
-//! The list of algorithms. Whatever handles all of them (configuration, stores, replay, plots,
+//! The list of algorithms. Code that handles all of them (configuration, stores, replay, plots,
 //! benchmarks, guides) iterates this list; a new algorithm is its folder and one line here.
 
 use core::fmt;
 
 use crate::algorithm::{Decide, Scripted};
 use crate::error::RuleErrors;
+use crate::field::Field;
 use crate::rule::Visitor;
 use crate::spec::Spec;
 use crate::time::Micros;
-use crate::word::Word;
 
 mod closed;
 mod fixed_window;
@@ -83,7 +83,7 @@ macro_rules! algorithms {
                 None
             }
 
-            /// The table of worked examples, as text, that every store is held to.
+            /// Its table of worked examples, as text; every store must pass them.
             #[must_use]
             pub const fn cases(self) -> &'static str {
                 match self { $(Self::$variant => include_str!(beside!($folder, $name, ".txt")),)+ }
@@ -102,8 +102,8 @@ macro_rules! algorithms {
 
             /// The optional fields it understands.
             #[must_use]
-            pub const fn words(self) -> &'static [Word] {
-                match self { $(Self::$variant => $folder::$algorithm::WORDS,)+ }
+            pub const fn fields(self) -> &'static [Field] {
+                match self { $(Self::$variant => $folder::$algorithm::FIELDS,)+ }
             }
         }
 

@@ -89,7 +89,7 @@ impl Visitor for New {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
         let packed = Of { algorithm: algorithm.clone(), base: self.0, words: [0; 2] };
-        (algorithm.packing() != Packing::Whole).then(|| Box::new(packed) as Box<dyn Packed>)
+        (algorithm.packing() != Packing::Unpacked).then(|| Box::new(packed) as Box<dyn Packed>)
     }
 }
 
@@ -225,7 +225,7 @@ impl Visitor for Closed {
         let left = algorithm.used(&packed.state(), at);
         algorithm.give_back(&mut state, at, 1);
         packed.store(&state);
-        (algorithm.packing() != Packing::Whole).then_some((taken, left, packed.words))
+        (algorithm.packing() != Packing::Unpacked).then_some((taken, left, packed.words))
     }
 }
 

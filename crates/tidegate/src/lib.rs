@@ -105,7 +105,7 @@ pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 #[cfg(feature = "redis")]
 pub use store::redis::{Finding, StoreCounts, StoreError, StoreEvent, script};
 pub use tidegate_core::{
-    AlgorithmKind, Anchor, Decision, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW, MIN_WINDOW,
-    Micros, Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, Word, guides,
+    AlgorithmKind, Anchor, Decision, Field, Layout, Limit, MAX_COST, MAX_LIMIT, MAX_WINDOW,
+    MIN_WINDOW, Micros, Outcome, Rule, RuleError, RuleErrors, Spec, Timestamp, Verdict, guides,
 };
 pub use wait::{Concurrency, KeyedConcurrency, Permit};

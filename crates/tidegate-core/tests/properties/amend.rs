@@ -247,7 +247,7 @@ fn a_closed_limiter_is_forgotten_just_when_nothing_is_used() {
     });
 }
 
-/// A rule that is sound stays so with a limit of 0 and no other word changed.
+/// A rule that is sound stays so with a limit of 0 and no other field changed.
 #[test]
 fn any_sound_rule_can_be_closed() {
     for_many_policies(911, 2 * MANY, |_, policy| {
