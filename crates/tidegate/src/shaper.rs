@@ -62,10 +62,10 @@ pub struct Shaper<T, C = SystemClock> {
 }
 
 impl<T> Shaper<T> {
-    /// An empty queue by the system's clock.
+    /// Creates an empty queue that uses the system's clock.
     ///
     /// # Errors
-    /// When `spec` is not a `leaky_queue`, is unlimited, or has invalid fields.
+    /// Returns an error if `spec` is not a `leaky_queue`, is unlimited, or has invalid fields.
     pub fn new(spec: Spec) -> Result<Self, ShaperError> {
         Self::with_clock(spec, SystemClock::new())
     }
@@ -130,7 +130,7 @@ impl<T, C: Clock> Shaper<T, C> {
     }
 
     /// Takes the first item if it is due; never waits.
-    #[must_use = "an item that is due has left the line"]
+    #[must_use = "an item that is due has left the queue"]
     pub fn try_next(&self) -> Next<T> {
         self.shared.change(ShapingQueue::poll)
     }
@@ -147,7 +147,7 @@ impl<T, C: Clock> Shaper<T, C> {
         self.shared.change(|queue, _| queue.close_now())
     }
 
-    /// Whether it was closed.
+    /// Whether the queue was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.look(ShapingQueue::is_closed)
@@ -173,7 +173,7 @@ impl<T, C> Clone for Shaper<T, C> {
     }
 }
 
-/// The number of queued items, without the items.
+/// Shows the number of queued items, without the items.
 impl<T, C: Clock> fmt::Debug for Shaper<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Shaper");

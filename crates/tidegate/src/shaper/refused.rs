@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_core::Micros;
 
-/// The item comes back with the reason why it was not taken in.
+/// An item that was refused, with the reason.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Refused<T> {
     /// The item.
@@ -24,14 +24,14 @@ pub enum Refusal {
     },
     /// The cost is larger than an empty queue admits.
     Never,
-    /// Items are due, but not taken: more units than fit into the queue.
+    /// More units are due, and not taken, than fit into the queue.
     Behind,
     /// The queue is closed.
     Closed,
 }
 
 impl Refusal {
-    /// The wait after which the same cost fits, where time alone helps: when the line is full.
+    /// The wait after which the same cost fits, if the queue is only full; else `None`.
     #[must_use]
     pub const fn retry_after(self) -> Option<Micros> {
         match self {
@@ -62,7 +62,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Without the item, which may not be printable.
+/// Shows the refusal without the item, which may not be printable.
 impl<T> fmt::Debug for Refused<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused").field("refusal", &self.refusal).finish_non_exhaustive()

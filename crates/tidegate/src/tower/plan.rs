@@ -26,7 +26,7 @@ pub(super) type Respond = dyn Fn(&Refusal, &Parts) -> Response<Vec<u8>> + Send +
 pub(super) struct Plan {
     decider: Arc<dyn Decider>,
     pub(super) domain: Arc<str>,
-    /// The descriptor while `descriptors` is empty.
+    /// The descriptor that is used if `descriptors` is empty.
     usual: [Entries; 1],
     descriptors: Vec<Entries>,
     pub(super) shows_limits: bool,
@@ -62,7 +62,7 @@ impl Plan {
         if self.descriptors.is_empty() { &self.usual } else { &self.descriptors }
     }
 
-    /// Asks about a request: for a permit, whether its host is held, then the gate.
+    /// Requests a permit, waits while the host is held, then asks the gate.
     ///
     /// The permit comes first, because it can be given back without a trace.
     pub(super) fn ask(self: &Arc<Self>, parts: &Parts) -> (Asked, Passage) {
@@ -94,7 +94,7 @@ impl Inquiry {
     }
 
     fn with_permit(self, permit: PermitFuture) -> Later<Ruling> {
-        /// The least wait that can be reported, where another request holds the permit for an
+        /// The shortest wait that can be reported, if another request holds the permit for an
         /// unknown time.
         const SOON: Micros = Micros::from_secs(1);
         Box::pin(async move {
@@ -114,7 +114,7 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// One request on its way, once the gate has been asked.
+/// One request after the gate has decided.
 pub(super) struct Passage {
     plan: Arc<Plan>,
     hold: Option<Hold>,
@@ -162,7 +162,7 @@ impl Passage {
         Ok((response, later))
     }
 
-    /// Notes that the cost was given back, and how the limits stand then.
+    /// Notes that the cost was given back, and the state of the limits afterwards.
     pub(super) fn released(&mut self, fields: Fields) {
         self.fields = fields;
     }
