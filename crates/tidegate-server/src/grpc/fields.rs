@@ -1,4 +1,4 @@
-//! The header fields that a caller gets through the proxy.
+//! The header fields that the proxy passes on to a caller.
 
 use envoy_types::pb::envoy::config::core::v3::HeaderValue;
 use tidegate::{Answer, headers};
@@ -64,7 +64,7 @@ fn family(name: &str) -> Family {
 }
 
 fn field(name: &str, value: String) -> HeaderValue {
-    // HTTP/2 has no capitals.
+    // HTTP/2 names are in lower case.
     HeaderValue { key: name.to_ascii_lowercase(), value, raw_value: Vec::new() }
 }
 

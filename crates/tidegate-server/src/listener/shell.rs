@@ -22,8 +22,8 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Runs a connection of hyper to its end. An idle connection is asked to `leave`, and so is one
-    /// that `may_leave` when the process drains; a connection whose client stalls is cut.
+    /// Runs a connection of hyper to its end. An idle connection is `shut_down` gracefully, and so is one
+    /// that `can_shut_down` when the process drains; a connection whose client stalls is cut.
     ///
     /// # Errors
     /// The errors of the connection.
@@ -31,8 +31,8 @@ impl Shell {
         mut self,
         connection: C,
         activity: &Activity,
-        may_leave: impl Fn() -> bool,
-        leave: impl Fn(Pin<&mut C>),
+        can_shut_down: impl Fn() -> bool,
+        shut_down: impl Fn(Pin<&mut C>),
     ) -> Result<(), E>
     where
         C: Future<Output = Result<(), E>>,
@@ -40,16 +40,16 @@ impl Shell {
         let mut connection = pin!(connection);
         let mut patience = Patience::of(self.bounds);
         let mut reads = looks(self.bounds.stalled / 2);
-        let (mut draining, mut asked, mut warned) = (false, false, false);
+        let (mut draining, mut was_shut_down, mut warned) = (false, false, false);
         loop {
             tokio::select! {
-                // Bytes that have arrived are read before the connection is asked to leave.
+                // Bytes that have arrived are read before the connection is shut down.
                 biased;
                 ended = connection.as_mut() => return ended,
                 () = self.stop.draining(), if !draining => draining = true,
-                () = sleep(BREATH), if draining && !asked => if may_leave() {
-                    asked = true;
-                    leave(connection.as_mut());
+                () = sleep(BREATH), if draining && !was_shut_down => if can_shut_down() {
+                    was_shut_down = true;
+                    shut_down(connection.as_mut());
                 },
                 _ = reads.tick() => if self.account.has_stalled() {
                     return Ok(());
@@ -61,7 +61,7 @@ impl Shell {
                         _ if warned && !seen.is_used => return Ok(()),
                         Some(Over::Idle) => {
                             warned = true;
-                            leave(connection.as_mut());
+                            shut_down(connection.as_mut());
                         }
                         None => {}
                     }

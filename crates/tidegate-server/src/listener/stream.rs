@@ -32,7 +32,7 @@ impl From<Transport> for Stream {
 
 impl Stream {
     /// Notes heads from now on, beginning with the bytes that were `read` before.
-    pub(crate) fn noting(self, mut heads: Heads, read: &[u8]) -> Self {
+    pub(crate) fn with_heads(self, mut heads: Heads, read: &[u8]) -> Self {
         heads.read(read);
         Self { heads: Some(heads), ..self }
     }
