@@ -77,7 +77,7 @@ fn a_limit_of_0_keeps_what_was_used() {
             assert_eq!(model.used(0), 9, "{}", algorithm.name());
             assert_eq!(model.step(0, 1).retry_after_us, None, "{}", algorithm.name());
             model.amend(0, policy.clone());
-            let left = policy.limit_figure() - 9;
+            let left = policy.decision_limit() - 9;
             assert_eq!(model.peek(0, 0).remaining, left, "{}", algorithm.name());
         }
     }

@@ -90,9 +90,9 @@ fn apply(model: &mut Model, step: &Step) -> Option<Expected> {
         Verb::Refund(units) => model.refund(at_us, *units),
         Verb::Settle { reserved, actual } => model.settle(at_us, *reserved, *actual),
         Verb::Reset => model.reset(),
-        Verb::Amend(words) => {
+        Verb::Amend(fields) => {
             let mut policy = model.policy().clone();
-            policy.apply_words(words).unwrap();
+            policy.apply_fields(fields).unwrap();
             model.amend(at_us, policy);
         }
     }

@@ -1,8 +1,8 @@
 //! What must hold of the models for any traffic.
 
 mod bounds;
-mod figures;
 mod same;
+mod values;
 mod verbs;
 
 use testkit::model::{AlgorithmKind, Expected, Model, Policy};

@@ -1,4 +1,4 @@
-//! Rules that are refused say what was expected, and doing what they say helps.
+//! The errors of invalid rules say what was expected, and following them helps.
 
 use tidegate_core::{AlgorithmKind, Field, Limit, MAX_WINDOW, Micros, Rule, RuleError, Spec};
 
@@ -6,7 +6,7 @@ fn errors(spec: Spec) -> Vec<RuleError> {
     Rule::new(spec).map_or_else(|errors| errors.iter().cloned().collect(), |_| Vec::new())
 }
 
-/// The text of the only mistake.
+/// The text of the only error.
 fn text(spec: Spec) -> String {
     let errors = errors(spec);
     assert_eq!(errors.len(), 1, "{errors:?}");
