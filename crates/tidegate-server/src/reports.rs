@@ -1,4 +1,4 @@
-//! Counts of events that clients can cause without end, logged once a minute.
+//! Counts of events that clients can cause without bound, logged once a minute.
 
 use std::time::Duration;
 

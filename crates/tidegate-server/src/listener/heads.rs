@@ -74,7 +74,7 @@ struct Frames {
     left: usize,
     /// Heads that have ended.
     ended: u64,
-    /// Whether another one has begun.
+    /// Whether another head has begun.
     is_in_head: bool,
 }
 
@@ -98,7 +98,7 @@ impl Frames {
         }
     }
 
-    /// Takes a byte before a payload.
+    /// Adds a byte of a frame's beginning, before its payload.
     fn begin(&mut self, byte: u8) {
         if let Some(slot) = self.frame.get_mut(self.frame_bytes_read) {
             *slot = byte;

@@ -1,4 +1,4 @@
-//! The shell of every connection, whatever its protocol: its bounds, its kept bytes, and its end.
+//! The shell of every connection, for any protocol: its bounds, its kept bytes, and its end.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::patience::{Over, Patience, looks};
 use super::{Account, Activity, Bounds};
 use crate::stop::Stop;
 
-/// The time between the start of a drain and the request to leave, so that bytes that have arrived are read before.
+/// The time between the start of a drain and the shutdown of a connection, so that bytes that have
+/// arrived are read before.
 const BREATH: Duration = Duration::from_millis(10);
 
 /// The bounds, the account and the stop signal of one connection, for the protocol that serves it.
@@ -22,11 +23,12 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Runs a connection of hyper to its end. An idle connection is `shut_down` gracefully, and so is one
-    /// that `can_shut_down` when the process drains; a connection whose client stalls is cut.
+    /// Runs a connection of hyper to its end. An idle connection is `shut_down` gracefully, and so
+    /// is one that `can_shut_down` when the process drains; a connection with a stalled client is
+    /// cut.
     ///
     /// # Errors
-    /// The errors of the connection.
+    /// Returns the errors of the connection.
     pub(crate) async fn run<C, E>(
         mut self,
         connection: C,
