@@ -98,14 +98,14 @@ impl Log {
     }
 
     /// Logs how many events of each kind were withheld since the last call.
-    pub(crate) fn tell_of_withheld(&self) {
+    pub(crate) fn log_withheld(&self) {
         for (place, times) in self.often.withheld() {
             tracing::warn!(place, times, "an event came too often to be logged each time");
         }
     }
 
     /// Writes a text of several lines.
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn write_text(&self, text: &str) {
         self.queue.put(format!("{text}\n").into_bytes().into());
     }
 }

@@ -1,10 +1,11 @@
-//! The models keep the bounds they are known by.
+//! The models keep the bounds of the definitions.
 
 use crate::{STEPS, answers, for_many_policies, would};
 use testkit::model::{AlgorithmKind, Model, Policy};
 use testkit::traffic;
 
-/// Units the rule may admit within an interval of length W, with debt and clocks left aside.
+/// Units that the rule may admit within an interval of length W, without debt and steps of the
+/// clock.
 fn bound(policy: &Policy) -> u64 {
     let n = policy.limit;
     match policy.algorithm {

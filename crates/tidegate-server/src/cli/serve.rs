@@ -104,7 +104,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let log = Log::begin(args.log_format, args.log_level)?;
     // Errors go through the log, because standard error may not be read.
-    let failed = |failure: Failure| failure.report_to(|message| log.say(message));
+    let failed = |failure: Failure| failure.report_to(|message| log.write_text(message));
     Ok(run_logged(args, &log).unwrap_or_else(failed))
 }
 
