@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Count,
 }
 
-/// Which steps `cargo xtask test` runs.
+/// The choice of steps for `cargo xtask test`.
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
     /// Also run the long steps: licences, advisories, the model checker and the longer property

@@ -19,7 +19,7 @@ pub(crate) struct Import {
     pub(crate) from: Module,
     /// The module whose file has the item, or re-exports it.
     pub(crate) to: Module,
-    /// What is imported, as a path from the root of the crate.
+    /// The imported item, as a path from the root of the crate.
     pub(crate) item: String,
     pub(crate) line: usize,
 }

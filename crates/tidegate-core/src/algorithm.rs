@@ -32,7 +32,7 @@ pub(crate) const WORD_BITS: u32 = 63;
 /// `at` is always the instant that [`Decide::advance`] returned for the state, never a raw clock
 /// reading. Costs are at least 1; a cost of 0 never reaches an algorithm.
 pub trait Decide: Clone + fmt::Debug + PartialEq + Send + Sync + Sized + 'static {
-    /// What the limiter of one key remembers.
+    /// The state of one key's limiter.
     type State: Clone + fmt::Debug + PartialEq + Send + 'static;
 
     /// The optional fields of a [`Spec`] that this algorithm understands.

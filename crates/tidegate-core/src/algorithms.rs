@@ -34,12 +34,12 @@ macro_rules! beside {
 }
 
 macro_rules! algorithms {
-    ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$algorithm:ident, $says:literal, also $also:expr;)+) => {
+    ($($variant:ident = $name:ident $(or $alias:literal)? in $folder:ident::$algorithm:ident, $summary:literal, also $also:expr;)+) => {
         /// The algorithms, by their names in a configuration.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum AlgorithmKind {
-            $(#[doc = $says] $variant,)+
+            $(#[doc = $summary] $variant,)+
         }
 
         impl AlgorithmKind {
@@ -52,15 +52,9 @@ macro_rules! algorithms {
                 match self { $(Self::$variant => stringify!($name),)+ }
             }
 
-            /// A description in one line.
-            #[must_use]
-            pub const fn says(self) -> &'static str {
-                match self { $(Self::$variant => $says,)+ }
-            }
-
             /// Other names for it; hints understand them, and a configuration does not accept them.
             #[must_use]
-            pub const fn also(self) -> &'static [&'static str] {
+            pub const fn other_names(self) -> &'static [&'static str] {
                 match self { $(Self::$variant => &$also,)+ }
             }
 

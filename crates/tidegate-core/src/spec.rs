@@ -59,7 +59,7 @@ pub enum Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Spec {
-    /// Which algorithm decides.
+    /// The algorithm that decides.
     pub algorithm: AlgorithmKind,
     /// N, units per window.
     pub limit: Limit,

@@ -32,8 +32,8 @@ use crate::inline_list::InlineList;
 /// let rule = RuleSpec::new("burst", Spec::new(AlgorithmKind::FixedWindow, 2, Micros::from_secs(60)));
 /// let gate = Gate::with_clock(Policy::new(vec![rule])?, Timestamp::from_micros(90_000_000));
 /// let descriptors = [Descriptor::new(&[])];
-/// let told = headers::of(&gate.check(&Request::new("default", &descriptors)));
-/// assert_eq!(told, [
+/// let fields = headers::of(&gate.check(&Request::new("default", &descriptors)));
+/// assert_eq!(fields, [
 ///     ("X-RateLimit-Limit", "2".to_owned()),
 ///     ("X-RateLimit-Remaining", "1".to_owned()),
 ///     ("X-RateLimit-Reset", "120".to_owned()),

@@ -36,8 +36,8 @@ pub use refused::{Refusal, Refused};
 /// ([`run`](Shaper::run)), each never before its slot.
 ///
 /// It is a handle: clones share one queue, and each can push and receive. Several receivers share
-/// the items, each of which goes to one of them; all that wait are woken for each item, so a few
-/// are meant, not thousands. A receiver that is dropped while it waits takes nothing with it.
+/// the items, each of which goes to one of them. Each item wakes all of them, so use a few, not
+/// thousands. A receiver that is dropped while it waits loses no item.
 ///
 /// ```
 /// use tidegate::{AlgorithmKind, Micros, Shaper, Spec};
@@ -53,7 +53,7 @@ pub use refused::{Refusal, Refused};
 /// });
 /// mails.push("to ada")?;
 /// mails.push("to bob")?; // leaves a millisecond later
-/// mails.close(); // what is in line still leaves, then the worker ends
+/// mails.close(); // queued items still leave, then the worker ends
 /// assert_eq!(worker.join().ok(), Some(vec!["to ada", "to bob"]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

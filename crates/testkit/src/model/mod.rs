@@ -2,7 +2,7 @@
 //!
 //! Times and units are `i128`, levels are exact fractions, and nothing is ever forgotten, so a step
 //! costs O(history). Values are exact while `limit * time` and `capacity * window` stay below
-//! 2^126, and reported figures stop at `u64::MAX`.
+//! 2^126, and reported values stop at `u64::MAX`.
 
 mod amend;
 mod closed;

@@ -6,7 +6,7 @@ use tidegate::{Answer, headers};
 /// A family of header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Family {
-    /// X-RateLimit-Limit, -Remaining and -Reset, as the HTTP listener tells them
+    /// X-RateLimit-Limit, -Remaining and -Reset, as on the HTTP listener
     XRatelimit,
     /// RateLimit-Policy and RateLimit of the IETF draft
     Ratelimit,

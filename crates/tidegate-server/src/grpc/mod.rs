@@ -55,7 +55,7 @@ pub(crate) enum Unavailable {
     /// OVER_LIMIT: refused, whatever the proxy does when its rate limit service fails
     #[default]
     OverLimit,
-    /// The gRPC error UNAVAILABLE: the proxy does what it is told to do then (`failure_mode_deny`)
+    /// The gRPC error UNAVAILABLE: the proxy acts by its `failure_mode_deny`
     Error,
 }
 

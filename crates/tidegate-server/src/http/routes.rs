@@ -25,7 +25,7 @@ pub(super) struct Public(pub(super) Arc<App>, pub(super) Option<Secret>);
 pub(super) struct Admin(pub(super) Arc<App>, pub(super) Option<Secret>);
 
 /// The handler of a request.
-enum Way {
+enum Route {
     Health,
     Decide(Verb),
     Reset,
@@ -39,21 +39,21 @@ impl Endpoint for Public {
     }
 
     async fn answer(self, request: Request) -> Response {
-        guarded(request, async |request| go(&self.0, request, |request| self.way(request)).await)
+        guarded(request, async |request| go(&self.0, request, |request| self.route(request)).await)
             .await
     }
 }
 
 impl Public {
-    fn way(&self, request: &Request) -> Result<Way, Problem> {
+    fn route(&self, request: &Request) -> Result<Route, Problem> {
         let path = request.uri().path();
         if path == HEALTH {
-            return get(request).map(|()| Way::Health);
+            return get(request).map(|()| Route::Health);
         }
         check_who(self.1.as_ref(), request)?;
         match path {
-            CHECK => post(request).map(|()| Way::Decide(Verb::Check)),
-            PEEK => post(request).map(|()| Way::Decide(Verb::Peek)),
+            CHECK => post(request).map(|()| Route::Decide(Verb::Check)),
+            PEEK => post(request).map(|()| Route::Decide(Verb::Peek)),
             RESET | REFUND | RULES => Err(elsewhere(path, "the admin listener")),
             _ => Err(nothing(path, &[CHECK, PEEK, HEALTH])),
         }
@@ -62,24 +62,24 @@ impl Public {
 
 impl Endpoint for Admin {
     async fn answer(self, request: Request) -> Response {
-        guarded(request, async |request| go(&self.0, request, |request| self.way(request)).await)
+        guarded(request, async |request| go(&self.0, request, |request| self.route(request)).await)
             .await
     }
 }
 
 impl Admin {
-    fn way(&self, request: &Request) -> Result<Way, Problem> {
+    fn route(&self, request: &Request) -> Result<Route, Problem> {
         let path = request.uri().path();
         if path == HEALTH {
-            return get(request).map(|()| Way::Health);
+            return get(request).map(|()| Route::Health);
         }
         check_who(self.1.as_ref(), request)?;
         browser::check_host(self.1.as_ref(), request)?;
         body::check_declared(request)?;
         match path {
-            RESET => post(request).map(|()| Way::Reset),
-            REFUND => post(request).map(|()| Way::Refund),
-            RULES => get(request).map(|()| Way::Rules),
+            RESET => post(request).map(|()| Route::Reset),
+            REFUND => post(request).map(|()| Route::Refund),
+            RULES => get(request).map(|()| Route::Rules),
             CHECK | PEEK => Err(elsewhere(path, "the public listener")),
             _ => Err(nothing(path, &[RESET, REFUND, RULES, HEALTH])),
         }
@@ -89,16 +89,16 @@ impl Admin {
 async fn go(
     app: &App,
     request: Request,
-    way: impl FnOnce(&Request) -> Result<Way, Problem>,
+    route: impl FnOnce(&Request) -> Result<Route, Problem>,
 ) -> Result<Response, Problem> {
     let clear = head::fits(&request).and_then(|()| head::is_clear(&request));
-    match clear.and_then(|()| way(&request)) {
-        Ok(Way::Decide(verb)) => check::decide(app, verb, request).await,
+    match clear.and_then(|()| route(&request)) {
+        Ok(Route::Decide(verb)) => check::decide(app, verb, request).await,
         // Health is answered to everyone.
-        Ok(Way::Health) => Box::pin(health::health(app)).await,
-        Ok(Way::Reset) => admin::reset(app, request).await,
-        Ok(Way::Refund) => admin::refund(app, request).await,
-        Ok(Way::Rules) => rules::rules(app),
+        Ok(Route::Health) => Box::pin(health::health(app)).await,
+        Ok(Route::Reset) => admin::reset(app, request).await,
+        Ok(Route::Refund) => admin::refund(app, request).await,
+        Ok(Route::Rules) => rules::rules(app),
         Err(problem) => {
             Box::pin(body::pass_over(request, app.bounds)).await;
             Err(problem)

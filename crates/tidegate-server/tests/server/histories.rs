@@ -1,6 +1,6 @@
 //! The answers of four servers over one store under load, compared with the definitions one by one.
 //!
-//! Each protocol is asked by many clients at once, and all of them together. The serial order of the answers is known:
+//! Many clients use each protocol concurrently, and all protocols together. The serial order of the answers is known:
 //! first by the store's clock, where an answer says it, then by what each left of the limit. Naive models that are asked
 //! in this order must say the same of each request, and no request may stand before one that had been answered when it
 //! was sent.

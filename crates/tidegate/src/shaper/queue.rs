@@ -139,9 +139,9 @@ impl<T> ShapingQueue<T> {
     /// Changes the pace and the bound at `now`. Queued items keep their order and get the slots of
     /// the new pace. None is lost, even if they are more than the new bound.
     ///
-    /// What was used stays used, as for a `leaky_queue` limiter: the queued units leave at the new
-    /// rate from this instant on, with the rest of the unit that is leaving now; where the window
-    /// changes, that one counts as a whole unit again. So a faster pace makes items leave sooner, a
+    /// Used units stay used, as for a `leaky_queue` limiter: the queued units leave at the new rate
+    /// from this instant on, with the rest of the unit that is leaving now; if the window changes,
+    /// that one counts as a whole unit again. So a faster pace makes items leave sooner, a
     /// slower one later, and a change there and back gives no credit. Items that are due stay due.
     /// At a limit of 0 only those leave, until another change: the first slot is then the last
     /// instant. Under [strict](Self::strict) spacing, the last item that left delays the next one

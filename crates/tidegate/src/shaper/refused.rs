@@ -45,17 +45,17 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full { retry_after } => {
-                write!(f, "the line is full: the same cost fits after {retry_after}")
+                write!(f, "the queue is full: the same cost fits after {retry_after}")
             }
             Self::Never => f.write_str(
-                "the cost is larger than what an empty line takes (`capacity` + 1, or nothing at \
-                 a `limit` of 0): split it, or raise the figure",
+                "the cost is larger than an empty queue admits (`capacity` + 1, or 0 at a `limit` of \
+                 0): split it, or raise these values",
             ),
             Self::Behind => f.write_str(
-                "items that are due are not taken: the line takes more once its receiver has \
+                "due items are not taken: the queue accepts more when its receiver has \
                  caught up",
             ),
-            Self::Closed => f.write_str("the line is closed: nothing is taken in any more"),
+            Self::Closed => f.write_str("the queue is closed: it accepts no more items"),
         }
     }
 }

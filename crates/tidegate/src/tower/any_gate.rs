@@ -31,26 +31,30 @@ pub trait AnyGate: sealed::Sealed {}
 impl<T: sealed::Sealed> AnyGate for T {}
 
 /// The decider of a gate.
-pub struct Way(pub(super) Arc<dyn Decider>);
+pub struct AnyDecider(pub(super) Arc<dyn Decider>);
 
 mod sealed {
     /// A gate that a layer can use, without the seal.
     pub trait Sealed {
         /// The decider of the gate. A request waits in a queue if its rules say so, but never if
         /// `waits` is false.
-        fn way(self, waits: bool) -> super::Way;
+        fn decider(self, waits: bool) -> super::AnyDecider;
     }
 }
 
 impl<C: Timer + 'static> sealed::Sealed for Arc<Gate<C>> {
-    fn way(self, waits: bool) -> Way {
-        Way(Arc::new(if waits { GateDecider::patient(self) } else { GateDecider::prompt(self) }))
+    fn decider(self, waits: bool) -> AnyDecider {
+        AnyDecider(Arc::new(if waits {
+            GateDecider::patient(self)
+        } else {
+            GateDecider::prompt(self)
+        }))
     }
 }
 
 #[cfg(feature = "redis")]
 impl sealed::Sealed for Arc<SharedGate> {
-    fn way(self, waits: bool) -> Way {
-        Way(Arc::new(StoreDecider::new(self, waits)))
+    fn decider(self, waits: bool) -> AnyDecider {
+        AnyDecider(Arc::new(StoreDecider::new(self, waits)))
     }
 }

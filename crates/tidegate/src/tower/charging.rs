@@ -67,13 +67,13 @@ pub(super) fn free<'a>(request: &Request<'a>) -> Vec<Descriptor<'a>> {
 }
 
 /// The charge of a request, until its response is known. If it is dropped before, the charge stays.
-pub(super) struct Bill {
+pub(super) struct PendingCharge {
     counts: Arc<Counts>,
     question: Question,
     took: Took,
 }
 
-impl Bill {
+impl PendingCharge {
     pub(super) fn new(counts: Arc<Counts>, question: Question) -> Self {
         Self { counts, question, took: Took::default() }
     }

@@ -90,7 +90,7 @@ impl Filled {
     }
 }
 
-/// What a layer asks a gate about a request; it owns the values that it read from the request.
+/// The descriptors of a request, ready for the gate; it owns the values that it read from the request.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     domain: Arc<str>,

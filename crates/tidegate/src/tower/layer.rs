@@ -74,7 +74,7 @@ impl RateLimitLayer {
     /// set, and any runtime works.
     #[must_use]
     pub fn new(gate: impl AnyGate) -> Self {
-        Self::with(gate.way(false).0, Entries::of_a_server())
+        Self::with(gate.decider(false).0, Entries::of_a_server())
     }
 
     /// Lets requests wait as the rules say, in order of arrival, and holds requests under a shaping
@@ -82,7 +82,7 @@ impl RateLimitLayer {
     /// the queue and takes nothing.
     #[must_use]
     pub fn waiting(gate: impl AnyGate) -> Self {
-        Self::with(gate.way(true).0, Entries::of_a_server())
+        Self::with(gate.decider(true).0, Entries::of_a_server())
     }
 
     /// For a client: keeps its requests within someone else's limits, waiting as the rules say, and
@@ -94,7 +94,7 @@ impl RateLimitLayer {
     /// are unchanged.
     #[must_use]
     pub fn outgoing(gate: impl AnyGate, pacing: Pacing) -> Self {
-        let mut layer = Self::with(gate.way(true).0, Entries::of_a_client());
+        let mut layer = Self::with(gate.decider(true).0, Entries::of_a_client());
         let plan = layer.plan_mut();
         plan.pacing = Some(pacing);
         plan.shows_limits = false;

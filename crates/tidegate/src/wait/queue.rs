@@ -109,7 +109,7 @@ impl Queue {
 
     /// Returns the waker of a head that does not know yet that it is the head. Each head is
     /// notified once.
-    pub(crate) fn wake_head(&mut self) -> Option<Waker> {
+    pub(crate) fn head_to_wake(&mut self) -> Option<Waker> {
         let head = self.places.first()?.ticket;
         if self.notified == Some(head) {
             return None;

@@ -141,7 +141,7 @@ impl<'l, K: QueueKey> HeldQueues<'l, K> {
 impl<K: QueueKey> Drop for HeldQueues<'_, K> {
     fn drop(&mut self) {
         for key in std::mem::take(&mut self.touched) {
-            let head = self.queue_mut(&key).and_then(Queue::wake_head);
+            let head = self.queue_mut(&key).and_then(Queue::head_to_wake);
             self.woken.extend(head);
             if self.len(&key) == 0
                 && let Some(all) = &mut self.all
