@@ -95,6 +95,7 @@ impl<K> Met<K> {
 }
 
 /// Keeps only limiters that can refuse.
+#[inline]
 pub(crate) fn limited<K>(mut met: InlineList<Met<K>>) -> InlineList<Met<K>> {
     if met.iter().any(Met::is_unlimited) {
         met.retain(|one| !one.is_unlimited());

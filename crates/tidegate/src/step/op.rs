@@ -1,5 +1,7 @@
 //! The operations of a step.
 
+use tidegate_core::Verdict;
+
 /// The operation on the limiters of a request. Each but [`Step::Decide`] returns the values of the
 /// decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,16 @@ impl Step {
     /// took.
     pub(crate) const fn grows(self, cost: u64) -> bool {
         matches!(self, Self::Peek | Self::AskReported) && cost > 0 || self.takes(cost)
+    }
+
+    /// Whether it may have changed the state of a limiter that it was run with, which answered so.
+    #[inline]
+    pub(crate) const fn changes(self, verdict: Verdict, cost: u64) -> bool {
+        match self {
+            Self::Decide | Self::Ask => verdict.is_allowed() && cost > 0,
+            Self::Peek | Self::AskReported => false,
+            Self::Report | Self::Refund | Self::Settle { .. } => true,
+        }
     }
 
     /// Whether it may take beyond the limit: its debt may be too large for a packed state.
